@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,9 @@ from jupyter_server.extension.application import ExtensionApp
 
 from gpucommons.labextension.activity.activity import collector_for
 from gpucommons.labextension.activity.reporter import Reporter
+from gpucommons.labextension.hibernation.hibernation import Hibernation
+from gpucommons.labextension.hibernation.kept import KeptKernel
+from gpucommons.labextension.hibernation.reporting import take_back, tell_kept
 from gpucommons.labextension.live.fanout import Fanout
 from gpucommons.labextension.live.feed import Feed
 from gpucommons.labextension.live.sampler import Sampler
@@ -26,6 +29,7 @@ from gpucommons.labextension.routes.examples import ExamplesHandler
 from gpucommons.labextension.routes.fetch_results import FetchResultsHandler
 from gpucommons.labextension.routes.files import FilesHandler, SubmitFileHandler
 from gpucommons.labextension.routes.handlers import SETTING, Parts
+from gpucommons.labextension.routes.lost_kernels import LostKernelHandler
 from gpucommons.labextension.routes.proxy import ProxyHandler
 from gpucommons.labextension.routes.websocket import TabHandler
 from gpucommons.labextension.terminals import shell_command
@@ -49,10 +53,34 @@ class GpuCommonsExtension(ExtensionApp):
             feed=Feed(scheduler, fanout, place, on_jobs=results.take),
             results=results,
             sampler=Sampler(place.slice_socket, fanout),
+            hibernation=self._hibernation(place, fanout),
         )
         self.settings[SETTING] = self.parts
+        if self.parts.hibernation is not None:
+            self._wake(self.parts.hibernation)
         self._tasks: list[asyncio.Task[None]] = []
         self._put_programs_into_terminals()
+
+    def _hibernation(self, place: Place, fanout: Fanout) -> Hibernation | None:
+        """Kernels as ever where it cannot be had: nothing of the server depends on it."""
+        try:
+            found = Hibernation.begin(
+                self.serverapp, environ=os.environ, server_name=place.server_name
+            )
+        except Exception:
+            self.log.exception("kernels are not kept")
+            return None
+        if found is not None:
+            losses = found.keeper.losses
+            losses.changed = lambda: fanout.send(losses.message())
+        return found
+
+    def _wake(self, hibernation: Hibernation) -> None:
+        """Before the first request can be answered; a loop that runs already does it at its start."""
+        server: Any = self.serverapp
+        loop = server.io_loop
+        if not loop.asyncio_loop.is_running():
+            loop.run_sync(hibernation.wake)
 
     def _put_programs_into_terminals(self) -> None:
         """Before Jupyter's own extension for terminals, which comes later by its name, is made."""
@@ -74,6 +102,7 @@ class GpuCommonsExtension(ExtensionApp):
                 (r"/gpucommons/submit-file", SubmitFileHandler),
                 (r"/gpucommons/fetch-results", FetchResultsHandler),
                 (r"/gpucommons/examples", ExamplesHandler),
+                (r"/gpucommons/lost-kernels/([0-9A-Za-z_-]+)", LostKernelHandler),
             ]
         )
 
@@ -81,6 +110,8 @@ class GpuCommonsExtension(ExtensionApp):
         parts = self.parts
         self._start(parts.sampler.run())
         self._start(parts.feed.run())
+        if parts.hibernation is not None:
+            self._start(parts.hibernation.run(self._take_back))
         if parts.scheduler is not None and parts.place.lease_id:
             reporter = Reporter(
                 scheduler=parts.scheduler,
@@ -102,8 +133,22 @@ class GpuCommonsExtension(ExtensionApp):
         if not task.cancelled() and task.exception() is not None:
             self.log.error("a part of GPU Commons ended", exc_info=task.exception())
 
+    async def _take_back(self, kept: Sequence[KeptKernel]) -> None:
+        parts = self.parts
+        if parts.scheduler is not None and parts.hibernation is not None:
+            await take_back(parts.scheduler, kept, parts.hibernation.keeper.folder)
+
+    async def _tell_kept(self, kept: Sequence[KeptKernel]) -> None:
+        parts = self.parts
+        if parts.scheduler is not None and parts.hibernation is not None and parts.place.lease_id:
+            folder = parts.hibernation.keeper.folder
+            await tell_kept(parts.scheduler, parts.place.lease_id, kept, folder)
+
     async def stop_extension(self) -> None:
         """Stop with the server."""
+        if self.parts.hibernation is not None:
+            kept = await self.parts.hibernation.stop()
+            await self._tell_kept(kept)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -24,6 +24,7 @@ from traitlets import Unicode, default
 
 from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.errors import AgentUnavailable, GpuError
+from gpucommons.gpu.hibernation import criu
 from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.slices.cgroups import enter
 from gpucommons.scheduler.models import SliceView
@@ -209,6 +210,8 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
         programs = str(Path(interpreter).parent)
         if programs not in env.get("PATH", "").split(os.pathsep):
             env["PATH"] = os.pathsep.join(filter(None, [programs, env.get("PATH", "")]))
+        if self.shared_account and (place := _criu_of_this_account()):
+            env.setdefault(criu.VARIABLE, place)
         return env
 
     def user_env(self, env: dict[str, str]) -> dict[str, str]:
@@ -260,6 +263,12 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
             return paths
         moved: dict[str, str] = await super().move_certs(paths)
         return moved
+
+
+def _criu_of_this_account() -> str | None:
+    """What `gpucommons hibernation setup` got: servers have other homes, and would not find it."""
+    named, own = os.environ.get(criu.VARIABLE), criu.state_folder(os.environ) / "root"
+    return named or (str(own) if own.is_dir() else None)
 
 
 def _account_of(name: str) -> pwd.struct_passwd:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from jupyter_server.base.handlers import APIHandler, JupyterHandler
 from pydantic import BaseModel, ValidationError
 
+from gpucommons.labextension.hibernation.hibernation import Hibernation
 from gpucommons.labextension.live.fanout import Fanout
 from gpucommons.labextension.live.feed import Feed
 from gpucommons.labextension.live.sampler import Sampler
@@ -54,6 +55,8 @@ class Parts:
     feed: Feed
     sampler: Sampler
     results: Results
+    #: None where kernels end with their server.
+    hibernation: Hibernation | None
 
 
 class Ours:

@@ -63,6 +63,8 @@ class TabHandler(Ours, WebSocketMixin, WebSocketHandler, JupyterHandler):
         super().open()
         self.parts.feed.greet(self.tab)
         self.tab.put(self.parts.sampler.message())
+        if self.parts.hibernation is not None:
+            self.tab.put(self.parts.hibernation.keeper.losses.message())
         self.parts.fanout.add(self.tab, self.current_user.username)
         self.writer = asyncio.create_task(self._write())
 

@@ -22,10 +22,10 @@ import type { IPanelContext } from './components/context';
 import { DocumentWatcher } from './submission/documents';
 import { Seen } from './model/seen';
 import { addCards, welcome } from './greeting/welcome';
-import { CATEGORY, CommandIDs, PANEL_RANK } from './lab/ids';
+import { CATEGORY, CommandIDs, PANEL_RANK, PLUGIN_ID } from './lab/ids';
 import { JobWidget } from './jobpage/jobwidget';
 import { messages } from './text/messages';
-import { Model } from './model/model';
+import { Model, type Topic } from './model/model';
 import { Notices } from './notices/notices';
 import { GpuPanel } from './panel/widget';
 import { addRunningJobs } from './panel/running';
@@ -33,7 +33,6 @@ import { IGpuServer } from './model/gpuserver';
 import { applySettings } from './panel/settings';
 import { StatusItem } from './panel/status';
 import { tellStops } from './notices/stoppeddialog';
-import { PLUGIN_ID } from './server/tokens';
 import { TrainModel } from './submission/train';
 
 /** What the server says, for all plugins: one connection, one model. */
@@ -194,6 +193,17 @@ const plugin: JupyterFrontEndPlugin<void> = {
     });
     if (running) {
       addRunningJobs(running, model, msg, commands);
+    }
+    if (notebooks) {
+      const watch = (_: Model, topic: Topic) => {
+        if (topic === 'kernels' && model.lostKernels.length > 0) {
+          model.changed.disconnect(watch);
+          void import(
+            /* webpackChunkName: "page-lostkernels" */ './notices/lostkernels'
+          ).then(({ LostKernels }) => new LostKernels(model, notebooks, msg));
+        }
+      };
+      model.changed.connect(watch);
     }
     const notices = new Notices(model, msg, commands);
     if (settings) {

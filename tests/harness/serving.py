@@ -56,6 +56,9 @@ async def serving(
     """Start with these settings, stop at the end of the block."""
     for variable in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
         monkeypatch.setenv(variable, str(folder / variable.lower()))
+    # Kernels are not kept in the home of whoever runs the tests.
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    monkeypatch.setenv("GPUCOMMONS_HIBERNATE_KERNELS", "0")
     root = folder / "root"
     root.mkdir(exist_ok=True)
     ServerApp.clear_instance()

@@ -18,6 +18,7 @@ _PROC = Path("/proc")
 #: What lies here is no file of a disk: the image holds it, or the kernel makes it anew.
 _NO_DISK = ("/dev/", "/proc/", "/sys/")
 _GONE = " (deleted)"
+_SQLITE = b"SQLite format 3\0"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,8 +49,23 @@ def _now(path: str, uses: list[_Use]) -> OpenFile | None:
         path=path,
         bytes=found.st_size,
         changed_ns=found.st_mtime_ns if settled else None,
-        grows=all(use.appends for use in uses),
+        grows=all(use.appends for use in uses) or (settled and _is_quiet_database(Path(path))),
     )
+
+
+def _is_quiet_database(path: Path) -> bool:
+    """An SQLite database in which nobody is in the middle of a change.
+
+    It looks at a counter in the file before each transaction, so others may write meanwhile: every
+    kernel of a user has IPython's history open.
+    """
+    try:
+        with path.open("rb") as stream:
+            if stream.read(len(_SQLITE)) != _SQLITE:
+                return False
+    except OSError:
+        return False
+    return not any(path.with_name(path.name + end).exists() for end in ("-journal", "-wal"))
 
 
 def _opened(pid: int) -> Iterator[_Use]:

@@ -1,6 +1,9 @@
 /** Names that commands, schema and widgets share. */
 export const CATEGORY = 'GPU Commons';
 
+/** Settings and plugin id. */
+export const PLUGIN_ID = 'gpucommons:panel';
+
 export const PANEL_ID = 'gpucommons-panel';
 
 /** Place among the icons of the left bar: the first third of what extensions may use. */

@@ -1,7 +1,7 @@
 /** What the page knows of the server, kept once for all widgets of a tab. No DOM. */
 import { Signal } from '@lumino/signaling';
 
-import type { Api, Connection } from '../server/api';
+import { type Api, type Connection, told } from '../server/api';
 import { ServerClock } from '../server/clock';
 import { FollowedJob, IFollowing } from './followed';
 import type { IStopped } from '../server/stopped';
@@ -16,13 +16,14 @@ import {
   SchedulerState,
   ServerMessage
 } from '../server/tokens';
+import type { ILostKernel } from '../server/lostkernels';
 import { UsageHistory } from './usage';
 
 /** Between two questions to the hub. */
 const LOOK_MS = 1000;
 
 /** What changed. */
-export type Topic = 'status' | 'usage' | 'lease' | 'jobs' | 'teams';
+export type Topic = 'status' | 'usage' | 'lease' | 'jobs' | 'teams' | 'kernels';
 
 export class Model implements IFollowing {
   constructor(
@@ -109,6 +110,8 @@ export class Model implements IFollowing {
   jobs: readonly IJob[] | null = null;
   teams: readonly ITeam[] | null = null;
   pools: readonly IPool[] = [];
+  /** Notebooks say it until somebody has closed it. */
+  lostKernels: readonly ILostKernel[] = [];
   timeLimits: readonly (number | null)[] = [null];
 
   /** A simulated GPU is said to be one wherever anything of it shows. */
@@ -187,6 +190,13 @@ export class Model implements IFollowing {
     this.changed.emit('lease');
   }
 
+  /** It was read; the server tells every page. */
+  closeLostKernel(id: string): void {
+    this.api.closeLostKernel(id).catch((error: unknown) => {
+      this.failed.emit(told(error));
+    });
+  }
+
   private _onConnected(_: Api, connected: boolean): void {
     if (connected) {
       for (const followed of this._followed) {
@@ -242,6 +252,10 @@ export class Model implements IFollowing {
       case 'teams':
         this.teams = message.teams;
         this.changed.emit('teams');
+        break;
+      case 'kernels':
+        this.lostKernels = message.lost;
+        this.changed.emit('kernels');
         break;
       case 'events':
         for (const event of message.events) {

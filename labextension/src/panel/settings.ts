@@ -5,7 +5,7 @@ import type { Seen } from '../model/seen';
 import type { Notices } from '../notices/notices';
 import type { GpuPanel } from './widget';
 import type { StatusItem } from './status';
-import { PLUGIN_ID } from '../server/tokens';
+import { PLUGIN_ID } from '../lab/ids';
 
 export interface ISettable {
   panel: GpuPanel;

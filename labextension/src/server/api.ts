@@ -172,6 +172,10 @@ export class Api {
     return this._request('POST', ['api', 'leases', leaseId, 'drop'], {});
   }
 
+  closeLostKernel(id: string): Promise<void> {
+    return this._request('DELETE', ['lost-kernels', id]);
+  }
+
   files(path: string, environment: string): Promise<IFilesPreview> {
     const query = `?${new URLSearchParams({ path, environment }).toString()}`;
     return this._request('GET', ['files'], undefined, { query });

@@ -4,9 +4,7 @@
  */
 
 import type { IJobUse } from './jobuse';
-
-/** Settings and plugin id. */
-export const PLUGIN_ID = 'gpucommons:panel';
+import type { ILostKernel } from './lostkernels';
 
 /** What alone is in the way of a job, and what its owner can do about it. */
 export interface IBlocker {
@@ -390,6 +388,7 @@ export type ServerMessage =
   | ({ type: 'use'; job: string } & IJobUse)
   | { type: 'job'; job: IJob }
   | { type: 'events'; events: IEvent[] }
+  | { type: 'kernels'; lost: ILostKernel[] }
   | { type: 'error'; message: string };
 
 /** A worker; null = all of them. */

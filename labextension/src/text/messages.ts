@@ -70,6 +70,13 @@ export function messages(trans: TranslationBundle) {
       );
     },
 
+    kernelLost(because: string): string {
+      return trans.__(
+        'The variables of this notebook are gone: its kernel could not be kept. %1 Run the cells that you need again.',
+        because
+      );
+    },
+
     retry(): string {
       return trans.__('Retry');
     },

@@ -1,0 +1,124 @@
+"""Hibernation of one server's kernels, from its start to its stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Self
+
+from jupyter_client.provisioning.factory import KernelProvisionerFactory
+
+from gpucommons.labextension.hibernation.keeper import (
+    Keeper,
+    has_kernels,
+    server_folder,
+    set_keeper,
+)
+from gpucommons.labextension.hibernation.kept import KeptKernel, state_folder
+from gpucommons.labextension.hibernation.limits import limits_of
+from gpucommons.labextension.hibernation.machine import Machine, this_machine
+from gpucommons.labextension.hibernation.provisioner import NAME
+from gpucommons.labextension.hibernation.saving import keep_notes, save_all
+from gpucommons.labextension.hibernation.waking import wake_all, watch
+
+log = logging.getLogger("gpucommons.labextension")
+
+_ORDINARY = "local-provisioner"
+SWITCHED_OFF = "An admin has switched off that kernels are kept."
+
+
+class Hibernation:
+    """Keeps a server's kernels; made by :meth:`begin`."""
+
+    def __init__(self, server: Any, keeper: Keeper, factory: Any) -> None:
+        self._server = server
+        self.keeper = keeper
+        self._factory = factory
+        self._woken: list[str] | None = None
+        self._stop: asyncio.Task[tuple[KeptKernel, ...]] | None = None
+
+    @classmethod
+    def begin(
+        cls,
+        server: Any,
+        *,
+        environ: Mapping[str, str],
+        server_name: str,
+        find_machine: Callable[[Mapping[str, str], Path], Machine] = this_machine,
+    ) -> Self | None:
+        """Have Jupyter start kernels through us; None where that is not ours to do."""
+        allowed, limits = limits_of(environ)
+        factory = KernelProvisionerFactory.instance(parent=server)
+        # Who chose another way to start kernels has a reason for it.
+        if factory.default_provisioner_name != _ORDINARY:
+            return None
+        base = state_folder(environ, Path.home())
+        folder = server_folder(base, server_name, server.root_dir)
+        machine = find_machine(environ, base)
+        if not (allowed and machine.has_criu) and not has_kernels(folder):
+            return None
+        if NAME not in factory.provisioners:
+            log.warning(
+                "kernels are not kept: install GPU Commons anew, its provisioner is missing"
+            )
+            return None
+        keeper = Keeper.open(
+            folder,
+            limits=limits,
+            make_tree=machine.make_tree,
+            hindrance=_asked(machine.why_not if allowed else lambda: SWITCHED_OFF),
+        )
+        if keeper is None:
+            log.warning("kernels are not kept: another server of this folder keeps its own")
+            return None
+        set_keeper(server.kernel_manager, keeper)
+        factory.default_provisioner_name = NAME
+        return cls(server, keeper, factory)
+
+    async def wake(self) -> None:
+        """Bring back what is kept; once, whoever asks first."""
+        if self._woken is None:
+            self._woken = []
+            self._woken = await wake_all(self._server, self.keeper)
+
+    async def run(self, told: Callable[[tuple[KeptKernel, ...]], Awaitable[None]]) -> None:
+        """While the server runs; once all kernels are awake or begin anew, what is still kept is told."""
+        await asyncio.gather(keep_notes(self._server, self.keeper), self._see_through(told))
+
+    async def _see_through(self, told: Callable[[tuple[KeptKernel, ...]], Awaitable[None]]) -> None:
+        await self.wake()
+        await asyncio.gather(*(self._watch(each) for each in self._woken or ()))
+        await told(self.keeper.write_kept())
+
+    async def _watch(self, kernel_id: str) -> None:
+        try:
+            await watch(self._server, self.keeper, kernel_id)
+        except Exception:
+            log.exception("what became of kernel %s is not known", kernel_id)
+
+    async def stop(self) -> tuple[KeptKernel, ...]:
+        """Save all kernels; what is kept. A second order to stop waits for the first."""
+        if self._stop is None:
+            self._stop = asyncio.create_task(self._save())
+        return await asyncio.shield(self._stop)
+
+    async def _save(self) -> tuple[KeptKernel, ...]:
+        try:
+            return await save_all(self._server, self.keeper)
+        except Exception:
+            log.exception("kernels are not kept")
+            return ()
+        finally:
+            self._factory.default_provisioner_name = _ORDINARY
+            self.keeper.close()
+
+
+def _asked(why_not: Callable[[], str | None]) -> Future[str | None]:
+    """Asked beside the server's start, which does not wait for the answer."""
+    asker = ThreadPoolExecutor(1, thread_name_prefix="hibernation-self-test")
+    answer = asker.submit(why_not)
+    asker.shutdown(wait=False)
+    return answer

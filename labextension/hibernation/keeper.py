@@ -1,0 +1,165 @@
+"""The keeper of one server's kernels: its folder, its limits, and whether this machine can do it.
+
+The folder belongs to a server of a user and its root folder, and to one process at a time: kernels of
+a server that runs beside this one are not this one's to wake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import quote
+from weakref import WeakKeyDictionary
+
+from gpucommons.gpu.hibernation.tree import HibernatableTree
+from gpucommons.labextension.hibernation.kept import KeptKernel, write_kept
+from gpucommons.labextension.hibernation.limits import Limits
+from gpucommons.labextension.hibernation.losses import Loss, Losses
+from gpucommons.labextension.hibernation.records import Record, read_record, write_record
+
+_LOCK, _KERNELS, _TREE = "lock", "kernels", "tree"
+#: Of a server's name in the name of its folder.
+_MOST_NAME = 100
+
+
+def server_folder(base: Path, server_name: str, root: str) -> Path:
+    """Where the kernels of this server are kept."""
+    digest = hashlib.sha256(root.encode()).hexdigest()[:12]
+    return base / f"{quote(server_name, safe='')[:_MOST_NAME]}-{digest}"
+
+
+def has_kernels(folder: Path) -> bool:
+    """Whether anything of a kernel lies in a server's folder."""
+    kernels = folder / _KERNELS
+    return kernels.is_dir() and any(kernels.iterdir())
+
+
+def now_ms() -> int:
+    """UTC."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(kw_only=True)
+class Keeper:
+    """See the module; made by :meth:`open`."""
+
+    folder: Path
+    limits: Limits
+    make_tree: Callable[[Path], HibernatableTree]
+    #: Why this machine cannot do it, in a sentence; None where it can.
+    hindrance: Future[str | None]
+    losses: Losses
+    #: Kernels that are woken when they are started next, by their ids.
+    waking: dict[str, Record] = field(default_factory=dict)
+    _lock: int = -1
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        *,
+        limits: Limits,
+        make_tree: Callable[[Path], HibernatableTree],
+        hindrance: Future[str | None],
+    ) -> Self | None:
+        """The keeper of this folder; None where another process has it."""
+        (folder / _KERNELS).mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            return None
+        return cls(
+            folder=folder,
+            limits=limits,
+            make_tree=make_tree,
+            hindrance=hindrance,
+            losses=Losses(folder),
+            _lock=lock,
+        )
+
+    def close(self) -> None:
+        """The next server may have the folder."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    async def why_not(self) -> str | None:
+        """Why this machine cannot do it; the first to ask waits for the self-test."""
+        return await asyncio.wrap_future(self.hindrance)
+
+    def kernel_folder(self, kernel_id: str) -> Path:
+        """Everything of one kernel."""
+        return self.folder / _KERNELS / kernel_id
+
+    def tree(self, kernel_id: str) -> HibernatableTree:
+        """A kernel's processes."""
+        return self.make_tree(self.kernel_folder(kernel_id) / _TREE)
+
+    def kernel_ids(self) -> list[str]:
+        """Kernels of which anything lies here."""
+        return sorted(each.name for each in (self.folder / _KERNELS).iterdir() if each.is_dir())
+
+    def note(self, record: Record) -> None:
+        """Keep what is known of a kernel now."""
+        write_record(self.kernel_folder(record.kernel_id), record)
+
+    def record(self, kernel_id: str) -> Record | None:
+        """What the last server knew of a kernel."""
+        return read_record(self.kernel_folder(kernel_id))
+
+    def forget(self, kernel_id: str) -> None:
+        """Nothing of this kernel stays."""
+        folder = self.kernel_folder(kernel_id)
+        if folder.is_dir():
+            self.tree(kernel_id).remove()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def lose(self, record: Record, because: str) -> None:
+        """The variables of this kernel are gone; its notebook is told."""
+        self.losses.add(
+            Loss(kernel_id=record.kernel_id, path=record.path, because=because, at_ms=now_ms())
+        )
+
+    def kept(self) -> Iterator[KeptKernel]:
+        """What lies on the disk now."""
+        for kernel_id in self.kernel_ids():
+            record, image = self.record(kernel_id), self.tree(kernel_id).image()
+            if record is not None and image is not None:
+                yield KeptKernel(
+                    id=kernel_id,
+                    name=record.kernel_name,
+                    path=record.path,
+                    bytes=image.bytes,
+                    kept_until_ms=self.limits.kept_until_ms(record.noted_ms),
+                )
+
+    def write_kept(self) -> tuple[KeptKernel, ...]:
+        """Say what is kept."""
+        kernels = tuple(self.kept())
+        write_kept(self.folder, kernels)
+        return kernels
+
+
+#: By the manager of a server's kernels: Jupyter makes a provisioner without a word of ours.
+_KEEPERS: WeakKeyDictionary[Any, Keeper] = WeakKeyDictionary()
+
+
+def set_keeper(kernel_manager: Any, keeper: Keeper) -> None:
+    """Kernels of this manager are kept from now on."""
+    _KEEPERS[kernel_manager] = keeper
+
+
+def keeper_of(kernel_manager: Any) -> Keeper | None:
+    """Who keeps this manager's kernels; None = nobody."""
+    return _KEEPERS.get(kernel_manager)

@@ -1,0 +1,76 @@
+"""Which kernels may be kept, and for how long: pure, so that every case can be tested."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+DAY_MS = 24 * 3600 * 1000
+_GIB = 1 << 30
+#: The disk is left so much: a full one hurts more than a lost variable.
+SPARE_BYTES = 1 << 30
+#: Environment of the server, set by whoever has a policy for it; the server's own settings win.
+SWITCH, DAYS, SIZE = (
+    "GPUCOMMONS_HIBERNATE_KERNELS",
+    "GPUCOMMONS_KERNELS_KEPT_DAYS",
+    "GPUCOMMONS_KERNELS_KEPT_GIB",
+)
+DEFAULT_DAYS, DEFAULT_GIB = 9, 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What an admin allows."""
+
+    days: int = DEFAULT_DAYS
+    #: Of all kernels of a server together.
+    most_bytes: int = DEFAULT_GIB * _GIB
+
+    def kept_until_ms(self, saved_ms: int) -> int:
+        """Until when a kernel is kept."""
+        return saved_ms + self.days * DAY_MS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    """A kernel that could be saved now."""
+
+    kernel_id: str
+    #: Its processes' memory: its image is no larger.
+    bytes: int
+    last_activity: str
+
+
+def limits_of(environ: Mapping[str, str]) -> tuple[bool, Limits]:
+    """Whether kernels are to be kept, and within which limits; what is no number counts as unset."""
+    limits = Limits(
+        days=_number(environ.get(DAYS), DEFAULT_DAYS),
+        most_bytes=_number(environ.get(SIZE), DEFAULT_GIB) * _GIB,
+    )
+    return environ.get(SWITCH, "1") != "0" and limits.days > 0, limits
+
+
+def refused(candidates: Iterable[Candidate], limits: Limits, *, free_bytes: int) -> dict[str, str]:
+    """Who cannot be kept, and why in a sentence; what was used last is kept first."""
+    room, disk, reasons = limits.most_bytes, free_bytes - SPARE_BYTES, {}
+    for one in sorted(candidates, key=lambda each: each.last_activity, reverse=True):
+        if one.bytes > room:
+            reasons[one.kernel_id] = (
+                f"Its memory ({_size(one.bytes)}) is more than what may be kept"
+                f" ({_size(limits.most_bytes)} for all kernels of a server)."
+            )
+        elif one.bytes > disk:
+            reasons[one.kernel_id] = f"The disk has no room for its memory ({_size(one.bytes)})."
+        else:
+            room, disk = room - one.bytes, disk - one.bytes
+    return reasons
+
+
+def _size(size_bytes: int) -> str:
+    if size_bytes >= _GIB:
+        return f"{size_bytes / _GIB:.1f} GiB"
+    return f"{max(0, size_bytes) >> 20} MiB"
+
+
+def _number(text: str | None, default: int) -> int:
+    return int(text) if text is not None and text.isascii() and text.isdigit() else default

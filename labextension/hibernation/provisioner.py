@@ -1,0 +1,111 @@
+"""Starts a kernel in a tree that can be saved, or wakes it from there; else as Jupyter always does.
+
+Jupyter finds it by its entry point. What holds the process is a small Python of ours above the
+kernel, to which signals go and whose end is the kernel's.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_client.connect import LocalPortCache
+from jupyter_client.provisioning.local_provisioner import LocalProvisioner
+
+from gpucommons.gpu.hibernation.files_image import (
+    let_files_grow,
+    listening_ports,
+    move_ports,
+)
+from gpucommons.gpu.hibernation.tree import HibernatableTree
+from gpucommons.labextension.hibernation.keeper import Keeper, keeper_of
+from gpucommons.labextension.hibernation.records import Record
+
+#: Of the entry point.
+NAME = "gpucommons-hibernation"
+PORTS = ("shell_port", "iopub_port", "stdin_port", "hb_port", "control_port")
+
+
+class HibernatingProvisioner(LocalProvisioner):
+    """Kernels of this server, kept where that works."""
+
+    #: None: an ordinary kernel.
+    tree: HibernatableTree | None = None
+    #: Started from an image.
+    is_woken = False
+    _keeper: Keeper | None = None
+
+    async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
+        """Put the small Python before the kernel's command."""
+        self.tree, self.is_woken = None, False
+        self._keeper = self._suitable_keeper()
+        if self._keeper is None or await self._keeper.why_not() is not None:
+            return await self._as_ever(kwargs)
+        record = self._keeper.waking.pop(self.kernel_id, None)
+        self.tree = self._keeper.tree(self.kernel_id)
+        if record is not None:
+            self._take_connection(record, self.tree)
+        kwargs = await self._as_ever(kwargs)
+        if record is not None:
+            self.is_woken = True
+            return {**kwargs, "cmd": self.tree.wake_command()}
+        self._keeper.kernel_folder(self.kernel_id).mkdir(mode=0o700, exist_ok=True)
+        return {**kwargs, "cmd": self.tree.run_command(kwargs["cmd"])}
+
+    async def _as_ever(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        done: dict[str, Any] = await super().pre_launch(**kwargs)
+        return done
+
+    def _suitable_keeper(self) -> Keeper | None:
+        """Connections other than plain TCP are not moved over a save."""
+        manager = self.parent
+        if manager is None or manager.transport != "tcp":
+            return None
+        if getattr(manager, "transport_encryption", "disabled") not in ("disabled", False):
+            return None
+        return keeper_of(manager.parent)
+
+    def _take_connection(self, record: Record, tree: HibernatableTree) -> None:
+        """The kernel listens where it listened; a port that is taken by now is moved in its image."""
+        manager: Any = self.parent
+        info, image = dict(record.connection), tree.image()
+        if image is not None:
+            moved = _taken(info["ip"], listening_ports(image))
+            move_ports(let_files_grow(image), moved)
+            info |= {name: moved.get(info[name], info[name]) for name in PORTS}
+            if moved:
+                self.log.info("ports of kernel %s are taken and moved: %s", self.kernel_id, moved)
+        for name in PORTS:
+            setattr(manager, name, 0)
+        manager.load_connection_info(info)
+        # So that the file is written anew, and no other ports are looked for.
+        manager._connection_file_written = False
+        self.ports_cached = True
+
+    async def cleanup(self, restart: bool = False) -> None:
+        """A kernel that its user ended leaves nothing behind."""
+        await super().cleanup(restart=restart)
+        if self._keeper is not None and not restart:
+            self._keeper.forget(self.kernel_id)
+
+
+def _taken(address: str, ports: Mapping[int, bool]) -> dict[int, int]:
+    """Which of these a server could not get now, and others in their place."""
+    cache = LocalPortCache.instance()
+    return {
+        port: cache.find_available_port(address)
+        for port, reuses in ports.items()
+        if not _is_free(address, port, reuses=reuses)
+    }
+
+
+def _is_free(address: str, port: int, *, reuses: bool) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, int(reuses))
+        try:
+            probe.bind((address, port))
+            probe.listen(1)
+        except OSError:
+            return False
+    return True

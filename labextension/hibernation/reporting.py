@@ -1,0 +1,74 @@
+"""Tells the scheduler what a stopping server keeps, so that the page which starts it again can say it.
+
+The lease that was told is noted: whoever wakes the kernels takes back what was said, for that lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from gpucommons.labextension.hibernation.kept import KeptKernel, write_private
+from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.errors import SchedulerError
+from gpucommons.scheduler.models import KeptKernelsReport
+
+R = TypeVar("R", bound=BaseModel)
+
+
+class SendsCalls(Protocol):
+    """A client of the scheduler."""
+
+    async def send(self, call: calls.Call[R]) -> R:
+        """Its answer."""
+        ...
+
+
+log = logging.getLogger("gpucommons.labextension")
+
+_FILE = "told-lease"
+#: Whoever stops the server does not wait for long.
+_PATIENCE_S = 2.0
+
+
+def report_of(kept: Sequence[KeptKernel]) -> KeptKernelsReport:
+    """All kept kernels as numbers; the date is that of the first to go."""
+    return KeptKernelsReport(
+        kernels=len(kept),
+        kernel_bytes=sum(each.bytes for each in kept),
+        until_ms=min((each.kept_until_ms for each in kept), default=None),
+    )
+
+
+async def tell_kept(
+    scheduler: SendsCalls, lease_id: str, kept: Sequence[KeptKernel], folder: Path
+) -> None:
+    """At the server's stop. Who kept nothing, and said nothing before, says nothing."""
+    if kept:
+        write_private(folder / _FILE, lease_id)
+        await _send(scheduler, lease_id, report_of(kept))
+
+
+async def take_back(scheduler: SendsCalls, kept: Sequence[KeptKernel], folder: Path) -> None:
+    """At the next start, for the lease that was told: what was kept is awake, or gone."""
+    try:
+        lease_id = (folder / _FILE).read_text()
+    except OSError:
+        return
+    if await _send(scheduler, lease_id, report_of(kept)) and not kept:
+        (folder / _FILE).unlink(missing_ok=True)
+
+
+async def _send(scheduler: SendsCalls, lease_id: str, report: KeptKernelsReport) -> bool:
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            await scheduler.send(calls.report_kept_kernels(lease_id, report))
+    except (SchedulerError, TimeoutError) as error:
+        log.warning("the scheduler is not told what is kept of the kernels: %s", error)
+        return False
+    return True

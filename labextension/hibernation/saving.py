@@ -1,0 +1,108 @@
+"""When the server stops, its kernels are saved; while it runs, what they will need is noted.
+
+Jupyter's way to end a kernel interrupts it first, so no provisioner could save it: the extension's
+stop comes before, and takes what was saved out of Jupyter's hands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import time
+from typing import Any
+
+import psutil
+
+from gpucommons.gpu.hibernation.tree import Refused, Saved
+from gpucommons.labextension.hibernation.describing import describe, hibernatable
+from gpucommons.labextension.hibernation.keeper import Keeper
+from gpucommons.labextension.hibernation.kept import KeptKernel
+from gpucommons.labextension.hibernation.limits import Candidate, refused
+from gpucommons.labextension.hibernation.records import Record
+
+log = logging.getLogger("gpucommons.labextension")
+
+NOTE_EVERY_S = 2.0
+#: A kernel that takes longer ends as it always did; its tree ends the save by itself.
+_SAVE_S = 120.0
+
+
+async def keep_notes(server: Any, keeper: Keeper) -> None:
+    """For a server that is killed: its kernels save themselves then, and say nothing of sessions."""
+    noted: dict[str, Record] = {}
+    while True:
+        await asyncio.sleep(NOTE_EVERY_S)
+        for kernel_id in hibernatable(server):
+            try:
+                record = describe(server, kernel_id)
+                if not _says_the_same(record, noted.get(kernel_id)):
+                    keeper.note(record)
+                    noted[kernel_id] = record
+            except Exception:
+                log.exception("nothing is noted of kernel %s", kernel_id)
+
+
+def _says_the_same(new: Record, old: Record | None) -> bool:
+    return old is not None and new == old.model_copy(update={"noted_ms": new.noted_ms})
+
+
+async def save_all(server: Any, keeper: Keeper) -> tuple[KeptKernel, ...]:
+    """Save every kernel that can be saved; the others end in the ordinary way, and that is told."""
+    records = {each: describe(server, each, with_buffer=True) for each in hibernatable(server)}
+    reasons = await asyncio.to_thread(_refused, server, keeper, records)
+    await asyncio.gather(
+        *(_save(server, keeper, record, reasons.get(each)) for each, record in records.items())
+    )
+    return keeper.write_kept()
+
+
+def _refused(server: Any, keeper: Keeper, records: dict[str, Record]) -> dict[str, str]:
+    candidates = [
+        Candidate(
+            kernel_id=kernel_id,
+            bytes=_memory_bytes(server.kernel_manager.get_kernel(kernel_id).provisioner.pid),
+            last_activity=record.last_activity,
+        )
+        for kernel_id, record in records.items()
+    ]
+    free_bytes = shutil.disk_usage(keeper.folder).free
+    return refused(candidates, keeper.limits, free_bytes=free_bytes)
+
+
+def _memory_bytes(pid: int) -> int:
+    """Of the kernel and all below it; what they share counts more than once."""
+    try:
+        return sum(each.memory_info().rss for each in psutil.Process(pid).children(recursive=True))
+    except psutil.Error:
+        return 0
+
+
+async def _save(server: Any, keeper: Keeper, record: Record, refusal: str | None) -> None:
+    kernels, kernel_id = server.kernel_manager, record.kernel_id
+    kernel = kernels.get_kernel(kernel_id)
+    begun = time.monotonic()
+    kernel.stop_restarter()
+    # Before the save: should this process be killed meanwhile, the image finds its record.
+    keeper.note(record)
+    outcome: Saved | Refused
+    if refusal is None:
+        outcome = await asyncio.to_thread(kernel.provisioner.tree.save, _SAVE_S)
+    else:
+        outcome = Refused(because=refusal, alive=True)
+    if isinstance(outcome, Refused):
+        log.warning("kernel %s is not kept: %s", kernel_id, outcome.because)
+        keeper.lose(record, outcome.because)
+        return
+    log.info(
+        "kernel %s is kept (%d MiB, %.2f s)",
+        kernel_id,
+        outcome.image_bytes >> 20,
+        time.monotonic() - begun,
+    )
+    await kernel.provisioner.wait()
+    kernels.stop_watching_activity(kernel_id)
+    kernels.stop_buffering(kernel_id)
+    kernels.remove_kernel(kernel_id)
+    kernel.cleanup_connection_file()
+    kernel._close_control_socket()

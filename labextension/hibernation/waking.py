@@ -1,0 +1,160 @@
+"""At the start of a server its kernels come back, under their ids and in their sessions.
+
+All of them are listed before the first request is answered: a page that finds its session missing
+would drop it. A kernel that cannot be woken begins anew under the same id, and its notebook says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from datetime import datetime
+from typing import Any
+
+from jupyter_core.utils import ensure_async
+
+from gpucommons.gpu.hibernation.image import hindrance
+from gpucommons.labextension.hibernation.keeper import Keeper, now_ms
+from gpucommons.labextension.hibernation.records import Record
+from gpucommons.labextension.hibernation.renewal import renew
+
+log = logging.getLogger("gpucommons.labextension")
+
+#: Kernels of a server that was killed may be saving themselves still.
+_SETTLE_S = 30.0
+_WAKE_S = 60.0
+
+
+async def wake_all(server: Any, keeper: Keeper) -> list[str]:
+    """Start all kept kernels; answers their ids. How each wake goes is told by :func:`watch`."""
+    begun = time.monotonic()
+    await asyncio.gather(*(_settle(keeper, each) for each in keeper.kernel_ids()))
+    records = [found for each in keeper.kernel_ids() if (found := _due(keeper, each))]
+    started = await asyncio.gather(*(_start(server, keeper, each) for each in records))
+    ids = [record.kernel_id for record, is_there in zip(records, started, strict=True) if is_there]
+    if ids:
+        log.info("%d kernels come back (%.2f s)", len(ids), time.monotonic() - begun)
+    return ids
+
+
+async def _settle(keeper: Keeper, kernel_id: str) -> None:
+    """Only one process tree of a kernel may ever live."""
+    if not await asyncio.to_thread(keeper.tree(kernel_id).settled, _SETTLE_S):
+        log.error("kernel %s still lives or is being saved: it is left alone", kernel_id)
+
+
+def _due(keeper: Keeper, kernel_id: str) -> Record | None:
+    """The record of a kernel that is to come back; what is over or of no use is removed."""
+    tree = keeper.tree(kernel_id)
+    if tree.lives():
+        return None
+    record = keeper.record(kernel_id)
+    if record is None or tree.image() is None:
+        keeper.forget(kernel_id)
+        return None
+    if keeper.limits.kept_until_ms(record.noted_ms) < now_ms():
+        log.info("kernel %s was kept until now and is removed", kernel_id)
+        keeper.forget(kernel_id)
+        return None
+    return record
+
+
+async def _start(server: Any, keeper: Keeper, record: Record) -> bool:
+    kernel_id = record.kernel_id
+    because = await keeper.why_not() or await asyncio.to_thread(_hindrance, keeper, kernel_id)
+    if because is None:
+        keeper.waking[kernel_id] = record
+    else:
+        log.warning("kernel %s begins anew: %s", kernel_id, because)
+        keeper.lose(record, because)
+        keeper.forget(kernel_id)
+    try:
+        await server.kernel_manager.start_kernel(
+            kernel_id=kernel_id,
+            kernel_name=record.kernel_name,
+            cwd=record.cwd,
+            env=_environment(server, record),
+        )
+    except Exception:
+        log.exception("kernel %s does not come back", kernel_id)
+        keeper.lose(record, "Its kernel could not be started again; the server's log says why.")
+        keeper.waking.pop(kernel_id, None)
+        return False
+    if because is None:
+        _put_back(server, record)
+    for row in record.sessions:
+        await server.session_manager.save_session(**row.model_dump(), kernel_id=kernel_id)
+    return True
+
+
+def _hindrance(keeper: Keeper, kernel_id: str) -> str | None:
+    image = keeper.tree(kernel_id).image()
+    return "Its image is gone." if image is None else hindrance(image)
+
+
+def _environment(server: Any, record: Record) -> dict[str, str]:
+    first = next(iter(record.sessions), None)
+    environ: dict[str, str] = server.session_manager.get_kernel_env(
+        (first.path if first else "") or "", first.name if first else None
+    )
+    return environ
+
+
+def _put_back(server: Any, record: Record) -> None:
+    """What Jupyter keeps beside a kernel."""
+    kernels = server.kernel_manager
+    kernel = kernels.get_kernel(record.kernel_id)
+    # Else every start of the server would begin the culler's clock anew.
+    kernel.last_activity = datetime.fromisoformat(record.last_activity)
+    if record.execution_state == "busy":
+        # Its cell goes on; an answer to somebody else's question would make it look idle.
+        kernel.execution_state = "busy"
+    if record.kernel_info is not None:
+        # A busy kernel tells nothing of itself, and each page would wait a minute for that.
+        known: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        known.set_result(record.kernel_info)
+        kernel._kernel_info_future = known
+    if record.session_key is not None and ":" in record.session_key:
+        _buffer_again(kernels, kernel, record, record.session_key)
+
+
+def _buffer_again(kernels: Any, kernel: Any, record: Record, session_key: str) -> None:
+    """Outputs wait for the page that had them last, until it is back."""
+    identity = session_key.split(":", 1)[1].encode()
+    channels = {}
+    for name in ("iopub", "shell", "control", "stdin"):
+        stream = getattr(kernel, f"connect_{name}")(identity=identity)
+        stream.channel = name
+        channels[name] = stream
+    kernels.start_buffering(record.kernel_id, session_key, channels)
+    waiting = kernels._kernel_buffers[record.kernel_id]["buffer"]
+    waiting.extend(
+        (message.channel, [bytes.fromhex(part) for part in message.parts])
+        for message in record.buffer
+    )
+
+
+async def watch(server: Any, keeper: Keeper, kernel_id: str) -> None:
+    """See a wake through: then the kernel is told of its new server, or begins anew."""
+    kernel = server.kernel_manager.get_kernel(kernel_id)
+    provisioner = kernel.provisioner
+    if not getattr(provisioner, "is_woken", False):
+        return
+    begun = time.monotonic()
+    refused = await asyncio.to_thread(provisioner.tree.awake, _WAKE_S)
+    if refused is None:
+        log.info("kernel %s is awake (%.2f s)", kernel_id, time.monotonic() - begun)
+        renew(kernel, os.environ)
+        return
+    log.warning("kernel %s begins anew: %s", kernel_id, refused.because)
+    record = keeper.record(kernel_id)
+    if record is not None:
+        keeper.lose(record, refused.because)
+    kernel.stop_restarter()
+    server.kernel_manager.stop_buffering(kernel_id)
+    if hasattr(kernel, "_kernel_info_future"):
+        del kernel._kernel_info_future
+    kernel.execution_state = "starting"
+    await ensure_async(server.kernel_manager.restart_kernel(kernel_id, now=True))

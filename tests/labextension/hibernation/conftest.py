@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+from kernel_server import KernelServer, Start, criu_of_tests
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start a server in the same home again and again; everything of it is gone at the end."""
+    place = criu_of_tests()
+    servers: list[KernelServer] = []
+
+    def begin(**environ: str) -> KernelServer:
+        made = KernelServer(tmp_path / "home", {"GPUCOMMONS_CRIU": place, **environ})
+        servers.append(made)
+        return made.start()
+
+    yield begin
+    _end(servers)
+
+
+def _end(servers: list[KernelServer]) -> None:
+    for server in servers:
+        server.hang_up()
+        if server.process is not None and server.process.poll() is None:
+            process = psutil.Process(server.process.pid)
+            for one in (*process.children(recursive=True), process):
+                with suppress(psutil.Error):
+                    one.kill()
+            server.process.wait()

@@ -1,0 +1,348 @@
+"""Kernels of a real server, saved by a real CRIU."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import websocket
+from kernel_server import KernelServer, Start, until
+
+pytestmark = pytest.mark.criu
+
+
+def opened(server: KernelServer, name: str = "a.ipynb") -> tuple[str, str]:
+    session = server.open_notebook(name)
+    return session["kernel"]["id"], session["id"]
+
+
+def kernel_folder(server: KernelServer, kernel_id: str) -> Path:
+    return next((server.home / "state").rglob(f"kernels/{kernel_id}"))
+
+
+def kept(server: KernelServer) -> list[dict[str, Any]]:
+    file = next((server.home / "state").rglob("kept.json"))
+    return json.loads(file.read_text())["kernels"]
+
+
+def lost(server: KernelServer) -> list[dict[str, Any]]:
+    return server.greeting("kernels")["lost"]
+
+
+def saved_by_itself(server: KernelServer, kernel_id: str) -> None:
+    image = kernel_folder(server, kernel_id) / "tree" / "image" / "image.json"
+    until(image.exists, "the save")
+
+
+def test_variables_sessions_and_ids_are_those_of_the_server_before(start: Start) -> None:
+    first = start()
+    kernel, session = opened(first)
+    with_page = first.page(kernel)
+    with_page.run("x = 41; import threading; ticks = []")
+
+    first.stop()
+    held = kept(first)
+    second = start()
+
+    assert [(each["id"], each["path"]) for each in held] == [(kernel, "a.ipynb")]
+    assert held[0]["bytes"] > 1_000_000
+    assert held[0]["kept_until_ms"] > time.time() * 1000
+    listed = second.ask("GET", "api/sessions")
+    assert [(each["id"], each["kernel"]["id"]) for each in listed] == [(session, kernel)]
+    assert second.page(kernel).run("print(x + 1)") == "42"
+    assert lost(second) == []
+    until(lambda: kept(second) == [], "that nothing is kept any more")
+
+
+def test_a_kernel_can_be_saved_and_woken_again_and_again(start: Start) -> None:
+    server = start()
+    kernel, _ = opened(server)
+    server.page(kernel).run("count = 0")
+
+    for expected in ("1", "2", "3"):
+        server.stop()
+        server = start()
+        assert server.page(kernel).run("count += 1; print(count)") == expected
+
+
+def test_a_cell_that_runs_goes_on_and_its_page_gets_all_of_it(start: Start) -> None:
+    first = start()
+    kernel, _ = opened(first)
+    page = first.page(kernel)
+    number = page.send(
+        "import time\nfor i in range(60):\n    print(i, flush=True)\n    time.sleep(0.05)"
+    )
+    early = ""
+    for message in page.messages(number):
+        if message["msg_type"] == "stream":
+            early += message["content"]["text"]
+            if "10\n" in early:
+                break
+
+    first.stop()
+    with suppress(websocket.WebSocketException, OSError):
+        # What reached the page before the server was gone.
+        for message in page.messages(number):
+            if message["msg_type"] == "stream":
+                early += message["content"]["text"]
+    second = start()
+    state = second.ask("GET", f"api/kernels/{kernel}")["execution_state"]
+    late = second.page(kernel, page.session).until_done(number)
+
+    assert state == "busy"
+    shown = [int(line) for line in (early + late).split()]
+    assert shown == sorted(set(shown)), "nothing twice, nothing out of turn"
+    assert shown[-1] == 59
+    # What was under way in the moment of the save may be lost.
+    assert len(shown) >= 57
+
+
+def test_a_server_that_was_killed_leaves_its_kernels_saved(start: Start) -> None:
+    first = start()
+    kernel, session = opened(first)
+    first.page(kernel).run("x = 7")
+    record = kernel_folder(first, kernel) / "record.json"
+    until(lambda: record.exists() and session in record.read_text(), "the note")
+
+    first.stop(signal.SIGKILL)
+    second = start()
+
+    assert [each["id"] for each in second.ask("GET", "api/sessions")] == [session]
+    assert second.page(kernel).run("print(x)") == "7"
+
+
+def test_two_kernels_that_write_the_same_history_both_come_back(start: Start) -> None:
+    first = start()
+    (one, _), (two, _) = opened(first, "a.ipynb"), opened(first, "b.ipynb")
+    first.page(one).run("x = 1")
+    first.page(two).run("x = 2")
+    first.stop()
+    # Somebody else works in the same home meanwhile.
+    history = next(first.home.rglob("history.sqlite"))
+    code = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]);"
+        "c.execute('insert into sessions(start) values (1)');"
+        "c.execute('create table more(x)');"
+        "c.executemany('insert into more values (?)', [('y' * 99,)] * 999); c.commit()"
+    )
+    subprocess.run([sys.executable, "-c", code, str(history)], check=True)
+    second = start()
+
+    assert second.page(one).run("print(x)") == "1"
+    assert second.page(two).run("x += 1; print(x)") == "3"
+    assert lost(second) == []
+
+
+def test_an_image_that_was_cut_is_a_fresh_kernel_under_the_same_id_and_said(start: Start) -> None:
+    first = start()
+    kernel, session = opened(first)
+    first.page(kernel).run("x = 1")
+    first.stop()
+    pages = kernel_folder(first, kernel) / "tree" / "image" / "pages-1.img"
+    os.truncate(pages, pages.stat().st_size // 2)
+
+    begun = time.monotonic()
+    second = start()
+    answer = second.page(kernel).run("print('x' in globals())")
+
+    assert answer == "False"
+    assert time.monotonic() - begun < 30
+    assert [each["id"] for each in second.ask("GET", "api/sessions")] == [session]
+    (loss,) = lost(second)
+    assert (loss["kernel_id"], loss["path"]) == (kernel, "a.ipynb")
+    assert "damaged" in loss["because"]
+
+
+def test_what_was_said_of_a_lost_kernel_can_be_closed(start: Start) -> None:
+    first = start()
+    kernel, _ = opened(first)
+    first.page(kernel).run("x = 1")
+    first.stop()
+    (kernel_folder(first, kernel) / "tree" / "image" / "pages-1.img").unlink()
+    second = start()
+    assert len(lost(second)) == 1
+
+    second.ask("DELETE", f"gpucommons/lost-kernels/{kernel}")
+
+    assert lost(second) == []
+    second.stop()
+    assert lost(start()) == []
+
+
+def test_a_library_that_changed_meanwhile_is_named(start: Start, tmp_path: Path) -> None:
+    library = tmp_path / "some_library.so"
+    original = next(
+        Path(path)
+        for line in Path("/proc/self/maps").read_text().splitlines()
+        if (path := line.split(maxsplit=5)[-1].strip()).endswith(".so") and "lib-dynload" in path
+    )
+    shutil.copy(original, library)
+    first = start()
+    kernel, _ = opened(first)
+    first.page(kernel).run(f"import ctypes; held = ctypes.CDLL({str(library)!r})")
+    first.stop()
+    with library.open("ab") as file:
+        file.write(b"updated")
+
+    second = start()
+
+    assert second.page(kernel).run("print('held' in globals())") == "False"
+    assert "some_library.so" in lost(second)[0]["because"]
+
+
+def test_a_port_that_is_taken_is_moved(start: Start) -> None:
+    first = start()
+    kernel, _ = opened(first)
+    first.page(kernel).run("x = 5")
+    first.stop()
+    record = json.loads((kernel_folder(first, kernel) / "record.json").read_text())
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", record["connection"]["shell_port"]))
+        taken.listen()
+        second = start()
+
+        assert second.page(kernel).run("print(x)") == "5"
+
+
+def test_a_woken_kernel_is_of_its_new_server(start: Start) -> None:
+    first = start(GPUCOMMONS_LEASE_ID="old", NVIDIA_OLD="1")
+    kernel, _ = opened(first)
+    first.page(kernel).run("import os; os.environ['MINE'] = 'kept'")
+    first.stop()
+    second = start(GPUCOMMONS_SLICE_ID="new")
+
+    page = second.page(kernel)
+    ask = "print([os.environ.get(n) for n in ('JUPYTERHUB_API_TOKEN','GPUCOMMONS_LEASE_ID','GPUCOMMONS_SLICE_ID','NVIDIA_OLD','MINE')])"
+    told = until(lambda: (t := page.run(ask)) and "new" in t and t, "the renewal")
+    assert told == str([f"token-of-{second.port}", None, "new", None, "kept"])
+    assert page.run("print([n for n in globals() if 'gpucommons' in n])") == "[]"
+
+
+def test_a_debugger_that_was_used_is_answered_and_does_not_block_the_kernel(start: Start) -> None:
+    first = start()
+    kernel, _ = opened(first)
+    page = first.page(kernel)
+    page.run("x = 1")
+    ask = json.dumps({"type": "request", "seq": 1, "command": "initialize", "arguments": {}})
+    answer = next(
+        each
+        for each in page.messages(page.send(ask, "control", "debug_request"))
+        if each["msg_type"] == "debug_reply"
+    )
+    assert answer["content"]["success"]
+    first.stop()
+    second = start()
+    page = second.page(kernel)
+    assert page.run("print(x)") == "1"
+
+    def reply() -> str:
+        number = page.send(ask, "control", "debug_request")
+        return next(
+            each["content"].get("message", "")
+            for each in page.messages(number)
+            if each["msg_type"] == "debug_reply"
+        )
+
+    assert "Restart the kernel to debug" in reply()
+    assert page.run("print(x)") == "1"
+
+
+def test_restart_and_interrupt_work_before_and_after(start: Start) -> None:
+    first = start()
+    kernel, _ = opened(first)
+    first.page(kernel).run("x = 1")
+    first.stop()
+    second = start()
+    page = second.page(kernel)
+    number = page.send("import time; time.sleep(60)")
+    until(
+        lambda: second.ask("GET", f"api/kernels/{kernel}")["execution_state"] == "busy", "the cell"
+    )
+    second.ask("POST", f"api/kernels/{kernel}/interrupt")
+    assert "KeyboardInterrupt" in page.until_done(number)
+    assert page.run("print(x)") == "1"
+
+    second.ask("POST", f"api/kernels/{kernel}/restart")
+
+    assert second.page(kernel).run("print('x' in globals())") == "False"
+    second.stop()
+    assert start().page(kernel).run("print('x' in globals())") == "False"
+
+
+def test_a_kernel_that_its_user_ends_leaves_nothing_behind(start: Start) -> None:
+    first = start()
+    kernel, session = opened(first)
+    first.page(kernel).run("x = 1")
+    first.stop()
+    second = start()
+    folder = kernel_folder(second, kernel)
+    second.page(kernel).run("x")
+
+    second.ask("DELETE", f"api/sessions/{session}")
+
+    assert not folder.exists()
+    second.stop()
+    assert start().ask("GET", "api/kernels") == []
+
+
+def test_a_kernel_that_cannot_be_saved_ends_as_ever_and_that_is_said(start: Start) -> None:
+    first = start()
+    kernel, _ = opened(first)
+    first.page(kernel).run("from multiprocessing import RawArray; shared = RawArray('i', 9)")
+
+    took_s = first.stop()
+
+    assert took_s < 20
+    assert kept(first) == []
+    second = start()
+    assert second.ask("GET", "api/kernels") == []
+    (loss,) = lost(second)
+    assert (loss["kernel_id"], loss["path"]) == (kernel, "a.ipynb")
+
+
+def test_kernels_beyond_the_limit_are_not_kept(start: Start) -> None:
+    first = start(GPUCOMMONS_KERNELS_KEPT_GIB="0")
+    kernel, _ = opened(first)
+    first.page(kernel).run("x = 1")
+
+    first.stop()
+
+    assert kept(first) == []
+    assert "may be kept" in lost(start())[0]["because"]
+
+
+def test_after_its_date_a_kernel_is_gone(start: Start) -> None:
+    first = start()
+    kernel, _ = opened(first)
+    first.page(kernel).run("x = 1")
+    first.stop()
+    file = kernel_folder(first, kernel) / "record.json"
+    record = json.loads(file.read_text())
+    file.write_text(json.dumps(record | {"noted_ms": record["noted_ms"] - 10 * 24 * 3600 * 1000}))
+
+    second = start()
+
+    assert second.ask("GET", "api/kernels") == []
+    assert not file.exists()
+
+
+def test_where_it_is_switched_off_kernels_are_jupyters_own(start: Start) -> None:
+    first = start(GPUCOMMONS_HIBERNATE_KERNELS="0")
+    kernel, _ = opened(first)
+    first.page(kernel).run("x = 1")
+
+    first.stop()
+
+    assert not (first.home / "state").exists()
+    assert start().ask("GET", "api/kernels") == []

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pytest
+
+from gpucommons.labextension.hibernation.limits import (
+    DAY_MS,
+    SPARE_BYTES,
+    Candidate,
+    Limits,
+    limits_of,
+    refused,
+)
+
+GIB = 1 << 30
+PLENTY = 1 << 50
+
+
+def kernel(name: str, gib: int, used: str = "2026-11-24T10:00:00Z") -> Candidate:
+    return Candidate(kernel_id=name, bytes=gib * GIB, last_activity=used)
+
+
+def test_kernels_within_the_limit_are_all_kept() -> None:
+    limits = Limits(most_bytes=10 * GIB)
+
+    assert refused([kernel("a", 5), kernel("b", 5)], limits, free_bytes=PLENTY) == {}
+
+
+def test_what_was_used_last_is_kept_first() -> None:
+    older, newer = kernel("older", 6, "2026-11-23"), kernel("newer", 6, "2026-11-24")
+
+    reasons = refused([older, newer], Limits(most_bytes=10 * GIB), free_bytes=PLENTY)
+
+    assert reasons == {
+        "older": "Its memory (6.0 GiB) is more than what may be kept"
+        " (10.0 GiB for all kernels of a server)."
+    }
+
+
+def test_a_smaller_one_is_kept_where_a_larger_one_has_no_room() -> None:
+    large, small = kernel("large", 20, "2026-11-24"), kernel("small", 1, "2026-11-23")
+
+    assert list(refused([large, small], Limits(most_bytes=10 * GIB), free_bytes=PLENTY)) == [
+        "large"
+    ]
+
+
+def test_the_disk_is_not_filled() -> None:
+    reasons = refused([kernel("a", 2)], Limits(), free_bytes=2 * GIB + SPARE_BYTES - 1)
+
+    assert reasons == {"a": "The disk has no room for its memory (2.0 GiB)."}
+
+
+def test_kernels_are_kept_for_days() -> None:
+    assert Limits(days=2).kept_until_ms(1000) == 1000 + 2 * DAY_MS
+
+
+@pytest.mark.parametrize(
+    ("environ", "allowed", "days"),
+    [
+        ({}, True, 9),
+        ({"GPUCOMMONS_HIBERNATE_KERNELS": "0"}, False, 9),
+        ({"GPUCOMMONS_KERNELS_KEPT_DAYS": "3"}, True, 3),
+        ({"GPUCOMMONS_KERNELS_KEPT_DAYS": "0"}, False, 0),
+        ({"GPUCOMMONS_KERNELS_KEPT_DAYS": "-3"}, True, 9),
+        ({"GPUCOMMONS_KERNELS_KEPT_DAYS": "soon"}, True, 9),
+    ],
+)
+def test_an_admin_sets_limits_by_environment(
+    environ: dict[str, str], allowed: bool, days: int
+) -> None:
+    is_allowed, limits = limits_of(environ)
+
+    assert (is_allowed, limits.days) == (allowed, days)
