@@ -246,6 +246,14 @@ def may(release: Release, asked: tuple[str, str, str | None]) -> bool:
     return done.stdout.strip() == "yes"
 
 
+def test_a_hub_namespace_that_is_not_there_is_refused_before_anything_is_made(
+    release: Release,
+) -> None:
+    elsewhere = release.values(**{"hub.namespace": "not-there"})
+    with pytest.raises(HelmRefused, match="kubectl create namespace not-there"):
+        release.helm("upgrade", str(CHART), *elsewhere)
+
+
 # --- uninstall --------------------------------------------------------------------------------
 
 
