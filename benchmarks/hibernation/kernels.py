@@ -70,7 +70,8 @@ def _started(command: list[str]) -> subprocess.Popen[bytes]:
 def _client(connection: Path) -> BlockingKernelClient:
     client = BlockingKernelClient(connection_file=str(connection))
     client.load_connection_file()
-    client.start_channels()
+    # Without heartbeats: a kernel that is not up yet would count as dead.
+    client.start_channels(hb=False)
     client.wait_for_ready(timeout=_SECONDS)
     return client
 

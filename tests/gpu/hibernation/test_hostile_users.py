@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,28 +17,27 @@ from gpucommons.gpu.hibernation.criu import Criu
 pytestmark = pytest.mark.criu
 
 
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that every user may enter: pytest's own are closed to others."""
+    if os.geteuid() == 0 and not (shutil.which("setpriv") and Path("/usr/bin/python3").exists()):
+        pytest.skip("needs setpriv(1) and an interpreter that every user may run")
+    with tempfile.TemporaryDirectory(prefix="hostile-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 @pytest.mark.parametrize("play", hostile.TRIES, ids=lambda one: one.__name__)
 def test_a_hostile_user_gets_nothing(
-    play: Callable[[hostile.Ground], str | None], criu: Criu, tmp_path: Path
+    play: Callable[[hostile.Ground], str | None], criu: Criu, place: Path
 ) -> None:
-    _open_to_all(tmp_path)
-
-    with hostile.ground(tmp_path, criu) as ground:
+    with hostile.ground(place, criu) as ground:
         assert play(ground) is None
 
 
-def test_on_the_same_ground_an_honest_image_wakes(criu: Criu, tmp_path: Path) -> None:
-    _open_to_all(tmp_path)
-
-    with hostile.ground(tmp_path, criu) as ground:
+def test_on_the_same_ground_an_honest_image_wakes(criu: Criu, place: Path) -> None:
+    with hostile.ground(place, criu) as ground:
         assert hostile.honest_wakes(ground)
-
-
-def _open_to_all(tmp_path: Path) -> None:
-    if os.geteuid() == 0 and not (shutil.which("setpriv") and Path("/usr/bin/python3").exists()):
-        pytest.skip("needs setpriv(1) and an interpreter that every user may run")
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
 
 
 def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path) -> None:
