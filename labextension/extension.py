@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
@@ -111,6 +112,7 @@ class GpuCommonsExtension(ExtensionApp):
         self._start(parts.sampler.run())
         self._start(parts.feed.run())
         if parts.hibernation is not None:
+            _stop_in_order_when_interrupted(serverapp)
             self._start(parts.hibernation.run(self._take_back))
         if parts.scheduler is not None and parts.place.lease_id:
             reporter = Reporter(
@@ -155,3 +157,9 @@ class GpuCommonsExtension(ExtensionApp):
         await self.parts.results.close()
         if self.parts.scheduler is not None:
             await self.parts.scheduler.close()
+
+
+def _stop_in_order_when_interrupted(server: Any) -> None:
+    """A hub interrupts its servers; without a terminal that would end them before anything is saved."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, lambda *_: server.stop(from_signal=True))

@@ -121,6 +121,17 @@ def test_a_server_that_was_killed_leaves_its_kernels_saved(start: Start) -> None
     assert second.page(kernel).run("print(x)") == "7"
 
 
+def test_a_server_that_is_interrupted_as_hubs_do_it_says_what_it_keeps(start: Start) -> None:
+    first = start()
+    kernel, _ = opened(first)
+    first.page(kernel).run("x = 7")
+
+    first.stop(signal.SIGINT)
+
+    assert [each["id"] for each in kept(first)] == [kernel]
+    assert start().page(kernel).run("print(x)") == "7"
+
+
 def test_two_kernels_that_write_the_same_history_both_come_back(start: Start) -> None:
     first = start()
     (one, _), (two, _) = opened(first, "a.ipynb"), opened(first, "b.ipynb")
