@@ -100,7 +100,10 @@ def test_the_example_is_copied_opened_and_ready_to_submit(
     expect(page.locator(".jp-FileEditor")).to_contain_text("epoch 1")
     train = section(page, "Train")
     expect(train.get_by_label("What to run")).to_have_value("gpu-examples/first_job.py")
-    train.get_by_role("button", name="Submit").click()
+    submit = train.get_by_role("button", name="Submit")
+    expect(submit).to_be_focused()
+    expect(submit).to_be_in_viewport()
+    submit.click()
     expect(page.locator(".gc-JobPage h1")).to_have_text("train-1")
     assert lab.asked("submit-file")[-1]["path"] == "gpu-examples/first_job.py"
 

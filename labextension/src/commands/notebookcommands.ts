@@ -77,7 +77,8 @@ export function addNotebookCommands(options: ICommandOptions): void {
         const { folder, first } = await model.api.examples();
         await showFolder(commands, folder);
         await commands.execute('docmanager:open', { path: first });
-        options.showPanel('first');
+        // Ready to be sent: the button is in sight, also where the panel is long.
+        options.showPanel('submit');
       })
   });
   add(CommandIDs.dropGpu, {
