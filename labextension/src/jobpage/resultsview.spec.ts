@@ -3,9 +3,9 @@ import { renderToStaticMarkup } from 'react-dom/server';
 import { expect, it } from 'vitest';
 
 import type { IResults } from '../server/tokens';
-import { msg } from '../testing/make';
+import { makeJob, msg } from '../testing/make';
 import { PanelContext } from '../components/context';
-import { Results } from './resultsview';
+import { openable, Results } from './resultsview';
 
 function shown(changes: Partial<IResults>): string {
   const results: IResults = {
@@ -53,4 +53,18 @@ it('names what was not copied, and counts what it does not list', () => {
   });
   expect(page).toContain('and 5 more');
   expect(page).toContain('Not copied: link is a link.');
+});
+
+it('opens nothing of a team-mate, whose folder is not here', () => {
+  const results = { folder: 'results/train-7' } as IResults;
+  const job = makeJob({ owner: 'ada' });
+  const seenBy = (name: string) =>
+    openable(results, job, { name, teams: ['vision'], admin: false }).folder;
+  expect(seenBy('ada')).toBe('results/train-7');
+  expect(seenBy('bob')).toBeNull();
+
+  const page = shown({ folder: null });
+  expect(page).toContain('model.pt');
+  expect(page).not.toContain('Open model.pt');
+  expect(page).not.toContain('Show the folder');
 });

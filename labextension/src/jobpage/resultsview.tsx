@@ -5,7 +5,7 @@ import { h } from '../components/h';
 
 import { bytes } from '../text/format';
 import { isFinal } from '../model/jobs';
-import { IJob, IResults } from '../server/tokens';
+import { IJob, IResults, IWhoAmI } from '../server/tokens';
 import { usePanel } from '../components/context';
 import { LinkButton } from '../components/parts';
 import { showFolder } from '../lab/folder';
@@ -20,8 +20,20 @@ const PAUSES_MS = new Map([
 const SHOWN = 100;
 
 export function ResultsView({ job }: { job: IJob }): React.JSX.Element | null {
+  const { model } = usePanel();
   const results = useResults(job);
-  return results === null ? null : <Results results={results} />;
+  return results === null ? null : (
+    <Results results={openable(results, job, model.whoami)} />
+  );
+}
+
+/** A team-mate's folder is not in one's own file browser: it is named, and nothing opens it. */
+export function openable(
+  results: IResults,
+  job: IJob,
+  whoami: IWhoAmI | null
+): IResults {
+  return job.owner === whoami?.name ? results : { ...results, folder: null };
 }
 
 export function Results({ results }: { results: IResults }): React.JSX.Element {
