@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from gpucommons.scheduler.core import deadlines
 from gpucommons.scheduler.core.cycle import decide
@@ -22,7 +23,14 @@ from gpucommons.scheduler.core.model.state import (
     Submit,
     Verdict,
 )
-from gpucommons.scheduler.core.model.types import AttemptState, IntentId, Millis, State
+from gpucommons.scheduler.core.model.types import (
+    AttemptState,
+    IntentId,
+    Millis,
+    State,
+    Workload,
+    WorkloadId,
+)
 from gpucommons.scheduler.errors import NoFreeSlice
 
 #: Reports after which nothing is free that was not, and nobody asks for more than before.
@@ -114,3 +122,19 @@ def _unmet(cycle: CycleState, intents: Sequence[Intent]) -> dict[IntentId, str]:
             )
             unmet[intent.intent_id] = text + hint
     return unmet
+
+
+def recalled(
+    cluster: Cluster, intents: Sequence[Intent], find: Callable[[WorkloadId], Workload | None]
+) -> Cluster:
+    """The cluster, and what new jobs run after that it knows no more; what nobody finds stays out.
+
+    A request is promised when it is durable, and decided a moment later. What it names may end in
+    between, or have ended long before; with it the cluster is what it would be had it ended afterwards.
+    """
+    submits = [one.action for one in intents if isinstance(one.action, Submit)]
+    named = {before for submit in submits for before in submit.spec.after}
+    missing = named - cluster.workloads.keys() - {submit.workload_id for submit in submits}
+    found = {workload_id: find(workload_id) for workload_id in sorted(missing)}
+    over = {workload_id: one for workload_id, one in found.items() if one is not None}
+    return replace(cluster, workloads={**cluster.workloads, **over}) if over else cluster

@@ -16,10 +16,9 @@ from gpucommons.scheduler.core.events import leases, observations
 from gpucommons.scheduler.core.explain import reasons
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import elastic
-from gpucommons.scheduler.core.model.types import AttemptId, Reason, Workload, WorkloadId
+from gpucommons.scheduler.core.model.types import AttemptId, Workload, WorkloadId
 from gpucommons.scheduler.core.passes import (
     consolidation,
-    fair_share_reservations,
     growing,
     guarantee,
     notebooks,
@@ -31,7 +30,7 @@ from gpucommons.scheduler.core.placement.admission import (
     unpromise,
     withdraw,
 )
-from gpucommons.scheduler.core.queue import eligibility, lending, ordering
+from gpucommons.scheduler.core.queue import eligibility, ordering
 
 #: Rounds at most. A job is tried again when, after its turn, its nomination was withdrawn or more
 #: devices are being cleared than were asked for.
@@ -46,12 +45,12 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
     cycle.refresh()
     admit_cleared(cycle)
     # 2 Eligibility: who is in line at all.
-    obstacles = eligibility.obstacles(cycle)
+    obstacles = cycle.turns.obstacles = eligibility.obstacles(cycle)
     for workload in cycle.among(obstacles.keys() & cycle.index.nominated):
         withdraw(cycle, workload)
     for _ in range(_ROUNDS):
         cycle.begin_round()
-        _turns(cycle, obstacles)
+        _turns(cycle)
         if cycle.turns.another_round:
             continue  # somebody lost a promise, or could have more, after its own turn
         if guarantee.reserves_in_vain(cycle):
@@ -59,65 +58,43 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
         # Who is stopped for nobody any more goes on, and what it was to move to is free again.
         if _spare_the_unneeded(cycle):
             continue
-        if not _hold_back(cycle, obstacles):
+        if not surplus.hold_back(cycle):
             break
     else:
         _spare_the_unneeded(cycle)
-        _hold_back(cycle, obstacles)
+        surplus.hold_back(cycle)
     # What is idle then, elastic jobs that run may take.
     growing.grow(cycle)
     # 8 Reasons for everyone still waiting.
     if explain:
-        reasons.explain(cycle, obstacles)
+        reasons.explain(cycle)
 
 
-def _turns(cycle: CycleState, obstacles: dict[WorkloadId, Reason]) -> None:
-    usage = cycle.usage_now()
+def _turns(cycle: CycleState) -> None:
     # 3 Notebooks within fixed quota, oldest first.
-    tickets = cycle.among(cycle.index.tickets - obstacles.keys())
+    tickets = cycle.among(cycle.index.tickets - cycle.turns.obstacles.keys())
     for workload in sorted(tickets, key=ordering.by_age):
         notebooks.admit_or_reclaim(cycle, cycle.workloads[workload.workload_id])
     _redeem(cycle)
     # 4 In-guarantee work by priority, share and age; borrowers that now fit are upgraded in turn.
     #   Then what borrowers may not have of the rest is held back.
-    guarantees = guarantee.in_force(cycle)
     entitled = partial(guarantee.entitled, cycle)
-    borrowers = guarantee.upgradable(cycle, guarantees)
-    borrow = partial(_borrow_what_is_idle, cycle, obstacles)
-    for workload in ordering.for_guarantee(cycle, usage, obstacles, entitled, borrowers):
-        guarantee.consider(cycle, workload, guarantees, borrow)
-    _hold_back(cycle, obstacles)
+    for workload in ordering.for_guarantee(cycle, entitled, guarantee.upgradable(cycle)):
+        guarantee.consider(cycle, workload)
+    surplus.hold_back(cycle)
     # 5 Over-quota work by weighted fair share; elastic jobs just admitted take more workers.
-    for workload in ordering.for_surplus(cycle, usage, obstacles):
+    for workload in ordering.for_surplus(cycle):
         surplus.consider(cycle, workload)
-    for workload in ordering.by_standing(cycle, usage, _just_admitted(cycle)):
+    for workload in ordering.by_standing(cycle, _just_admitted(cycle)):
         surplus.grow(cycle, workload)
     # 6 Preempt inside a team, by priority.
     claims = cycle.index.nominated.copy()
-    hopeful = preemption.below(cycle).hopeful
-    for workload in ordering.by_priority(cycle, obstacles, hopeful):
-        preemption.consider(cycle, workload, guarantees)
+    for workload in ordering.by_priority(cycle, preemption.below(cycle).hopeful):
+        preemption.consider(cycle, workload)
     # 7 Move a few jobs where only fragmentation keeps one waiting.
-    consolidation.consolidate(cycle, obstacles, guarantees)
+    consolidation.consolidate(cycle)
     if cycle.index.nominated - claims:
         cycle.turns.another_round = True  # what is being cleared for them may do for others, too
-
-
-def _borrow_what_is_idle(
-    cycle: CycleState, obstacles: dict[WorkloadId, Reason], workload: Workload
-) -> bool:
-    """Start a job on what borrowers may have now, before anybody is stopped for it."""
-    # Asked before each reclaim, of which there may be thousands: mostly nothing is idle.
-    if not surplus.could_borrow(cycle, workload):
-        return False
-    _hold_back(cycle, obstacles)
-    return surplus.borrow(cycle, workload)
-
-
-def _hold_back(cycle: CycleState, obstacles: dict[WorkloadId, Reason]) -> bool:
-    """See what borrowers may not have by what is held now; says whether turns were taken otherwise."""
-    lending.hold_back(cycle, guarantee.in_force(cycle))
-    return fair_share_reservations.decide(cycle, obstacles, surplus.may_borrow)
 
 
 def _redeem(cycle: CycleState) -> None:

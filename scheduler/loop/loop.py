@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpucommons.gpu.slices.usage import UsageMinute
-from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.events.recalling import recalled
+from gpucommons.scheduler.core.advance import advance, recalled
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import Cluster, Observation, Outcome, ProgressReported
 from gpucommons.scheduler.core.model.types import AttemptId, Millis, WorkloadId

@@ -16,11 +16,11 @@ from gpucommons.scheduler.core.capacity.hold_back import (
     HoldBack,
     HoldBackKey,
     HoldBackReason,
+    Promise,
     hold_backs,
 )
 from gpucommons.scheduler.core.capacity.ledger import HoldBackLedger
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity, twice
-from gpucommons.scheduler.core.capacity.promised import Promise, sharing
 from gpucommons.scheduler.core.model.holds import (
     FULL,
     Hold,
@@ -34,6 +34,7 @@ from gpucommons.scheduler.core.model.holds import (
 from gpucommons.scheduler.core.model.resources import Block, Node, NodeState
 from gpucommons.scheduler.core.model.types import (
     Attempt,
+    AttemptId,
     HoldClass,
     NodeId,
     PoolName,
@@ -267,10 +268,24 @@ class Capacity:
         nomination = workload.nomination
         if nomination is None:
             return
-        again = sharing(
-            self.promises, self.nodes, frozenset(nomination.victims), nomination.placements
-        )
+        again = self._sharing(frozenset(nomination.victims), nomination.placements)
         self._reckon(again, workload)
+
+    def _sharing(
+        self, victims: frozenset[AttemptId], placements: tuple[WorkerPlacement, ...]
+    ) -> list[Workload]:
+        """Who was promised a place on these nodes that one of these clears, or one that they share."""
+        found: dict[WorkloadId, Workload] = {}
+        ahead = [(victims, placements)]
+        while ahead:
+            cleared, places = ahead.pop()
+            there = {place.node_id for place in places} & self.nodes.keys()
+            for other in {i for node_id in there for i in self.nodes[node_id].promised_by}:
+                promise = self.promises[other]
+                if other not in found and promise.victims & cleared:
+                    found[other] = promise.workload
+                    ahead.append((promise.victims, promise.placements))
+        return list(found.values())
 
     def _reckon(self, again: Sequence[Workload], *new: Workload) -> None:
         """Whose victims count for whom, anew: in the order of submits."""
@@ -313,7 +328,7 @@ class Capacity:
         """Let go of a nomination's devices."""
         gone = self._let_go(workload_id)
         if gone is not None and gone.covered:
-            self._reckon(sharing(self.promises, self.nodes, gone.victims, gone.placements))
+            self._reckon(self._sharing(gone.victims, gone.placements))
 
     def _let_go(self, workload_id: WorkloadId) -> Promise | None:
         gone = self.promises.pop(workload_id, None)

@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.evolving import quick
-from gpucommons.scheduler.core.model.holds import Load, mask_of
+from gpucommons.scheduler.core.model.holds import HoldKey, Load, mask_of
 from gpucommons.scheduler.core.model.state import FairShareReservation
 from gpucommons.scheduler.core.model.types import (
+    AttemptId,
     HoldClass,
     Millis,
     NodeId,
@@ -90,6 +91,19 @@ class HoldBack:
     held_for: HoldClass
     #: None where no time ends it.
     until_ms: Millis | None = None
+
+
+@dataclass(slots=True)
+class Promise:
+    """What is kept for one nominee."""
+
+    workload: Workload
+    victims: frozenset[AttemptId]
+    placements: tuple[WorkerPlacement, ...]
+    #: Processor and memory that its victims do not give.
+    extra: dict[NodeId, Load]
+    #: Victims whose processor and memory count for it.
+    covered: frozenset[HoldKey]
 
 
 class FairShareClaim(NamedTuple):

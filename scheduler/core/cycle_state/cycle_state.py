@@ -38,9 +38,6 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.quota import fair_share, quota
 
-#: Guarantees in force, per pool and team.
-Guarantees = dict[PoolName, dict[TeamName, int]]
-
 
 @dataclass(slots=True)
 class CycleState:
@@ -246,13 +243,11 @@ class CycleState:
         """What a team holds or was promised in a pool."""
         return self.uses.get((team, pool), quota.NO_USE)
 
-    def accounts(
-        self, pool: PoolName, usage: fair_share.Usage, uses: quota.Uses
-    ) -> fair_share.Accounts:
+    def accounts(self, pool: PoolName, uses: quota.Uses) -> fair_share.Accounts:
         """What teams had and have of a pool's surplus; the same ones while nothing changes."""
         found = self.memo.get(_ACCOUNTS, pool)
-        if found is None or found.usage is not usage:
-            half_life_ms = fair_share.half_life_of(self.rules.pools, pool)
+        if found is None:
+            half_life_ms, usage = fair_share.half_life_of(self.rules.pools, pool), self.usage_now()
             found = fair_share.Accounts(self.rules.teams, pool, half_life_ms, usage, dict(uses))
         elif found.uses == uses:
             return found

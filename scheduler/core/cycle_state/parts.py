@@ -19,6 +19,7 @@ from gpucommons.scheduler.core.model.state import (
 )
 from gpucommons.scheduler.core.model.types import (
     PoolName,
+    Reason,
     TeamName,
     WorkloadId,
 )
@@ -90,6 +91,8 @@ class ChangeLog:
 class Turns:
     """How far the cycle has come: who had what in its turn, and what is kept for whom till its end."""
 
+    #: Who is not considered in this cycle, and why.
+    obstacles: Mapping[WorkloadId, Reason] = field(default_factory=dict)
     #: Jobs admitted in this cycle; leases that must start in it or not at all.
     admitted: set[WorkloadId] = field(default_factory=set)
     redeeming: set[WorkloadId] = field(default_factory=set)

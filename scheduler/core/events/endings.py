@@ -7,8 +7,6 @@ checkpoint is counted in the receipt.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.eviction.candidates import work_lost
 from gpucommons.scheduler.core.going_on import words
@@ -18,6 +16,7 @@ from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import is_lease, move, with_attempt
+from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptState,
@@ -39,22 +38,7 @@ LONGEST_BACK_OFF_MS = 600_000
 _GOES_ON_AFTER = eviction_cause.FOR_OTHERS | retry_limits.ITS_OWN | {"pause"}
 
 
-@dataclass(frozen=True, slots=True)
-class End:
-    """How an attempt ended."""
-
-    #: None: lost without a trace.
-    exit_code: int | None
-    start_failed: bool = False
-    killed: bool = False
-    text: str = ""
-    #: See :class:`~gpucommons.scheduler.core.model.state.AttemptEnded`.
-    told: bool = False
-    finished: bool = False
-    files_kept: int | None = None
-
-
-def end_attempt(cycle: CycleState, workload: Workload, end: End) -> Workload:
+def end_attempt(cycle: CycleState, workload: Workload, end: AttemptEnded) -> Workload:
     """Close the current attempt and move its workload on."""
     attempt = workload.current
     if attempt is None:
@@ -87,7 +71,14 @@ def end_attempt(cycle: CycleState, workload: Workload, end: End) -> Workload:
     return _after_stop(cycle, workload, attempt.stop, means)
 
 
-def _meaning(workload: Workload, attempt: Attempt, end: End) -> Meaning:
+def end_unseen(cycle: CycleState, workload: Workload, text: str) -> None:
+    """Close the current attempt, of whose end nobody has seen how it was."""
+    if workload.current is not None:
+        attempt_id = workload.current.attempt_id
+        end_attempt(cycle, workload, AttemptEnded(attempt_id=attempt_id, exit_code=None, text=text))
+
+
+def _meaning(workload: Workload, attempt: Attempt, end: AttemptEnded) -> Meaning:
     """What its end means, with what was asked of it taken into account."""
     stop = attempt.stop
     finished = end.finished or attempt.finished_ms is not None
@@ -112,12 +103,12 @@ def _meaning(workload: Workload, attempt: Attempt, end: End) -> Meaning:
     return Meaning.FAILED if failed else Meaning.STOPPED
 
 
-def _never_started(attempt: Attempt, end: End) -> bool:
+def _never_started(attempt: Attempt, end: AttemptEnded) -> bool:
     """It had its turn, and did not start; what a node or another took from it is not its doing."""
     return end.start_failed if attempt.stop is None else attempt.stop.why == "timeout"
 
 
-def _words(end: End) -> str:
+def _words(end: AttemptEnded) -> str:
     if end.start_failed:
         return "It could not start"
     if end.exit_code is None:
@@ -127,7 +118,7 @@ def _words(end: End) -> str:
     return "It finished" if end.exit_code == 0 else f"It ended with exit status {end.exit_code}"
 
 
-def _stop_words(workload: Workload, attempt: Attempt, end: End, now_ms: Millis) -> str:
+def _stop_words(workload: Workload, attempt: Attempt, end: AttemptEnded, now_ms: Millis) -> str:
     """For whom it was stopped and how it goes on: ``Stopped for nlp (fair share): goes on from …``."""
     stop = attempt.stop
     why = "asked to stop" if stop is None else stop.text
@@ -298,7 +289,9 @@ def cancelled(cycle: CycleState, workload: Workload, text: str) -> Workload:
     return workload
 
 
-def _receipt(cycle: CycleState, workload: Workload, attempt: Attempt, stop: Stop, end: End) -> None:
+def _receipt(
+    cycle: CycleState, workload: Workload, attempt: Attempt, stop: Stop, end: AttemptEnded
+) -> None:
     """Say what a stop cost and for whom it was."""
     lost = work_lost(workload, attempt, cycle.now_ms)
     way = way_to_go_on(workload)

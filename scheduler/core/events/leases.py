@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.events.endings import End, end_attempt
+from gpucommons.scheduler.core.events.endings import end_unseen
 from gpucommons.scheduler.core.model.lifecycle import (
     is_final,
     is_lease,
@@ -149,7 +149,7 @@ def finish(cycle: CycleState, workload: Workload, text: str, *, by: str = "sched
     """End a lease whose server is gone or never was."""
     workload = reclaim_cooldown.noted(cycle, workload)
     if workload.current is not None:
-        end_attempt(cycle, workload, End(None, text=text))
+        end_unseen(cycle, workload, text)
         return
     workload = cycle.put(
         move(workload, State.ENDED, cycle.now_ms, ended_text=text, redeem_by_ms=None)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import settings
-from gpucommons.scheduler.core.events.endings import End, end_attempt
+from gpucommons.scheduler.core.events.endings import end_attempt, end_unseen
 from gpucommons.scheduler.core.going_on.ways import step_word
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import is_lease, move, move_attempt, with_attempt
@@ -41,7 +41,7 @@ def observe(cycle: CycleState, observation: Observation) -> None:
         case AttemptStarted():
             _started(cycle, workload)
         case AttemptEnded():
-            end_attempt(cycle, workload, _end(observation))
+            end_attempt(cycle, workload, observation)
         case AttemptFinished():
             _finished(cycle, workload)
         case ProgressReported():
@@ -65,18 +65,6 @@ def _is_outranked(workload: Workload, observation: ProgressReported) -> bool:
     if known is None or attempt is None or observation.progress.source == REPORTED:
         return False
     return known.source == REPORTED and known.at_ms >= (attempt.started_ms or attempt.reserved_ms)
-
-
-def _end(seen: AttemptEnded) -> End:
-    return End(
-        seen.exit_code,
-        start_failed=seen.start_failed,
-        killed=seen.killed,
-        text=seen.text,
-        told=seen.told,
-        finished=seen.finished,
-        files_kept=seen.files_kept,
-    )
 
 
 def _finished(cycle: CycleState, workload: Workload) -> None:
@@ -135,6 +123,6 @@ def end_on_fenced_nodes(cycle: CycleState) -> None:
         nodes = {one.node_id for one in attempt.placements}
         lost = ", ".join(sorted(nodes & fenced))
         if nodes <= fenced:
-            end_attempt(cycle, workload, End(None, text=f"Its node {lost} was lost and fenced"))
+            end_unseen(cycle, workload, f"Its node {lost} was lost and fenced")
         elif nodes & fenced and (attempt.stop is None or attempt.stop.why != "lost"):
             stops.end_now(cycle, workload, why="lost", text=f"A node of its gang, {lost}, was lost")

@@ -10,7 +10,6 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates
-from gpucommons.scheduler.core.eviction.search import Search
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.types import HoldClass, NodeId, WorkloadId
 from gpucommons.scheduler.core.placement.admission import EvictionCandidate
@@ -71,12 +70,12 @@ class EvictionCostBound:
         return on, held, promised
 
 
-def cost_bound_of(search: Search) -> EvictionCostBound:
-    """The bound for a search's candidates and class, remembered for the cycle."""
-    return search.cycle.memo.remember(
+def cost_bound_of(candidates: EvictionCandidates, hold_class: HoldClass) -> EvictionCostBound:
+    """The bound for these candidates and this class, remembered for the cycle."""
+    return candidates.cycle.memo.remember(
         _COST_BOUNDS,
-        (search.candidates, search.policy.hold_class),
-        lambda: EvictionCostBound(search.candidates, search.policy.hold_class),
+        (candidates, hold_class),
+        lambda: EvictionCostBound(candidates, hold_class),
     )
 
 

@@ -23,7 +23,6 @@ from gpucommons.scheduler.core.capacity.placement_slots import (
     take,
 )
 from gpucommons.scheduler.core.eviction.candidates import rank, sparing_order
-from gpucommons.scheduler.core.eviction.cost_bound import cost_bound_of
 from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial, Option, Used
 from gpucommons.scheduler.core.eviction.search import Found, Search
 from gpucommons.scheduler.core.model.demand import Worker
@@ -68,7 +67,7 @@ class _Gang:
 
     def least_lost(self, node_id: NodeId) -> int | None:
         """What a worker costs at least on a node; None where it has no place at all."""
-        return cost_bound_of(self.search).least_lost(self.nodes[node_id], self.worker)
+        return self.search.least_lost(self.nodes[node_id], self.worker)
 
     def victims(self) -> tuple[EvictionCandidate, ...] | None:
         """Who has to go; None where nothing helps."""

@@ -14,8 +14,13 @@ from math import comb
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, NodeCapacity
-from gpucommons.scheduler.core.capacity.placement_slots import PlacementSlot, starts, suits
-from gpucommons.scheduler.core.capacity.shares import bits_of, shares_in
+from gpucommons.scheduler.core.capacity.placement_slots import (
+    PlacementSlot,
+    bits_of,
+    shares_in,
+    starts,
+    suits,
+)
 from gpucommons.scheduler.core.eviction.candidates import Cost, rank, sparing_order
 from gpucommons.scheduler.core.eviction.host_resources import FreedHostResources
 from gpucommons.scheduler.core.model.demand import Worker, is_block_size, place_of
@@ -141,10 +146,9 @@ class NodeEvictionTrial:
 
     def load(self, gone: int) -> Load:
         """Processor and memory that the class may use once these candidates are gone."""
-        found = self._loads.get(gone)
-        if found is None:
-            found = self._loads[gone] = self._load(gone)
-        return found
+        if gone not in self._loads:
+            self._loads[gone] = self._load(gone)
+        return self._loads[gone]
 
     def _load(self, gone: int) -> Load:
         given, firm = self._given(gone)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model import eviction_cause
-from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
+from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, priority
 from gpucommons.scheduler.core.model.eviction_cause import EvictionCause
 from gpucommons.scheduler.core.model.evolving import quick
 from gpucommons.scheduler.core.model.lifecycle import is_lease
@@ -25,7 +25,6 @@ from gpucommons.scheduler.core.model.types import (
     TeamName,
     Workload,
 )
-from gpucommons.scheduler.core.queue.ordering import priority
 from gpucommons.scheduler.core.quota.quota import quota_of
 
 

@@ -13,6 +13,7 @@ from gpucommons.scheduler.core.eviction.candidates import (
     candidates_of,
     held_by,
 )
+from gpucommons.scheduler.core.eviction.cost_bound import cost_bound_of
 from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial
 from gpucommons.scheduler.core.eviction.policies import EvictionPolicy
 from gpucommons.scheduler.core.model.demand import Worker, must_have
@@ -71,6 +72,10 @@ class Search:
                 self.cycle.capacity, node, here, self.policy.hold_class
             )
         return found
+
+    def least_lost(self, node: NodeCapacity, worker: Worker) -> int | None:
+        """Work thrown away at least for a worker on a node; None where there is no place at all."""
+        return cost_bound_of(self.candidates, self.policy.hold_class).least_lost(node, worker)
 
     @property
     def nodes(self) -> Mapping[NodeId, NodeCapacity]:

@@ -16,7 +16,6 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction import feasibility, moves
 from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates
-from gpucommons.scheduler.core.eviction.cost_bound import cost_bound_of
 from gpucommons.scheduler.core.eviction.gangs import for_gang
 from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial, Option, Rank
 from gpucommons.scheduler.core.eviction.policies import EvictionPolicy
@@ -102,7 +101,7 @@ class _CheapestPlaces:
     def _guess(self, search: Search, number: int) -> list[_Entry]:
         """What a node costs at least: most cost too much to be looked at closely."""
         node = search.candidates.nodes[self._names[number]]
-        least = cost_bound_of(search).least_lost(node, self._worker)
+        least = search.least_lost(node, self._worker)
         return [] if least is None else [(((least,),), number, self._versions[number], None)]
 
     def _exact(self, search: Search, number: int) -> list[_Entry]:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from gpucommons.scheduler.core.model.demand import PRIORITIES
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_lease
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
-from gpucommons.scheduler.core.queue.ordering import PRIORITIES
 
 #: Each try is a cycle of the core.
 _TRIED = 4

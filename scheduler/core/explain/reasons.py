@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -19,19 +19,18 @@ from gpucommons.scheduler.core.explain.impossible import fits_nowhere
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, on_cpu_only, training_sizes
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.holds import Load
+from gpucommons.scheduler.core.model.lifecycle import WITHDRAWALS_REMEMBERED_MS, is_lease
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
     PoolName,
     Reason,
     ReasonClass,
     Workload,
-    WorkloadId,
 )
-from gpucommons.scheduler.core.passes import guarantee, notebooks, surplus
-from gpucommons.scheduler.core.passes.cooldown_reason import reason as why_it_wins_nothing_back
+from gpucommons.scheduler.core.passes import guarantee, notebooks
 from gpucommons.scheduler.core.passes.fair_share_reservations import left_to
 from gpucommons.scheduler.core.placement import proportions
-from gpucommons.scheduler.core.queue import fragments, lending
+from gpucommons.scheduler.core.queue import fragments, lending, reclaim_cooldown, unused_quota
 from gpucommons.scheduler.core.queue.eligibility import duration
 from gpucommons.scheduler.core.quota import quota
 
@@ -39,32 +38,30 @@ from gpucommons.scheduler.core.quota import quota
 STARTS_WITH = "Would start now with "
 #: Sizes of notebooks that people are offered instead.
 _SMALLER = (8000, 4000, 2000, 1000, 500, 250, 125)
+_HOUR = duration(WITHDRAWALS_REMEMBERED_MS // 1000)
 _LARGEST_NODE: Entry[PoolName, int] = Entry("GPUs of the largest node", Fact.REFRESHED)
 _MOST_FREE: Entry[PoolName, int] = Entry("most free on one node", Fact.REFRESHED, Fact.CAPACITY)
 
 
-def explain(cycle: CycleState, obstacles: Mapping[WorkloadId, Reason]) -> None:
+def explain(cycle: CycleState) -> None:
     """Give everyone who waits a reason."""
     index = cycle.index
     for workload in cycle.among(index.paused):
-        _tell(cycle, workload, obstacles[workload.workload_id])
+        _tell(cycle, workload, cycle.turns.obstacles[workload.workload_id])
     tickets = cycle.among(index.tickets)
-    _explain(cycle, obstacles, tickets, lambda one: for_notebook(cycle, one))
+    _explain(cycle, tickets, lambda one: for_notebook(cycle, one))
     for alike in tuple(index.equivalence_classes.values()):
         waiting = [cycle.workloads[one.workload_id] for one in alike.members]
-        _explain(cycle, obstacles, waiting, lambda one: for_job(cycle, one))
+        _explain(cycle, waiting, lambda one: for_job(cycle, one))
 
 
 def _explain(
-    cycle: CycleState,
-    obstacles: Mapping[WorkloadId, Reason],
-    waiting: Iterable[Workload],
-    why: Callable[[Workload], Reason],
+    cycle: CycleState, waiting: Iterable[Workload], why: Callable[[Workload], Reason]
 ) -> None:
     """Tell each of these why it waits; those who ask for the same wait for the same reason."""
     memo: dict[object, Reason] = {}
     for workload in waiting:
-        obstacle = obstacles.get(workload.workload_id)
+        obstacle = cycle.turns.obstacles.get(workload.workload_id)
         if obstacle is not None:
             _tell(cycle, workload, obstacle)
         elif workload.nomination is not None:
@@ -75,12 +72,36 @@ def _explain(
             own = workload.workload_id in cycle.capacity.reservations
             key = (cycle.index.key_of(workload), own)
             found = memo.get(key) or memo.setdefault(key, why(workload))
-            _tell(cycle, workload, why_it_wins_nothing_back(cycle, workload) or found)
+            _tell(cycle, workload, _on_cooldown(cycle, workload) or found)
 
 
 def _tell(cycle: CycleState, workload: Workload, reason: Reason) -> None:
     if workload.reason != reason:
         cycle.put(evolve(workload, reason=reason))
+
+
+def _on_cooldown(cycle: CycleState, workload: Workload) -> Reason | None:
+    """Why it wins nothing back though its quota would let it; None where something else is in the way."""
+    spec = workload.spec
+    held = reclaim_cooldown.on_cooldown(cycle)
+    ends = [held[spec.owner, pool] for pool in spec.pools if (spec.owner, pool) in held]
+    if not ends or not _would_win_back(cycle, workload):
+        return None
+    # Counted from the submit: a sentence that changes by itself would be written every second.
+    after = duration(max(1, -(-(min(ends) - workload.submitted_ms) // 1000)))
+    text = (
+        f"{spec.owner} left the line, or did not start, {reclaim_cooldown.MOST} times within {_HOUR} after"
+        " others' work had been stopped for it: this waits for GPUs that are free, and wins none back until"
+        f" {after} after it was submitted."
+    )
+    return Reason(code=ReasonClass.SHARE, text=text)
+
+
+def _would_win_back(cycle: CycleState, workload: Workload) -> bool:
+    if is_lease(workload):
+        return notebooks.could_reclaim(cycle, workload)
+    pools = (pool for pool in workload.spec.pools if pool in cycle.pools)
+    return any(guarantee.covers(cycle, workload, pool) for pool in pools)
 
 
 # --- notebooks -------------------------------------------------------------------------------
@@ -223,15 +244,17 @@ def allowed(cycle: CycleState, workload: Workload, pool: PoolName) -> int:
     spec = workload.spec
     inside = 0
     if guarantee.entitled(cycle, workload) and proportions.may_be_kept(cycle, spec, pool):
-        inside = guarantee.left(cycle, guarantee.in_force(cycle), spec.team, pool)
-    outside = surplus.may_borrow(cycle, spec.team, pool) if spec.over_quota else 0
+        inside = unused_quota.of_guarantee(cycle, spec.team, pool)
+    outside = unused_quota.may_borrow(cycle, spec.team, pool) if spec.over_quota else 0
     return max(inside, outside)
 
 
 def _class(cycle: CycleState, workload: Workload, pool: PoolName) -> HoldClass:
     if on_cpu_only(workload.spec):
         return HoldClass.CPU
-    borrows = workload.spec.over_quota and surplus.may_borrow(cycle, workload.spec.team, pool) > 0
+    borrows = (
+        workload.spec.over_quota and unused_quota.may_borrow(cycle, workload.spec.team, pool) > 0
+    )
     return HoldClass.OVER_QUOTA if borrows else HoldClass.GUARANTEED
 
 
@@ -352,13 +375,12 @@ def job_starts_now(cycle: CycleState, workload: Workload) -> HoldClass | None:
     spec = workload.spec
     workers = must_have(spec)
     need = milli_gpu(workers)
-    guarantees = guarantee.in_force(cycle)
     for pool in _pools(cycle, workload):
         if need == 0:
             if beside_gpus.fit(cycle, workers, HoldClass.CPU, pool):
                 return HoldClass.CPU
             continue
-        inside = guarantee.covers(cycle, workload, guarantees, pool)
+        inside = guarantee.covers(cycle, workload, pool)
         if inside and beside_gpus.fit(cycle, workers, HoldClass.GUARANTEED, pool):
             return HoldClass.GUARANTEED
         if left_to(cycle, workload, pool) is None and _would_borrow(cycle, workload, pool):
@@ -368,6 +390,6 @@ def job_starts_now(cycle: CycleState, workload: Workload) -> HoldClass | None:
 
 def _would_borrow(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
     spec, workers = workload.spec, must_have(workload.spec)
-    if not spec.over_quota or surplus.may_borrow(cycle, spec.team, pool) < milli_gpu(workers):
+    if not spec.over_quota or unused_quota.may_borrow(cycle, spec.team, pool) < milli_gpu(workers):
         return False
     return beside_gpus.fit(cycle, workers, HoldClass.OVER_QUOTA, pool)

@@ -6,10 +6,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.model.types import HoldClass, Kind, Role, Spec, WorkerPlacement
+from gpucommons.scheduler.core.model.types import (
+    HoldClass,
+    Kind,
+    Role,
+    Spec,
+    WorkerPlacement,
+    Workload,
+)
 
 #: The smallest block of a fixed quota: an eighth of a GPU.
 SMALLEST_BLOCK = 125
+
+#: Priorities by name.
+PRIORITIES = {"low": -100, "normal": 0, "high": 100}
+HIGHEST = max(PRIORITIES.values())
 
 #: What a spec asks for, without whose it is.
 Shape = tuple[object, ...]
@@ -30,6 +41,11 @@ class Worker:
     def whole_gpus(self) -> int:
         """How many whole devices it takes; 0 for a share of one or none."""
         return self.milli_gpu // WHOLE_MILLI_GPU
+
+
+def priority(workload: Workload) -> int:
+    """Its priority as a number; higher goes first."""
+    return PRIORITIES[workload.spec.priority]
 
 
 def bounds(spec: Spec) -> tuple[int, int]:

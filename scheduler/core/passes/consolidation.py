@@ -7,12 +7,12 @@ a move costs its job a restart, for the sake of somebody who might as well have 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.capacity.hold_back import HoldBackKey, HoldBackReason
-from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState, Guarantees
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction import policies, solver
 from gpucommons.scheduler.core.model import eviction_cause
@@ -25,15 +25,13 @@ from gpucommons.scheduler.core.model.types import (
     HoldClass,
     Nomination,
     PoolName,
-    Reason,
     TeamName,
     WorkerPlacement,
     Workload,
-    WorkloadId,
 )
-from gpucommons.scheduler.core.passes import fair_share_reservations, guarantee, surplus
+from gpucommons.scheduler.core.passes import fair_share_reservations, guarantee
 from gpucommons.scheduler.core.placement.admission import Plan, nominate, promise
-from gpucommons.scheduler.core.queue import lending, ordering
+from gpucommons.scheduler.core.queue import lending, ordering, unused_quota
 from gpucommons.scheduler.core.quota.quota import pool_of, quota_of
 
 #: Moves are counted over the last hour: about as often as somebody looks why a job waits.
@@ -44,9 +42,7 @@ _NO_MOVES: Entry[tuple[HoldClass, Shape, PoolName, TeamName | None], bool] = Ent
 )
 
 
-def consolidate(
-    cycle: CycleState, obstacles: Mapping[WorkloadId, Reason], guarantees: Guarantees
-) -> None:
+def consolidate(cycle: CycleState) -> None:
     """Give everyone who still waits a turn, while moves are left."""
     left: dict[PoolName, int] = {}
     unused = {pool: _unused(cycle, pool) for pool in cycle.pools}
@@ -56,9 +52,9 @@ def consolidate(
         return need > 0 and any(unused.get(pool, 0) >= need for pool in workload.spec.pools)
 
     # Nobody who moves holds less afterwards: what was too little stays too little.
-    for workload in ordering.by_priority(cycle, obstacles, is_enough):
+    for workload in ordering.by_priority(cycle, is_enough):
         if workload.nomination is None:
-            _consider(cycle, workload, guarantees, left)
+            _consider(cycle, workload, left)
 
 
 def moves_left(cycle: CycleState, pool: PoolName) -> int:
@@ -98,9 +94,7 @@ def _moved_since(workload: Workload, since_ms: int) -> bool:
     )
 
 
-def _consider(
-    cycle: CycleState, workload: Workload, guarantees: Guarantees, left: dict[PoolName, int]
-) -> None:
+def _consider(cycle: CycleState, workload: Workload, left: dict[PoolName, int]) -> None:
     team, need = workload.spec.team, milli_gpu(must_have(workload.spec))
     # A place that is kept for it is in the way of others only.
     alone = workload.workload_id in cycle.capacity.reservations
@@ -111,7 +105,7 @@ def _consider(
             left[pool] = moves_left(cycle, pool)
         if left[pool] <= 0:
             continue
-        for hold_class in _classes(cycle, workload, pool, guarantees):
+        for hold_class in _classes(cycle, workload, pool):
             if hold_class is HoldClass.OVER_QUOTA and _lendable(cycle, pool) < need:
                 continue  # nobody who moves for a borrower is inside a guarantee either
             whose = team if hold_class is HoldClass.GUARANTEED else None
@@ -140,17 +134,15 @@ def _lendable(cycle: CycleState, pool: PoolName) -> int:
     return _unused(cycle, pool) - WHOLE_MILLI_GPU * kept
 
 
-def _classes(
-    cycle: CycleState, workload: Workload, pool: PoolName, guarantees: Guarantees
-) -> Iterator[HoldClass]:
+def _classes(cycle: CycleState, workload: Workload, pool: PoolName) -> Iterator[HoldClass]:
     """Under which quota it could start now if it had a place."""
     spec, need = workload.spec, milli_gpu(must_have(workload.spec))
     limit = quota_of(cycle.teams, spec.team, pool).limit_milli_gpu
     if limit is not None and cycle.use(spec.team, pool).training + need > limit:
         return
-    if guarantee.covers(cycle, workload, guarantees, pool):
+    if guarantee.covers(cycle, workload, pool):
         yield HoldClass.GUARANTEED
-    borrows = spec.over_quota and surplus.may_borrow(cycle, spec.team, pool) >= need
+    borrows = spec.over_quota and unused_quota.may_borrow(cycle, spec.team, pool) >= need
     if borrows and fair_share_reservations.left_to(cycle, workload, pool) is None:
         yield HoldClass.OVER_QUOTA
 

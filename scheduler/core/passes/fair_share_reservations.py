@@ -38,37 +38,28 @@ from gpucommons.scheduler.core.capacity.views import free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, must_have
 from gpucommons.scheduler.core.model.holds import FULL
-from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.lifecycle import in_line_since_ms, is_final
 from gpucommons.scheduler.core.model.state import FairShareReservation
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
     Millis,
     NodeId,
     PoolName,
-    Reason,
     State,
     TeamName,
     Workload,
-    WorkloadId,
 )
-from gpucommons.scheduler.core.passes import guarantee, reclaim
-from gpucommons.scheduler.core.queue import ordering
-
-#: How much more a team may borrow in a pool.
-MayBorrow = Callable[[CycleState, TeamName, PoolName], int]
+from gpucommons.scheduler.core.queue import ordering, unused_quota
+from gpucommons.scheduler.core.quota.fair_share import Accounts, looked_at_ms
 
 
-def decide(
-    cycle: CycleState, obstacles: Mapping[WorkloadId, Reason], may_borrow: MayBorrow
-) -> bool:
+def decide(cycle: CycleState) -> bool:
     """See whose turn it is by what is held now; says whether it is not as it was taken to be."""
     if cycle.turns.claims_at == cycle.log.versions.workloads:
         return False
     cycle.turns.claims_at = cycle.log.versions.workloads
-    found = tuple(_places(cycle, obstacles, may_borrow))
-    still = all(
-        reclaim.accounts(cycle, pool).is_a_turn_ahead(*left) for pool, left in cycle.turns.left
-    )
+    found = tuple(_places(cycle))
+    still = all(accounts(cycle, pool).is_a_turn_ahead(*left) for pool, left in cycle.turns.left)
     cycle.turns.left.clear()
     if still and found == cycle.turns.fair_share_claims:
         return False
@@ -77,23 +68,22 @@ def decide(
     return True
 
 
-def _places(
-    cycle: CycleState, obstacles: Mapping[WorkloadId, Reason], may_borrow: MayBorrow
-) -> Iterator[FairShareClaim]:
+def _places(cycle: CycleState) -> Iterator[FairShareClaim]:
     """One place per team and pool: for the first in line whose turn has come."""
     found: set[tuple[TeamName, PoolName]] = set()
     borrowed = {pool for (_, pool), use in cycle.uses.items() if use.borrowed > 0}
-    unused = {pool: _unused(cycle, pool) for pool in borrowed}
+    unused = {pool: unused_quota.of_all_guarantees(cycle, pool) for pool in borrowed}
 
     def pools_of(workload: Workload) -> list[PoolName]:
         spec, need = workload.spec, milli_gpu(must_have(workload.spec))
         return [
             pool
             for pool in spec.pools
-            if unused.get(pool, need) < need and may_borrow(cycle, spec.team, pool) >= need
+            if unused.get(pool, need) < need
+            and unused_quota.may_borrow(cycle, spec.team, pool) >= need
         ]
 
-    for workload in _waiting(cycle, obstacles, pools_of):
+    for workload in _waiting(cycle, pools_of):
         team, workers = workload.spec.team, must_have(workload.spec)
         for pool in pools_of(workload):
             if (team, pool) in found or not _has_come(cycle, workload, pool):
@@ -107,13 +97,10 @@ def _places(
                 yield FairShareClaim(team, pool, milli_gpu(workers), left, kept)
 
 
-def _waiting(
-    cycle: CycleState,
-    obstacles: Mapping[WorkloadId, Reason],
-    pools_of: Callable[[Workload], list[PoolName]],
-) -> list[Workload]:
+def _waiting(cycle: CycleState, pools_of: Callable[[Workload], list[PoolName]]) -> list[Workload]:
     """The first of each class that would borrow and may in some pool; in order within their teams."""
     found: list[Workload] = []
+    obstacles = cycle.turns.obstacles
     for key, waiting in cycle.index.equivalence_classes.items():
         # All of a class ask for the same: most classes need not be gone through.
         if key.over_quota and pools_of(cycle.workloads[waiting.members[0].workload_id]):
@@ -158,22 +145,39 @@ def _is_over(cycle: CycleState, known: FairShareReservation) -> bool:
 def _has_come(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
     """It may claim a share by now, and somebody who borrows is a turn ahead of its team."""
     need = milli_gpu(must_have(workload.spec))
-    if not reclaim.has_waited(cycle, workload, pool):
+    if not has_waited(cycle, workload, pool):
         return False
-    accounts = reclaim.accounts(cycle, pool)
+    account = accounts(cycle, pool)
     return any(
         where == pool
         and use.borrowed > 0
-        and accounts.is_a_turn_ahead(other, 0, workload.spec.team, need)
+        and account.is_a_turn_ahead(other, 0, workload.spec.team, need)
         for (other, where), use in cycle.uses.items()
     )
 
 
-def _unused(cycle: CycleState, pool: PoolName) -> int:
-    """How much guarantees may still ask for."""
-    guarantees = guarantee.in_force(cycle)
-    teams = guarantees.get(pool, {})
-    return sum(max(0, guarantee.left(cycle, guarantees, team, pool)) for team in teams)
+def has_waited(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
+    """At the last look it had been in line as long as others may run undisturbed.
+
+    Shares are a matter of hours: mostly something ends by itself before that, and goes first to
+    the team that has had least, so that nobody need be stopped.
+    """
+    found = cycle.pools.get(pool)
+    if found is None:
+        return False
+    looked_ms = looked_at_ms(cycle.now_ms, found.half_life_ms)
+    since_ms = max(workload.since_ms, in_line_since_ms(workload, cycle.workloads))
+    return since_ms + found.min_run_ms <= looked_ms
+
+
+def accounts(cycle: CycleState, pool: PoolName) -> Accounts:
+    """What teams had and have; what one is losing already no longer counts as its own."""
+    gone = cycle.index.leaving
+    uses = dict(cycle.uses) if gone else cycle.uses
+    for team, node_id, milli in gone.values():
+        if (team, pool) in uses and cycle.nodes[node_id].pool == pool:
+            uses[team, pool] = uses[team, pool].plus(HoldClass.OVER_QUOTA, -milli)
+    return cycle.accounts(pool, uses)
 
 
 def _most_free(
@@ -223,11 +227,11 @@ def _left(cycle: CycleState, workload: Workload, pool: PoolName) -> Iterator[Fai
     team, need = workload.spec.team, milli_gpu(must_have(workload.spec))
     if not cycle.turns.fair_share_claims or not need or workload.nomination is not None:
         return
-    accounts = reclaim.accounts(cycle, pool)
+    account = accounts(cycle, pool)
     for one in cycle.turns.fair_share_claims:
         if one.pool == pool and one.team != team and one.held_back:
             asked = (team, need, one.team, one.need_milli_gpu)
-            if accounts.is_a_turn_ahead(*asked):
+            if account.is_a_turn_ahead(*asked):
                 cycle.turns.left.add((pool, asked))
                 yield one
 

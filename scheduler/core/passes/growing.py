@@ -23,8 +23,8 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.passes import surplus
 from gpucommons.scheduler.core.placement.placement import place
+from gpucommons.scheduler.core.queue import unused_quota
 from gpucommons.scheduler.core.quota.quota import pool_of
 
 #: Why an attempt ends that is followed by a larger one.
@@ -93,7 +93,7 @@ def _growing(cycle: CycleState) -> Iterator[PoolName]:
 def _more(cycle: CycleState, workload: Workload, attempt: Attempt, pool: PoolName) -> int:
     """How many more workers it could have now."""
     spec = workload.spec
-    budget = surplus.may_borrow(cycle, spec.team, pool) // max(1, spec.roles[0].milli_gpu)
+    budget = unused_quota.may_borrow(cycle, spec.team, pool) // max(1, spec.roles[0].milli_gpu)
     optional = may_have(spec)[len(attempt.placements) - len(must_have(spec)) :][: max(0, budget)]
     return len(place(cycle.capacity, (), HoldClass.OVER_QUOTA, pool, optional)) if optional else 0
 

@@ -7,12 +7,13 @@ in-guarantee work may not fill; borrowers may, for a while.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from gpucommons.scheduler.core.capacity.affinity import affinity_of
-from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState, Guarantees
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction import policies, solver
+from gpucommons.scheduler.core.eviction.policies import QuotaShortfall
 from gpucommons.scheduler.core.model.demand import (
     Shape,
     bounds,
@@ -21,6 +22,7 @@ from gpucommons.scheduler.core.model.demand import (
     must_have,
     on_cpu_only,
     placed_milli_gpu,
+    priority,
     shape,
 )
 from gpucommons.scheduler.core.model.evolving import evolve
@@ -35,7 +37,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkerPlacement,
     Workload,
 )
-from gpucommons.scheduler.core.passes import reclaim
+from gpucommons.scheduler.core.passes import surplus
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.placement.admission import (
     admit,
@@ -45,14 +47,9 @@ from gpucommons.scheduler.core.placement.admission import (
     nothing_is_free,
     without_its_promise,
 )
-from gpucommons.scheduler.core.queue import reclaim_cooldown
-from gpucommons.scheduler.core.queue.ordering import priority
+from gpucommons.scheduler.core.queue import reclaim_cooldown, unused_quota
 from gpucommons.scheduler.core.quota import quota
 
-#: Start a job as a borrower on what is free; False where nothing that it may have is.
-Borrow = Callable[[Workload], bool]
-
-_IN_FORCE: Entry[None, Guarantees] = Entry("guarantees in force", Fact.REFRESHED, Fact.BLOCKS)
 #: Who could win nothing back; borrowers that begin now lie where something was free.
 _NOTHING_TO_WIN_BACK: Entry[tuple[Shape, PoolName, TeamName], bool] = Entry(
     "nothing to win back", Fact.REFRESHED, Fact.FREED
@@ -61,19 +58,6 @@ _NOTHING_TO_WIN_BACK: Entry[tuple[Shape, PoolName, TeamName], bool] = Entry(
 _NOTHING_TO_RESERVE: Entry[tuple[Shape, PoolName, TeamName], bool] = Entry(
     "nothing to reserve", Fact.REFRESHED, Fact.FREED
 )
-
-
-def in_force(cycle: CycleState) -> Guarantees:
-    """Guarantees of all pools, shrunk where nodes are lost."""
-    return cycle.memo.remember(_IN_FORCE, None, lambda: _in_force(cycle))
-
-
-def _in_force(cycle: CycleState) -> Guarantees:
-    nodes = tuple(cycle.nodes.values())
-    return {
-        pool: quota.effective_guarantees(nodes, cycle.blocks, cycle.teams, pool)
-        for pool in cycle.pools
-    }
 
 
 def entitled(cycle: CycleState, workload: Workload) -> bool:
@@ -86,50 +70,45 @@ def entitled(cycle: CycleState, workload: Workload) -> bool:
     return workload.spec.kind is Kind.TRAINING
 
 
-def covers(cycle: CycleState, workload: Workload, guarantees: Guarantees, pool: PoolName) -> bool:
+def covers(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
     """What is left of its team's guarantee suffices, and it asks for no more than goes with it."""
     spec = workload.spec
     return (
         entitled(cycle, workload)
-        and left(cycle, guarantees, spec.team, pool) >= milli_gpu(must_have(spec))
+        and unused_quota.of_guarantee(cycle, spec.team, pool) >= milli_gpu(must_have(spec))
         and proportions.may_be_kept(cycle, spec, pool)
     )
 
 
-def left(cycle: CycleState, guarantees: Guarantees, team: TeamName, pool: PoolName) -> int:
-    """How much of a team's guarantee is unused."""
-    return guarantees.get(pool, {}).get(team, 0) - cycle.use(team, pool).guaranteed
-
-
-def consider(cycle: CycleState, workload: Workload, guarantees: Guarantees, borrow: Borrow) -> None:
+def consider(cycle: CycleState, workload: Workload) -> None:
     """Give one workload its turn: upgrade what runs, admit what waits, or reclaim for it."""
     if workload.current is not None:
-        upgrade(cycle, workload, guarantees)
+        upgrade(cycle, workload)
         return
-    if workload.nomination is None and not _covered(cycle, workload, guarantees):
+    if workload.nomination is None and not _covered(cycle, workload):
         return
     if finds_nothing_better(cycle, workload, HoldClass.GUARANTEED):
         return
     with without_its_promise(cycle, workload):
-        found = (_place_free(cycle, workload, pool, guarantees) for pool in workload.spec.pools)
+        found = (_place_free(cycle, workload, pool) for pool in workload.spec.pools)
         placements = next(filter(None, found), ())
     if placements:
         admit(cycle, workload, placements, HoldClass.GUARANTEED)
-    elif workload.nomination is None and not _reclaim(cycle, workload, guarantees, borrow):
-        _reserve(cycle, workload, guarantees)
+    elif workload.nomination is None and not _reclaim(cycle, workload):
+        _reserve(cycle, workload)
 
 
-def _covered(cycle: CycleState, workload: Workload, guarantees: Guarantees) -> bool:
+def _covered(cycle: CycleState, workload: Workload) -> bool:
     """What is left of its team's guarantee suffices in some pool."""
-    return any(covers(cycle, workload, guarantees, pool) for pool in workload.spec.pools)
+    return any(covers(cycle, workload, pool) for pool in workload.spec.pools)
 
 
 def _place_free(
-    cycle: CycleState, workload: Workload, pool: PoolName, guarantees: Guarantees
+    cycle: CycleState, workload: Workload, pool: PoolName
 ) -> tuple[WorkerPlacement, ...]:
     spec = workload.spec
     workers, optional = must_have(spec), may_have(spec)
-    room_left = left(cycle, guarantees, spec.team, pool)
+    room_left = unused_quota.of_guarantee(cycle, spec.team, pool)
     limit = quota.quota_of(cycle.teams, spec.team, pool).limit_milli_gpu
     if limit is not None:
         room_left = min(room_left, limit - cycle.use(spec.team, pool).training)
@@ -147,35 +126,36 @@ def _place_free(
     return found
 
 
-def _reclaim(cycle: CycleState, workload: Workload, guarantees: Guarantees, borrow: Borrow) -> bool:
+def _reclaim(cycle: CycleState, workload: Workload) -> bool:
     spec = workload.spec
     for pool in spec.pools:
         asked = (shape(spec), pool, spec.team)
         if cycle.memo.get(_NOTHING_TO_WIN_BACK, asked):
             continue
-        if not covers(cycle, workload, guarantees, pool):
+        if not covers(cycle, workload, pool):
             continue
         if not reclaim_cooldown.may_win_back(cycle, workload, pool):
             continue
-        plan = reclaim.for_guarantee(cycle, workload, pool)
+        policy = policies.for_guarantee(spec.team, QuotaShortfall.of(cycle, spec, pool))
+        plan = solver.solve(cycle, spec, pool, policy)
         if plan is not None:
             # Nobody is stopped for what fits where nobody is. Should an owner want that place, the
             # guarantee can win devices back then.
-            if not borrow(workload):
+            if not surplus.borrow_what_is_idle(cycle, workload):
                 nominate(cycle, workload, plan)
             return True
         cycle.memo.keep(_NOTHING_TO_WIN_BACK, asked, value=True)
     return False
 
 
-def _reserve(cycle: CycleState, workload: Workload, guarantees: Guarantees) -> None:
+def _reserve(cycle: CycleState, workload: Workload) -> None:
     """Keep the place with the least in-guarantee work in its way: one per team and pool."""
     spec = workload.spec
     for pool in spec.pools:
         asked = (shape(spec), pool, spec.team)
         if cycle.memo.get(_NOTHING_TO_RESERVE, asked) or _has_reserved(cycle, spec.team, pool):
             continue
-        if not covers(cycle, workload, guarantees, pool):
+        if not covers(cycle, workload, pool):
             continue
         if not reclaim_cooldown.may_win_back(cycle, workload, pool):
             continue
@@ -204,15 +184,12 @@ def reserves_in_vain(cycle: CycleState) -> bool:
     reservations = cycle.capacity.reservations
     if not reservations:
         return False
-    guarantees = in_force(cycle)
     lowest = min(priority(cycle.workloads[one]) for one in reservations)
     return any(
-        not covers(cycle, cycle.workloads[one], guarantees, cycle.nodes[held[0].node_id].pool)
+        not covers(cycle, cycle.workloads[one], cycle.nodes[held[0].node_id].pool)
         for one, held in reservations.items()
     ) or any(
-        priority(one) >= lowest
-        and entitled(cycle, one)
-        and _fit_inside(cycle, one, guarantees, kept=False)
+        priority(one) >= lowest and entitled(cycle, one) and _fit_inside(cycle, one, kept=False)
         for one in cycle.among(cycle.turns.admitted)
     )
 
@@ -225,13 +202,13 @@ def may_upgrade(workload: Workload) -> bool:
     )
 
 
-def upgradable(cycle: CycleState, guarantees: Guarantees) -> list[Workload]:
+def upgradable(cycle: CycleState) -> list[Workload]:
     """Borrowers whose team has some of its guarantee left."""
     teams = {
         team
-        for pool, saved in guarantees.items()
-        for team in saved
-        if left(cycle, guarantees, team, pool) > 0
+        for pool in cycle.pools
+        for team in unused_quota.guarantees(cycle, pool)
+        if unused_quota.of_guarantee(cycle, team, pool) > 0
     }
     if not teams:
         return []
@@ -239,10 +216,10 @@ def upgradable(cycle: CycleState, guarantees: Guarantees) -> list[Workload]:
     return [one for one in borrowers if one.spec.team in teams and entitled(cycle, one)]
 
 
-def upgrade(cycle: CycleState, workload: Workload, guarantees: Guarantees) -> None:
+def upgrade(cycle: CycleState, workload: Workload) -> None:
     """Turn a borrower in-guarantee where none of its devices lies in a block and quota allows."""
     attempt = workload.current
-    if attempt is None or not _fit_inside(cycle, workload, guarantees, kept=True):
+    if attempt is None or not _fit_inside(cycle, workload, kept=True):
         return
     pool = cycle.nodes[attempt.placements[0].node_id].pool
     key = (workload.spec.team, pool)
@@ -260,9 +237,7 @@ def upgrade(cycle: CycleState, workload: Workload, guarantees: Guarantees) -> No
     )
 
 
-def _fit_inside(
-    cycle: CycleState, workload: Workload, guarantees: Guarantees, *, kept: bool
-) -> bool:
+def _fit_inside(cycle: CycleState, workload: Workload, *, kept: bool) -> bool:
     """A borrower's devices may be its team's guarantee; ``kept``: but for those kept for others."""
     attempt = workload.current
     if attempt is None or not may_upgrade(workload):
@@ -270,7 +245,8 @@ def _fit_inside(
     base = [one for one in attempt.placements if not _is_surplus(workload, one)]
     pool = cycle.nodes[base[0].node_id].pool
     return (
-        left(cycle, guarantees, workload.spec.team, pool) >= sum(map(placed_milli_gpu, base))
+        unused_quota.of_guarantee(cycle, workload.spec.team, pool)
+        >= sum(map(placed_milli_gpu, base))
         and _outside_blocks(cycle, base, kept=kept)
         and _firm_share_is_there(cycle, base)
         and proportions.are_kept(cycle, workload.spec.team, pool, base)

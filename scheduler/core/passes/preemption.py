@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState, Guarantees
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction import policies, solver
 from gpucommons.scheduler.core.eviction.policies import QuotaShortfall, may_be_stopped
-from gpucommons.scheduler.core.model.demand import Shape, shape
+from gpucommons.scheduler.core.model.demand import HIGHEST, Shape, priority, shape
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, TeamName, Workload
-from gpucommons.scheduler.core.passes import guarantee, surplus
+from gpucommons.scheduler.core.passes import guarantee
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.placement.admission import Plan, nominate
-from gpucommons.scheduler.core.queue.ordering import HIGHEST, priority
+from gpucommons.scheduler.core.queue import unused_quota
 from gpucommons.scheduler.core.quota.quota import pool_of
 
 #: Who cannot be made room for by work of its team below it.
@@ -64,7 +64,7 @@ def below(cycle: CycleState) -> Below:
     return Below(held, stoppable, ending)
 
 
-def consider(cycle: CycleState, workload: Workload, guarantees: Guarantees) -> None:
+def consider(cycle: CycleState, workload: Workload) -> None:
     """Give one workload its turn: inside the guarantee, else as a borrower."""
     spec = workload.spec
     if workload.nomination is not None:
@@ -73,10 +73,10 @@ def consider(cycle: CycleState, workload: Workload, guarantees: Guarantees) -> N
         ways = []
         if guarantee.entitled(cycle, workload) and proportions.may_be_kept(cycle, spec, pool):
             ways.append(HoldClass.GUARANTEED)
-        if spec.over_quota and surplus.may_borrow(cycle, spec.team, pool):
+        if spec.over_quota and unused_quota.may_borrow(cycle, spec.team, pool):
             ways.append(HoldClass.OVER_QUOTA)
         for hold_class in ways:
-            saved = guarantees.get(pool, {}).get(spec.team, 0)
+            saved = unused_quota.guarantees(cycle, pool).get(spec.team, 0)
             plan = for_priority(cycle, workload, pool, hold_class, saved)
             if plan is not None:
                 nominate(cycle, workload, plan)

@@ -6,6 +6,7 @@ GPU quota.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
@@ -13,6 +14,7 @@ from gpucommons.scheduler.core.capacity.affinity import affinity_of
 from gpucommons.scheduler.core.capacity.views import free_per_node, largest_free
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
+from gpucommons.scheduler.core.eviction import policies, solver
 from gpucommons.scheduler.core.model.demand import (
     Shape,
     may_have,
@@ -30,8 +32,9 @@ from gpucommons.scheduler.core.model.types import (
     WorkerPlacement,
     Workload,
 )
-from gpucommons.scheduler.core.passes import fair_share_reservations, reclaim
+from gpucommons.scheduler.core.passes import fair_share_reservations
 from gpucommons.scheduler.core.placement.admission import (
+    Plan,
     admit,
     finds_nothing_better,
     found_nothing_free,
@@ -42,10 +45,9 @@ from gpucommons.scheduler.core.placement.admission import (
     without_its_promise,
 )
 from gpucommons.scheduler.core.placement.placement import place
+from gpucommons.scheduler.core.queue import lending, unused_quota
 from gpucommons.scheduler.core.quota import quota
 
-#: More than any cluster has: no limit.
-UNLIMITED = 1 << 60
 #: For whom nobody may be stopped for its share; whether it has waited long enough is a part of it.
 _NOTHING_TO_SHARE: Entry[tuple[Shape, PoolName, TeamName, bool], bool] = Entry(
     "nothing to share",
@@ -55,16 +57,6 @@ _NOTHING_TO_SHARE: Entry[tuple[Shape, PoolName, TeamName, bool], bool] = Entry(
     Fact.HELD_FROM_BORROWERS,
     Fact.FAIR_SHARE_CLAIMS,
 )
-
-
-def may_borrow(cycle: CycleState, team: TeamName, pool: PoolName) -> int:
-    """How much more a team may borrow in a pool before its weight or limit stops it."""
-    found = quota.quota_of(cycle.teams, team, pool)
-    if found.over_quota_weight == 0:
-        return 0
-    if found.limit_milli_gpu is None:
-        return UNLIMITED
-    return found.limit_milli_gpu - cycle.use(team, pool).training
 
 
 def consider(cycle: CycleState, workload: Workload) -> None:
@@ -90,7 +82,22 @@ def borrow(cycle: CycleState, workload: Workload) -> bool:
     return bool(placements)
 
 
-def could_borrow(cycle: CycleState, workload: Workload) -> bool:
+def hold_back(cycle: CycleState) -> bool:
+    """See what borrowers may not have by what is held now; says whether turns were taken otherwise."""
+    lending.hold_back(cycle)
+    return fair_share_reservations.decide(cycle)
+
+
+def borrow_what_is_idle(cycle: CycleState, workload: Workload) -> bool:
+    """Start a job on what borrowers may have now, before anybody is stopped for it."""
+    # Asked before each reclaim, of which there may be thousands: mostly nothing is idle.
+    if not _could_borrow(cycle, workload):
+        return False
+    hold_back(cycle)
+    return borrow(cycle, workload)
+
+
+def _could_borrow(cycle: CycleState, workload: Workload) -> bool:
     """No is certain: nobody holds or was promised too much, whatever is held back from borrowers."""
     spec, workers = workload.spec, must_have(workload.spec)
     need = milli_gpu(workers)
@@ -130,7 +137,7 @@ def _place_free(
     if pool not in cycle.pools or nothing_is_free(cycle, spec, pool, hold_class):
         return ()
     if hold_class is HoldClass.OVER_QUOTA:
-        room_left = may_borrow(cycle, spec.team, pool) if spec.over_quota else 0
+        room_left = unused_quota.may_borrow(cycle, spec.team, pool) if spec.over_quota else 0
         room_left -= milli_gpu(workers)
         if room_left < 0:
             return ()
@@ -147,17 +154,50 @@ def _place_free(
 def _take_share(cycle: CycleState, workload: Workload) -> None:
     spec = workload.spec
     for pool in spec.pools:
-        asked = (shape(spec), pool, spec.team, reclaim.has_waited(cycle, workload, pool))
+        asked = (
+            shape(spec),
+            pool,
+            spec.team,
+            fair_share_reservations.has_waited(cycle, workload, pool),
+        )
         if not spec.over_quota or cycle.memo.get(_NOTHING_TO_SHARE, asked):
             continue
-        if may_borrow(cycle, spec.team, pool) < milli_gpu(must_have(spec)):
+        if unused_quota.may_borrow(cycle, spec.team, pool) < milli_gpu(must_have(spec)):
             continue
         with fair_share_reservations.respected(cycle, workload, pool):
-            plan = reclaim.for_share(cycle, workload, pool)
+            plan = for_share(cycle, workload, pool)
         if plan is not None:
             nominate(cycle, workload, plan)
             return
         cycle.memo.keep(_NOTHING_TO_SHARE, asked, value=True)
+
+
+def for_share(cycle: CycleState, workload: Workload, pool: PoolName) -> Plan | None:
+    """Take from teams that borrow more for their weight and still will afterwards, or that have had their
+    turn.
+    """
+    spec = workload.spec
+    # What ends anyway is nobody's loss: for that nobody need have waited.
+    waited = fair_share_reservations.has_waited(cycle, workload, pool)
+    budget = _budget(cycle, workload, pool) if waited else {}
+    if not _gives_something(cycle, budget) and not cycle.index.leaving:
+        return None  # nobody has too much, or only in larger parts, and nobody ends anyway
+    return solver.solve(cycle, spec, pool, policies.for_share(cycle, spec.team, budget))
+
+
+def _gives_something(cycle: CycleState, budget: Mapping[TeamName, int]) -> bool:
+    """Somebody may lose as much as the smallest part of what they borrow."""
+    parts = cycle.index.borrowed_parts
+    return any(
+        milli_gpu > 0 and min(parts.get(team) or (0,)) <= milli_gpu
+        for team, milli_gpu in budget.items()
+    )
+
+
+def _budget(cycle: CycleState, workload: Workload, pool: PoolName) -> Mapping[TeamName, int]:
+    """What each team may lose."""
+    need = milli_gpu(must_have(workload.spec))
+    return fair_share_reservations.accounts(cycle, pool).budget(workload.spec.team, need)
 
 
 def grow(cycle: CycleState, workload: Workload) -> None:
@@ -170,7 +210,7 @@ def grow(cycle: CycleState, workload: Workload) -> None:
         return
     optional = may_have(spec)[len(attempt.placements) - len(must_have(spec)) :]
     pool = cycle.nodes[attempt.placements[0].node_id].pool
-    room_left = may_borrow(cycle, spec.team, pool)
+    room_left = unused_quota.may_borrow(cycle, spec.team, pool)
     optional = optional[: max(0, room_left) // max(1, spec.roles[0].milli_gpu)]
     affinity = affinity_of(spec, cycle.nodes, cycle.workloads)
     added = place(cycle.capacity, (), HoldClass.OVER_QUOTA, pool, optional, affinity=affinity)

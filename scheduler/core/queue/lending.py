@@ -11,7 +11,7 @@ starts and stops a server over and over has nobody stopped in between.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.capacity.hold_back import HoldBack, HoldBackKey, HoldBackReason
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.capacity.views import whole_free_per_node
-from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState, Guarantees
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import class_of_worker, placed_milli_gpu
 from gpucommons.scheduler.core.model.evolving import evolve
@@ -36,7 +36,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkerPlacement,
     Workload,
 )
-from gpucommons.scheduler.core.queue import headroom, reclaim_cooldown
+from gpucommons.scheduler.core.queue import headroom, reclaim_cooldown, unused_quota
 from gpucommons.scheduler.core.quota.quota import quota_of
 
 #: Bits of each device that were given up and are not lent yet.
@@ -103,21 +103,17 @@ def _kept_until_ms(
     return until_ms if reclaim_cooldown.had_others_stopped(cycle, workload) else cycle.now_ms
 
 
-def hold_back(cycle: CycleState, guarantees: Guarantees) -> None:
+def hold_back(cycle: CycleState) -> None:
     """Keep borrowers off headroom, off what teams may still come back for, and off a few GPUs more."""
     plan = _Plan(cycle)
     ledger = cycle.capacity.ledger
     found = [part for pool in cycle.pools.values() for part in headroom.held_back(cycle, pool)]
     ledger.hold_back(HoldBackKey(HoldBackReason.HEADROOM), plan.with_these(found))
-    kept, found = _pauses(cycle, guarantees, plan)
+    kept, found = _pauses(cycle, plan)
     ledger.hold_back(HoldBackKey(HoldBackReason.LENDING_PAUSE), found)
     if len(kept) < len(cycle.carried.released):
         cycle.carried.released = kept
-    found = [
-        one
-        for pool in cycle.pools
-        for one in _unlent_gpus(cycle, pool, guarantees.get(pool, {}), plan)
-    ]
+    found = [one for pool in cycle.pools for one in _unlent_gpus(cycle, pool, plan)]
     ledger.hold_back(HoldBackKey(HoldBackReason.UNLENT), found)
 
 
@@ -157,9 +153,7 @@ class _Plan:
         return tuple((i, bits) for i, bits in zip(one.device_ids, open_there, strict=True) if bits)
 
 
-def _pauses(
-    cycle: CycleState, guarantees: Guarantees, plan: _Plan
-) -> tuple[tuple[Released, ...], list[HoldBack]]:
+def _pauses(cycle: CycleState, plan: _Plan) -> tuple[tuple[Released, ...], list[HoldBack]]:
     """What teams may still come back for; after in-guarantee work had its turn.
 
     No more than a team's unused quota is held back for it: a team whose next job started elsewhere
@@ -175,7 +169,7 @@ def _pauses(
             continue
         key = (one.team, node.pool, one.hold_class)
         if key not in unused:
-            unused[key] = _unused(cycle, guarantees, *key)
+            unused[key] = _unused(cycle, *key)
         bits = plan.open_bits(one.placement)
         part = sum(mask.bit_count() for _, mask in bits or ())
         whole = placed_milli_gpu(one.placement)
@@ -209,13 +203,10 @@ def _pause(
     )
 
 
-def _unused(
-    cycle: CycleState, guarantees: Guarantees, team: TeamName, pool: PoolName, hold_class: HoldClass
-) -> int:
-    use = cycle.use(team, pool)
+def _unused(cycle: CycleState, team: TeamName, pool: PoolName, hold_class: HoldClass) -> int:
     if hold_class is HoldClass.FIXED:
-        return quota_of(cycle.teams, team, pool).fixed_milli_gpu - use.fixed
-    return guarantees.get(pool, {}).get(team, 0) - use.guaranteed
+        return quota_of(cycle.teams, team, pool).fixed_milli_gpu - cycle.use(team, pool).fixed
+    return unused_quota.of_guarantee(cycle, team, pool)
 
 
 def held_back(cycle: CycleState, pool: PoolName, hold_class: HoldClass) -> tuple[HoldBack, ...]:
@@ -227,13 +218,11 @@ def held_back(cycle: CycleState, pool: PoolName, hold_class: HoldClass) -> tuple
     )
 
 
-def _unlent_gpus(
-    cycle: CycleState, pool: PoolName, guarantees: Mapping[TeamName, int], plan: _Plan
-) -> Iterator[HoldBack]:
+def _unlent_gpus(cycle: CycleState, pool: PoolName, plan: _Plan) -> Iterator[HoldBack]:
     """A small part of a pool, and no more than guarantees may still ask for."""
     share = cycle.pools[pool].unlent_permille
     devices = _devices(cycle, pool) if share else 0
-    unused = sum(max(0, of - cycle.use(team, pool).guaranteed) for team, of in guarantees.items())
+    unused = unused_quota.of_all_guarantees(cycle, pool) if devices else 0
     left = min(devices * share // 1000, unused // WHOLE_MILLI_GPU)
     for node in _fullest_first(cycle, pool) if left > 0 else ():
         for device_id, device in node.devices.items():

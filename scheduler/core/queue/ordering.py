@@ -1,44 +1,32 @@
-"""Who is considered first: by priority, share and age (time in line), with fixed ties."""
+"""Who is considered first: by priority, share and age (time in line), with fixed ties.
+
+Waiting jobs are lined up in classes of equal requests. When one of a class gets nothing, the rest of it
+is passed over: free capacity only shrinks until somebody loses a promise, and then every class is tried
+again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from heapq import heapify, heappop, heapreplace
+from typing import Any, NamedTuple
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.workload_facts import QueuePosition
-from gpucommons.scheduler.core.cycle_state.workload_index import EquivalenceKey
-from gpucommons.scheduler.core.model.demand import on_cpu_only
+from gpucommons.scheduler.core.cycle_state.workload_index import EquivalenceClass, EquivalenceKey
+from gpucommons.scheduler.core.model.demand import PRIORITIES, on_cpu_only, priority
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, in_line_since_ms, is_lease
 from gpucommons.scheduler.core.model.types import (
     PoolName,
-    Reason,
     ReasonClass,
     TeamName,
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.queue.equivalence_classes import (
-    ClassHead,
-    ClassHeads,
-    Rank,
-    heads,
-    in_turn,
-    keyed_heads,
-)
+from gpucommons.scheduler.core.queue import reclaim_cooldown
 
-#: Priorities by name.
-PRIORITIES = {"low": -100, "normal": 0, "high": 100}
-HIGHEST = max(PRIORITIES.values())
-
-Usage = dict[tuple[TeamName, PoolName], int]
 #: Whether the line of this job is considered.
 Wanted = Callable[[Workload], bool]
-
-
-def priority(workload: Workload) -> int:
-    """Its priority as a number; higher goes first."""
-    return PRIORITIES[workload.spec.priority]
 
 
 def by_age(workload: Workload) -> tuple[int, str]:
@@ -85,15 +73,112 @@ def places(workloads: Mapping[WorkloadId, Workload]) -> dict[WorkloadId, int]:
     return found
 
 
-def surplus_had(cycle: CycleState, usage: Usage, team: TeamName, pool: PoolName) -> tuple[int, ...]:
+#: What is smaller goes first; equal ranks are told apart by age and id.
+_Rank = tuple[Any, ...]
+
+
+class _ClassHead:
+    """The first job of a class that was not tried yet."""
+
+    __slots__ = ("_ahead", "place", "rank")
+
+    def __init__(self, rank: _Rank, members: Iterable[QueuePosition]) -> None:
+        """Begin with the oldest. There must be one."""
+        #: The place of the class among classes.
+        self.rank = rank
+        self._ahead = iter(members)
+        #: Age and id of who is next.
+        self.place = next(self._ahead)
+
+    @property
+    def workload_id(self) -> WorkloadId:
+        """Who is next."""
+        return self.place.workload_id
+
+    def goes_on(self, cycle: CycleState) -> bool:
+        """After a try, say whether there is a next one that is worth trying."""
+        workload = cycle.workloads[self.place.workload_id]
+        got_nothing = workload.current is None and workload.nomination is None
+        if got_nothing and reclaim_cooldown.answers_for_its_class(cycle, workload):
+            return False
+        place = next(self._ahead, None)
+        if place is None:
+            return False
+        self.place = place
+        return True
+
+
+class _ClassHeads:
+    """Classes that are tried in one common order."""
+
+    def __init__(self, heads: Iterable[_ClassHead]) -> None:
+        """Order them."""
+        # No two places are equal: heads themselves are never compared.
+        self._heap = [(one.rank, one.place, one) for one in heads]
+        heapify(self._heap)
+
+    def __bool__(self) -> bool:
+        """Somebody has not had a turn."""
+        return bool(self._heap)
+
+    @property
+    def first(self) -> _ClassHead:
+        """Who is next."""
+        return self._heap[0][2]
+
+    def step(self, cycle: CycleState) -> None:
+        """The first had its turn."""
+        head = self.first
+        if head.goes_on(cycle):
+            heapreplace(self._heap, (head.rank, head.place, head))
+        else:
+            heappop(self._heap)
+
+
+def _in_turn(cycle: CycleState, heads: Iterable[_ClassHead]) -> Iterator[Workload]:
+    """Everyone who may get something, in order; each has had its turn when the next is asked for."""
+    ahead = _ClassHeads(heads)
+    while ahead:
+        yield cycle.workloads[ahead.first.workload_id]
+        ahead.step(cycle)
+
+
+def _heads(
+    cycle: CycleState,
+    rank: Callable[[EquivalenceKey], _Rank],
+    wanted: Wanted = lambda _: True,
+) -> list[_ClassHead]:
+    """The heads of all classes that are wanted, without jobs that are not eligible."""
+    return [head for _, head in _keyed_heads(cycle, rank, wanted)]
+
+
+def _keyed_heads(
+    cycle: CycleState,
+    rank: Callable[[EquivalenceKey], _Rank],
+    wanted: Wanted = lambda _: True,
+) -> Iterator[tuple[EquivalenceKey, _ClassHead]]:
+    """Heads with what their classes ask for. One job of a class answers for all whether it is wanted."""
+    for key, waiting in tuple(cycle.index.equivalence_classes.items()):
+        members = _eligible(cycle, waiting)
+        if members and wanted(cycle.workloads[members[0].workload_id]):
+            yield key, _ClassHead(rank(key), members)
+
+
+def _eligible(cycle: CycleState, waiting: EquivalenceClass) -> list[QueuePosition]:
+    """Who of a class may be considered, oldest first."""
+    obstacles = cycle.turns.obstacles
+    if not obstacles:
+        return list(waiting.members)
+    return [one for one in waiting.members if one.workload_id not in obstacles]
+
+
+def _surplus_had(cycle: CycleState, team: TeamName, pool: PoolName) -> tuple[int, ...]:
     """How much of a pool's surplus a department and its team have had."""
-    return cycle.accounts(pool, usage, cycle.uses).line(team)
+    return cycle.accounts(pool, cycle.uses).line(team)
 
 
 def for_guarantee(
     cycle: CycleState,
-    usage: Usage,
-    obstacles: Mapping[WorkloadId, Reason],
     wanted: Wanted,
     running: Iterable[Workload] = (),
 ) -> Iterator[Workload]:
@@ -105,26 +190,26 @@ def for_guarantee(
     """
     lines: dict[tuple[TeamName, PoolName], tuple[int, ...]] = {}
 
-    def rank(key: EquivalenceKey, *, waits: bool = True) -> Rank:
+    def rank(key: EquivalenceKey, *, waits: bool = True) -> _Rank:
         home = (key.team, key.pools[0])
         if home not in lines:
-            lines[home] = surplus_had(cycle, usage, *home)
+            lines[home] = _surplus_had(cycle, *home)
         return (-PRIORITIES[key.priority], waits, lines[home])
 
-    ahead = heads(cycle, obstacles, rank, wanted)
+    ahead = _heads(cycle, rank, wanted)
     for one in running:
         place = QueuePosition(in_line_since_ms(one, cycle.workloads), one.workload_id)
-        ahead.append(ClassHead(rank(cycle.index.key_of(one), waits=False), (place,)))
-    return in_turn(cycle, ahead)
+        ahead.append(_ClassHead(rank(cycle.index.key_of(one), waits=False), (place,)))
+    return _in_turn(cycle, ahead)
 
 
-def by_standing(cycle: CycleState, usage: Usage, workloads: Iterable[Workload]) -> list[Workload]:
+def by_standing(cycle: CycleState, workloads: Iterable[Workload]) -> list[Workload]:
     """Sort by priority, then the share of the team, then age."""
     return sorted(
         workloads,
         key=lambda one: (
             -priority(one),
-            surplus_had(cycle, usage, one.spec.team, one.spec.pools[0]),
+            _surplus_had(cycle, one.spec.team, one.spec.pools[0]),
             in_line_since_ms(one, cycle.workloads),
             one.workload_id,
         ),
@@ -138,20 +223,18 @@ class _Contender(NamedTuple):
     team: TeamName
 
 
-def for_surplus(
-    cycle: CycleState, usage: Usage, obstacles: Mapping[WorkloadId, Reason]
-) -> Iterator[Workload]:
+def for_surplus(cycle: CycleState) -> Iterator[Workload]:
     """Line up over-quota work: each time the team that has had least for its weight.
 
     Looks at what teams hold at each step, so what was admitted a moment ago already counts. Work
     without a GPU comes after: there it is the team that holds fewest processors for its weight.
     """
-    by_team: dict[_Contender, list[ClassHead]] = {}
-    for key, head in keyed_heads(cycle, obstacles, lambda key: (-PRIORITIES[key.priority],)):
+    by_team: dict[_Contender, list[_ClassHead]] = {}
+    for key, head in _keyed_heads(cycle, lambda key: (-PRIORITIES[key.priority],)):
         without_gpu = on_cpu_only(cycle.workloads[head.workload_id].spec)
         by_team.setdefault(_Contender(without_gpu, key.team), []).append(head)
-    ahead = {one: ClassHeads(fronts_of) for one, fronts_of in by_team.items()}
-    dues = _Dues(cycle, usage)
+    ahead = {one: _ClassHeads(fronts_of) for one, fronts_of in by_team.items()}
+    dues = _Dues(cycle)
     while ahead:
         first = dues.most_due(ahead)
         yield cycle.workloads[ahead[first].first.workload_id]
@@ -164,14 +247,13 @@ def for_surplus(
 class _Dues:
     """How much each team has had; added up anew after its turn, and when its pool changes hands."""
 
-    def __init__(self, cycle: CycleState, usage: Usage) -> None:
-        self._draft = cycle
-        self._usage = usage
+    def __init__(self, cycle: CycleState) -> None:
+        self._cycle = cycle
         self._uses = dict(cycle.uses)
         self._known: dict[_Contender, tuple[bool, tuple[int, ...], QueuePosition]] = {}
         self._pools: dict[_Contender, PoolName] = {}
 
-    def most_due(self, ahead: Mapping[_Contender, ClassHeads]) -> _Contender:
+    def most_due(self, ahead: Mapping[_Contender, _ClassHeads]) -> _Contender:
         """The team that has had least, then whose first in line is oldest."""
         self._look()
         for one, fronts_of in ahead.items():
@@ -184,7 +266,7 @@ class _Dues:
         self._known.pop(one, None)
 
     def _look(self) -> None:
-        uses = self._draft.uses
+        uses = self._cycle.uses
         if uses == self._uses:
             return
         changed = {key[1] for key, use in uses.items() if self._uses.get(key) != use}
@@ -192,15 +274,15 @@ class _Dues:
             del self._known[one]
         self._uses = dict(uses)
 
-    def _due(self, one: _Contender, head: ClassHead) -> tuple[bool, tuple[int, ...], QueuePosition]:
-        pool = self._pools[one] = self._draft.workloads[head.workload_id].spec.pools[0]
-        accounts = self._draft.accounts(pool, self._usage, self._draft.uses)
+    def _due(
+        self, one: _Contender, head: _ClassHead
+    ) -> tuple[bool, tuple[int, ...], QueuePosition]:
+        pool = self._pools[one] = self._cycle.workloads[head.workload_id].spec.pools[0]
+        accounts = self._cycle.accounts(pool, self._cycle.uses)
         line = accounts.line_without_gpu if one.without_gpu else accounts.line
         return one.without_gpu, line(one.team), head.place
 
 
-def by_priority(
-    cycle: CycleState, obstacles: Mapping[WorkloadId, Reason], wanted: Wanted
-) -> Iterator[Workload]:
+def by_priority(cycle: CycleState, wanted: Wanted) -> Iterator[Workload]:
     """Line up who waits and is wanted: priority, then age."""
-    return in_turn(cycle, heads(cycle, obstacles, lambda key: (-PRIORITIES[key.priority],), wanted))
+    return _in_turn(cycle, _heads(cycle, lambda key: (-PRIORITIES[key.priority],), wanted))

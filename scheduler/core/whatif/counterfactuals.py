@@ -14,7 +14,13 @@ from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.explain.beside_gpus import in_words
 from gpucommons.scheduler.core.explain.blockers import Blocker, BlockerKind, blockers
-from gpucommons.scheduler.core.model.demand import bounds, milli_gpu, must_have, training_sizes
+from gpucommons.scheduler.core.model.demand import (
+    PRIORITIES,
+    bounds,
+    milli_gpu,
+    must_have,
+    training_sizes,
+)
 from gpucommons.scheduler.core.model.holds import Load
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_final
 from gpucommons.scheduler.core.model.resources import Node, Policy
@@ -29,7 +35,6 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.placement.proportions import nearest, part_of
-from gpucommons.scheduler.core.queue.ordering import PRIORITIES
 from gpucommons.scheduler.core.quota.quota import quota_of
 
 

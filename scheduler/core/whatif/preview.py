@@ -40,7 +40,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.passes import guarantee, notebooks
-from gpucommons.scheduler.core.queue import reclaim_cooldown
+from gpucommons.scheduler.core.queue import reclaim_cooldown, unused_quota
 from gpucommons.scheduler.core.quota import quota
 from gpucommons.scheduler.errors import SchedulerError, error_classes
 
@@ -85,7 +85,7 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
     pool = _pool_of(outcome.cluster, job)
     hold_class = _class(cycle, job, pool)
     use = cycle.use(spec.team, pool)
-    guaranteed = guarantee.in_force(cycle).get(pool, {}).get(spec.team, 0)
+    guaranteed = unused_quota.guarantees(cycle, pool).get(spec.team, 0)
     parts = (
         _line(
             job,
@@ -183,7 +183,7 @@ def _class(cycle: CycleState, job: Workload, pool: PoolName) -> HoldClass:
         return held.hold_class
     if on_cpu_only(job.spec):
         return HoldClass.CPU
-    inside = guarantee.covers(cycle, job, guarantee.in_force(cycle), pool)
+    inside = guarantee.covers(cycle, job, pool)
     return HoldClass.GUARANTEED if inside else HoldClass.OVER_QUOTA
 
 

@@ -1,0 +1,49 @@
+"""How much of its quota a team may still use in a pool: of its guarantee, and of what is borrowed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
+from gpucommons.scheduler.core.model.types import PoolName, TeamName
+from gpucommons.scheduler.core.quota import quota
+
+#: More than any cluster has: no limit.
+UNLIMITED = 1 << 60
+_GUARANTEES: Entry[PoolName, dict[TeamName, int]] = Entry(
+    "guarantees in force", Fact.REFRESHED, Fact.BLOCKS
+)
+
+
+def guarantees(cycle: CycleState, pool: PoolName) -> Mapping[TeamName, int]:
+    """The guarantees in force in a pool, by team: shrunk where nodes are lost."""
+    if pool not in cycle.pools:
+        return {}
+    return cycle.memo.remember(
+        _GUARANTEES,
+        pool,
+        lambda: quota.effective_guarantees(
+            tuple(cycle.nodes.values()), cycle.blocks, cycle.teams, pool
+        ),
+    )
+
+
+def of_guarantee(cycle: CycleState, team: TeamName, pool: PoolName) -> int:
+    """How much of a team's guarantee is unused."""
+    return guarantees(cycle, pool).get(team, 0) - cycle.use(team, pool).guaranteed
+
+
+def of_all_guarantees(cycle: CycleState, pool: PoolName) -> int:
+    """How much guarantees may still ask for."""
+    return sum(max(0, of_guarantee(cycle, team, pool)) for team in guarantees(cycle, pool))
+
+
+def may_borrow(cycle: CycleState, team: TeamName, pool: PoolName) -> int:
+    """How much more a team may borrow in a pool before its weight or limit stops it."""
+    found = quota.quota_of(cycle.teams, team, pool)
+    if found.over_quota_weight == 0:
+        return 0
+    if found.limit_milli_gpu is None:
+        return UNLIMITED
+    return found.limit_milli_gpu - cycle.use(team, pool).training
