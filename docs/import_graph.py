@@ -1,10 +1,12 @@
 """Draws folders and their imports, so that the picture of the architecture cannot be out of date.
 
 A folder stands above all that it imports. An arrow that follows from two others is left out.
+``python docs/import_graph.py PACKAGE`` prints the longest chain of imports inside a package.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -38,6 +40,25 @@ def imports_between(graph: grimp.ImportGraph, package: str) -> dict[str, frozens
             if imported.startswith(prefix):
                 found[importer].add(imported.removeprefix(prefix).split(".")[0])
     return {name: frozenset(below - {name}) for name, below in found.items()}
+
+
+def longest_chain(imports: Imports) -> list[str]:
+    """The longest way from one to another along imports, of which none lead in a circle."""
+    longest: dict[str, list[str]] = {}
+    for row in reversed(rows_of(imports)):
+        for name in row:
+            ways = (longest[one] for one in sorted(imports[name]))
+            longest[name] = [name, *max(ways, key=len, default=[])]
+    return max(longest.values(), key=len, default=[])
+
+
+def imports_inside(graph: grimp.ImportGraph, package: str) -> dict[str, frozenset[str]]:
+    """Imports between all modules of a package."""
+    inside = graph.find_descendants(package)
+    return {
+        module: frozenset(graph.find_modules_directly_imported_by(module) & inside)
+        for module in inside
+    }
 
 
 def rows_of(imports: Imports) -> list[list[str]]:
@@ -120,3 +141,9 @@ def draw(folder: Path, packages: Mapping[str, str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, package in packages.items():
         (folder / f"{name}.svg").write_text(svg(imports_between(graph, package)))
+
+
+if __name__ == "__main__":
+    _graph = grimp.build_graph("gpucommons", cache_dir=None)
+    _chain = longest_chain(imports_inside(_graph, sys.argv[1]))
+    print(len(_chain), *_chain, sep="\n")  # noqa: T201 - the answer of a command

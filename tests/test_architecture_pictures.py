@@ -24,6 +24,11 @@ def test_an_arrow_that_follows_from_two_others_is_left_out() -> None:
     assert DRAWING["arrows"](HOUSE) == [("client", "models"), ("pages", "client")]
 
 
+def test_the_longest_chain_of_imports_goes_from_the_highest_to_the_lowest() -> None:
+    beside = {**HOUSE, "ids": frozenset[str](), "store": frozenset({"ids"})}
+    assert DRAWING["longest_chain"](beside) == ["pages", "client", "models"]
+
+
 def test_folders_that_import_each_other_are_named() -> None:
     circle = {"hub": frozenset({"store"}), "store": frozenset({"hub"}), "ids": frozenset[str]()}
     with pytest.raises(ValueError, match="in a circle: hub, store"):

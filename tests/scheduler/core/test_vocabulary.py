@@ -41,7 +41,6 @@ ORDINARY = frozenset(
         "deadlines",
         "device",
         "due",
-        "end",
         "ended",
         "endings",
         "entry",
