@@ -11,22 +11,20 @@ from gpucommons.scheduler.core.quota import quota
 
 #: More than any cluster has: no limit.
 UNLIMITED = 1 << 60
-_GUARANTEES: Entry[PoolName, dict[TeamName, int]] = Entry(
-    "guarantees in force", Fact.REFRESHED, Fact.BLOCKS
-)
+_GUARANTEES: Entry[PoolName, dict[TeamName, int]] = Entry("guarantees in force", Fact.REFRESHED)
 
 
 def guarantees(cycle: CycleState, pool: PoolName) -> Mapping[TeamName, int]:
     """The guarantees in force in a pool, by team: shrunk where nodes are lost."""
     if pool not in cycle.pools:
         return {}
-    return cycle.memo.remember(
-        _GUARANTEES,
-        pool,
-        lambda: quota.effective_guarantees(
-            tuple(cycle.nodes.values()), cycle.blocks, cycle.teams, pool
-        ),
-    )
+    # Asked several times for each decision.
+    found = cycle.memo.get(_GUARANTEES, pool)
+    if found is None:
+        nodes = tuple(cycle.nodes.values())
+        found = quota.effective_guarantees(nodes, cycle.blocks, cycle.teams, pool)
+        cycle.memo.keep(_GUARANTEES, pool, found)
+    return found
 
 
 def of_guarantee(cycle: CycleState, team: TeamName, pool: PoolName) -> int:
