@@ -10,16 +10,19 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
 from jupyter_server.extension.application import ExtensionApp
+from traitlets import Bool, Float, Integer
 
 from gpucommons.labextension.activity.activity import collector_for
 from gpucommons.labextension.activity.reporter import Reporter
 from gpucommons.labextension.hibernation.hibernation import Hibernation
 from gpucommons.labextension.hibernation.kept import KeptKernel
+from gpucommons.labextension.hibernation.reporting import report_of as kernels_report_of
 from gpucommons.labextension.hibernation.reporting import take_back, tell_kept
 from gpucommons.labextension.live.fanout import Fanout
 from gpucommons.labextension.live.feed import Feed
@@ -32,9 +35,22 @@ from gpucommons.labextension.routes.files import FilesHandler, SubmitFileHandler
 from gpucommons.labextension.routes.handlers import SETTING, Parts
 from gpucommons.labextension.routes.lost_kernels import LostKernelHandler
 from gpucommons.labextension.routes.proxy import ProxyHandler
+from gpucommons.labextension.routes.stored_variables import StoredVariablesHandler
 from gpucommons.labextension.routes.websocket import TabHandler
 from gpucommons.labextension.terminals import shell_command
-from gpucommons.scheduler.client import AsyncSchedulerClient
+from gpucommons.labextension.variables.folders import Folders, state_folder
+from gpucommons.labextension.variables.keeper import (
+    Bounds,
+    Keeper,
+    notebooks_of,
+    report_of,
+    seconds_left,
+)
+from gpucommons.scheduler.client import AsyncSchedulerClient, calls
+from gpucommons.scheduler.errors import SchedulerError
+
+#: Of the server's last seconds, for telling the scheduler.
+REPORT_SECONDS = 1.0
 
 
 class GpuCommonsExtension(ExtensionApp):
@@ -42,17 +58,38 @@ class GpuCommonsExtension(ExtensionApp):
 
     name = "gpucommons.labextension"
 
+    keep_variables = Bool(
+        True, help="Store the variables of idle Python kernels when the server is stopped."
+    ).tag(config=True)
+    keep_variables_mib = Integer(
+        1024, min=1, help="Most MiB of variables that are stored at one stop."
+    ).tag(config=True)
+    keep_variables_mib_in_all = Integer(
+        4096, min=1, help="Most MiB of variables that are stored of one user."
+    ).tag(config=True)
+    keep_variables_s = Float(
+        5.0,
+        min=0.0,
+        help="Longest time for it; less where the hub kills a stopping server earlier.",
+    ).tag(config=True)
+    keep_variables_days = Integer(
+        9, min=1, help="Stored variables are removed after so many days."
+    ).tag(config=True)
+
     def initialize_settings(self) -> None:
         """Make the parts; nothing runs yet."""
         place, fanout = Place.from_environment(os.environ), Fanout()
         scheduler = AsyncSchedulerClient(place.url, token=place.token) if place.url else None
+        stored = Folders(state_folder(os.environ, Path.home()), owner=place.owner)
+        self._bounds = self._bounds_of(place)
         results = Results(place, say=lambda text: fanout.send({"type": "error", "message": text}))
         self.parts = Parts(
             place=place,
             scheduler=scheduler,
             fanout=fanout,
-            feed=Feed(scheduler, fanout, place, on_jobs=results.take),
+            feed=Feed(scheduler, fanout, place, on_jobs=results.take, keeps=self._keeps()),
             results=results,
+            stored=stored,
             sampler=Sampler(place.slice_socket, fanout),
             hibernation=self._hibernation(place, fanout),
         )
@@ -104,11 +141,27 @@ class GpuCommonsExtension(ExtensionApp):
                 (r"/gpucommons/fetch-results", FetchResultsHandler),
                 (r"/gpucommons/examples", ExamplesHandler),
                 (r"/gpucommons/lost-kernels/([0-9A-Za-z_-]+)", LostKernelHandler),
+                (r"/gpucommons/stored-variables", StoredVariablesHandler),
             ]
         )
 
+    def _bounds_of(self, place: Place) -> Bounds:
+        wanted = self.keep_variables_s if self.keep_variables else 0.0
+        return Bounds(
+            most_bytes=self.keep_variables_mib << 20,
+            most_bytes_in_all=self.keep_variables_mib_in_all << 20,
+            seconds=seconds_left(wanted, place.stop_seconds),
+            days=self.keep_variables_days,
+        )
+
+    def _keeps(self) -> str:
+        """What a stop keeps of kernels, for the words on notices and dialogs."""
+        return "variables" if self._bounds.seconds else "nothing"
+
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
         parts = self.parts
+        now_ms = time.time_ns() // 1_000_000
+        await asyncio.to_thread(parts.stored.remove_old, now_ms)
         self._start(parts.sampler.run())
         self._start(parts.feed.run())
         if parts.hibernation is not None:
@@ -146,11 +199,44 @@ class GpuCommonsExtension(ExtensionApp):
             folder = parts.hibernation.keeper.folder
             await tell_kept(parts.scheduler, parts.place.lease_id, kept, folder)
 
+    async def _keep_variables(self, whole: Sequence[KeptKernel]) -> None:
+        """Of the kernels that are there still, beside those that were saved whole."""
+        server, parts = self.serverapp, self.parts
+        if server is None or not self._bounds.seconds:
+            return
+        keeper = Keeper(
+            kernels=server.kernel_manager,
+            notebooks=lambda: notebooks_of(server.session_manager),
+            folders=parts.stored,
+            bounds=self._bounds,
+            owner=parts.place.owner,
+            server_name=parts.place.server_name,
+        )
+        report = report_of(await keeper.keep())
+        if report is None or parts.scheduler is None or not parts.place.lease_id:
+            return
+        if whole:
+            saved = kernels_report_of(whole)
+            ends = [ms for ms in (saved.until_ms, report.until_ms) if ms is not None]
+            numbers = {"kernels": saved.kernels, "kernel_bytes": saved.kernel_bytes}
+            report = report.model_copy(update={**numbers, "until_ms": min(ends)})
+        try:
+            call = calls.report_kept_kernels(parts.place.lease_id, report)
+            await asyncio.wait_for(parts.scheduler.send(call), REPORT_SECONDS)
+        except (SchedulerError, TimeoutError) as error:
+            self.log.warning("That variables are kept is not known to the scheduler: %s", error)
+
     async def stop_extension(self) -> None:
         """Stop with the server."""
+        kept: Sequence[KeptKernel] = ()
         if self.parts.hibernation is not None:
             kept = await self.parts.hibernation.stop()
             await self._tell_kept(kept)
+        try:
+            await self._keep_variables(kept)
+        except Exception:
+            # Whatever it is, the rest stops all the same.
+            self.log.exception("variables are not kept")
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

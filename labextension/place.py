@@ -22,6 +22,8 @@ class Place:
     server_name: str = ""
     #: Users share one operating-system account: nothing isolates them.
     shared_account: bool = False
+    #: How long a server that is told to stop may take, after which it is killed; None = not known.
+    stop_seconds: int | None = None
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Self:
@@ -34,8 +36,13 @@ class Place:
             owner=environ.get("JUPYTERHUB_USER", ""),
             server_name=environ.get("JUPYTERHUB_SERVER_NAME", ""),
             shared_account=environ.get("GPUCOMMONS_SHARED_ACCOUNT") == "1",
+            stop_seconds=_seconds(environ.get("GPUCOMMONS_STOP_SECONDS", "")),
         )
 
     def __repr__(self) -> str:
         """Without the token."""
         return f"Place(url={self.url!r}, owner={self.owner!r}, server_name={self.server_name!r})"
+
+
+def _seconds(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() else None

@@ -24,6 +24,8 @@ class Attachment:
     shared_account: bool
     #: What a node agent made for the slice; None where none makes slices.
     prepared: Injection | None = None
+    #: From the word to stop until the server is killed: within that it keeps what it can.
+    stop_seconds: int = 0
 
 
 def environment_of(
@@ -35,6 +37,8 @@ def environment_of(
         env["GPUCOMMONS_URL"] = attachment.scheduler_url
     if attachment.shared_account:
         env["GPUCOMMONS_SHARED_ACCOUNT"] = "1"
+    if attachment.stop_seconds:
+        env["GPUCOMMONS_STOP_SECONDS"] = str(attachment.stop_seconds)
     if lease is None or lease.slice is None:
         return no_gpu().apply(env)
     env["GPUCOMMONS_LEASE_ID"] = lease.id

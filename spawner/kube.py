@@ -260,6 +260,15 @@ class GpuKubeSpawner(LeaseMixin, KubeSpawner):  # type: ignore[misc] # kubespawn
         await create_objects(self.namespace, objects, owner=found)
         return True
 
+    # JupyterHub's one second is over before a server has stored anything; who ends earlier is gone earlier.
+    @default("delete_grace_period")
+    def _default_delete_grace_period(self) -> int:
+        return 10
+
+    def stop_seconds(self) -> int:
+        """See :class:`LeaseMixin`."""
+        return int(self.delete_grace_period)
+
     async def _make_delete_pod_request(
         self, pod_name: str, delete_options: Any, grace_seconds: int, request_timeout: float
     ) -> bool:

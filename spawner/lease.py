@@ -180,6 +180,10 @@ class LeaseMixin(StartOptions, Spawner):  # type: ignore[misc] # jupyterhub has 
             # Nobody said that the grant has ended: the next poll asks again.
             self.log.warning("gpucommons: %s is not confirmed yet: %s", self._log_name, error)
 
+    def stop_seconds(self) -> int:
+        """From the word to stop until the server is killed; 0 = not known."""
+        return 0
+
     def root_pid(self) -> int | None:
         """The root of the server's process tree on this machine, if it is on this machine."""
         return None
@@ -226,6 +230,7 @@ class LeaseMixin(StartOptions, Spawner):  # type: ignore[misc] # jupyterhub has 
             agent_dir=self.agent_dir,
             shared_account=self.shared_account,
             prepared=self._prepared,
+            stop_seconds=self.stop_seconds(),
         )
         return environment_of(self._lease, attachment, base)
 

@@ -78,6 +78,10 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
     def _default_interrupt_timeout(self) -> int:
         return 8
 
+    def stop_seconds(self) -> int:
+        """See :class:`LeaseMixin`. A second signal, SIGTERM, would cut short what the first began."""
+        return int(self.interrupt_timeout)
+
     @default("term_timeout")
     def _default_term_timeout(self) -> int:
         return 3

@@ -54,7 +54,10 @@ class Feed:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         steady_s: Callable[[], float] = time.monotonic,
         on_jobs: Callable[[Sequence[models.JobView]], None] = lambda _jobs: None,
+        keeps: str = "nothing",
     ) -> None:
+        """``keeps`` is what a stop keeps of kernels, ``variables`` or ``nothing``."""
+        self._keeps = keeps
         self._on_jobs = on_jobs
         self._scheduler = scheduler
         self._fanout = fanout
@@ -83,6 +86,7 @@ class Feed:
             "whoami": self._whoami,
             "lease": lease,
             "shared_account": self._place.shared_account,
+            "keeps": self._keeps,
             "scheduler": self._state,
             "now_ms": time.time_ns() // 1_000_000,
             "time_limits_s": list(TIME_LIMITS_S),

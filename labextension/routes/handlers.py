@@ -21,6 +21,7 @@ from gpucommons.labextension.live.sampler import Sampler
 from gpucommons.labextension.place import Place
 from gpucommons.labextension.requests import AWAY, sentence_of
 from gpucommons.labextension.results import Results
+from gpucommons.labextension.variables.folders import Folders
 from gpucommons.scheduler.client import AsyncSchedulerClient
 from gpucommons.scheduler.errors import (
     BadRequest,
@@ -57,6 +58,8 @@ class Parts:
     results: Results
     #: None where kernels end with their server.
     hibernation: Hibernation | None
+    #: Variables that earlier servers of this user stored.
+    stored: Folders
 
 
 class Ours:

@@ -32,6 +32,7 @@ import { addRunningJobs } from './panel/running';
 import { IGpuServer } from './model/gpuserver';
 import { applySettings } from './panel/settings';
 import { StatusItem } from './panel/status';
+import { offerStored } from './notices/stored';
 import { tellStops } from './notices/stoppeddialog';
 import { TrainModel } from './submission/train';
 
@@ -216,6 +217,9 @@ const plugin: JupyterFrontEndPlugin<void> = {
       shell.activateById(panel.id);
     });
     api.connect();
+    void app.restored.then(() =>
+      offerStored({ api, msg, commands, notebooks })
+    );
   }
 };
 

@@ -26,6 +26,7 @@ def test_the_idle_warning_has_its_actions_and_goes_with_its_cause(
     toast = page.locator(".Toastify__toast")
     expect(toast).to_contain_text(
         "Idle 50 min. GPU is returned when idle for 60 min. It can be kept 2 times."
+        " Otherwise its variables are lost."
     )
     expect(toast.get_by_role("button", name="Keep 30 min")).to_be_visible()
     expect(toast.get_by_role("button", name="Turn into job")).to_be_visible()

@@ -403,7 +403,7 @@ def test_dropping_the_gpu_restarts_the_server_and_loads_the_page_anew(
     page.locator(".lm-CommandPalette-input").fill("Drop to CPU")
     page.keyboard.press("Enter")
     dialog = page.locator(".jp-Dialog")
-    expect(dialog).to_contain_text("its variables are lost.")
+    expect(dialog).to_contain_text("The notebook server restarts without its GPU")
     dialog.get_by_role("button", name="Restart without GPU").click()
 
     expect(dialog).to_contain_text("This page loads again by itself")

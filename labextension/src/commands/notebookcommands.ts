@@ -9,6 +9,7 @@ import { gpuIcon } from '../lab/icons';
 import { CommandIDs } from '../lab/ids';
 import { isKept, KEEP_MINUTES } from '../model/idle';
 import { confirmDrop } from '../notices/notices';
+import { showStored } from '../notices/stored';
 import { reloadWhenBack } from '../notices/returning';
 import { startAgain } from '../notices/stoppeddialog';
 
@@ -81,12 +82,24 @@ export function addNotebookCommands(options: ICommandOptions): void {
         options.showPanel('submit');
       })
   });
+  add(CommandIDs.storedVariables, {
+    label: trans.__('Variables of Earlier Servers…'),
+    execute: () =>
+      attempt(options, () =>
+        showStored({
+          api: model.api,
+          msg,
+          commands,
+          notebooks: options.notebooks
+        })
+      )
+  });
   add(CommandIDs.dropGpu, {
     label: trans.__('Drop to CPU…'),
     isEnabled: () => Boolean(model.lease?.slice),
     execute: () =>
       attempt(options, async () => {
-        if (model.lease && (await confirmDrop(msg))) {
+        if (model.lease && (await confirmDrop(msg, model.keepsVariables))) {
           await saveAll(commands);
           model.setLease(await model.api.drop(model.lease.id));
           model.isRestarting = true;

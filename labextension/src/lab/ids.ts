@@ -24,6 +24,7 @@ export const CommandIDs = {
   keepGpu: 'gpucommons:keep-gpu',
   dropGpu: 'gpucommons:drop-gpu',
   startAgain: 'gpucommons:start-again',
+  storedVariables: 'gpucommons:stored-variables',
   examples: 'gpucommons:examples',
   reconnect: 'gpucommons:reconnect'
 } as const;

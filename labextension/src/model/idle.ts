@@ -22,7 +22,8 @@ export interface IIdleNotice {
 
 export function idleNotice(
   lease: ILease | null,
-  msg: Messages
+  msg: Messages,
+  keepsVariables: boolean
 ): IIdleNotice | null {
   const idle = lease?.idle;
   if (
@@ -44,11 +45,13 @@ export function idleNotice(
   const text = idle.reclaimed
     ? msg.reclaimWarning(idleFor, idle.returns_ms, idle.keeps_left > 0)
     : msg.idleWarning(idleFor, `${returned} ${unit}`);
+  const keeps = idle.keeps_left > 0 ? [msg.keepsLeft(idle.keeps_left)] : [];
+  // An admin's wish is longer, and all of it must fit.
+  const kept = idle.reclaimed ? [] : [msg.atReturn(keepsVariables)];
   return {
     key: `${idle.returns_ms}/${idle.reclaimed}`,
     // Not on the button: three of them fill a line.
-    text:
-      idle.keeps_left > 0 ? `${text} ${msg.keepsLeft(idle.keeps_left)}` : text,
+    text: [text, ...keeps, ...kept].join(' '),
     keepsLeft: idle.keeps_left
   };
 }

@@ -106,6 +106,9 @@ export class Model implements IFollowing {
   whoami: IWhoAmI | null = null;
   lease: ILease | null = null;
   sharedAccount = false;
+
+  /** Whether a stop keeps variables; false until the server has said so. */
+  keepsVariables = false;
   /** Null until they came for the first time. */
   jobs: readonly IJob[] | null = null;
   teams: readonly ITeam[] | null = null;
@@ -291,6 +294,7 @@ export class Model implements IFollowing {
     this.trouble = hello.message ?? null;
     this.timeLimits = hello.time_limits_s ?? this.timeLimits;
     this.sharedAccount = hello.shared_account;
+    this.keepsVariables = hello.keeps === 'variables';
     if (hello.scheduler === 'ok') {
       this.whoami = hello.whoami;
       this._isCurrent = true;

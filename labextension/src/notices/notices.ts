@@ -50,7 +50,7 @@ export class Notices {
     const notice =
       this._model.connection === 'lost'
         ? null
-        : idleNotice(this._model.lease, this._msg);
+        : idleNotice(this._model.lease, this._msg, this._model.keepsVariables);
     if (notice?.key === this._shownKey) {
       return;
     }
@@ -78,7 +78,7 @@ export class Notices {
       ...(notice.keepsLeft > 0 ? [keep] : []),
       {
         label: msg.dropToCpu(),
-        caption: msg.dropBody(),
+        caption: msg.dropBody(this._model.keepsVariables),
         callback: event => {
           // The question may be answered with no: the warning stays.
           event.preventDefault();
@@ -186,11 +186,14 @@ export class Notices {
   private _shownId: string | null = null;
 }
 
-/** Ask before variables are lost. */
-export async function confirmDrop(msg: Messages): Promise<boolean> {
+/** Ask before variables are lost; of another server it is not known here what it keeps. */
+export async function confirmDrop(
+  msg: Messages,
+  keepsVariables = false
+): Promise<boolean> {
   const { button } = await showDialog({
     title: msg.dropToCpu(),
-    body: msg.dropBody(),
+    body: msg.dropBody(keepsVariables),
     buttons: [
       Dialog.cancelButton(),
       Dialog.warnButton({ label: msg.restart() })

@@ -7,6 +7,7 @@ import { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 
 import { type IStopped, readStopped } from './stopped';
+import type { ILoaded, IStored } from './stored';
 import {
   CurveSource,
   ICurve,
@@ -188,6 +189,24 @@ export class Api {
   /** Copy the shipped examples beside the user's own files. */
   examples(): Promise<{ folder: string; first: string }> {
     return this._request('POST', ['examples'], {});
+  }
+
+  /** What kernels of this user's earlier servers stored. */
+  async stored(): Promise<IStored[]> {
+    const answer = await this._request<{ stored: IStored[] }>('GET', [
+      'stored-variables'
+    ]);
+    return answer.stored;
+  }
+
+  /** Load what one kernel stored into another; it runs code that was stored with it. */
+  async loadStored(stored: string, kernel: string): Promise<ILoaded> {
+    const answer = await this._request<{ result: ILoaded }>(
+      'POST',
+      ['stored-variables'],
+      { stored, kernel }
+    );
+    return answer.result;
   }
 
   /** How this server answers: an HTTP status, 0 for not at all. */

@@ -369,8 +369,8 @@ export type ServerMessage =
       scheduler: SchedulerState;
       message?: string | null;
       now_ms?: number;
-      /** What forms offer; null = what the team's rules allow. */
-      time_limits_s?: (number | null)[];
+      time_limits_s?: (number | null)[]; // null = what the team's rules allow
+      keeps?: string; // what a stop keeps of kernels: `variables`, `nothing`
     }
   | { type: 'usage'; state: UsageState; samples: IUsageSample[] }
   | { type: 'lease'; lease: ILease | null }

@@ -5,6 +5,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { clock, countdown, duration, gib } from './format';
 import type { IStopped } from '../server/stopped';
+import type { ILoaded, ILost, IStored } from '../server/stored';
 
 export function sliceMessages(trans: TranslationBundle) {
   return {
@@ -219,10 +220,80 @@ export function sliceMessages(trans: TranslationBundle) {
       return trans.__('Drop to CPU');
     },
 
-    dropBody(): string {
+    dropBody(keepsVariables: boolean): string {
+      return keepsVariables
+        ? trans.__(
+            'The notebook server restarts without its GPU. Variables of idle Python kernels that can be stored are kept and offered afterwards; all else of its kernels is lost.'
+          )
+        : trans.__(
+            'The notebook server restarts without its GPU: its variables are lost.'
+          );
+    },
+
+    /** Behind a warning; short, as notifications are cut off. */
+    atReturn(keepsVariables: boolean): string {
+      return keepsVariables
+        ? trans.__('Variables that can be stored are kept.')
+        : trans.__('Otherwise its variables are lost.');
+    },
+
+    // --- variables of the last server -----------------------------------------------------------
+
+    storedText({ path, kept, lost }: IStored): string {
+      const of = path ? ` ${trans.__('of %1', path)}` : '';
       return trans.__(
-        'The notebook server restarts without its GPU: its variables are lost.'
+        '%1 of %2 variables%3 were kept when your server was stopped.',
+        kept.length,
+        kept.length + lost.length,
+        of
       );
+    },
+
+    notStored({ name, because }: ILost): string {
+      return trans.__('%1 could not be kept: %2', name, because);
+    },
+
+    loadExplained({ path, until_ms }: IStored): string {
+      const where = path
+        ? trans.__('They are loaded into the kernel of %1', path)
+        : trans.__('They are loaded into the kernel of the current notebook');
+      const date = new Date(until_ms).toLocaleDateString(undefined, {
+        day: 'numeric',
+        month: 'long'
+      });
+      return trans.__(
+        '%1, where it has none of that name. That runs code which was stored with them. They are kept until %2.',
+        where,
+        date
+      );
+    },
+
+    loadStored(): string {
+      return trans.__('Load');
+    },
+
+    noKernelForStored(): string {
+      return trans.__('Open a notebook with a kernel first.');
+    },
+
+    loadedText({ loaded }: ILoaded): string {
+      return trans._n(
+        '%1 variable was loaded.',
+        '%1 variables were loaded.',
+        loaded.length
+      );
+    },
+
+    storedNotLoaded({ name, because }: ILost): string {
+      return trans.__('%1 was not loaded: %2', name, because);
+    },
+
+    loadEnded(because: string): string {
+      return trans.__('Not loaded: %1', because);
+    },
+
+    nothingStored(): string {
+      return trans.__('No variables of earlier servers are kept.');
     },
 
     restart(): string {

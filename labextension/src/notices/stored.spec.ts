@@ -1,0 +1,53 @@
+import { nullTranslator } from '@jupyterlab/translation';
+
+import { describe, expect, it } from 'vitest';
+
+import type { IStored } from '../server/stored';
+import { messages } from '../text/messages';
+import { toOffer } from './stored';
+
+const msg = messages(nullTranslator.load('gpucommons'));
+
+function stored(fields: Partial<IStored> = {}): IStored {
+  return {
+    kernel_id: 'one',
+    path: 'a.ipynb',
+    kept: ['x', 'y'],
+    lost: [{ name: 'model', because: 'it holds an open file' }],
+    size_bytes: 10,
+    until_ms: 0,
+    loaded_ms: null,
+    ...fields
+  };
+}
+
+describe('variables of the last server', () => {
+  it('are offered once in a browser, and not after they were loaded', () => {
+    const all = [
+      stored(),
+      stored({ kernel_id: 'two', loaded_ms: 5 }),
+      stored({ kernel_id: 'three' })
+    ];
+    expect(toOffer(all, ['three']).map(each => each.kernel_id)).toEqual([
+      'one'
+    ]);
+  });
+
+  it('are counted, with what could not be kept and why', () => {
+    expect(msg.storedText(stored())).toBe(
+      '2 of 3 variables of a.ipynb were kept when your server was stopped.'
+    );
+    expect(msg.storedText(stored({ path: '' }))).toBe(
+      '2 of 3 variables were kept when your server was stopped.'
+    );
+    expect(stored().lost.map(each => msg.notStored(each))).toEqual([
+      'model could not be kept: it holds an open file'
+    ]);
+  });
+
+  it('are promised before a stop only where the server keeps them', () => {
+    expect(msg.dropBody(false)).toContain('its variables are lost');
+    expect(msg.dropBody(true)).toContain('that can be stored are kept');
+    expect(msg.atReturn(false)).toBe('Otherwise its variables are lost.');
+  });
+});
