@@ -27,17 +27,6 @@ def place() -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.fixture
-def open_to_all() -> Iterator[Path]:
-    """Not below pytest's own folders, which are closed to others."""
-    if os.geteuid() == 0 and not (shutil.which("setpriv") and Path("/usr/bin/python3").exists()):
-        pytest.skip("needs setpriv(1) and an interpreter that every user may run")
-    with tempfile.TemporaryDirectory(prefix="gc") as name:
-        folder = Path(name).resolve()
-        folder.chmod(0o755)
-        yield folder
-
-
 @pytest.mark.parametrize("play", hostile.TRIES, ids=lambda one: one.__name__)
 def test_a_hostile_user_gets_nothing(
     play: Callable[[hostile.Ground], str | None], criu: Criu, place: Path
