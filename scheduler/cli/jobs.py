@@ -76,6 +76,8 @@ def describe(job: models.JobView) -> str:
     for attempt in job.attempts:
         ended = attempt.ended_text or attempt_words(attempt.state)
         resumed = f", from {word} {attempt.resumed_from_step}" if attempt.resumed_from_step else ""
+        if attempt.hibernation_text:
+            resumed += f", {attempt.hibernation_text}"
         lines.append(
             f"  attempt {attempt.number} on {', '.join(attempt.nodes) or '?'}{resumed}: {ended}"
         )

@@ -167,6 +167,11 @@ def _add_submit(
         help="sent when a stop is announced, before SIGTERM; default: as the pool says",
     )
     command.add_argument(
+        "--no-hibernation",
+        action="store_true",
+        help="never save its processes to disk when it is stopped",
+    )
+    command.add_argument(
         "--exit-after-signal",
         choices=("preempted", "success"),
         help="what an exit with 0 after a signal means; default: preempted, the job goes on later",

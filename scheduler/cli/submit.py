@@ -299,6 +299,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, object]:
         "data": arguments.data,
         "results_to": arguments.results_to,
         "notice_signal": arguments.notice_signal,
+        "hibernation": False if arguments.no_hibernation else None,
         "exit_after_signal": arguments.exit_after_signal,
         "env": _pairs(arguments.variables, "--env"),
         "secrets": _pairs(arguments.secret, "--secret"),

@@ -13,6 +13,8 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
+from gpucommons.scheduler.executors.local.attempt import own_image
+from gpucommons.scheduler.executors.local.attempt.own_image import OwnImage
 from gpucommons.scheduler.files.confined_files import Refused, empty, remove, unpack
 from gpucommons.scheduler.working_folder.changes import Baseline, baseline, changes
 from gpucommons.scheduler.working_folder.giving_back import Wanted, give_back
@@ -75,6 +77,34 @@ def _erase(arguments: argparse.Namespace) -> None:
     empty(arguments.folder)
 
 
+def _ready_tree(arguments: argparse.Namespace) -> None:
+    _say(_image_of(arguments).ready(arguments.earlier, arguments.number))
+
+
+def _anew_tree(arguments: argparse.Namespace) -> None:
+    _say(_image_of(arguments).anew(arguments.number))
+
+
+def _tree_outcome(arguments: argparse.Namespace) -> None:
+    _say(_image_of(arguments).outcome(arguments.number, arguments.seconds))
+
+
+def _save_tree(arguments: argparse.Namespace) -> None:
+    _say(_image_of(arguments).save(arguments.seconds))
+
+
+def _image_facts(arguments: argparse.Namespace) -> None:
+    _say(_image_of(arguments).facts())
+
+
+def _image_of(arguments: argparse.Namespace) -> OwnImage:
+    return OwnImage(run=arguments.run, criu=tuple(arguments.criu))
+
+
+def _drop_image(arguments: argparse.Namespace) -> None:
+    _say({"dropped": own_image.drop(arguments.folders)})
+
+
 def _say(document: object) -> None:
     json.dump(document, sys.stdout)
 
@@ -109,6 +139,21 @@ def _parser() -> argparse.ArgumentParser:
     made["give-back"].add_argument("below")
     made["give-back"].add_argument("--job", required=True)
     made["give-back"].add_argument("--job-id", required=True)
+    of_image = {
+        "ready-tree": _ready_tree,
+        "anew-tree": _anew_tree,
+        "tree-outcome": _tree_outcome,
+        "save-tree": _save_tree,
+        "image-facts": _image_facts,
+    }
+    for name, action in of_image.items():
+        one = errand(name, action)
+        one.add_argument("run", type=Path)
+        one.add_argument("earlier", type=Path, nargs="*")
+        one.add_argument("--number", type=int, default=0)
+        one.add_argument("--criu", type=json.loads, default=[])
+        one.add_argument("--seconds", type=float, default=0)
+    errand("drop-image", _drop_image).add_argument("folders", type=Path, nargs="*")
     errand("clear", _clear).add_argument("folders", type=Path, nargs="*")
     errand("erase", _erase).add_argument("folder", type=Path)
     return parser

@@ -35,6 +35,7 @@ from gpucommons.scheduler.executors.local.attempt.descendants import (
     quietly,
     reap_adopted,
 )
+from gpucommons.scheduler.executors.local.attempt.hibernating import Hibernating, Start
 from gpucommons.scheduler.executors.local.attempt.own_files import (
     COUNT_S,
     OwnFiles,
@@ -43,7 +44,7 @@ from gpucommons.scheduler.executors.local.attempt.own_files import (
 )
 from gpucommons.scheduler.executors.local.attempt.plan import Plan, WorkerPlan, as_user
 from gpucommons.scheduler.executors.local.attempt.pump import Pump
-from gpucommons.scheduler.executors.local.attempt.told import Told, is_done
+from gpucommons.scheduler.executors.local.attempt.told import Told, has_finished, is_done
 from gpucommons.scheduler.executors.worker import MAX_REFUSAL_BYTES
 from gpucommons.scheduler.failures import TAIL_BYTES, Failure, headline
 from gpucommons.scheduler.files.log_reader import read_tail
@@ -53,6 +54,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 _STRAYS_S = 0.05
 #: Also without a signal the order to stop is looked for this often.
 LOOK_S = 1.0
+#: While a save is waited for, more often.
+SAVING_S = 0.05
 #: The logs of all workers together are as long as so many full ones.
 _FULL_LOGS = 4
 
@@ -64,6 +67,7 @@ class Supervisor:
         self._folder = folder
         self._plan = plan
         self._files = OwnFiles(folder=folder, plan=plan, run=self._errand)
+        self._image = Hibernating(folder, plan, self._errand)
         self._workers: dict[int, subprocess.Popen[bytes]] = {}
         self._codes: dict[int, int] = {}
         #: Of each worker, where it says why its command does not run.
@@ -101,15 +105,17 @@ class Supervisor:
         self._leave_nobody()
         self._pump.close()
         kept: Mapping[str, Any] = {}
+        saved: Mapping[str, Any] | None = None
         if problem is None:
-            if self._is_done():
+            saved = self._saved()
+            if saved is None and self._is_done():
                 # Before its end is known: jobs that wait for it may look for what it made.
                 self._files.give_back()
             else:
                 # Nothing of the job runs any more, and what it keeps shall be known.
                 self._beyond_s = COUNT_S + 1
                 kept = self._files.kept()
-        self._write_exit(problem, kept)
+        self._write_exit(problem, {"kept": dict(kept), "image": saved})
 
     # --- before and after --------------------------------------------------------------------
 
@@ -125,6 +131,14 @@ class Supervisor:
                 if self._is_time_to_kill():
                     answer.cut_off()
         return done
+
+    def _saved(self) -> Mapping[str, Any] | None:
+        """The image with which the worker ended, if it did."""
+        if not self._image.tried:
+            return None
+        # The time to kill may be near, and nothing of the job runs any more.
+        self._beyond_s = COUNT_S + 1
+        return self._image.saved(self._codes.get(0))
 
     def _wait_for_strays(self) -> bool:
         time.sleep(_STRAYS_S)
@@ -148,8 +162,12 @@ class Supervisor:
         failed = ((rank, code) for rank, code in self._codes.items() if code)
         return self._first_failure or next(failed, None)
 
-    def _write_exit(self, problem: str | None, kept: Mapping[str, Any]) -> None:
+    def _write_exit(self, problem: str | None, left: Mapping[str, Any]) -> None:
         refusal = self._refusal()
+        # Its own exit status is still to come.
+        saved: dict[str, Any] = (
+            {"exit_code": None, "told": True, "codes": {}} if left.get("image") else {}
+        )
         never_ran = len(self._codes) < len(self._plan.workers) or refusal is not None
         self._write(
             self._folder.exit,
@@ -159,8 +177,10 @@ class Supervisor:
                 "start_failed": never_ran and not self._stopping,
                 "killed": self._killed,
                 "text": problem or refusal or self._headline(),
-                "kept": dict(kept),
+                "not_saved": self._image.not_saved,
                 "ended_ms": int(time.time() * 1000),
+                **left,
+                **saved,
             },
         )
         # Without that file nobody learns how it ended.
@@ -202,19 +222,21 @@ class Supervisor:
 
     def _start(self) -> str | None:
         """Start all; returns what went wrong, with whoever started ended again."""
-        for worker in self._plan.workers:
-            try:
-                self._workers[worker.rank] = self._start_worker(worker)
-            except OSError as error:
-                return (
-                    f"worker {worker.rank} could not be put under the limit of its slice: {error}"
-                )
+        start: Start | None = self._image.ready()
+        while start is not None:
+            for worker in self._plan.workers:
+                try:
+                    self._workers[worker.rank] = self._start_worker(worker, start)
+                except OSError as error:
+                    return f"worker {worker.rank} could not be put under the limit of its slice: {error}"
+            start = self._image.after(start)
         self._events = event_process(self._plan, self._folder.run, since_s=time.time())
         pids = {str(rank): process.pid for rank, process in self._workers.items()}
-        self._write(self._folder.started, {"started_ms": int(time.time() * 1000), "pids": pids})
+        facts = {"pids": pids, "hibernation": self._image.known()}
+        self._write(self._folder.started, {"started_ms": int(time.time() * 1000), **facts})
         return None
 
-    def _start_worker(self, worker: WorkerPlan) -> subprocess.Popen[bytes]:
+    def _start_worker(self, worker: WorkerPlan, start: Start) -> subprocess.Popen[bytes]:
         refusal, write_end = os.pipe()
         os.set_blocking(refusal, False)
         process = subprocess.Popen(
@@ -231,7 +253,9 @@ class Supervisor:
         os.close(write_end)
         self._refusals[worker.rank] = refusal
         order = {
-            "command": worker.command,
+            "command": () if start.woken_from is not None else worker.command,
+            "prefix": start.prefix,
+            "places": start.places,
             "env": worker.env,
             "secrets": self._plan.secrets,
             "environment": self._plan.environment,
@@ -248,6 +272,9 @@ class Supervisor:
         with suppress(BrokenPipeError):
             process.stdin.write(json.dumps(order).encode())
             process.stdin.close()
+        if start.prefix and self._plan.account is not None:
+            # A woken process opens it again, as its user.
+            os.fchown(process.stdout.fileno(), self._plan.account.uid, self._plan.account.gid)
         self._pump.add(process.stdout, self._folder.log(worker.rank))
         return process
 
@@ -258,6 +285,8 @@ class Supervisor:
             self._look_for_events()
             self._write_again()
             self._obey()
+            if not self._image.turn():
+                self._told.send(signal.SIGTERM, self._living())
             if self._is_time_to_kill():
                 self._kill_all()
 
@@ -271,7 +300,8 @@ class Supervisor:
     def _patience_s(self) -> float:
         if self._kill_at_s is None:
             return LOOK_S
-        return min(LOOK_S, max(0.0, self._kill_at_s - time.time()))
+        look_s = SAVING_S if self._image.is_at_it() else LOOK_S
+        return min(look_s, max(0.0, self._kill_at_s - time.time()))
 
     def _reap(self) -> None:
         for rank, process in self._workers.items():
@@ -298,8 +328,16 @@ class Supervisor:
         if self._stopping:
             return
         self._stopping = True
-        self._told.send(signal.SIGTERM, self._living())
+        if not (order.get("hibernates") and self._is_saved_instead()):
+            self._told.send(signal.SIGTERM, self._living())
         self._write(self._folder.signalled, {"signalled_ms": int(time.time() * 1000)})
+
+    def _is_saved_instead(self) -> bool:
+        """Whether a save is begun; not of one that knows already that it has to leave."""
+        living = self._living()
+        if len(living) != 1 or self._told.was(0) or has_finished(self._folder.run):
+            return False
+        return self._image.begin(living[0], self._kill_at_s or 0.0)
 
     def _kill_by(self, at_s: float) -> None:
         self._kill_at_s = at_s if self._kill_at_s is None else min(at_s, self._kill_at_s)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from gpucommons.scheduler.executors.local.attempt.secret_files import read_secre
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
+_BIND = 0x1000 | 0x4000
 #: As much as a pipe takes at once.
 MAX_REFUSAL_BYTES = 2048
 #: What a shell answers for a command that does not exist, or cannot be run.
@@ -43,6 +45,8 @@ def main() -> int:
     try:
         for variable, name in order["secrets"].items():
             env[variable] = read_secret(Path(order["home"]), name)
+        if order.get("places"):
+            _show(order["places"])
         os.chdir(order["cwd"])
         env |= _activate(order.get("environment", ""))
     except ValueError as error:
@@ -54,14 +58,44 @@ def main() -> int:
     if os.getppid() != order["supervisor"]:
         return NOT_READY
     command = order["command"]
+    if order.get("prefix"):
+        if command and shutil.which(command[0], path=env.get("PATH")) is None:
+            return _refuse_unknown(order["refusal"], command[0])
+        command = [*order["prefix"], *command]
     try:
         os.execvpe(command[0], command, env)  # noqa: S606 - a list, no shell; the job's own command
     except FileNotFoundError:
-        text = f"there is no command {command[0]!r} in this environment"
-        return _refuse(order["refusal"], text, NOT_FOUND)
+        return _refuse_unknown(order["refusal"], command[0])
     except OSError as error:
         text = f"{command[0]!r} cannot be run: {error.strerror}"
         return _refuse(order["refusal"], text, NOT_EXECUTABLE)
+
+
+def _show(places: list[list[str]]) -> None:
+    """Let folders be seen under other names by this process and all below it, and by nobody else.
+
+    What a woken process has open bears the names of the attempt in which it began.
+
+    Raises
+    ------
+    OSError
+        When the kernel refuses.
+    """
+    # Only a worker that is woken needs it.
+    from gpucommons.gpu.hibernation.inside import calls  # noqa: PLC0415 - see above
+
+    uid, gid = os.getuid(), os.getgid()
+    calls.unshare(calls.NEWUSER)
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{uid} {uid} 1"),
+        ("gid_map", f"{gid} {gid} 1"),
+    ):
+        Path("/proc/self", name).write_text(text)
+    calls.unshare(calls.NEWNS)
+    calls.make_private()
+    for new, old in places:
+        calls.mount(new, old, "none", _BIND)
 
 
 def _activate(environment: str) -> dict[str, str]:
@@ -85,6 +119,10 @@ def _activate(environment: str) -> dict[str, str]:
     if os.path.isdir(f"{environment}/conda-meta"):  # noqa: PTH112 - started with every worker
         return {"CONDA_PREFIX": environment}
     return {"VIRTUAL_ENV": environment}
+
+
+def _refuse_unknown(descriptor: int, command: str) -> int:
+    return _refuse(descriptor, f"there is no command {command!r} in this environment", NOT_FOUND)
 
 
 def _refuse(descriptor: int, text: str, code: int) -> int:

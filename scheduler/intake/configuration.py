@@ -123,6 +123,7 @@ def _pool(pool: models.PoolModel, executor: str) -> Pool:
         notice_ms=pool.notice_s * 1000,
         grace_ms=pool.grace_s * 1000,
         notice_signal=pool.notice_signal,
+        hibernation=pool.hibernation,
         headroom_milli_gpu=pool.headroom_milli_gpu,
         moved_permille=pool.moved_permille,
         unlent_permille=pool.unlent_permille,

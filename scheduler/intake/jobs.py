@@ -161,6 +161,7 @@ def _spec(
         results_to=request.results_to,
         exit_after_signal=request.exit_after_signal,
         notice_signal=request.notice_signal,
+        hibernation=request.hibernation,
         labels=dict(request.labels),
     )
 

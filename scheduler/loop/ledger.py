@@ -14,6 +14,7 @@ from itertools import chain
 
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.gpu.slices.usage import UsageMinute
+from gpucommons.scheduler.core.going_on.hibernating import is_kept
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.resources import Node
@@ -131,6 +132,8 @@ def thrown_away(workload: Workload, attempt: Attempt) -> Span | None:
         return None
     by_itself = stop is None and attempt.exit_code is not None
     if by_itself or (stop is not None and stop.why == "cancel") or attempt.exit_code == 0:
+        return None
+    if is_kept(workload, attempt):
         return None
     saved = (workload.checkpoint, *(later.resumed_from for later in workload.attempts))
     mine = (c.at_ms for c in saved if c is not None and c.attempt_id == attempt.attempt_id)

@@ -33,6 +33,7 @@ JOB = {
     "max_restarts": "How often it is started again after it failed by itself. Default: 0.",
     "results_to": "Folder of the user into which results are copied.",
     "exit_after_signal": "What an exit with 0 after a signal means: preempted (default) or success.",
+    "hibernation": "False: its processes are never saved to disk when it is stopped.",
     "notice_signal": "Sent when a stop is announced: SIGUSR1 or none. Default: as the pool says.",
     "labels": "Own labels, shown with the job.",
 }

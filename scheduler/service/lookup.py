@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from gpucommons.scheduler.core.going_on.hibernating import speaks_for
 from gpucommons.scheduler.core.model.state import Cluster, Intent, Submit
 from gpucommons.scheduler.core.model.types import AttemptId, Kind, TeamName, Workload, WorkloadId
 from gpucommons.scheduler.errors import BadRequest, StaleAttempt, UnknownWorkload
@@ -110,7 +111,7 @@ def find_lease(service: Service, lease_id: str) -> Workload:
 
 
 def current_attempt(service: Service, attempt_id: AttemptId) -> Workload:
-    """The job whose current attempt this is.
+    """The job whose current attempt this is, or one whose processes live on in the current one.
 
     Raises
     ------
@@ -129,6 +130,11 @@ def current_attempt(service: Service, attempt_id: AttemptId) -> Workload:
     return found
 
 
+def speaks_as(workload: Workload, attempt_id: AttemptId) -> AttemptId:
+    """As whom a process speaks that was woken: it has the token of the attempt in which it began."""
+    return attempt_id if workload.current is None else workload.current.attempt_id
+
+
 class _Current:
     """Workloads by their current attempt, looked up once for each cluster: every worker asks."""
 
@@ -141,7 +147,7 @@ class _Current:
             found = {
                 attempt.attempt_id: workload
                 for workload in cluster.workloads.values()
-                if (attempt := workload.current) is not None
+                for attempt in speaks_for(workload)
             }
             self._last = (cluster, found)
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -12,16 +12,19 @@ from gpucommons.gpu.client.agent_client import AgentClient, NodeReport
 from gpucommons.gpu.extras import coming_with
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.gpu.slices.usage import AuditEntry, UsageMinute
+from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import (
     Millis,
     PoolName,
     WorkerPlacement,
+    WorkloadId,
 )
 from gpucommons.scheduler.environments.base import AsAsked, Environments
 from gpucommons.scheduler.environments.images import Images
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.executors.base import Bound, Executor
+from gpucommons.scheduler.executors.local.abilities import Abilities
 from gpucommons.scheduler.executors.local.attempt.plan import passed_on
 from gpucommons.scheduler.executors.local.attempt.secret_files import is_missing, lacking
 from gpucommons.scheduler.executors.local.local import LocalExecutor, LocalSettings
@@ -61,6 +64,8 @@ class Premises:
     why_no_secret: Callable[[str, str], str | None] = lambda _user, _name: None
     #: What jobs made that ran on this machine; None where none do.
     results: LocalResults | None = None
+    #: Drops what is saved of the processes of jobs that are over.
+    drop_images: Callable[[], object] = _nothing
     #: What jobs may run with there.
     environments: Environments = field(default_factory=AsAsked)
     #: What the upkeep does besides, given the service.
@@ -86,6 +91,7 @@ def premises(settings: SchedulerSettings, kept: StorageParts, asked: Asked) -> P
     executor = LocalExecutor(local, agent=agent, on_change=asked.wake)
     return Premises(
         executor=executor,
+        drop_images=executor.drop_images,
         results=LocalResults(local.state_dir / "attempts", job_of=asked.job),
         agent=agent,
         minutes=agent.minutes,
@@ -182,8 +188,15 @@ def _local_settings(
     snapshots: SnapshotPlace,
     asked: Asked,
 ) -> LocalSettings:
+    abilities = Abilities(os.environ, settings.state / "self-test")
+
     def nodes() -> tuple[Node, ...]:
-        return local_nodes(agent.devices(), asked.pools(), asked.cluster())
+        found = local_nodes(agent.devices(), asked.pools(), asked.cluster())
+        return tuple(replace(node, hibernation=abilities.found()) for node in found)
+
+    def is_over(job_id: str) -> bool:
+        job = asked.job(WorkloadId(job_id))
+        return job is not None and is_final(job)
 
     return LocalSettings(
         state_dir=settings.state,
@@ -192,4 +205,7 @@ def _local_settings(
         mps_of=lambda name: next((pool.mps for pool in asked.pools() if pool.name == name), None),
         snapshot_path=snapshots.path if isinstance(snapshots, Snapshots) else None,
         account_of=accounts(settings, os.geteuid()),
+        pool_of=lambda name: next((pool for pool in asked.pools() if pool.name == name), None),
+        criu=abilities.criu,
+        is_over=is_over,
     )

@@ -33,6 +33,8 @@ _MISSING_S = 20.0
 _FOLLOW_LOGS_S = 0.5
 #: Until files of a job that is over are looked for.
 _RESULTS_S = 1.0
+#: Memory of a job that is over lies on disk for so long at most.
+_IMAGES_S = 20.0
 #: Between two looks for old files. They are days old, and each look goes through all stored jobs.
 _PRUNE_S = 6 * 3600.0
 
@@ -58,6 +60,7 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
             _follow_logs(scheduler),
             _prune(scheduler),
             _bring_results(scheduler),
+            _drop_images(scheduler),
             _watch(scheduler, server, stop),
             _pages(settings, api_url),
             _look_for_missing_servers(scheduler),
@@ -178,6 +181,16 @@ async def _bring_results(scheduler: Scheduler) -> None:
             await asyncio.to_thread(results.step)
 
     await repeat_task(step, what="a look for results", pause=lambda: asyncio.sleep(_RESULTS_S))
+
+
+async def _drop_images(scheduler: Scheduler) -> None:
+    async def step() -> None:
+        if scheduler.loop.leading:
+            await asyncio.to_thread(scheduler.where.drop_images)
+
+    await repeat_task(
+        step, what="a look for images of jobs that are over", pause=lambda: asyncio.sleep(_IMAGES_S)
+    )
 
 
 async def _look_for_missing_servers(scheduler: Scheduler) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from builders import a_job, a_node, a_pool, a_team, ids
 
+from gpucommons.scheduler.core.model.kept import HibernationAbility
 from gpucommons.scheduler.core.model.state import Action, Intent, PutPools, PutTeams, Submit
 from gpucommons.scheduler.core.model.types import (
     AttemptState,
@@ -31,12 +32,18 @@ def now_ms() -> Millis:
 class Box:
     """This machine with two pretended GPUs and a loop that is turned by hand."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, can: HibernationAbility | None = None, criu: tuple[str, ...] = ()
+    ) -> None:
+        node = a_node(gpus=2)
+        simulated = tuple(replace(device, simulated=True) for device in node.devices)
+        node = replace(node, devices=simulated, hibernation=can)
         self.executor = LocalExecutor(
             LocalSettings(
                 state_dir=folder / "state",
                 home_of=lambda _: folder,
-                nodes=lambda: (a_node(gpus=2),),
+                nodes=lambda: (node,),
+                criu=lambda: criu,
             )
         )
         self.store = MemoryStore()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.going_on.hibernating import is_hibernated
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, GOES_ON, MOVE
 from gpucommons.scheduler.core.model.evolving import evolve
@@ -173,6 +174,10 @@ def signal_due(cycle: CycleState, workload: Workload) -> Workload:
 
 def _signalled(cycle: CycleState, workload: Workload, attempt: Attempt) -> Workload:
     stop = attempt.stop
+    if stop is not None:
+        pool = pool_settings(cycle, attempt)
+        hibernates = is_hibernated(workload, attempt, stop.why, pool)
+        attempt = evolve(attempt, stop=evolve(stop, hibernates=hibernates))
     workload = with_attempt(workload, attempt)
     if attempt.state is not AttemptState.STOPPING:
         workload = move_attempt(workload, AttemptState.STOPPING)

@@ -11,7 +11,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.eviction.candidates import work_lost
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.exits import Exit, Meaning, meaning
-from gpucommons.scheduler.core.going_on.ways import step_word, way_to_go_on
+from gpucommons.scheduler.core.going_on.ways import Way, step_word, way_to_go_on
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.evolving import evolve
@@ -53,11 +53,13 @@ def end_attempt(cycle: CycleState, workload: Workload, end: AttemptEnded) -> Wor
         ended_ms=cycle.now_ms,
         exit_code=end.exit_code,
         files_kept=kept,
+        image=None if means is Meaning.SUCCEEDED else end.image,
+        not_saved=end.not_saved,
     )
     text = end.text or _words(end)
     if means is Meaning.STOPPED and not is_lease(workload):
         # For whom it was, and how it goes on, is worth more than its exit status.
-        known = with_attempt(workload, evolve(attempt, files_kept=kept))
+        known = with_attempt(workload, evolve(attempt, files_kept=kept, image=end.image))
         text = _stop_words(known, attempt, end, cycle.now_ms)
     ended = evolve(ended, ended_text=text)
     workload = with_attempt(workload, ended)
@@ -85,6 +87,8 @@ def _meaning(workload: Workload, attempt: Attempt, end: AttemptEnded) -> Meaning
     ran = (attempt.started_ms is not None or finished) and not end.start_failed
     if stop is not None and (workload.state is State.CANCELLING or not ran):
         return Meaning.STOPPED
+    if end.image is not None:
+        return Meaning.SUCCEEDED if finished else Meaning.STOPPED
     if end.start_failed:
         return Meaning.FAILED
     means = meaning(
@@ -131,7 +135,12 @@ def _stop_words(workload: Workload, attempt: Attempt, end: AttemptEnded, now_ms:
         why += ", left with exit status 0"
     if end.killed:
         why += ", had to be killed"
+    if end.not_saved:
+        why += f" (its memory could not be saved: {end.not_saved})"
     way = way_to_go_on(workload)
+    if way is not None and way.way is Way.PROCESS_IMAGE and way.image is None:
+        # It is stopped, and its processes were not saved.
+        way = way.otherwise
     return why if way is None else f"{why}: {words.with_cost(way, now_ms)}"
 
 
@@ -293,7 +302,7 @@ def _receipt(
     cycle: CycleState, workload: Workload, attempt: Attempt, stop: Stop, end: AttemptEnded
 ) -> None:
     """Say what a stop cost and for whom it was."""
-    lost = work_lost(workload, attempt, cycle.now_ms)
+    lost = work_lost(workload, attempt, cycle.now_ms) if end.image is None else 0
     way = way_to_go_on(workload)
     signalled = stop.term_ms if stop.signalled else cycle.now_ms
     beneficiary = cycle.workloads.get(stop.beneficiary) if stop.beneficiary else None
@@ -318,6 +327,9 @@ def _receipt(
             "checkpoint_unit": step_word(workload),
             "way_to_go_on": None if way is None else way.way.value,
             "way_to_go_on_text": "" if way is None else words.goes_on(way),
+            "image_bytes": None if end.image is None else end.image.size_bytes,
+            "image_save_ms": None if end.image is None else end.image.save_ms,
+            "not_saved": end.not_saved,
             "exit_code": end.exit_code,
             "unclean": end.killed,
         },

@@ -8,6 +8,7 @@ from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import settings
 from gpucommons.scheduler.core.events.endings import end_attempt, end_unseen
+from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.ways import step_word
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import is_lease, move, move_attempt, with_attempt
@@ -39,7 +40,7 @@ def observe(cycle: CycleState, observation: Observation) -> None:
         return  # of an attempt that has ended or was never ours: nothing it says is recorded
     match observation:
         case AttemptStarted():
-            _started(cycle, workload)
+            _started(cycle, workload, observation)
         case AttemptEnded():
             end_attempt(cycle, workload, observation)
         case AttemptFinished():
@@ -82,14 +83,19 @@ def _files_kept(cycle: CycleState, workload: Workload, report: FilesKept) -> Non
         cycle.put(with_attempt(workload, evolve(attempt, files_kept=report.files)))
 
 
-def _started(cycle: CycleState, workload: Workload) -> None:
+def _started(cycle: CycleState, workload: Workload, seen: AttemptStarted) -> None:
     attempt = workload.current
     if attempt is None or attempt.started_ms is not None or is_lease(workload):
         return
     if attempt.state is AttemptState.STARTING:
-        workload = move_attempt(workload, AttemptState.RUNNING, started_ms=cycle.now_ms)
+        workload = move_attempt(
+            workload,
+            AttemptState.RUNNING,
+            started_ms=cycle.now_ms,
+            hibernation=seen.hibernation,
+        )
         workload = cycle.put(move(workload, State.RUNNING, cycle.now_ms))
-        cycle.tell("started", f"{workload.spec.name} runs.", workload)
+        cycle.tell("started", words.of_start(workload.spec.name, seen.hibernation), workload)
 
 
 def _checkpoint(cycle: CycleState, workload: Workload, report: CheckpointReported) -> None:

@@ -14,6 +14,7 @@ from gpucommons.scheduler.core.capacity.views import free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction.policies import EvictionPolicy
+from gpucommons.scheduler.core.going_on.hibernating import can_be_hibernated
 from gpucommons.scheduler.core.model.demand import (
     bounds,
     class_of_worker,
@@ -46,7 +47,7 @@ _NO_COST: Cost = (0, 0, 0, 0, 0)
 
 
 def work_lost(workload: Workload, attempt: Attempt, now_ms: int) -> int:
-    """Milli-GPU·ms of work since the last checkpoint that a stop now throws away."""
+    """Milli-GPU·ms of work since the last checkpoint that a stop now throws away, or that saving costs."""
     if attempt.started_ms is None:
         return 0
     since = attempt.started_ms
@@ -54,7 +55,11 @@ def work_lost(workload: Workload, attempt: Attempt, now_ms: int) -> int:
     if saved is not None and saved.attempt_id == attempt.attempt_id:
         since = max(since, saved.at_ms)
     held = sum(placed_milli_gpu(one) for one in attempt.placements)
-    return held * max(0, now_ms - since)
+    spent = max(0, now_ms - since)
+    if attempt.hibernation is not None and can_be_hibernated(workload, attempt):
+        # Nothing of it is done again: only saving and waking it takes its time.
+        spent = min(spent, attempt.hibernation.cost_ms)
+    return held * spent
 
 
 def cost(taken: Iterable[EvictionCandidate], paid: Collection[WorkloadId] = ()) -> Cost:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from gpucommons.scheduler.core.going_on.hibernating import can_be_hibernated, kept_image
+from gpucommons.scheduler.core.model.kept import ProcessImage
 from gpucommons.scheduler.core.model.types import Attempt, Millis, Workload
 
 
@@ -38,6 +40,10 @@ class WayToGoOn:
     since_ms: Millis | None = None
     #: So many of its attempts ran without a checkpoint after another one had run.
     began_anew: int = 0
+    #: The processes as they lie on disk; None with a process image = they are saved at the stop.
+    image: ProcessImage | None = None
+    #: The next weaker way: it is taken where the processes cannot be saved or woken.
+    otherwise: WayToGoOn | None = None
 
 
 def way_to_go_on(workload: Workload) -> WayToGoOn | None:
@@ -48,7 +54,7 @@ def way_to_go_on(workload: Workload) -> WayToGoOn | None:
     if saved is None and not ran:
         return None
     began = None if current is None else current.started_ms
-    anew = sum(attempt.resumed_from is None for attempt in ran[1:])
+    anew = sum(_began_anew(attempt) for attempt in ran[1:])
     if saved is not None:
         since = began
         if began is not None and current is not None and saved.attempt_id == current.attempt_id:
@@ -60,6 +66,25 @@ def way_to_go_on(workload: Workload) -> WayToGoOn | None:
             since_ms=since,
             began_anew=anew,
         )
+    weaker = _without_images(ran, began, anew)
+    image = kept_image(workload)
+    if image is None and (current is None or not can_be_hibernated(workload, current)):
+        return weaker
+    return WayToGoOn(
+        way=Way.PROCESS_IMAGE,
+        since_ms=began,
+        began_anew=anew,
+        image=None if image is None else image[1],
+        otherwise=weaker,
+    )
+
+
+def _began_anew(attempt: Attempt) -> bool:
+    woken = attempt.hibernation is not None and attempt.hibernation.woken_from is not None
+    return attempt.resumed_from is None and not woken
+
+
+def _without_images(ran: list[Attempt], began: Millis | None, anew: int) -> WayToGoOn:
     kept = any(attempt.files_kept for attempt in ran)
     return WayToGoOn(
         way=Way.WORKING_FOLDER if kept else Way.START_OVER,
@@ -71,9 +96,13 @@ def way_to_go_on(workload: Workload) -> WayToGoOn | None:
 
 
 def _why_nothing_is_kept(last: Attempt) -> str:
-    if last.files_kept is None:
-        return "it has saved no checkpoint"
-    return "it has saved no checkpoint and changed no file in its working folder"
+    nothing = ["it has saved no checkpoint"]
+    if last.files_kept is not None:
+        nothing.append("changed no file in its working folder")
+    if last.hibernation is not None and last.hibernation.hindrance:
+        nothing.append(last.hibernation.hindrance)
+    *first, final = nothing
+    return f"{', '.join(first)} and {final}" if first else final
 
 
 def step_word(workload: Workload) -> str:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn
+from gpucommons.scheduler.core.model.kept import Hibernation, ProcessImage
+from gpucommons.scheduler.core.model.types import Attempt
 
 _SECOND, _MINUTE, _HOUR = 1_000, 60_000, 3_600_000
 #: Below so many of a unit, the unit itself; beyond, the next larger one.
 _FEW = 120
 _TWICE = 2
+_ORDINARY = frozenset(
+    {"A", "An", "It", "Its", "No", "Saving", "Some", "The", "There", "This", "Waking"}
+)
+_MIB, _GIB_IN_MIB = 1 << 20, 1024
 
 
 def goes_on(way: WayToGoOn) -> str:
@@ -20,7 +26,16 @@ def goes_on(way: WayToGoOn) -> str:
         case Way.START_OVER:
             return f"{_starts_over(way)}{_unless(way)}"
         case Way.PROCESS_IMAGE:
-            return "goes on where it stopped"
+            return f"goes on where it stopped: {_memory(way)}"
+
+
+def _memory(way: WayToGoOn) -> str:
+    """What is kept of its processes, or will be, as far as that is known."""
+    if way.image is not None:
+        return f"{size(way.image.size_bytes)} of its memory is saved"
+    if way.otherwise is None:
+        return "its memory is saved when it is stopped"
+    return f"its memory is saved when it is stopped; if that fails, it {goes_on(way.otherwise)}"
 
 
 def _starts_over(way: WayToGoOn) -> str:
@@ -44,8 +59,37 @@ def with_cost(way: WayToGoOn, now_ms: int) -> str:
             return f"{goes_on(way)}; what it did since it last saved is repeated, {work} at most"
         case Way.START_OVER:
             return f"{_starts_over(way)}; {work} is lost{_unless(way)}"
+        case Way.PROCESS_IMAGE if way.image is not None:
+            return f"goes on where it stopped. {saved_words(way.image)}. 0 steps lost"
         case _:
             return goes_on(way)
+
+
+def of_start(name: str, known: Hibernation | None) -> str:
+    """That it runs, and what became of the memory that was saved of it."""
+    if known is not None and known.woken_from is not None:
+        return f"{name} goes on where attempt {known.woken_from} was stopped."
+    if known is not None and known.not_woken:
+        return f"{name} runs: its command was started anew. {not_woken(known)}"
+    return f"{name} runs."
+
+
+def of_hibernation(attempt: Attempt) -> str:
+    """What became of saving and waking it, as a clause; empty where there is nothing to say."""
+    known = attempt.hibernation
+    said = []
+    if known is not None and known.woken_from is not None:
+        said.append(f"woken from attempt {known.woken_from}")
+    if known is not None and known.not_woken:
+        said.append(f"started anew, because its saved memory could not be woken: {known.not_woken}")
+    if attempt.image is not None:
+        said.append(saved_words(attempt.image))
+    return "; ".join(said)
+
+
+def not_woken(known: Hibernation) -> str:
+    """Why it did not go on where it stopped."""
+    return f"Its saved memory could not be woken: {known.not_woken}."
 
 
 def before_a_pause(way: WayToGoOn, now_ms: int) -> str:
@@ -67,6 +111,24 @@ def began_anew(way: WayToGoOn) -> str:
     if way.way is Way.WORKING_FOLDER:
         return f"Its command was started anew {times}; whether it went on is not known."
     return f"It has started over {times}."
+
+
+def as_clause(sentence: str) -> str:
+    """A sentence as part of another one: its first word small, unless it may be a name."""
+    text = sentence.strip().rstrip(".")
+    first, _, _ = text.partition(" ")
+    return text[:1].lower() + text[1:] if first in _ORDINARY else text
+
+
+def saved_words(image: ProcessImage) -> str:
+    """What was written and how fast: ``1.4 GiB of memory saved in 3 s``."""
+    return f"{size(image.size_bytes)} of memory saved in {spent(image.save_ms)}"
+
+
+def size(count: int) -> str:
+    """Bytes for people: ``48 MiB``, ``1.4 GiB``."""
+    mib = -(-count // _MIB)
+    return f"{mib} MiB" if mib < _GIB_IN_MIB else f"{count / _MIB / _GIB_IN_MIB:.1f} GiB"
 
 
 def spent(length_ms: int) -> str:

@@ -14,8 +14,10 @@ AMONG_EQUALS = frozenset({SHARE, PRIORITY, CONSOLIDATION})
 FOR_OTHERS = frozenset({"reclaim", "preempt", "resize", "move"})
 #: It ends here and goes on in a place that is promised to it.
 MOVE = "move"
+#: It ends here and goes on with more workers, or with fewer.
+RESIZE = "resize"
 #: Stops after which the job has a place promised already.
-GOES_ON = frozenset({"resize", MOVE})
+GOES_ON = frozenset({RESIZE, MOVE})
 
 
 class EvictionCause(NamedTuple):

@@ -20,3 +20,43 @@ class KeptKernels:
     variables_lost: int
     #: UTC; later it is removed.
     until_ms: int
+
+
+@quick
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hibernation:
+    """How an attempt runs: in a tree that can be saved, or why not; and whether it was woken."""
+
+    #: Why its processes cannot be saved at a stop, as a clause; empty = they can be.
+    hindrance: str = ""
+    #: Saving and waking take so long together, if it uses all the memory that it asks for.
+    cost_ms: int = 0
+    #: Number of the attempt from whose image it was woken; None = its command was started.
+    woken_from: int | None = None
+    #: Why the image that was there could not be woken; empty = there was none, or it was woken.
+    not_woken: str = ""
+
+
+@quick
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProcessImage:
+    """The processes of an attempt that has ended, saved whole; its user's own file."""
+
+    user: str
+    size_bytes: int
+    #: How long writing it took.
+    save_ms: int
+    #: Of its description, which holds checksums of all its files.
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HibernationAbility:
+    """What the self-test of a node found when its agent or scheduler started."""
+
+    able: bool
+    #: Why not, as a clause; empty where it can.
+    because: str = ""
+    #: What was measured on its disk.
+    save_mib_per_s: int = 0
+    wake_mib_per_s: int = 0

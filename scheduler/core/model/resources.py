@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.slices.slices import MpsDaemon
+from gpucommons.scheduler.core.model.kept import HibernationAbility
 from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName, TeamName, UserName
 
 
@@ -43,6 +44,8 @@ class Node:
     data: frozenset[str] = frozenset()
     #: Since when its executor has it no more; None while it has.
     missing_since_ms: Millis | None = None
+    #: Whether processes can be saved and woken on it; None = not known (yet).
+    hibernation: HibernationAbility | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,6 +88,8 @@ class Pool:
     simulated: bool = False
     #: The daemon that fractions of its GPUs go through; None = the pool did not opt in to MPS.
     mps: MpsDaemon | None = None
+    #: Processes of stopped jobs are saved to disk where that works: ``on`` or ``off``.
+    hibernation: str = "on"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -37,6 +37,7 @@ from gpucommons.scheduler.core.model.intents import (
     Submit,
     Verdict,
 )
+from gpucommons.scheduler.core.model.kept import Hibernation, ProcessImage
 from gpucommons.scheduler.core.model.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.model.types import (
     AttemptId,
@@ -181,6 +182,8 @@ class AttemptStarted:
     """All workers of the attempt run."""
 
     attempt_id: AttemptId
+    #: None where nobody has looked.
+    hibernation: Hibernation | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -208,6 +211,10 @@ class AttemptEnded:
     finished: bool = False
     #: How many files it changed in its working folder that the next attempt finds; None = not known.
     files_kept: int | None = None
+    #: Its processes, saved whole; they end with that.
+    image: ProcessImage | None = None
+    #: Why they could not be saved.
+    not_saved: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

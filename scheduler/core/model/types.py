@@ -1,9 +1,7 @@
 """The words of the core as types: what is asked, and who holds what.
 
-What exists and who pays stands in :mod:`.resources`.
-
-Everything is frozen. A change is a new value, made by :mod:`.lifecycle` and :mod:`.advance`, so a
-cycle can be simulated, replayed and thrown away.
+What exists and who pays stands in :mod:`.resources`. Everything is frozen: a change is a new value, made
+by :mod:`.lifecycle` and :mod:`.advance`, so a cycle can be simulated, replayed and thrown away.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from typing import NewType
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.model.evolving import quick
-from gpucommons.scheduler.core.model.kept import KeptKernels
+from gpucommons.scheduler.core.model.kept import Hibernation, KeptKernels, ProcessImage
 
 # A part of this vocabulary; it stands in a file of its own for its length alone.
 from gpucommons.scheduler.core.model.waiting import Reason as Reason  # noqa: PLC0414 - for others
@@ -85,8 +83,7 @@ class AttemptState(StrEnum):
     ENDED = "ended"
 
 
-#: A member of an enumeration costs ten times a name before Python 3.12, and this one is asked for of every
-#: workload in every cycle.
+#: A member of an enumeration costs ten times a name before Python 3.12, and this one is asked for a lot.
 _ENDED = AttemptState.ENDED
 
 
@@ -175,6 +172,8 @@ class Spec:
     exit_after_signal: str = "preempted"
     #: Sent when a stop of it is announced: ``SIGUSR1`` or ``none``; None = as its pool says.
     notice_signal: str | None = None
+    #: False: its processes are never saved to disk, whatever its pool allows.
+    hibernation: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
     #: What the snapshot left out, linked from the same place below ``links_from`` in the home.
     links: tuple[str, ...] = ()
@@ -237,6 +236,8 @@ class Stop:
     restart_on_cpu: bool = False
     #: Sent with the announcement: ``SIGUSR1``, or nothing.
     notice_signal: str = ""
+    #: Its processes are saved in place of SIGTERM, if the grace has time enough.
+    hibernates: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -294,6 +295,11 @@ class Attempt:
     files_kept: int | None = None
     #: When it told that its work is done.
     finished_ms: Millis | None = None
+    hibernation: Hibernation | None = None
+    #: Its processes as they were saved when it was stopped.
+    image: ProcessImage | None = None
+    #: Why they could not be saved when that was tried; empty = it was not tried, or they were.
+    not_saved: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,18 +8,26 @@ ours; the order makes sure of it.
 from __future__ import annotations
 
 import os.path
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.providers import Injection, injection, no_gpu
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
-from gpucommons.scheduler.core.model.types import Role, WorkerPlacement
+from gpucommons.scheduler.core.going_on.hibernating import hibernation_of
+from gpucommons.scheduler.core.model.resources import Node, Pool
+from gpucommons.scheduler.core.model.types import PoolName, Role, WorkerPlacement
 from gpucommons.scheduler.curves.event_watch import TOKEN_FILE
 from gpucommons.scheduler.curves.trainer_status import TRAINER_STATUS_PATH
 from gpucommons.scheduler.executors.base import Launch
-from gpucommons.scheduler.executors.local.attempt.plan import Account, Plan, WorkerPlan, passed_on
+from gpucommons.scheduler.executors.local.attempt.plan import (
+    Account,
+    HibernationPlan,
+    Plan,
+    WorkerPlan,
+    passed_on,
+)
 
 MASTER_ADDRESS = "127.0.0.1"
 NOTEBOOK_RUNNER = "gpucommons.scheduler.training.notebook"
@@ -49,6 +57,8 @@ class Surroundings:
     #: What lets scripts of other environments import ours; None = it is not there.
     training: Path | None = None
     extra_env: Mapping[str, str] = field(default_factory=dict)
+    #: None where nobody has looked whether it can be saved.
+    hibernation: HibernationPlan | None = None
     #: What the node agent made, by slice.
     prepared: Mapping[SliceId, Injection] = field(default_factory=dict)
 
@@ -86,6 +96,35 @@ def make_plan(launch: Launch, around: Surroundings) -> Plan:
         superseded=around.superseded,
         earlier=around.earlier,
         job_id=launch.workload.workload_id,
+        number=launch.attempt.number,
+        hibernation=around.hibernation,
+    )
+
+
+def hibernation_plan(
+    launch: Launch,
+    nodes: Iterable[Node],
+    *,
+    pool_of: Callable[[PoolName], Pool | None],
+    criu: tuple[str, ...],
+    max_image_bytes: int,
+) -> HibernationPlan | None:
+    """Whether it can be saved where it is to run; None where nobody has looked."""
+    attempt = launch.attempt
+    on = attempt.placements[0].node_id if attempt.placements else None
+    node = next((one for one in nodes if one.node_id == on), None)
+    if node is None or node.hibernation is None:
+        return None
+    pool = pool_of(node.pool) or Pool(name=node.pool)
+    known = hibernation_of(launch.workload.spec, attempt, pool, node)
+    if known is None:
+        return None
+    return HibernationPlan(
+        hindrance=known.hindrance,
+        criu=criu,
+        save_mib_per_s=node.hibernation.save_mib_per_s,
+        cost_ms=known.cost_ms,
+        max_image_bytes=max_image_bytes,
     )
 
 

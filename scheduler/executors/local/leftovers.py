@@ -6,11 +6,14 @@ What lies in ``run/`` is the user's: it is deleted under their account, never by
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from gpucommons.scheduler.executors.local.attempt import own_image
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, read_json
 from gpucommons.scheduler.executors.local.attempt.plan import Plan, as_user
 from gpucommons.scheduler.files.confined_files import remove
@@ -36,6 +39,26 @@ def remove_old(root: Path, *, needed: Callable[[str], bool], before_s: float) ->
     return removed
 
 
+def drop_images(root: Path, *, is_over: Callable[[str], bool]) -> int:
+    """Drop the saved processes of jobs that are over; ``is_over`` is asked for a job's id."""
+    dropped = 0
+    for path in sorted(root.iterdir()):
+        folder = AttemptFolder(path)
+        # Whether the name is there: nothing below a user's folder is opened here.
+        if not os.path.lexists(folder.run / own_image.NAME) or folder.supervised():
+            continue
+        document = read_json(folder.plan)
+        if document is None or not is_over(str(document.get("job_id", ""))):
+            continue
+        try:
+            _send(folder, document, "drop-image")
+        except (OSError, subprocess.SubprocessError) as error:
+            _LOG.warning("the image in %s stays for now: %s", path, error)
+        else:
+            dropped += 1
+    return dropped
+
+
 def _ended_s(folder: AttemptFolder) -> float:
     """When it ended; for one that never did, when its folder last changed."""
     known = folder.exit if folder.exit.exists() else folder.path
@@ -45,25 +68,24 @@ def _ended_s(folder: AttemptFolder) -> float:
 def _remove(folder: AttemptFolder) -> None:
     document = read_json(folder.plan)
     if document is not None and folder.run.exists():
-        subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "gpucommons.scheduler.executors.errand",
-                "erase",
-                str(folder.run),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_PATIENCE_S,
-            check=True,
-            cwd="/",
-            env={},
-            **as_user(Plan.from_json(document).account),
-        )
+        _send(folder, document, "erase")
         folder.run.rmdir()
     remove(folder.path)
     if folder.path.exists():
         message = "something in it cannot be removed"
         raise OSError(message)
+
+
+def _send(folder: AttemptFolder, document: dict[str, Any], errand: str) -> None:
+    """Have something of an attempt deleted by its user."""
+    subprocess.run(
+        [sys.executable, "-m", "gpucommons.scheduler.executors.errand", errand, str(folder.run)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        timeout=_PATIENCE_S,
+        check=True,
+        cwd="/",
+        env={},
+        **as_user(Plan.from_json(document).account),
+    )

@@ -19,7 +19,8 @@ from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.slices.slices import MpsDaemon, SliceId
-from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.kept import Hibernation, ProcessImage
+from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     AttemptSignalled,
@@ -45,8 +46,12 @@ from gpucommons.scheduler.executors.local.attempt.supervision import (
 )
 from gpucommons.scheduler.executors.local.attempt.told import has_finished
 from gpucommons.scheduler.executors.local.job_slices import JobSlices
-from gpucommons.scheduler.executors.local.launch_plan import Surroundings, make_plan
-from gpucommons.scheduler.executors.local.leftovers import remove_old
+from gpucommons.scheduler.executors.local.launch_plan import (
+    Surroundings,
+    hibernation_plan,
+    make_plan,
+)
+from gpucommons.scheduler.executors.local.leftovers import drop_images, remove_old
 from gpucommons.scheduler.executors.local.watch import Watch
 from gpucommons.scheduler.files.log_reader import LogChunk, read_log
 from gpucommons.scheduler.training import alone
@@ -71,11 +76,19 @@ class LocalSettings:
     snapshot_path: Callable[[str], Path] | None = None
     #: The user's account; None = everybody's jobs run as the service itself.
     account_of: Callable[[str], Account] | None = None
+    #: A pool as it is now; None where it is not known.
+    pool_of: Callable[[PoolName], Pool | None] = lambda _pool: None
+    #: Whether the job of this id has ended for good.
+    is_over: Callable[[str], bool] = lambda _job_id: False
+    #: How CRIU is started; empty where there is none.
+    criu: Callable[[], tuple[str, ...]] = tuple
     python: str = sys.executable
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     max_log_bytes: int = 64 << 20
     max_unpacked_bytes: int = 4 << 30
     max_results_bytes: int = 16 << 30
+    #: Saved processes of all jobs of one user together.
+    max_image_bytes: int = 32 << 30
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,6 +180,13 @@ class LocalExecutor:
             training=self._training,
             superseded=self._superseded(launch),
             earlier=self._earlier(launch),
+            hibernation=hibernation_plan(
+                launch,
+                settings.nodes(),
+                pool_of=settings.pool_of,
+                criu=settings.criu(),
+                max_image_bytes=settings.max_image_bytes,
+            ),
             max_log_bytes=settings.max_log_bytes,
             max_unpacked_bytes=settings.max_unpacked_bytes,
             max_results_bytes=settings.max_results_bytes,
@@ -233,20 +253,21 @@ class LocalExecutor:
     def signal(self, attempt: Attempt, *, now_ms: Millis) -> None:
         """See the protocol."""
         self._track(attempt)
-        kill_ms = attempt.stop.kill_ms if attempt.stop is not None else now_ms
+        stop = attempt.stop
+        kill_ms = now_ms if stop is None else stop.kill_ms
         folder = self.folder(attempt.attempt_id)
         folder.path.mkdir(mode=0o711, exist_ok=True)
-        self._order_stop(folder, kill_ms)
+        self._order_stop(folder, kill_ms, hibernates=stop is not None and stop.hibernates)
         if now_ms > kill_ms + OVERDUE_MS:
             kill_overdue(folder)
         if not folder.supervisor.exists():
             forbid_start(folder)
 
-    def _order_stop(self, folder: AttemptFolder, kill_ms: int) -> None:
+    def _order_stop(self, folder: AttemptFolder, kill_ms: int, *, hibernates: bool = False) -> None:
         order = read_json(folder.stop)
         is_news = order is None or order["kill_ms"] > kill_ms
         if is_news:
-            write_json(folder.stop, {"kill_ms": kill_ms})
+            write_json(folder.stop, {"kill_ms": kill_ms, "hibernates": hibernates})
         elif folder.signalled.exists():
             return
         wake(folder)
@@ -277,7 +298,9 @@ class LocalExecutor:
             started = read_json(folder.started)
             if started is not None:
                 self._slices.bind(attempt, started["pids"])
-                seen.append(AttemptStarted(attempt_id=attempt_id))
+                facts = started.get("hibernation")
+                known = Hibernation(**facts) if facts else None
+                seen.append(AttemptStarted(attempt_id=attempt_id, hibernation=known))
             if folder.signalled.exists():
                 seen.append(AttemptSignalled(attempt_id=attempt_id))
             ended = self._ended(folder, attempt)
@@ -321,6 +344,8 @@ class LocalExecutor:
             # Of an attempt that began under an earlier release only the signal is known.
             told=result.get("told", folder.signalled.exists()),
             finished=result.get("finished", False),
+            image=ProcessImage(**image) if (image := result.get("image")) else None,
+            not_saved=result.get("not_saved", ""),
         )
 
     def forget(self, attempt_id: AttemptId) -> None:
@@ -336,6 +361,10 @@ class LocalExecutor:
     def prune(self, *, needed: Callable[[str], bool], before_s: float) -> int:
         """Remove the folders of attempts that ended before ``before_s`` and that nobody needs."""
         return remove_old(self._root, needed=needed, before_s=before_s)
+
+    def drop_images(self) -> int:
+        """Drop the saved processes of jobs that are over."""
+        return drop_images(self._root, is_over=self._settings.is_over)
 
     def log(self, attempt: Attempt, *, rank: int, offset: int, limit_bytes: int) -> LogChunk:
         """See the protocol."""

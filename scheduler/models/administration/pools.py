@@ -38,6 +38,8 @@ class PoolModel(Model):
     grace_s: int = Field(default=30, strict=True, ge=1, le=86_400)
     #: Sent to a job when its stop is announced. It ends what does not catch it.
     notice_signal: Literal["SIGUSR1", "none"] = "none"
+    #: Processes of stopped jobs are saved to disk, where its nodes can do that.
+    hibernation: Literal["on", "off"] = "on"
     headroom_milli_gpu: MilliGpu = 0
     moved_permille: int = Field(default=20, strict=True, ge=0, le=1000)
     unlent_permille: int = Field(default=20, strict=True, ge=0, le=1000)
@@ -58,6 +60,9 @@ class PoolView(View):
     notice_s: int
     grace_s: int
     notice_signal: str = "none"
+    hibernation: str = "on"
+    #: What becomes of the processes of a job that is stopped there; empty = nobody has looked.
+    hibernation_text: str = ""
     headroom_milli_gpu: int = 0
     notebook_sizes: list[int] = []
     total_milli_gpu: int

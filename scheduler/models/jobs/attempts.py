@@ -69,13 +69,19 @@ class AttemptView(View):
     resumed_from_step: int | None = None
     #: How many files it changed in its working folder that the next attempt finds; None = not known.
     files_kept: int | None = None
+    #: Size of the processes that were saved when it was stopped.
+    image_bytes: int | None = None
+    #: Number of the attempt from whose saved processes it was woken.
+    woken_from: int | None = None
+    #: What became of saving and waking, where there is something to say: "woken from attempt 1".
+    hibernation_text: str = ""
     stop: StopView | None = None
 
 
 class WayToGoOnView(View):
     """What becomes of a job's work when it is stopped, as far as that is known."""
 
-    #: Strongest first. ``process_image`` is for releases to come.
+    #: Strongest first.
     way: Literal["checkpoint", "process_image", "working_folder", "start_over"]
     #: "goes on from step 5,430"
     text: str

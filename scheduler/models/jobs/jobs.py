@@ -103,6 +103,8 @@ class JobRequest(Model):
     exit_after_signal: Literal["preempted", "success"] = "preempted"
     #: Sent when a stop is announced, SIGTERM follows as ever; left out: as the pool says.
     notice_signal: Literal["SIGUSR1", "none"] | None = None
+    #: False: its processes are never saved to disk, whatever its pool allows.
+    hibernation: bool = True
     labels: dict[Name, Text] = Field(default_factory=dict, max_length=32)
 
     @model_validator(mode="after")

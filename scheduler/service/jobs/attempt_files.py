@@ -10,7 +10,7 @@ from gpucommons.scheduler.core.model.types import Attempt, Workload
 from gpucommons.scheduler.errors import Misconfigured, NotFound
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.lookup import current_attempt
+from gpucommons.scheduler.service.lookup import current_attempt, speaks_as
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.whereabouts import executor_of
 from gpucommons.scheduler.storage.job_files import JobFiles
@@ -107,5 +107,6 @@ def report_kept(
     if files is None or attempt is None:
         raise Misconfigured("The working folder of this job is handed over by its machine.")
     files.keep(workload, attempt, report)
+    attempt_id = speaks_as(workload, attempt_id)
     service.loop.observe(FilesKept(attempt_id=attempt_id, files=report.files))
     return models.AttemptOrders()

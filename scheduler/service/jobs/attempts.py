@@ -19,7 +19,7 @@ from gpucommons.scheduler.errors import StaleAttempt
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs.attempt_files import files_of
-from gpucommons.scheduler.service.lookup import current_attempt
+from gpucommons.scheduler.service.lookup import current_attempt, speaks_as
 from gpucommons.scheduler.service.service import Pending, Service
 from gpucommons.scheduler.service.views.jobs import stop_view
 from gpucommons.scheduler.storage.job_files import JobFiles
@@ -31,6 +31,7 @@ def report_progress(
     """Take a progress report; the answer says when the attempt will be stopped."""
     attempt_id = authorization.report_progress(principal)
     workload = current_attempt(service, attempt_id)
+    attempt_id = speaks_as(workload, attempt_id)
     progress = Progress(
         step=report.step,
         total_steps=report.total_steps,
@@ -47,6 +48,7 @@ def report_trainer_status(
     """Take what a trainer posts by itself, in the words of its own protocol."""
     attempt_id = authorization.report_trainer_status(principal)
     workload = current_attempt(service, attempt_id)
+    attempt_id = speaks_as(workload, attempt_id)
     status = report.trainerStatus
     metrics = {one.name: one.value for one in status.metrics}
     point = point_of(metrics, status.progressPercentage, _last_of_trainer(workload))
@@ -61,6 +63,7 @@ def report_curve(
     """Take points that were read from files where the attempt runs."""
     attempt_id = authorization.report_curve(principal)
     workload = current_attempt(service, attempt_id)
+    attempt_id = speaks_as(workload, attempt_id)
     points = [
         Point(counter=Counter(unit=Unit.STEP, step=one.step), metrics=one.metrics)
         for one in report.points
@@ -101,6 +104,7 @@ def report_checkpoint(
     """Take a checkpoint's receipt; acknowledged once a cycle has committed it."""
     attempt_id = authorization.report_checkpoint(principal)
     workload = current_attempt(service, attempt_id)
+    attempt_id = speaks_as(workload, attempt_id)
     checkpoint = Checkpoint(
         attempt_id=attempt_id,
         step=report.step,
@@ -135,6 +139,7 @@ def report_finished(service: Service, principal: Principal) -> Pending[models.At
     """Take the word of an attempt that its work is done; acknowledged once a cycle has committed it."""
     attempt_id = authorization.report_finished(principal)
     workload = current_attempt(service, attempt_id)
+    attempt_id = speaks_as(workload, attempt_id)
     service.loop.observe(AttemptFinished(attempt_id=attempt_id))
 
     def probe() -> models.AttemptOrders | None:

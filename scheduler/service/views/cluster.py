@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.deadlines import run_left
+from gpucommons.scheduler.core.going_on.hibernating import hindrance_in
 from gpucommons.scheduler.core.model.demand import class_of_worker, placed_milli_gpu, training_sizes
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_lease
 from gpucommons.scheduler.core.model.resources import Node, NodeState, Policy, Pool, Quota, Team
@@ -58,12 +59,25 @@ def _pool_view(pool: Pool, cluster: Cluster, held: int) -> models.PoolView:
         notice_s=pool.notice_ms // 1000,
         grace_s=pool.grace_ms // 1000,
         notice_signal=pool.notice_signal,
+        hibernation=pool.hibernation,
+        hibernation_text=_hibernation_text(pool, cluster),
         headroom_milli_gpu=pool.headroom_milli_gpu,
         notebook_sizes=list(pool.notebook_sizes),
         total_milli_gpu=total,
         free_milli_gpu=max(0, total - held),
         next_free_ms=_next_free_ms(pool.name, cluster),
     )
+
+
+def _hibernation_text(pool: Pool, cluster: Cluster) -> str:
+    """What becomes of the processes of a job of one worker that is stopped there."""
+    nodes = [one for one in cluster.nodes.values() if one.pool == pool.name]
+    found = [hindrance_in(pool, one) for one in nodes if one.hibernation is not None]
+    if not found:
+        return ""
+    if all(found):
+        return f"Jobs are not hibernated: {found[0]}."
+    return "A job of one worker goes on where it stopped: its memory is saved when it is stopped."
 
 
 def _kind_of(pool: Pool, cluster: Cluster) -> str | None:
@@ -285,6 +299,7 @@ def _pool_model(pool: Pool) -> models.PoolModel:
         notice_s=pool.notice_ms // 1000,
         grace_s=pool.grace_ms // 1000,
         notice_signal=pool.notice_signal,
+        hibernation=pool.hibernation,
         headroom_milli_gpu=pool.headroom_milli_gpu,
         moved_permille=pool.moved_permille,
         unlent_permille=pool.unlent_permille,

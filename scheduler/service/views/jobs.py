@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.going_on import words
+from gpucommons.scheduler.core.going_on.hibernating import is_kept
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
@@ -208,6 +209,9 @@ def attempt_view(attempt: Attempt) -> models.AttemptView:
         ended_text=attempt.ended_text,
         resumed_from_step=None if attempt.resumed_from is None else attempt.resumed_from.step,
         files_kept=attempt.files_kept,
+        image_bytes=None if attempt.image is None else attempt.image.size_bytes,
+        woken_from=None if attempt.hibernation is None else attempt.hibernation.woken_from,
+        hibernation_text=words.of_hibernation(attempt),
         stop=stop_view(attempt.stop),
     )
 
@@ -245,7 +249,7 @@ def _ended_with(workload: Workload, last: Attempt) -> bool:
 
 
 def _lost(workload: Workload, index: int, attempt: Attempt) -> int:
-    if attempt.started_ms is None or attempt.ended_ms is None:
+    if attempt.started_ms is None or attempt.ended_ms is None or is_kept(workload, attempt):
         return 0
     later = workload.attempts[index + 1 :]
     saved = later[0].resumed_from if later else workload.checkpoint
@@ -362,5 +366,6 @@ def request_of(spec: Spec) -> models.JobRequest:
         results_to=spec.results_to,
         exit_after_signal=spec.exit_after_signal,  # type: ignore[arg-type] # one of the two
         notice_signal=spec.notice_signal,  # type: ignore[arg-type] # one of the two
+        hibernation=spec.hibernation,
         labels=dict(spec.labels),
     )

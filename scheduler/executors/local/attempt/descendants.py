@@ -21,6 +21,16 @@ def descendants() -> list[psutil.Process]:
     return [process for process in found if _status(process) != psutil.STATUS_ZOMBIE]
 
 
+def memory_bytes(pid: int) -> int:
+    """What a worker and all below it hold: shared pages count once for each, so it is not too little."""
+    total = 0
+    with suppress(psutil.Error):
+        for process in psutil.Process(pid).children(recursive=True):
+            with suppress(psutil.Error):
+                total += process.memory_info().rss
+    return total
+
+
 def kill_children() -> bool:
     """Kill and collect our own children once; True while there are any.
 

@@ -50,6 +50,20 @@ class WorkerPlan:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class HibernationPlan:
+    """Whether the worker runs in a tree that can be saved, and what is known of saving it."""
+
+    #: Why not, as a clause; empty = it does.
+    hindrance: str = ""
+    #: How CRIU is started.
+    criu: tuple[str, ...] = ()
+    save_mib_per_s: int = 0
+    cost_ms: int = 0
+    #: Saved processes of all jobs of its user together.
+    max_image_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
     """One attempt."""
 
@@ -82,6 +96,10 @@ class Plan:
     job_id: str = ""
     #: What an exit with 0 after a signal means, as in the spec.
     exit_after_signal: str = "preempted"
+    #: Of the attempt: 1, 2, …
+    number: int = 1
+    #: None where nobody has looked.
+    hibernation: HibernationPlan | None = None
     #: How long other workers may take to leave when one has failed, and stragglers at the end.
     leave_s: float = 10.0
 
@@ -93,6 +111,7 @@ class Plan:
     def from_json(cls, document: dict[str, Any]) -> Self:
         """Read the plan file back."""
         account = document.pop("account")
+        known = document.pop("hibernation", None)
         workers = tuple(
             WorkerPlan(**{**worker, "command": tuple(worker["command"])})
             for worker in document.pop("workers")
@@ -105,5 +124,8 @@ class Plan:
                 "links": tuple(document.get("links", ())),
             },
             workers=workers,
+            hibernation=HibernationPlan(**{**known, "criu": tuple(known["criu"])})
+            if known
+            else None,
             account=Account(**{**account, "groups": tuple(account["groups"])}) if account else None,
         )

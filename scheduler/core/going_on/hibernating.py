@@ -1,0 +1,124 @@
+"""Whether a job's processes are saved to disk when it is stopped: facts and settings in, a clause out.
+
+A job of one worker that has saved no checkpoint is hibernated. Workers that talk to each other are
+not: what is on its way between them would be lost.
+"""
+
+from __future__ import annotations
+
+from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, RESIZE
+from gpucommons.scheduler.core.model.kept import (
+    Hibernation,
+    HibernationAbility,
+    ProcessImage,
+)
+from gpucommons.scheduler.core.model.resources import Node, Pool
+from gpucommons.scheduler.core.model.types import Attempt, Spec, Workload
+
+OFF = "off"
+#: Stops after which a job goes on in the size that it had.
+_GOES_ON_AFTER = (FOR_OTHERS | {"pause"}) - {RESIZE}
+_ALONE = 1
+
+
+def hibernation_of(spec: Spec, attempt: Attempt, pool: Pool, node: Node) -> Hibernation | None:
+    """How an attempt is to run there: in a tree that can be saved, or why not; None = nobody knows."""
+    if node.hibernation is None:
+        return None
+    placement = attempt.placements[0]
+    hindrance = hindrance_of(spec, pool) or node_hindrance(node, gpus=bool(placement.device_ids))
+    if hindrance:
+        return Hibernation(hindrance=hindrance)
+    return Hibernation(cost_ms=_cost_ms(node.hibernation, placement.memory_mib))
+
+
+def hindrance_in(pool: Pool, node: Node) -> str:
+    """Why no job with a GPU is hibernated on that node of a pool; empty where some are."""
+    return _switched_off(pool) or node_hindrance(node, gpus=bool(node.devices))
+
+
+def _switched_off(pool: Pool) -> str:
+    off = pool.hibernation == OFF
+    return f"the pool {pool.name} has hibernation switched off" if off else ""
+
+
+def hindrance_of(spec: Spec, pool: Pool) -> str:
+    """Why such a job is not hibernated in that pool, wherever it runs; empty where nothing is known."""
+    if not spec.hibernation:
+        return "the job was submitted without hibernation"
+    if pool.hibernation == OFF:
+        return _switched_off(pool)
+    if _most_workers(spec) > _ALONE:
+        return "jobs of several workers are not hibernated"
+    return ""
+
+
+def node_hindrance(node: Node, *, gpus: bool) -> str:
+    """Why a node cannot save processes that hold some of its GPUs, or none; empty where it can."""
+    can = node.hibernation
+    if can is None:
+        return "nobody has tested whether its node can save processes"
+    if not can.able:
+        return can.because or "its node cannot save processes"
+    if gpus and not all(device.simulated for device in node.devices):
+        return "saving processes that hold memory of a real GPU has not been tested on its node"
+    return ""
+
+
+def is_hibernated(workload: Workload, attempt: Attempt, why: str, pool: Pool) -> bool:
+    """Whether a stop for this reason is to save its processes in place of SIGTERM."""
+    return (
+        why in _GOES_ON_AFTER
+        and can_be_hibernated(workload, attempt)
+        and attempt.started_ms is not None
+        and pool.hibernation != OFF
+    )
+
+
+def can_be_hibernated(workload: Workload, attempt: Attempt) -> bool:
+    """Whether it runs in a tree that can be saved, and has nothing better."""
+    known = attempt.hibernation
+    return known is not None and not known.hindrance and workload.checkpoint is None
+
+
+def kept_image(workload: Workload) -> tuple[Attempt, ProcessImage] | None:
+    """The image that the next attempt wakes, and whose it is; None where there is none."""
+    for attempt in reversed(workload.attempts):
+        if attempt.image is not None:
+            return attempt, attempt.image
+        if attempt.started_ms is not None:
+            # It has woken the one before, or could not.
+            return None
+    return None
+
+
+def is_kept(workload: Workload, attempt: Attempt) -> bool:
+    """Whether an ended attempt's work goes on where it stopped, or will: its processes were saved."""
+    if attempt.image is None:
+        return False
+    later = (one for one in workload.attempts[attempt.number :] if one.started_ms is not None)
+    following = next(later, None)
+    if following is None:
+        return True
+    known = following.hibernation
+    return known is not None and known.woken_from is not None
+
+
+def speaks_for(workload: Workload) -> tuple[Attempt, ...]:
+    """The current attempt, and those before it whose processes live on in it, newest first."""
+    current = workload.current
+    found = [] if current is None else [current]
+    while found and (known := found[-1].hibernation) is not None:
+        if known.woken_from is None:
+            break
+        found.append(workload.attempts[known.woken_from - 1])
+    return tuple(found)
+
+
+def _most_workers(spec: Spec) -> int:
+    return max(sum(role.count for role in spec.roles), spec.max_workers or 0)
+
+
+def _cost_ms(can: HibernationAbility, memory_mib: int) -> int:
+    rates = (can.save_mib_per_s, can.wake_mib_per_s)
+    return sum(memory_mib * 1000 // rate for rate in rates if rate > 0)

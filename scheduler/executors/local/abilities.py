@@ -1,0 +1,67 @@
+"""Whether processes can be saved and woken on this machine: tried once, beside everything else.
+
+The trial takes a second or two, and nobody waits for it: until it is over nothing is known, and jobs
+run as on a machine that cannot.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from gpucommons.gpu.hibernation.criu import Criu, find_criu
+from gpucommons.gpu.hibernation.self_test import Ability, self_test
+from gpucommons.scheduler.core.going_on.words import as_clause
+from gpucommons.scheduler.core.model.kept import HibernationAbility
+
+log = logging.getLogger("gpucommons.scheduler.executors.abilities")
+
+_PATIENCE_S = 60.0
+Test = Callable[[Criu, Path, float], Ability]
+
+
+class Abilities:
+    """What this machine can do, once it is known."""
+
+    def __init__(self, environ: Mapping[str, str], folder: Path, test: Test = self_test) -> None:
+        self._environ, self._folder, self._test = environ, folder, test
+        self._criu: Criu | None = None
+        self._found: HibernationAbility | None = None
+        self._thread: threading.Thread | None = None
+
+    def found(self) -> HibernationAbility | None:
+        """What the trial found; None while it runs, and where there is nothing to try it with."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._try, name="self-test", daemon=True)
+            self._thread.start()
+        return self._found
+
+    def criu(self) -> tuple[str, ...]:
+        """How CRIU is started; empty where there is none."""
+        return () if self._criu is None else self._criu.command
+
+    def _try(self) -> None:
+        try:
+            self._criu = find_criu(self._environ)
+            if self._criu is None:
+                return
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            ability = self._test(self._criu, self._folder, _PATIENCE_S)
+        except Exception as error:  # noqa: BLE001 - what is not known is not offered
+            log.warning("whether processes can be saved here is not known: %s", error)
+            return
+        if not ability.can_hibernate:
+            log.warning("jobs are not hibernated here: %s", ability.because)
+        self._found = HibernationAbility(
+            able=ability.can_hibernate,
+            because=as_clause(ability.because),
+            save_mib_per_s=_slower(ability.save_mib_per_s, ability.disk_mib_per_s),
+            wake_mib_per_s=ability.wake_mib_per_s,
+        )
+
+
+def _slower(*rates: int) -> int:
+    """What holds also when the disk's cache is full."""
+    return min((rate for rate in rates if rate > 0), default=0)

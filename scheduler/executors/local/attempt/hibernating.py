@@ -1,0 +1,224 @@
+"""The supervisor's part in saving a worker's processes and waking them: when, and what became of it.
+
+All that touches an image is an errand of the job's user. A save may take half of the grace at most, so
+that SIGTERM still finds the other half; one that would take longer is not begun.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpucommons.gpu.hibernation.folder import SAVED_STATUS
+from gpucommons.scheduler.core.going_on.words import as_clause
+from gpucommons.scheduler.executors.local.attempt.answers import Answer
+from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, read_json
+from gpucommons.scheduler.executors.local.attempt.descendants import memory_bytes
+from gpucommons.scheduler.executors.local.attempt.own_files import Run, send_on_errand
+from gpucommons.scheduler.executors.local.attempt.own_image import NAME
+from gpucommons.scheduler.executors.local.attempt.plan import Plan
+from gpucommons.scheduler.executors.local.attempt.saving_turns import Turn, give_back, take_turn
+
+#: Starting an errand, stopping the tree, writing the description: not a matter of its memory.
+_ALWAYS_MS = 500
+#: So much longer an answer is waited for before the worker is told to leave by itself.
+_LATE_S = 0.5
+_WAKE_S = 600.0
+_MIB = 1 << 20
+#: Beside the attempts' folders.
+TURNS = "saving-turns"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Start:
+    """How a worker is started."""
+
+    #: What stands before its command; for a wake it stands alone.
+    prefix: tuple[str, ...] = ()
+    #: Folders as (where they lie, where the processes saw them).
+    places: tuple[tuple[str, str], ...] = ()
+    woken_from: int | None = None
+
+
+class Hibernating:
+    """Of one attempt."""
+
+    def __init__(self, folder: AttemptFolder, plan: Plan, run: Run) -> None:
+        self._folder, self._plan, self._run = folder, plan, run
+        self._hindrance = plan.hibernation.hindrance if plan.hibernation else ""
+        self._woken_from: int | None = None
+        self._not_woken = ""
+        self._answer: Answer | None = None
+        self._turn: Turn | None = None
+        self._until_s = 0.0
+        #: Why nothing was saved although that was to be done.
+        self.not_saved = ""
+        #: A save was begun.
+        self.tried = False
+
+    # --- the start -----------------------------------------------------------------------------
+
+    def ready(self) -> Start:
+        """How the worker is to be started, with the image that there is."""
+        planned = self._plan.hibernation
+        if planned is None:
+            return Start()
+        if self._hindrance:
+            if self._plan.earlier:
+                done = self._run(["drop-image", *self._plan.earlier], None)
+                self._not_woken = self._hindrance if done.document().get("dropped") else ""
+            return Start()
+        return self._from_errand(["ready-tree", str(self._folder.run), *self._plan.earlier])
+
+    def after(self, start: Start) -> Start | None:
+        """What became of that start: None where the worker runs, else how it is started instead."""
+        if not start.prefix:
+            return None
+        words = ["tree-outcome", str(self._folder.run), "--seconds", str(_WAKE_S)]
+        done = self._run([*words, "--number", str(self._plan.number)], None)
+        because = done.problem or str(done.document().get("refused", ""))
+        if not because:
+            self._woken_from = start.woken_from
+            return None
+        if start.woken_from is not None:
+            self._not_woken = as_clause(because)
+            return self._from_errand(["anew-tree", str(self._folder.run)])
+        self._hindrance = as_clause(because)
+        return Start()
+
+    def _from_errand(self, words: Sequence[str]) -> Start:
+        planned = self._plan.hibernation
+        criu = json.dumps(planned.criu if planned else ())
+        done = self._run([*words, "--number", str(self._plan.number), "--criu", criu], None)
+        found = done.document()
+        if done.problem is not None or "prefix" not in found:
+            self._hindrance = as_clause(done.problem or "what was to be said of it was not said")
+            return Start()
+        return Start(
+            prefix=tuple(found["prefix"]),
+            places=tuple((new, old) for new, old in found["places"]),
+            woken_from=found["woken_from"],
+        )
+
+    def known(self) -> dict[str, Any] | None:
+        """For the record of the start; None where nobody has looked."""
+        planned = self._plan.hibernation
+        if planned is None:
+            return None
+        return {
+            "hindrance": self._hindrance,
+            "cost_ms": planned.cost_ms,
+            "woken_from": self._woken_from,
+            "not_woken": self._not_woken,
+        }
+
+    # --- the stop ------------------------------------------------------------------------------
+
+    def begin(self, pid: int, kill_at_s: float) -> bool:
+        """Whether the worker is saved in place of SIGTERM."""
+        planned = self._plan.hibernation
+        if planned is None or self._hindrance:
+            return False
+        now_s = time.time()
+        self._until_s = now_s + max(0.0, kill_at_s - now_s) / 2
+        memory_mib = memory_bytes(pid) // _MIB
+        kept_mib = kept_bytes(self._folder.path.parent, self._user) // _MIB
+        if kept_mib + memory_mib > planned.max_image_bytes // _MIB:
+            self.not_saved = (
+                f"it uses {memory_mib} MiB, {kept_mib} MiB of {self._user}'s jobs are saved already,"
+                f" and {planned.max_image_bytes // _MIB} MiB may be"
+            )
+            return False
+        need_ms = _ALWAYS_MS + memory_mib * 1000 // max(1, planned.save_mib_per_s)
+        with suppress(OSError):
+            self._turn = take_turn(
+                self._turns, now_ms=_ms(now_s), need_ms=need_ms, by_ms=_ms(self._until_s)
+            )
+        if self._turn is None:
+            self.not_saved = f"saving {memory_mib} MiB would have taken more than half of its grace"
+        return self._turn is not None
+
+    def turn(self) -> bool:
+        """Go on with it; False where the worker has to be told to leave after all."""
+        now_s = time.time()
+        if self._turn is None or (self._answer is None and _ms(now_s) < self._turn.from_ms):
+            return True
+        if self._answer is None:
+            self._send(now_s)
+        done = None if self._answer is None else self._answer.hear(0)
+        if done is None:
+            if self._answer is not None and now_s < self._until_s + _LATE_S:
+                return True
+            return self._give_up(self.not_saved or "it took longer than half of its grace")
+        found = done.document()
+        if not found.get("saved"):
+            return self._give_up(done.problem or str(found.get("refused", "nobody knows why")))
+        self._let_go()
+        return True
+
+    def is_at_it(self) -> bool:
+        """Whether a save is waited for."""
+        return self._turn is not None
+
+    def saved(self, code: int | None) -> dict[str, Any] | None:
+        """The image with which the worker ended; None where there is none."""
+        if not self.tried or code != SAVED_STATUS:
+            return None
+        found = self._run(["image-facts", str(self._folder.run)], None).document()
+        if not found:
+            self.not_saved = self.not_saved or "no whole image was found afterwards"
+            return None
+        self.not_saved = ""
+        return {"user": self._user, **found}
+
+    def _send(self, now_s: float) -> None:
+        self.tried = True
+        seconds = max(0.1, self._until_s - now_s)
+        words = ["save-tree", str(self._folder.run), "--seconds", f"{seconds:.3f}"]
+        try:
+            self._answer = Answer(send_on_errand(self._plan, words, None))
+        except OSError as error:
+            self.not_saved = f"nothing can be run as the job's user: {error.strerror}"
+
+    def _give_up(self, because: str) -> bool:
+        self.not_saved = as_clause(because)
+        self._let_go()
+        return False
+
+    def _let_go(self) -> None:
+        if self._answer is not None:
+            self._answer.__exit__(None, None, None)
+            self._answer = None
+        if self._turn is not None:
+            with suppress(OSError):
+                give_back(self._turns, self._turn, now_ms=_ms(time.time()))
+            self._turn = None
+
+    @property
+    def _user(self) -> str:
+        return self._plan.workers[0].env.get("USER", "")
+
+    @property
+    def _turns(self) -> Path:
+        return self._folder.path.parent.parent / TURNS
+
+
+def kept_bytes(root: Path, user: str) -> int:
+    """How large the images are that a user's jobs have here, as their supervisors wrote it down."""
+    found = 0
+    for path in root.iterdir():
+        folder = AttemptFolder(path)
+        if os.path.lexists(folder.run / NAME):
+            image = (read_json(folder.exit) or {}).get("image") or {}
+            found += int(image.get("size_bytes", 0)) if image.get("user") == user else 0
+    return found
+
+
+def _ms(seconds: float) -> int:
+    return int(seconds * 1000)

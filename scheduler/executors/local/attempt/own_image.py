@@ -1,0 +1,119 @@
+"""A worker's processes as its user keeps them on disk: taken over, saved, looked at, dropped.
+
+Run as the job's user, like all errands: nobody with more rights opens an image, or wakes it. The
+folder goes from attempt to attempt by a rename, so that there is never more than one of it. What a
+woken process has open bears the names of the attempt in which it began; ``lived.json`` says which.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpucommons.gpu.hibernation.criu import Criu
+from gpucommons.gpu.hibernation.folder import DESCRIPTION
+from gpucommons.gpu.hibernation.tree import HibernatableTree, Saved
+from gpucommons.scheduler.files.confined_files import remove
+
+#: Below an attempt's ``run``.
+NAME = "hibernation"
+_LIVED = "lived.json"
+_NOTICE = "notice"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OwnImage:
+    """The folder of one attempt's processes."""
+
+    run: Path
+    criu: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """Handed over as a whole."""
+        return self.run / NAME
+
+    @property
+    def tree(self) -> HibernatableTree:
+        """As those who save and wake know it."""
+        return HibernatableTree(self.folder / "tree", Criu(command=self.criu, version=""))
+
+    def ready(self, earlier: Sequence[Path], number: int) -> dict[str, Any]:
+        """Take over the image that there is; says what starts the worker, and what it needs."""
+        for before in earlier:
+            if self.has_image():
+                break
+            if OwnImage(run=before).has_image():
+                remove(self.folder)
+                (before / NAME).rename(self.folder)
+        drop(earlier)
+        if not self.has_image():
+            return self.anew(number)
+        lived = json.loads((self.folder / _LIVED).read_text())
+        origin = Path(lived["run"])
+        places = [] if origin == self.run else [[str(self.run), str(origin)]]
+        if places:
+            # What was announced to the attempt before is not for this one.
+            places.append([str(self.run.parent / _NOTICE), str(origin.parent / _NOTICE)])
+        return {
+            "prefix": self.tree.wake_command(),
+            "places": places,
+            "woken_from": lived["number"],
+        }
+
+    def anew(self, number: int) -> dict[str, Any]:
+        """What starts the worker's command in a tree; an image that is there is dropped."""
+        remove(self.folder)
+        self.tree.folder.mkdir(mode=0o700, parents=True)
+        self._note_lived(self.run, number)
+        return {"prefix": self.tree.run_command([]), "places": [], "woken_from": None}
+
+    def outcome(self, number: int, seconds: float) -> dict[str, Any]:
+        """What became of a start: a refusal, or nothing."""
+        refused = self.tree.awake(seconds)
+        if refused is not None:
+            return {"refused": refused.because}
+        lived = json.loads((self.folder / _LIVED).read_text())
+        self._note_lived(Path(lived["run"]), number)
+        return {}
+
+    def save(self, seconds: float) -> dict[str, Any]:
+        """Save the tree and end it; a refusal leaves it running."""
+        found = self.tree.save(seconds)
+        if isinstance(found, Saved):
+            return {"saved": True}
+        return {"refused": found.because, "alive": found.alive}
+
+    def facts(self) -> dict[str, Any]:
+        """What is known of the image; empty where there is none."""
+        image = self.tree.image()
+        if image is None:
+            return {}
+        description = (image.folder / DESCRIPTION).read_bytes()
+        return {
+            "size_bytes": image.bytes,
+            "save_ms": int(image.seconds * 1000),
+            "sha256": hashlib.sha256(description).hexdigest(),
+        }
+
+    def has_image(self) -> bool:
+        """Whether it can be woken, as far as its folder tells."""
+        return (self.folder / _LIVED).is_file() and self.tree.image() is not None
+
+    def _note_lived(self, run: Path, number: int) -> None:
+        partial = self.folder / f"{_LIVED}.partial"
+        partial.write_text(json.dumps({"run": str(run), "number": number}))
+        partial.replace(self.folder / _LIVED)
+
+
+def drop(runs: Sequence[Path]) -> int:
+    """Delete what attempts keep of their processes; says how many images were among it."""
+    dropped = 0
+    for run in runs:
+        dropped += OwnImage(run=run).has_image()
+        remove(run / NAME)
+    return dropped

@@ -1,0 +1,216 @@
+"""Whether a job is hibernated, what is said of it, and what it costs: from what is known alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from builders import World, a_job, a_node, a_pool, a_team
+
+from gpucommons.scheduler.core.eviction.candidates import work_lost
+from gpucommons.scheduler.core.going_on import words
+from gpucommons.scheduler.core.going_on.hibernating import (
+    hibernation_of,
+    is_kept,
+    speaks_for,
+)
+from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn, way_to_go_on
+from gpucommons.scheduler.core.model.kept import (
+    Hibernation,
+    HibernationAbility,
+    ProcessImage,
+)
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.state import (
+    AttemptEnded,
+    AttemptStarted,
+    Cancel,
+    CheckpointReported,
+    Pause,
+    Resume,
+)
+from gpucommons.scheduler.core.model.types import Checkpoint, State, WorkloadId
+
+ABLE = HibernationAbility(able=True, save_mib_per_s=100, wake_mib_per_s=200)
+CAN = Hibernation(cost_ms=15_000)
+IMAGE = ProcessImage(user="ana", size_bytes=3 << 29, save_ms=3_000, sha256="0" * 64)
+
+
+def simulated(can: HibernationAbility | None = ABLE, *, really: bool = True) -> Node:
+    node = a_node(gpus=2)
+    devices = tuple(replace(device, simulated=really) for device in node.devices)
+    return replace(node, devices=devices, hibernation=can)
+
+
+@pytest.fixture
+def world() -> World:
+    return World(a_node(gpus=2), teams=[a_team(guaranteed_milli_gpu=2000)])
+
+
+def start(world: World, known: Hibernation | None = CAN) -> WorkloadId:
+    job = world.submit(a_job())
+    world.step(AttemptStarted(attempt_id=world.attempt_id(job), hibernation=known))
+    return job
+
+
+def stop(world: World, job: WorkloadId, image: ProcessImage | None = IMAGE) -> None:
+    world.ask(Pause(workload_id=job))
+    end = AttemptEnded(attempt_id=world.attempt_id(job), exit_code=None, told=True, image=image)
+    world.step(end)
+
+
+def way_of(world: World, job: WorkloadId) -> WayToGoOn:
+    found = way_to_go_on(world.get(job))
+    assert found is not None
+    return found
+
+
+def test_what_runs_and_can_be_saved_goes_on_where_it_stopped_or_the_next_weaker_way(
+    world: World,
+) -> None:
+    way = way_of(world, start(world))
+    assert way.way is Way.PROCESS_IMAGE
+    assert words.goes_on(way) == (
+        "goes on where it stopped: its memory is saved when it is stopped; if that fails, it starts"
+        " over, because it has saved no checkpoint, unless its script goes on from files of its own"
+    )
+
+
+def test_what_is_saved_is_said_with_its_size_and_costs_nothing(world: World) -> None:
+    job = start(world)
+    world.wait(12 * 60_000)
+    stop(world, job)
+    stopped = world.get(job)
+    assert stopped.state is State.PAUSED
+    assert stopped.attempts[0].ended_text == (
+        "Paused by ann: goes on where it stopped. 1.5 GiB of memory saved in 3 s. 0 steps lost"
+    )
+    assert words.goes_on(way_of(world, job)) == (
+        "goes on where it stopped: 1.5 GiB of its memory is saved"
+    )
+    assert is_kept(stopped, stopped.attempts[0])
+
+
+def test_a_stop_says_whether_it_is_to_be_saved(world: World) -> None:
+    job = start(world)
+    world.ask(Pause(workload_id=job))
+    current = world.get(job).current
+    assert current is not None
+    assert current.stop is not None
+    assert current.stop.hibernates
+
+
+def test_a_job_that_is_cancelled_is_not_saved(world: World) -> None:
+    job = start(world)
+    world.ask(Cancel(workload_id=job))
+    current = world.get(job).current
+    assert current is not None
+    assert current.stop is not None
+    assert not current.stop.hibernates
+
+
+def test_a_job_with_a_checkpoint_goes_on_from_that(world: World) -> None:
+    job = start(world)
+    attempt_id = world.attempt_id(job)
+    saved = Checkpoint(
+        attempt_id=attempt_id,
+        step=7,
+        path="checkpoints/step-7",
+        size_bytes=1,
+        sha256="0" * 64,
+        at_ms=world.now,
+    )
+    world.step(CheckpointReported(attempt_id=attempt_id, checkpoint=saved))
+    assert way_of(world, job).way is Way.CHECKPOINT
+    world.ask(Pause(workload_id=job))
+    current = world.get(job).current
+    assert current is not None
+    assert current.stop is not None
+    assert not current.stop.hibernates
+
+
+def test_an_image_is_there_until_another_attempt_has_begun(world: World) -> None:
+    job = start(world)
+    stop(world, job)
+    world.ask(Resume(workload_id=job))
+    woken = Hibernation(cost_ms=15_000, woken_from=1)
+    first = world.get(job).attempts[0]
+    world.step(AttemptStarted(attempt_id=world.attempt_id(job), hibernation=woken))
+    now = world.get(job)
+    assert way_of(world, job).image is None
+    assert way_of(world, job).began_anew == 0
+    assert is_kept(now, first)
+    assert [one.number for one in speaks_for(now)] == [2, 1]
+
+
+def test_what_could_not_be_woken_has_lost_its_work_and_that_is_said(world: World) -> None:
+    job = start(world)
+    stop(world, job)
+    world.ask(Resume(workload_id=job))
+    anew = Hibernation(not_woken="the image is damaged")
+    world.step(AttemptStarted(attempt_id=world.attempt_id(job), hibernation=anew))
+    now = world.get(job)
+    assert not is_kept(now, now.attempts[0])
+    assert [one.number for one in speaks_for(now)] == [2]
+    assert way_of(world, job).began_anew == 1
+    assert words.of_hibernation(now.attempts[1]) == (
+        "started anew, because its saved memory could not be woken: the image is damaged"
+    )
+
+
+def test_who_can_be_hibernated_loses_the_seconds_of_saving_and_waking_alone(world: World) -> None:
+    can, cannot = start(world), start(world, None)
+    world.wait(60_000)
+    lost = [
+        work_lost(world.get(job), world.get(job).attempts[0], world.now) for job in (can, cannot)
+    ]
+    assert lost == [1000 * 15_000, 1000 * 60_000]
+
+
+@pytest.mark.parametrize(
+    ("changed", "pool", "node", "hindrance"),
+    [
+        ({}, {}, simulated(), ""),
+        ({"hibernation": False}, {}, simulated(), "the job was submitted without hibernation"),
+        ({}, {"hibernation": "off"}, simulated(), "the pool train has hibernation switched off"),
+        ({"max_workers": 2}, {}, simulated(), "jobs of several workers are not hibernated"),
+        (
+            {},
+            {},
+            simulated(ABLE, really=False),
+            "saving processes that hold memory of a real GPU has not been tested on its node",
+        ),
+        (
+            {},
+            {},
+            simulated(HibernationAbility(able=False, because="user namespaces are forbidden here")),
+            "user namespaces are forbidden here",
+        ),
+    ],
+)
+def test_a_hindrance_is_named(
+    world: World, changed: dict[str, object], pool: dict[str, object], node: Node, hindrance: str
+) -> None:
+    attempt = world.get(start(world)).attempts[0]
+    spec = replace(a_job(), **changed)  # type: ignore[arg-type] # named fields
+    known = hibernation_of(spec, attempt, replace(a_pool(), **pool), node)  # type: ignore[arg-type] # as above
+    assert known is not None
+    assert known.hindrance == hindrance
+
+
+def test_where_nobody_has_looked_nothing_is_said(world: World) -> None:
+    attempt = world.get(start(world)).attempts[0]
+    assert hibernation_of(a_job(), attempt, a_pool(), simulated(None)) is None
+
+
+def test_what_could_not_be_saved_is_not_said_to_be(world: World) -> None:
+    job = start(world)
+    world.ask(Pause(workload_id=job))
+    why = "an io_uring is open"
+    end = AttemptEnded(attempt_id=world.attempt_id(job), exit_code=143, told=True, not_saved=why)
+    world.step(end)
+    assert world.get(job).attempts[0].ended_text == (
+        "Paused by ann (its memory could not be saved: an io_uring is open): starts over, because it"
+        " has saved no checkpoint; 0 s of work is lost, unless its script goes on from files of its own"
+    )
+    assert way_of(world, job).way is Way.START_OVER
