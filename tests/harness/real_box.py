@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -53,7 +54,8 @@ class Box:
                 store=self.store,
                 executors={"local": self.executor},
                 now=now_ms,
-                new_ids=ids("attempt"),
+                # What an attempt left is found on the whole machine, by boxes of other tests as well.
+                new_ids=ids(f"attempt-{uuid.uuid4().hex[:8]}"),
                 token_of=lambda attempt_id: f"token of {attempt_id}",
                 api_url="http://127.0.0.1:1",
             )
