@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.going_on import words
+from gpucommons.scheduler.core.going_on.hibernating import hindrances_before_start
 from gpucommons.scheduler.core.model.resources import Pool, Team
-from gpucommons.scheduler.core.model.types import Kind, State, UserName, Workload
+from gpucommons.scheduler.core.model.types import Kind, Spec, State, UserName, Workload
 from gpucommons.scheduler.core.quota import quota
 from gpucommons.scheduler.core.whatif import preview
 from gpucommons.scheduler.intake import notebook_pools
@@ -18,6 +20,7 @@ from gpucommons.scheduler.service.jobs.jobs import checked_spec
 from gpucommons.scheduler.service.leases import last_end, last_kept, live_leases, view
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import reason_view
+from gpucommons.scheduler.service.views.whereabouts import AWAY, may_run_away
 from gpucommons.scheduler.store.base import WorkloadFilter
 
 #: Of so many of the newest notebooks, so many of one size make it the usual one.
@@ -32,12 +35,21 @@ def quote_job(service: Service, principal: Principal, request: models.JobRequest
     return models.Quote(
         hold_class=quoted.hold_class,
         text=" ".join(filter(None, (quoted.text, in_words(spec, service.loop.cluster)))),
+        stop_text=_stop_text(service, spec),
         starts_now=quoted.starts_now,
         reason=reason_view(quoted.reason),
         guaranteed_milli_gpu=quoted.guaranteed_milli_gpu,
         guaranteed_used_milli_gpu=quoted.guaranteed_used_milli_gpu,
         free_milli_gpu=quoted.free_milli_gpu,
         warnings=warnings(service, principal, request, spec.environment),
+    )
+
+
+def _stop_text(service: Service, spec: Spec) -> str:
+    cluster = service.loop.cluster
+    return words.before_start(
+        hindrances_before_start(spec, cluster.pools, cluster.nodes),
+        files_are_kept=AWAY in service.files or not may_run_away(cluster, spec),
     )
 
 

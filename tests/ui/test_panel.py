@@ -171,6 +171,7 @@ def test_the_quota_line_follows_the_form(open_lab: Open) -> None:
     train.get_by_role("radio", name="2", exact=True).check()
 
     expect(train.locator("#gc-quote")).to_have_text(scene.QUOTE["text"])
+    expect(train.get_by_text(scene.QUOTE["stop_text"])).to_be_visible()
 
 
 def test_what_was_said_of_another_size_looks_stale_at_once(open_lab: Open) -> None:

@@ -5,7 +5,7 @@ import { afterEach, expect, it } from 'vitest';
 import { CommandIDs } from '../lab/ids';
 import { Model } from '../model/model';
 import { Notices } from './notices';
-import { makeJob, makeLease, msg } from '../testing/make';
+import { makeAttempt, makeJob, makeLease, msg } from '../testing/make';
 import { fakeApi, FakeSocket, HELLO } from '../testing/sockets';
 
 const idle = {
@@ -123,3 +123,39 @@ it('tells each of what happened at once', () => {
     expect.arrayContaining(['It started.', 'It succeeded.'])
   );
 });
+
+it.each([
+  [
+    'goes on from step 5,430',
+    'digits-7: Will be stopped at 00:01:00 for nlp (its guarantee). Goes on from step 5,430.'
+  ],
+  [
+    'starts over, because it has saved no checkpoint; 12 min of work is lost, unless its script goes on from files of its own',
+    'digits-7: Will be stopped at 00:01:00 for nlp (its guarantee). Starts over.'
+  ]
+])(
+  'says how a stopped job goes on in as many words as Lab shows: %s',
+  (text, told) => {
+    const api = fakeApi(() => new Response('{"pools":[],"now_ms":0}'));
+    new Notices(new Model(api, String), msg, new CommandRegistry());
+    api.connect();
+    FakeSocket.last.open();
+    FakeSocket.last.say(HELLO);
+    const stop = {
+      why: 'reclaim',
+      text: 'for nlp (its guarantee)',
+      announced_ms: 0,
+      term_ms: 30_000,
+      kill_ms: 60_000
+    };
+    const job = makeJob({
+      owner: HELLO.whoami?.name ?? '',
+      attempts: [makeAttempt({ stop })],
+      way_to_go_on: { way: 'start_over', text, stop_text: '' }
+    });
+    FakeSocket.last.say({ type: 'jobs', jobs: [job] });
+
+    const [shown] = Notification.manager.notifications;
+    expect(shown?.message.replace(/\d\d:\d\d:\d\d/, '00:01:00')).toBe(told);
+  }
+);

@@ -7,7 +7,7 @@ import { idleNotice, IIdleNotice, KEEP_MINUTES } from '../model/idle';
 import { currentAttempt, wayWords } from '../model/jobs';
 import type { Messages } from '../text/messages';
 import type { Model, Topic } from '../model/model';
-import { IEvent, IJob } from '../server/tokens';
+import { IEvent, IJob, IStop } from '../server/tokens';
 
 /** Events worth a word, and how they sound. */
 const TOLD: Record<string, Notification.TypeOptions> = {
@@ -25,6 +25,9 @@ const FOR_OTHERS = new Set(['preempt', 'reclaim', 'resize', 'move']);
 
 /** How long a toast about a job stays; it remains in the notification centre. */
 const TOAST_MS = 8000;
+
+/** Lab cuts what is longer, wherever that falls. */
+const TOAST_CHARACTERS = 140;
 
 export class Notices {
   constructor(
@@ -131,12 +134,7 @@ export class Notices {
       const known = this._stops.get(attempt.id);
       stops.set(
         attempt.id,
-        known ??
-          this._tellJob(
-            `${job.name}: ${this._msg.stopAt(stop.kill_ms, stop.text, wayWords(job))}`,
-            'warning',
-            id
-          )
+        known ?? this._tellJob(this._stopWords(job, stop), 'warning', id)
       );
     }
     for (const [attempt, notice] of this._stops) {
@@ -145,6 +143,17 @@ export class Notices {
       }
     }
     this._stops = stops;
+  }
+
+  /** The stop and how the job goes on: whole where it fits, else its first clause; the page has all. */
+  private _stopWords(job: IJob, stop: IStop): string {
+    const told = (way: string) =>
+      `${job.name}: ${this._msg.stopAt(stop.kill_ms, stop.text, way)}`;
+    const way = wayWords(job);
+    const whole = told(way);
+    return whole.length <= TOAST_CHARACTERS
+      ? whole
+      : told(way.replace(/[,:;].*$/s, '.'));
   }
 
   private _onEvent(_: Model, event: IEvent): void {

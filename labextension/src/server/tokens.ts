@@ -204,6 +204,7 @@ export interface IQuote {
   hold_class: string;
   /** Whether others could stop the job, and why it would wait. */
   text: string;
+  stop_text?: string; // what then becomes of its work
 }
 
 export interface ICurvePoint {

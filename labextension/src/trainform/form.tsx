@@ -345,14 +345,23 @@ function QuotaLine(props: { train: TrainModel }): React.JSX.Element | null {
   }
   const [lead, rest] = problem === null ? leadOf(said) : ['', said];
   const tone = problem === null ? TONES[quote?.hold_class ?? ''] : 'error';
+  const stop = problem === null ? quote?.stop_text : undefined;
+  // Both keep their height while another is asked for: *Submit* stays under the pointer.
+  const stale = isAsking ? 'gc-mod-stale' : '';
   return (
-    <Callout tone={tone ?? 'info'} id="gc-quote">
-      {/* It keeps its height while another is asked for: *Submit* stays under the pointer. */}
-      <span className={isAsking ? 'gc-mod-stale' : ''} aria-busy={isAsking}>
-        {lead ? <b>{lead} </b> : null}
-        {rest}
-      </span>
-    </Callout>
+    <>
+      {stop ? (
+        <p className={`gc-Muted gc-Hint ${stale}`} aria-busy={isAsking}>
+          {stop}
+        </p>
+      ) : null}
+      <Callout tone={tone ?? 'info'} id="gc-quote">
+        <span className={stale} aria-busy={isAsking}>
+          {lead ? <b>{lead} </b> : null}
+          {rest}
+        </span>
+      </Callout>
+    </>
   );
 }
 

@@ -6,6 +6,8 @@ not: what is on its way between them would be lost.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, RESIZE
 from gpucommons.scheduler.core.model.kept import (
     Hibernation,
@@ -13,7 +15,7 @@ from gpucommons.scheduler.core.model.kept import (
     ProcessImage,
 )
 from gpucommons.scheduler.core.model.resources import Node, Pool
-from gpucommons.scheduler.core.model.types import Attempt, Spec, Workload
+from gpucommons.scheduler.core.model.types import Attempt, NodeId, PoolName, Spec, Workload
 
 OFF = "off"
 #: Stops after which a job goes on in the size that it had.
@@ -30,6 +32,19 @@ def hibernation_of(spec: Spec, attempt: Attempt, pool: Pool, node: Node) -> Hibe
     if hindrance:
         return Hibernation(hindrance=hindrance)
     return Hibernation(cost_ms=_cost_ms(node.hibernation, placement.memory_mib))
+
+
+def hindrances_before_start(
+    spec: Spec, pools: Mapping[PoolName, Pool], nodes: Mapping[NodeId, Node]
+) -> tuple[str, ...]:
+    """Why it would not be hibernated, for each tested node that it may come to; "" where it would be."""
+    gpus = any(role.milli_gpu for role in spec.roles)
+    allowed = spec.pools or tuple(pools)
+    return tuple(
+        hindrance_of(spec, pools[node.pool]) or node_hindrance(node, gpus=gpus)
+        for node in nodes.values()
+        if node.pool in allowed and node.pool in pools and node.hibernation is not None
+    )
 
 
 def hindrance_in(pool: Pool, node: Node) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn
 from gpucommons.scheduler.core.model.kept import Hibernation, ProcessImage
 from gpucommons.scheduler.core.model.types import Attempt
@@ -63,6 +65,25 @@ def with_cost(way: WayToGoOn, now_ms: int) -> str:
             return f"goes on where it stopped. {saved_words(way.image)}. 0 steps lost"
         case _:
             return goes_on(way)
+
+
+def before_start(hindrances: Sequence[str], *, files_are_kept: bool) -> str:
+    """What a stop would cost a job that has not begun, as far as settings and self-tests tell.
+
+    ``hindrances`` are those of the nodes that it may come to, empty where its memory is saved.
+    """
+    files = "finds the files that it wrote" if files_are_kept else "finds none of its files"
+    anew = f"its command starts anew and {files}"
+    until = "If it is stopped before it saved a checkpoint"
+    why = next(filter(None, hindrances), "")
+    if why and not all(hindrances):
+        return (
+            f"{until}: where its memory can be saved, it goes on where it stopped; elsewhere {anew},"
+            f" because {why}."
+        )
+    if why or not hindrances:
+        return f"{until}: {anew}{why and f', because {why}'}."
+    return f"{until}: its memory is saved and it goes on where it stopped. If that fails, {anew}."
 
 
 def of_start(name: str, known: Hibernation | None) -> str:

@@ -247,6 +247,8 @@ class Quote(View):
     #: "Borrowed. vision has 0 of 4 guaranteed GPUs free, so this job borrows 2: other teams…"; it
     #: ends with why the job would wait, or that it would start.
     text: str
+    #: What becomes of its work if it is stopped, as far as that is known before it began.
+    stop_text: str = ""
     starts_now: bool
     reason: ReasonView | None = None
     guaranteed_milli_gpu: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import Cluster
-from gpucommons.scheduler.core.model.types import Attempt, Workload
+from gpucommons.scheduler.core.model.types import Attempt, Spec, Workload
 
 #: Jobs of this executor run away from their notebooks' folders.
 AWAY = "kubernetes"
@@ -22,7 +22,12 @@ def runs_away(cluster: Cluster, workload: Workload) -> bool:
     """Whether it ran, or may come to run, away from its notebook's folder."""
     if workload.attempts:
         return executor_of(cluster, workload, workload.attempts[-1]) == AWAY
-    names = workload.spec.pools or tuple(cluster.pools)
+    return may_run_away(cluster, workload.spec)
+
+
+def may_run_away(cluster: Cluster, spec: Spec) -> bool:
+    """Whether a job may come to run away from its notebook's folder."""
+    names = spec.pools or tuple(cluster.pools)
     return AWAY in {cluster.pools[name].executor for name in names if name in cluster.pools}
 
 

@@ -11,6 +11,7 @@ from gpucommons.scheduler.core.eviction.candidates import work_lost
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.hibernating import (
     hibernation_of,
+    hindrances_before_start,
     is_kept,
     speaks_for,
 )
@@ -29,7 +30,7 @@ from gpucommons.scheduler.core.model.state import (
     Pause,
     Resume,
 )
-from gpucommons.scheduler.core.model.types import Checkpoint, State, WorkloadId
+from gpucommons.scheduler.core.model.types import Checkpoint, NodeId, State, WorkloadId
 
 ABLE = HibernationAbility(able=True, save_mib_per_s=100, wake_mib_per_s=200)
 CAN = Hibernation(cost_ms=15_000)
@@ -214,3 +215,39 @@ def test_what_could_not_be_saved_is_not_said_to_be(world: World) -> None:
         " has saved no checkpoint; 0 s of work is lost, unless its script goes on from files of its own"
     )
     assert way_of(world, job).way is Way.START_OVER
+
+
+BEFORE = "If it is stopped before it saved a checkpoint"
+ANEW = "its command starts anew and finds the files that it wrote"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "workers", "said"),
+    [
+        ([ABLE], 1, f"its memory is saved and it goes on where it stopped. If that fails, {ANEW}."),
+        ([ABLE], 2, f"{ANEW}, because jobs of several workers are not hibernated."),
+        ([None], 1, f"{ANEW}."),
+        (
+            [ABLE, HibernationAbility(able=False, because="its node has no CRIU")],
+            1,
+            "where its memory can be saved, it goes on where it stopped; elsewhere"
+            f" {ANEW}, because its node has no CRIU.",
+        ),
+    ],
+    ids=["every-node-can", "several-workers", "not-tested", "some-nodes-can"],
+)
+def test_before_a_job_begins_a_stop_costs_what_its_nodes_can_tell(
+    nodes: list[HibernationAbility | None], workers: int, said: str
+) -> None:
+    one = simulated()
+    cluster = {
+        NodeId(f"n{number}"): replace(one, node_id=NodeId(f"n{number}"), hibernation=can)
+        for number, can in enumerate(nodes)
+    }
+    spec = a_job(workers=workers)
+    found = hindrances_before_start(spec, {one.pool: a_pool()}, cluster)
+    assert words.before_start(found, files_are_kept=True) == f"{BEFORE}: {said}"
+
+
+def test_no_files_are_promised_where_none_are_kept() -> None:
+    assert "finds none of its files" in words.before_start((), files_are_kept=False)

@@ -235,6 +235,7 @@ def test_a_quote_says_what_would_happen_and_stores_nothing(world: ServiceWorld) 
     beyond = quotes.quote_job(world.service, ann, a_request(role={"milli_gpu": 2000}))
     assert beyond.hold_class == "over-quota"
     assert "other teams can take them back" in beyond.text
+    assert beyond.stop_text.startswith("If it is stopped before it saved a checkpoint: ")
     assert jobs.jobs(world.service, ann, jobs.JobFilter(), cursor=None).jobs == []
 
 
