@@ -5,9 +5,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
 
 #: Readable names: DNS labels, so they fit file names, URLs and Kubernetes objects.
 Name = Annotated[
@@ -54,6 +61,12 @@ def _stays_below(path: str) -> str:
     return path
 
 
+def _switch(value: object) -> object:
+    # YAML reads a bare on or off as a truth value.
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+
+Switch = Annotated[Literal["on", "off"], BeforeValidator(_switch)]
 RelativePath = Annotated[
     str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,512}$"), AfterValidator(_stays_below)
 ]

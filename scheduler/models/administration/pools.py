@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gpucommons.scheduler.models.fields import MilliGpu, Model, Name, View
+from gpucommons.scheduler.models.fields import MilliGpu, Model, Name, Switch, View
 
 _MPS_WITH_SERVERS = 3
 
@@ -39,7 +39,7 @@ class PoolModel(Model):
     #: Sent to a job when its stop is announced. It ends what does not catch it.
     notice_signal: Literal["SIGUSR1", "none"] = "none"
     #: Processes of stopped jobs are saved to disk, where its nodes can do that.
-    hibernation: Literal["on", "off"] = "on"
+    hibernation: Switch = "on"
     headroom_milli_gpu: MilliGpu = 0
     moved_permille: int = Field(default=20, strict=True, ge=0, le=1000)
     unlent_permille: int = Field(default=20, strict=True, ge=0, le=1000)

@@ -48,3 +48,11 @@ def test_a_field_that_is_missing_is_said_with_the_line_of_what_lacks_it() -> Non
         ConfigModel.model_validate(yaml.safe_load(text))
 
     assert field_sentences(text, raised.value).startswith("line 3, pools.0.name: ")
+
+
+@pytest.mark.parametrize("written", ["on", "off", "'on'", '"off"'])
+def test_a_switch_means_what_is_written_with_quotes_and_without(written: str) -> None:
+    text = f"pools:\n  - name: gpu\n    hibernation: {written}\n"
+    (pool,) = ConfigModel.model_validate(yaml.safe_load(text)).pools
+
+    assert pool.hibernation == written.strip("'\"")
