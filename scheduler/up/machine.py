@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpucommons.gpu.devices.devices import Device
+from gpucommons.gpu.hibernation.criu import find_criu
 from gpucommons.scheduler.models import ConfigModel
 from gpucommons.scheduler.up import part_logs
 from gpucommons.scheduler.up.children import Child, end_leftovers
@@ -155,6 +156,8 @@ class _Run:
             devices=plan.devices,
             config=plan.machine.config,
             password=self._folder.password.read_text().strip(),
+            lacks_criu=sys.platform.startswith("linux")
+            and find_criu(clean_env(os.environ)) is None,
         )
         return welcome_text(summary)
 

@@ -25,6 +25,8 @@ class Summary:
     devices: Sequence[Device]
     config: Path
     password: str = field(repr=False)
+    #: Processes could be saved on such a machine, and there is no CRIU to do it.
+    lacks_criu: bool = False
 
 
 def welcome_text(summary: Summary) -> str:
@@ -101,6 +103,11 @@ def _warnings(summary: Summary) -> list[str]:
         )
         if settings.account not in members:
             lines.append(f"{settings.account!r} is in no team of {summary.config}: add it there.")
+    if summary.lacks_criu:
+        lines.append(
+            "Memory of stopped jobs and notebooks is not saved: there is no CRIU here."
+            " `gpucommons hibernation setup` gets it, without root."
+        )
     return lines
 
 

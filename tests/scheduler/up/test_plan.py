@@ -253,7 +253,13 @@ def test_the_hubs_files_are_private_and_hold_no_token(folder: StateFolder) -> No
 # --- screen ----------------------------------------------------------------------------------
 
 
-def screen(folder: StateFolder, wanted: Settings, devices: tuple[Device, ...] = DEVICES) -> str:
+def screen(
+    folder: StateFolder,
+    wanted: Settings,
+    devices: tuple[Device, ...] = DEVICES,
+    *,
+    lacks_criu: bool = False,
+) -> str:
     teams = {"vision": ["ada", "alice"]}
     return welcome_text(
         Summary(
@@ -264,6 +270,7 @@ def screen(folder: StateFolder, wanted: Settings, devices: tuple[Device, ...] = 
             devices=devices,
             config=Path("gpucommons.yaml"),
             password="correct horse",
+            lacks_criu=lacks_criu,
         )
     )
 
@@ -285,6 +292,14 @@ def test_the_screen_says_that_only_one_user_is_admitted(folder: StateFolder) -> 
     assert "Only 'zoe' may log in" in text
     assert "'zoe' is in no team" in text
     assert "none: notebooks and jobs run on the CPU" in text
+
+
+@pytest.mark.parametrize("lacks_criu", [True, False])
+def test_the_screen_says_what_would_save_the_memory_of_what_is_stopped(
+    folder: StateFolder, *, lacks_criu: bool
+) -> None:
+    text = screen(folder, settings("--demo"), lacks_criu=lacks_criu)
+    assert ("`gpucommons hibernation setup` gets it" in text) == lacks_criu
 
 
 def test_with_real_accounts_no_password_of_ours_is_shown(folder: StateFolder) -> None:
