@@ -25,7 +25,7 @@ class Summary:
     devices: Sequence[Device]
     config: Path
     password: str = field(repr=False)
-    #: Processes could be saved on such a machine, and there is no CRIU to do it.
+    #: Kernels could be kept on such a machine, and there is no CRIU to do it.
     lacks_criu: bool = False
 
 
@@ -105,7 +105,7 @@ def _warnings(summary: Summary) -> list[str]:
             lines.append(f"{settings.account!r} is in no team of {summary.config}: add it there.")
     if summary.lacks_criu:
         lines.append(
-            "Memory of stopped jobs and notebooks is not saved: there is no CRIU here."
+            "Kernels of stopped notebook servers are not kept: there is no CRIU here."
             " `gpucommons hibernation setup` gets it, without root."
         )
     return lines

@@ -64,7 +64,13 @@ def a_node(name: str = "n1", gpus: int = 4, *, pool: str = TRAIN, **changes: Any
 
 
 def a_pool(name: str = TRAIN, **changes: Any) -> Pool:
-    made = Pool(name=PoolName(name), executor="fake", min_run_ms=60_000, lend_after_ms=0)
+    made = Pool(
+        name=PoolName(name),
+        executor="fake",
+        min_run_ms=60_000,
+        lend_after_ms=0,
+        hibernation="on",
+    )
     return replace(made, **changes)
 
 

@@ -131,7 +131,7 @@ it.each([
   ],
   [
     'starts over, because it has saved no checkpoint; 12 min of work is lost, unless its script goes on from files of its own',
-    'digits-7: Will be stopped at 00:01:00 for nlp (its guarantee). Starts over.'
+    'digits-7: Will be stopped at 00:01:00 for nlp (its guarantee). Its page says how it goes on.'
   ]
 ])(
   'says how a stopped job goes on in as many words as Lab shows: %s',

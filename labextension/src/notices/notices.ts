@@ -145,15 +145,14 @@ export class Notices {
     this._stops = stops;
   }
 
-  /** The stop and how the job goes on: whole where it fits, else its first clause; the page has all. */
+  /** The stop and how the job goes on: whole where it fits, and else where to read it. */
   private _stopWords(job: IJob, stop: IStop): string {
     const told = (way: string) =>
       `${job.name}: ${this._msg.stopAt(stop.kill_ms, stop.text, way)}`;
-    const way = wayWords(job);
-    const whole = told(way);
+    const whole = told(wayWords(job));
     return whole.length <= TOAST_CHARACTERS
       ? whole
-      : told(way.replace(/[,:;].*$/s, '.'));
+      : told(this._msg.wayOnPage());
   }
 
   private _onEvent(_: Model, event: IEvent): void {

@@ -253,6 +253,10 @@ export function messages(trans: TranslationBundle) {
       return way ? `${stop} ${way}` : stop;
     },
 
+    wayOnPage(): string {
+      return trans.__('Its page says how it goes on.');
+    },
+
     attempt(number: number): string {
       return trans.__('attempt %1', number);
     },

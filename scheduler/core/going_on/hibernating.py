@@ -124,7 +124,7 @@ def speaks_for(workload: Workload) -> tuple[Attempt, ...]:
     current = workload.current
     found = [] if current is None else [current]
     while found and (known := found[-1].hibernation) is not None:
-        if known.woken_from is None:
+        if known.woken_from is None or not 0 < known.woken_from < found[-1].number:
             break
         found.append(workload.attempts[known.woken_from - 1])
     return tuple(found)

@@ -89,7 +89,7 @@ class Pool:
     #: The daemon that fractions of its GPUs go through; None = the pool did not opt in to MPS.
     mps: MpsDaemon | None = None
     #: Processes of stopped jobs are saved to disk where that works: ``on`` or ``off``.
-    hibernation: str = "on"
+    hibernation: str = "off"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

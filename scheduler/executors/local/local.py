@@ -19,7 +19,7 @@ from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.slices.slices import MpsDaemon, SliceId
-from gpucommons.scheduler.core.model.kept import Hibernation, ProcessImage
+from gpucommons.scheduler.core.model.kept import Hibernation
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
@@ -34,6 +34,7 @@ from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
     read_json,
     write_json,
 )
+from gpucommons.scheduler.executors.local.attempt.hibernating import process_image
 from gpucommons.scheduler.executors.local.attempt.own_files import Counts
 from gpucommons.scheduler.executors.local.attempt.plan import Account, passed_on
 from gpucommons.scheduler.executors.local.attempt.supervision import (
@@ -344,7 +345,7 @@ class LocalExecutor:
             # Of an attempt that began under an earlier release only the signal is known.
             told=result.get("told", folder.signalled.exists()),
             finished=result.get("finished", False),
-            image=ProcessImage(**image) if (image := result.get("image")) else None,
+            image=process_image(result.get("image") or {}),
             not_saved=result.get("not_saved", ""),
         )
 

@@ -39,7 +39,7 @@ class PoolModel(Model):
     #: Sent to a job when its stop is announced. It ends what does not catch it.
     notice_signal: Literal["SIGUSR1", "none"] = "none"
     #: Processes of stopped jobs are saved to disk, where its nodes can do that.
-    hibernation: Switch = "on"
+    hibernation: Switch = "off"
     headroom_milli_gpu: MilliGpu = 0
     moved_permille: int = Field(default=20, strict=True, ge=0, le=1000)
     unlent_permille: int = Field(default=20, strict=True, ge=0, le=1000)
@@ -60,7 +60,7 @@ class PoolView(View):
     notice_s: int
     grace_s: int
     notice_signal: str = "none"
-    hibernation: str = "on"
+    hibernation: str = "off"
     #: What becomes of the processes of a job that is stopped there; empty = nobody has looked.
     hibernation_text: str = ""
     headroom_milli_gpu: int = 0

@@ -295,7 +295,7 @@ def test_the_screen_says_that_only_one_user_is_admitted(folder: StateFolder) -> 
 
 
 @pytest.mark.parametrize("lacks_criu", [True, False])
-def test_the_screen_says_what_would_save_the_memory_of_what_is_stopped(
+def test_the_screen_says_what_would_keep_kernels_of_stopped_servers(
     folder: StateFolder, *, lacks_criu: bool
 ) -> None:
     text = screen(folder, settings("--demo"), lacks_criu=lacks_criu)

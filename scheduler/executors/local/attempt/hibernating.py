@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 from gpucommons.gpu.hibernation.folder import SAVED_STATUS
 from gpucommons.scheduler.core.going_on.words import as_clause
+from gpucommons.scheduler.core.model.kept import ProcessImage
 from gpucommons.scheduler.executors.local.attempt.answers import Answer
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, read_json
 from gpucommons.scheduler.executors.local.attempt.descendants import memory_bytes
@@ -31,6 +33,9 @@ _ALWAYS_MS = 500
 _LATE_S = 0.5
 _WAKE_S = 600.0
 _MIB = 1 << 20
+#: More bytes, or milliseconds, than any image has or takes.
+_MOST = 1 << 50
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 #: Beside the attempts' folders.
 TURNS = "saving-turns"
 
@@ -100,11 +105,11 @@ class Hibernating:
         if done.problem is not None or "prefix" not in found:
             self._hindrance = as_clause(done.problem or "what was to be said of it was not said")
             return Start()
-        return Start(
-            prefix=tuple(found["prefix"]),
-            places=tuple((new, old) for new, old in found["places"]),
-            woken_from=found["woken_from"],
-        )
+        try:
+            return _start(found, before=self._plan.number)
+        except (KeyError, TypeError, ValueError):
+            self._hindrance = "what was said of its saved memory makes no sense"
+            return Start()
 
     def known(self) -> dict[str, Any] | None:
         """For the record of the start; None where nobody has looked."""
@@ -170,12 +175,12 @@ class Hibernating:
         """The image with which the worker ended; None where there is none."""
         if not self.tried or code != SAVED_STATUS:
             return None
-        found = self._run(["image-facts", str(self._folder.run)], None).document()
-        if not found:
+        found = image_facts(self._run(["image-facts", str(self._folder.run)], None).document())
+        if found is None:
             self.not_saved = self.not_saved or "no whole image was found afterwards"
             return None
         self.not_saved = ""
-        return {"user": self._user, **found}
+        return {**found, "user": self._user}
 
     def _send(self, now_s: float) -> None:
         self.tried = True
@@ -216,8 +221,41 @@ def kept_bytes(root: Path, user: str) -> int:
         folder = AttemptFolder(path)
         if os.path.lexists(folder.run / NAME):
             image = (read_json(folder.exit) or {}).get("image") or {}
-            found += int(image.get("size_bytes", 0)) if image.get("user") == user else 0
+            facts = image_facts(image) if image.get("user") == user else None
+            found += 0 if facts is None else facts["size_bytes"]
     return found
+
+
+def image_facts(told: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What is told of an image, where it can be so; None for anything else.
+
+    It comes from files that the job's user can write.
+    """
+    size_bytes, save_ms, sha256 = (told.get(name) for name in ("size_bytes", "save_ms", "sha256"))
+    numbers = (size_bytes, save_ms)
+    if any(type(one) is not int or not 0 <= one <= _MOST for one in numbers):
+        return None
+    if not isinstance(sha256, str) or _SHA256.fullmatch(sha256) is None:
+        return None
+    return {"size_bytes": size_bytes, "save_ms": save_ms, "sha256": sha256}
+
+
+def process_image(told: Mapping[str, Any]) -> ProcessImage | None:
+    """The image in the record of an end; None where there is none, or what stands there cannot be."""
+    facts, user = image_facts(told), told.get("user")
+    return None if facts is None or not isinstance(user, str) else ProcessImage(user=user, **facts)
+
+
+def _start(told: Mapping[str, Any], *, before: int) -> Start:
+    """How a worker is started, as its user's errand says it; ``woken_from`` is an earlier attempt."""
+    number = told["woken_from"]
+    if number is not None and (type(number) is not int or not 1 <= number < before):
+        raise ValueError(number)
+    return Start(
+        prefix=tuple(str(word) for word in told["prefix"]),
+        places=tuple((str(new), str(old)) for new, old in told["places"]),
+        woken_from=number,
+    )
 
 
 def _ms(seconds: float) -> int:

@@ -251,3 +251,9 @@ def test_before_a_job_begins_a_stop_costs_what_its_nodes_can_tell(
 
 def test_no_files_are_promised_where_none_are_kept() -> None:
     assert "finds none of its files" in words.before_start((), files_are_kept=False)
+
+
+@pytest.mark.parametrize("woken_from", [0, 1, 2, 99])
+def test_an_attempt_speaks_for_earlier_ones_alone(world: World, woken_from: int) -> None:
+    job = start(world, replace(CAN, woken_from=woken_from))
+    assert [attempt.number for attempt in speaks_for(world.cluster.workloads[job])] == [1]
