@@ -45,6 +45,12 @@ class AttemptsApi:
             )
             return AttemptOrders(stop=stop_view(self._stops.get(token)))
 
+    def forget(self) -> None:
+        """Take back all that was announced: the next test's attempts have the same tokens."""
+        with self._changed:
+            self._stops.clear()
+            self._changed.notify_all()
+
     def close(self) -> None:
         """Let nobody wait any longer."""
         with self._changed:

@@ -146,6 +146,7 @@ class KubernetesRig:
             assert time.monotonic() < give_up_s, "a pod that nobody knows still runs"
             time.sleep(0.1)
         self.executor.close()
+        self._attempts.forget()
         shutil.rmtree(self._folder)
 
     def _alive(self) -> list[str]:
