@@ -39,11 +39,13 @@ class Box:
         node = a_node(gpus=2)
         simulated = tuple(replace(device, simulated=True) for device in node.devices)
         node = replace(node, devices=simulated, hibernation=can)
+        pool = a_pool(executor="local", notice_ms=100, grace_ms=5000, min_run_ms=0)
         self.executor = LocalExecutor(
             LocalSettings(
                 state_dir=folder / "state",
                 home_of=lambda _: folder,
                 nodes=lambda: (node,),
+                pool_of=lambda _name: pool,
                 criu=lambda: criu,
             )
         )
@@ -60,7 +62,6 @@ class Box:
                 api_url="http://127.0.0.1:1",
             )
         )
-        pool = a_pool(executor="local", notice_ms=100, grace_ms=5000, min_run_ms=0)
         self.ask(PutPools(pools=(pool,)))
         self.ask(PutTeams(teams=(a_team(),)))
         self.loop.open()
