@@ -3,7 +3,7 @@
 Files go to whichever process is free, in the order of the collection. A story of a minute that came
 last would be played by one process while the others have nothing left to do.
 
-A browser, a hub or a kubelet is at times late on a busy machine. What fails once and then passes is
+A browser, a hub, a kernel or a kubelet is at times late on a busy machine. What fails once and then passes is
 printed as a rerun at the end, with its traceback; what fails twice is a failure. Tests of our own
 code alone get one try.
 """
@@ -16,7 +16,15 @@ import pytest
 # All that a collection makes stays to the end: looking for garbage in it took 4 of its 10 seconds.
 gc.disable()
 
-OF_OTHER_PROGRAMS = ("ui", "hub", "kubernetes")
+OF_OTHER_PROGRAMS = ("ui", "hub", "kubernetes", "criu")
+#: Below this folder: they wait for kernels, servers and terminals, without a mark that says so.
+WITH_PROGRAMS = (
+    "idle_culler/test_five_cases.py",
+    "labextension/hibernation/",
+    "labextension/variables/",
+    "scheduler/cli/test_logs_command.py",
+    "scheduler/executors/local/test_hibernated_jobs.py",
+)
 #: Below this folder: files of a minute and more.
 STORIES = {
     "ui/test_product.py",
@@ -42,7 +50,9 @@ def pytest_collection_finish() -> None:
 
 
 def _waits_for_others(item: pytest.Item) -> bool:
-    return any(item.get_closest_marker(name) for name in OF_OTHER_PROGRAMS)
+    path = item.path.relative_to(_HERE).as_posix()
+    marked = any(item.get_closest_marker(name) for name in OF_OTHER_PROGRAMS)
+    return marked or path.startswith(WITH_PROGRAMS)
 
 
 def _turn(item: pytest.Item) -> int:
