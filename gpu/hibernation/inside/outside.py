@@ -22,10 +22,6 @@ from gpucommons.gpu.hibernation import image as images
 from gpucommons.gpu.hibernation.inside import calls, pid_one
 from gpucommons.gpu.hibernation.inside.settings import Settings
 
-#: What is handed on to the first process of the tree and its group.
-FORWARDED = (
-    signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
-)  # fmt: skip
 _CLOCKS = {"monotonic": time.CLOCK_MONOTONIC, "boottime": time.CLOCK_BOOTTIME}
 _BILLION = 1_000_000_000
 _MOST_DESCRIPTORS = 1 << 16
@@ -133,7 +129,7 @@ def _watch(settings: Settings, pid: int, line: socket.socket, caller: int | None
     wakeup, wakeup_writer = socket.socketpair()
     wakeup_writer.setblocking(False)
     signal.set_wakeup_fd(wakeup_writer.fileno(), warn_on_full_buffer=False)
-    for number in FORWARDED:
+    for number in pid_one.FORWARDED:
         signal.signal(number, lambda *_: None)
     with selectors.DefaultSelector() as selector:
         selector.register(line, selectors.EVENT_READ)

@@ -18,9 +18,13 @@ from typing import Any
 
 from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation import image as images
-from gpucommons.gpu.hibernation.inside import calls, ground, saving, waking
+from gpucommons.gpu.hibernation.inside import ground, saving, waking
 from gpucommons.gpu.hibernation.inside.settings import Settings
 
+#: What is handed on to the first process of the tree and its group, also by who stands for it outside.
+FORWARDED = (
+    signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
+)  # fmt: skip
 #: How long an orphaned tree has between SIGTERM and its end, and how long saving it may take.
 _ORPHAN_GRACE_S = 10
 _ORPHAN_SAVE_S = 600
@@ -95,7 +99,7 @@ class _PidOne:
         writer.setblocking(False)
         signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
         self._writer = writer
-        for number in (*_FORWARDED, signal.SIGCHLD, signal.SIGALRM):
+        for number in (*FORWARDED, signal.SIGCHLD, signal.SIGALRM):
             signal.signal(number, lambda *_: None)
         return reader
 
@@ -174,11 +178,6 @@ class _PidOne:
         return status
 
 
-_FORWARDED = (
-    signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
-)  # fmt: skip
-
-
 def _listen(folder: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with suppress(FileNotFoundError):
@@ -215,6 +214,3 @@ def _kill_all() -> None:
     with suppress(ChildProcessError):
         while True:
             os.waitpid(-1, 0)
-
-
-__all__ = ["calls", "live", "tell_woken"]
