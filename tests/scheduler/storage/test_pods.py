@@ -45,7 +45,7 @@ results.mkdir(parents=True)
 STOPPABLE = """
 import os, pathlib, signal, sys, time
 def stop(*_):
-    os.write(1, b"told\n")  # `print` fails when the signal comes while another one is at work
+    os.write(1, b"told\\n")  # `print` fails when the signal comes while another one is at work
     sys.exit(143)
 signal.signal(signal.SIGTERM, stop)
 print("ready", flush=True)
