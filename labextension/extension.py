@@ -164,8 +164,8 @@ class GpuCommonsExtension(ExtensionApp):
         await asyncio.to_thread(parts.stored.remove_old, now_ms)
         self._start(parts.sampler.run())
         self._start(parts.feed.run())
+        _stop_in_order_when_interrupted(serverapp, on_hub=bool(parts.place.owner))
         if parts.hibernation is not None:
-            _stop_in_order_when_interrupted(serverapp)
             self._start(parts.hibernation.run(self._take_back))
         if parts.scheduler is not None and parts.place.lease_id:
             reporter = Reporter(
@@ -245,7 +245,12 @@ class GpuCommonsExtension(ExtensionApp):
             await self.parts.scheduler.close()
 
 
-def _stop_in_order_when_interrupted(server: Any) -> None:
-    """A hub interrupts its servers; without a terminal that would end them before anything is saved."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+def _stop_in_order_when_interrupted(server: Any, *, on_hub: bool) -> None:
+    """A hub interrupts its servers; without a terminal that would end them before anything is saved.
+
+    Whatever a shell starts in the background ignores interrupts, and so do its children: a hub that was
+    started so would wait in vain for its servers. Of a server without a hub its shell's wish stands.
+    """
+    ended = {signal.default_int_handler, *((signal.SIG_IGN,) if on_hub else ())}
+    if signal.getsignal(signal.SIGINT) in ended:
         signal.signal(signal.SIGINT, lambda *_: server.stop(from_signal=True))
