@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from gpucommons.gpu.hibernation import image as images
@@ -85,8 +84,7 @@ def let_files_grow(image: Image) -> Image:
 
 
 def _changed(image: Image, change: Callable[[_Field], bytes | None]) -> Image:
-    path = image.folder / _LIST
-    content = path.read_bytes()
+    content = (image.folder / _LIST).read_bytes()
     parts = [content[:_MAGIC_BYTES]]
     for record in _records(content[_MAGIC_BYTES:]):
         fields = []
@@ -95,13 +93,7 @@ def _changed(image: Image, change: Callable[[_Field], bytes | None]) -> Image:
             fields.append(_encoded(field if new is None else field._replace(value=new)))
         entry = b"".join(fields)
         parts.append(_LENGTH.pack(len(entry)) + entry)
-    new_path = path.with_suffix(".partial")
-    new_path.write_bytes(b"".join(parts))
-    new_path.replace(path)
-    fresh = images.with_fresh_checksums(image, [_LIST])
-    fresh = replace(fresh, bytes=sum(file.bytes for file in fresh.files))
-    images.write(fresh)
-    return fresh
+    return images.replace_file(image, _LIST, b"".join(parts))
 
 
 def _records(content: bytes) -> Iterator[bytes]:

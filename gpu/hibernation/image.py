@@ -30,6 +30,9 @@ class ImageFile:
     name: str
     bytes: int
     crc32: int
+    #: Of the content that replaces it just now, as long as either may be there: both are right.
+    next_bytes: int | None = None
+    next_crc32: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,13 +111,7 @@ def write(image: Image) -> None:
     """
     told = {**asdict(image), "format": _FORMAT}
     del told["folder"]
-    path = image.folder / layout.DESCRIPTION
-    partial = path.with_suffix(".partial")
-    with partial.open("w", encoding="utf-8") as stream:
-        json.dump(told, stream)
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.replace(path)
+    _write_whole(image.folder / layout.DESCRIPTION, json.dumps(told).encode())
 
 
 def read(folder: Path) -> Image | None:
@@ -136,20 +133,40 @@ def hindrance(image: Image) -> str | None:
     )
 
 
-def with_fresh_checksums(image: Image, names: Iterable[str]) -> Image:
-    """The same image after some of its files were rewritten on purpose."""
-    rewritten = frozenset(names)
-    files = tuple(
-        ImageFile(
-            name=file.name,
-            bytes=(image.folder / file.name).stat().st_size,
-            crc32=_checksum(image.folder / file.name),
-        )
-        if file.name in rewritten
-        else file
-        for file in image.files
+def replace_file(image: Image, name: str, content: bytes) -> Image:
+    """Replace one of its files on purpose: whoever is killed meanwhile leaves the old or the new image.
+
+    Raises
+    ------
+    OSError
+        When the disk refuses.
+    """
+    old = (image.folder / name).read_bytes()
+    new = ImageFile(name=name, bytes=len(content), crc32=zlib.crc32(content))
+    either = replace(
+        new, bytes=len(old), crc32=zlib.crc32(old), next_bytes=new.bytes, next_crc32=new.crc32
     )
+    write(_with_file(image, either))
+    _write_whole(image.folder / name, content)
+    fresh = _with_file(image, new)
+    fresh = replace(fresh, bytes=sum(file.bytes for file in fresh.files))
+    write(fresh)
+    return fresh
+
+
+def _with_file(image: Image, changed: ImageFile) -> Image:
+    files = tuple(changed if file.name == changed.name else file for file in image.files)
     return replace(image, files=files)
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """The old content or the new, also after the machine lost its power."""
+    partial = path.with_suffix(".partial")
+    with partial.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(path)
 
 
 def _foreign(image: Image, uid: int) -> str | None:
@@ -183,10 +200,10 @@ def _damaged(image: Image) -> str | None:
             size = path.stat(follow_symlinks=False).st_size
         except OSError:
             return f"The image is damaged: {file.name} is missing."
-        if size != file.bytes:
+        if size not in (file.bytes, file.next_bytes):
             return f"The image is damaged: {file.name} has {size} of {file.bytes} bytes."
     for file in image.files:
-        if _checksum(image.folder / file.name) != file.crc32:
+        if _checksum(image.folder / file.name) not in (file.crc32, file.next_crc32):
             return f"The image is damaged: the content of {file.name} changed."
     return None
 

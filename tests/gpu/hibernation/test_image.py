@@ -121,3 +121,34 @@ def test_a_description_that_is_not_understood_is_no_image(image: Image, text: st
     (image.folder / "image.json").write_text(text)
 
     assert images.read(image.folder) is None
+
+
+@pytest.mark.parametrize("kills", [(0,), (1,), (2,), (1, 0), (1, 1), (2, 1)])
+def test_a_file_is_replaced_whole_whoever_is_killed_meanwhile(
+    image: Image, monkeypatch: pytest.MonkeyPatch, kills: tuple[int, ...]
+) -> None:
+    """Each number says how many renames are done before the process is gone."""
+    rename = Path.replace
+
+    for done in kills:
+        left = [done]
+
+        def until_killed(path: Path, target: Path, left: list[int] = left) -> Path:
+            if left[0] == 0:
+                raise KeyboardInterrupt
+            left[0] -= 1
+            return rename(path, target)
+
+        monkeypatch.setattr(Path, "replace", until_killed)
+        found = images.read(image.folder)
+        assert found is not None
+        with pytest.raises(KeyboardInterrupt):
+            images.replace_file(found, "inventory.img", b"another inventory" + b"!" * done)
+
+    monkeypatch.setattr(Path, "replace", rename)
+    found = images.read(image.folder)
+    assert found is not None
+    assert hindrance(found) is None
+    changed = images.replace_file(found, "inventory.img", b"new")
+    assert images.read(image.folder) == changed
+    assert changed.files == images.describe_files(image.folder)
