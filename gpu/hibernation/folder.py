@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 
 LOCK = "lock"
@@ -20,6 +21,7 @@ DUMP_LOG, RESTORE_LOG = "dump.log", "restore.log"
 DESCRIPTION = "image.json"
 SHARED_MEMORY = "shm.tar"
 
+_LOOK_AGAIN_S = 0.01
 #: Status of a tree that was saved, and of one that could not be started or woken.
 SAVED_STATUS, REFUSED_STATUS = 75, 76
 
@@ -39,18 +41,26 @@ def make(folder: Path) -> None:
     folder.chmod(0o700)
 
 
-def lock(folder: Path) -> int | None:
-    """A descriptor that holds the folder's lock; None while a tree holds it."""
+def lock(folder: Path, *, patience_s: float = 0) -> int | None:
+    """A descriptor that holds the folder's lock; None while a tree holds it.
+
+    Whoever looks whether a tree lives here holds it for a moment, too: a tree that starts has patience.
+    """
     import fcntl  # noqa: PLC0415 - not on every system that may ask whether this one can
 
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(folder / LOCK, flags, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    return descriptor
+    end = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                os.close(descriptor)
+                return None
+            time.sleep(_LOOK_AGAIN_S)
+        else:
+            return descriptor
 
 
 def is_held(folder: Path) -> bool:

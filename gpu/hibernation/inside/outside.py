@@ -23,6 +23,8 @@ from gpucommons.gpu.hibernation.inside import calls, pid_one
 from gpucommons.gpu.hibernation.inside.settings import Settings
 
 _CLOCKS = {"monotonic": time.CLOCK_MONOTONIC, "boottime": time.CLOCK_BOOTTIME}
+#: Looking whether a tree lives takes far less.
+_PATIENCE_S = 2.0
 _BILLION = 1_000_000_000
 _MOST_DESCRIPTORS = 1 << 16
 
@@ -33,7 +35,7 @@ def stand_for(settings: Settings) -> int:
     os.closerange(3, _MOST_DESCRIPTORS)
     caller = _caller()
     layout.make(settings.folder)
-    if layout.lock(settings.folder) is None:
+    if layout.lock(settings.folder, patience_s=_PATIENCE_S) is None:
         return _refuse(settings, "Another tree lives in this folder.")
     image = None
     if settings.wake:

@@ -1,0 +1,38 @@
+"""The lock of a tree's folder, which is looked at by others."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from gpucommons.gpu.hibernation import folder as layout
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no such locks there")
+
+
+def test_a_tree_that_starts_waits_for_who_only_looks(tmp_path: Path) -> None:
+    looking = layout.lock(tmp_path)
+    assert looking is not None
+    assert layout.lock(tmp_path) is None
+
+    looked = threading.Timer(0.05, os.close, [looking])
+    looked.start()
+    held = layout.lock(tmp_path, patience_s=60)
+
+    assert held is not None
+    os.close(held)
+    looked.join()
+
+
+def test_a_tree_that_lives_keeps_its_folder(tmp_path: Path) -> None:
+    lives = layout.lock(tmp_path)
+    assert lives is not None
+
+    assert layout.lock(tmp_path, patience_s=0.05) is None
+    assert layout.is_held(tmp_path)
+    os.close(lives)
+    assert not layout.is_held(tmp_path)
