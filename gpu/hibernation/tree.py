@@ -96,12 +96,20 @@ class HibernatableTree:
         return Refused(because=told["refused"], alive=told["alive"])
 
     def awake(self, timeout_s: float) -> Refused | None:
-        """Wait until a tree that was just started or woken runs; a refusal when it does not."""
-        end = time.monotonic() + timeout_s
+        """Wait until a tree that was just started or woken runs; a refusal when it does not.
+
+        What ended without a word is not waited for.
+        """
+        end, has_begun = time.monotonic() + timeout_s, False
         while time.monotonic() < end:
+            # In this order: what ends says why before.
+            lives = self.lives()
             because = self._told_woken()
             if because != _NOTHING_YET:
                 return None if because is None else Refused(because=because, alive=False)
+            if has_begun and not lives:
+                return Refused(because="It ended while it was being woken.", alive=False)
+            has_begun = has_begun or lives
             time.sleep(_POLL_S)
         return Refused(because="Waking it takes too long.", alive=self.lives())
 
@@ -117,6 +125,10 @@ class HibernatableTree:
                 return False
             time.sleep(_POLL_S)
         return True
+
+    def has_image(self) -> bool:
+        """Whether an image lies here that was not woken; whether it can be read is another matter."""
+        return layout.complete_image(self.folder) is not None
 
     def image(self) -> Image | None:
         """The image that can be woken; None while there is none, or it was woken."""

@@ -21,7 +21,7 @@ from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
 from gpucommons.gpu.hibernation.tree import HibernatableTree
-from gpucommons.labextension.hibernation.kept import KeptKernel, write_kept
+from gpucommons.labextension.hibernation.kept import KeptKernel, read_kept, write_kept
 from gpucommons.labextension.hibernation.limits import Limits
 from gpucommons.labextension.hibernation.losses import Loss, Losses
 from gpucommons.labextension.hibernation.records import Record, read_record, write_record
@@ -130,6 +130,19 @@ class Keeper:
         self.losses.add(
             Loss(kernel_id=record.kernel_id, path=record.path, because=because, at_ms=now_ms())
         )
+
+    def say_lost(self, kernel_id: str, record: Record | None, because: str) -> None:
+        """What is found at a start; what was said when it was to be saved says more."""
+        noted_ms = 0 if record is None else record.noted_ms
+        if any(one.kernel_id == kernel_id and one.at_ms >= noted_ms for one in self.losses):
+            return
+        told = (each.path for each in read_kept(self.folder) if each.id == kernel_id)
+        path = record.path if record is not None else next(told, "")
+        self.losses.add(Loss(kernel_id=kernel_id, path=path, because=because, at_ms=now_ms()))
+
+    def has_image(self, kernel_id: str) -> bool:
+        """Whether this kernel could be woken."""
+        return self.tree(kernel_id).image() is not None
 
     def kept(self) -> Iterator[KeptKernel]:
         """What lies on the disk now."""

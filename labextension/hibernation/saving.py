@@ -52,9 +52,20 @@ async def save_all(server: Any, keeper: Keeper) -> tuple[KeptKernel, ...]:
     records = {each: describe(server, each, with_buffer=True) for each in hibernatable(server)}
     reasons = await asyncio.to_thread(_refused, server, keeper, records)
     await asyncio.gather(
-        *(_save(server, keeper, record, reasons.get(each)) for each, record in records.items())
+        *(_save_or_say(server, keeper, record, reasons.get(id_)) for id_, record in records.items())
     )
     return keeper.write_kept()
+
+
+async def _save_or_say(server: Any, keeper: Keeper, record: Record, refusal: str | None) -> None:
+    """What goes wrong with one kernel is said of that one, and changes nothing for the others."""
+    try:
+        await _save(server, keeper, record, refusal)
+    except Exception as error:
+        log.exception("saving kernel %s went wrong", record.kernel_id)
+        if not await asyncio.to_thread(keeper.has_image, record.kernel_id):
+            why = error.strerror if isinstance(error, OSError) else None
+            keeper.lose(record, f"Saving it went wrong ({why or type(error).__name__}).")
 
 
 def _refused(server: Any, keeper: Keeper, records: dict[str, Record]) -> dict[str, str]:

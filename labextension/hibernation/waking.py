@@ -13,10 +13,12 @@ import time
 from datetime import datetime
 from typing import Any
 
+from jupyter_client.session import new_id_bytes
 from jupyter_core.utils import ensure_async
 
 from gpucommons.gpu.hibernation.image import hindrance
 from gpucommons.labextension.hibernation.keeper import Keeper, now_ms
+from gpucommons.labextension.hibernation.provisioner import PORTS
 from gpucommons.labextension.hibernation.records import Record
 from gpucommons.labextension.hibernation.renewal import renew
 
@@ -24,7 +26,9 @@ log = logging.getLogger("gpucommons.labextension")
 
 #: Kernels of a server that was killed may be saving themselves still.
 _SETTLE_S = 30.0
-_WAKE_S = 60.0
+#: Longer than CRIU is given: a wake that is cut short would cost the image.
+_WAKE_S = 660.0
+_UNSAVED = "It ended with its server, and nothing of its memory was saved."
 
 
 async def wake_all(server: Any, keeper: Keeper) -> list[str]:
@@ -51,14 +55,19 @@ def _due(keeper: Keeper, kernel_id: str) -> Record | None:
     if tree.lives():
         return None
     record = keeper.record(kernel_id)
-    if record is None or tree.image() is None:
-        keeper.forget(kernel_id)
-        return None
-    if keeper.limits.kept_until_ms(record.noted_ms) < now_ms():
-        log.info("kernel %s was kept until now and is removed", kernel_id)
-        keeper.forget(kernel_id)
-        return None
-    return record
+    because = None
+    if record is None:
+        because = "What its server had noted of it cannot be read."
+    elif not tree.has_image():
+        because = _UNSAVED
+    elif keeper.limits.kept_until_ms(record.noted_ms) < now_ms():
+        because = f"It was kept for {keeper.limits.days} days, and they are over."
+    if because is None:
+        return record
+    log.warning("kernel %s does not come back: %s", kernel_id, because)
+    keeper.say_lost(kernel_id, record, because)
+    keeper.forget(kernel_id)
+    return None
 
 
 async def _start(server: Any, keeper: Keeper, record: Record) -> bool:
@@ -91,7 +100,7 @@ async def _start(server: Any, keeper: Keeper, record: Record) -> bool:
 
 def _hindrance(keeper: Keeper, kernel_id: str) -> str | None:
     image = keeper.tree(kernel_id).image()
-    return "Its image is gone." if image is None else hindrance(image)
+    return "Its image cannot be read." if image is None else hindrance(image)
 
 
 def _environment(server: Any, record: Record) -> dict[str, str]:
@@ -157,4 +166,22 @@ async def watch(server: Any, keeper: Keeper, kernel_id: str) -> None:
     if hasattr(kernel, "_kernel_info_future"):
         del kernel._kernel_info_future
     kernel.execution_state = "starting"
+    _change_connection(kernel)
     await ensure_async(server.kernel_manager.restart_kernel(kernel_id, now=True))
+    _have_pages_connect_anew(server, kernel_id)
+
+
+def _change_connection(kernel: Any) -> None:
+    """The old ports were seen by everybody on this machine: somebody else may listen there by now."""
+    for name in PORTS:
+        setattr(kernel, name, 0)
+    kernel.provisioner.ports_cached = False
+    kernel.session.key = new_id_bytes()
+    kernel.cleanup_connection_file()
+    kernel._connection_file_written = False
+
+
+def _have_pages_connect_anew(server: Any, kernel_id: str) -> None:
+    for page in list(getattr(server.kernel_websocket_connection_class, "_open_sockets", ())):
+        if page.kernel_id == kernel_id:
+            page.websocket_handler.close()

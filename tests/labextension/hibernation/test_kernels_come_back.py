@@ -121,8 +121,16 @@ def test_a_server_that_was_killed_leaves_its_kernels_saved(start: Start) -> None
     assert second.page(kernel).run("print(x)") == "7"
 
 
-def test_a_server_that_is_interrupted_as_hubs_do_it_says_what_it_keeps(start: Start) -> None:
-    first = start()
+@pytest.mark.parametrize("ignored", [False, True], ids=["as ever", "ignored by the hub's shell"])
+def test_a_server_that_is_interrupted_as_hubs_do_it_says_what_it_keeps(
+    start: Start, *, ignored: bool
+) -> None:
+    """A shell that starts something in the background has it, and its children, ignore interrupts."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.default_int_handler)
+    try:
+        first = start(JUPYTERHUB_USER="ada")
+    finally:
+        signal.signal(signal.SIGINT, before)
     kernel, _ = opened(first)
     first.page(kernel).run("x = 7")
 
@@ -172,6 +180,69 @@ def test_an_image_that_was_cut_is_a_fresh_kernel_under_the_same_id_and_said(star
     (loss,) = lost(second)
     assert (loss["kernel_id"], loss["path"]) == (kernel, "a.ipynb")
     assert "damaged" in loss["because"]
+
+
+def test_an_image_that_cannot_be_read_is_a_fresh_kernel_and_said(start: Start) -> None:
+    first = start()
+    kernel, _ = opened(first)
+    first.page(kernel).run("x = 1")
+    first.stop()
+    (kernel_folder(first, kernel) / "tree" / "image" / "image.json").write_text("{")
+
+    second = start()
+
+    assert second.page(kernel).run("print('x' in globals())") == "False"
+    (loss,) = lost(second)
+    assert (loss["path"], loss["because"]) == ("a.ipynb", "Its image cannot be read.")
+
+
+@pytest.mark.parametrize("what", ["image", "record"])
+def test_a_kernel_of_which_half_is_missing_is_said_to_be_gone(start: Start, what: str) -> None:
+    first = start()
+    kernel, _ = opened(first)
+    first.page(kernel).run("x = 1")
+    first.stop()
+    folder = kernel_folder(first, kernel)
+    if what == "image":
+        shutil.rmtree(folder / "tree")
+    else:
+        (folder / "record.json").write_text("{")
+
+    second = start()
+
+    assert second.ask("GET", "api/kernels") == []
+    (loss,) = lost(second)
+    assert (loss["kernel_id"], loss["path"]) == (kernel, "a.ipynb")
+    assert ("nothing of its memory" if what == "image" else "cannot be read") in loss["because"]
+    assert not folder.exists()
+
+
+def test_a_wake_that_criu_refuses_is_a_fresh_kernel_on_other_ports(
+    start: Start, tmp_path: Path
+) -> None:
+    """The old ports were seen by everybody on the machine."""
+    place = tmp_path / "a folder that goes"
+    place.mkdir()
+    first = start()
+    kernel, _ = opened(first)
+    first.page(kernel).run(f"x = 1; import os; os.chdir({str(place)!r})")
+    first.stop()
+    place.rmdir()
+    old = json.loads((kernel_folder(first, kernel) / "record.json").read_text())["connection"]
+
+    second = start()
+    until(lambda: lost(second), "the refusal")
+
+    def connection() -> Any:
+        file = second.home / "runtime" / f"kernel-{kernel}.json"
+        with suppress(OSError, ValueError):
+            found = json.loads(file.read_text())
+            return found if found["key"] != old["key"] else None
+
+    new = until(connection, "the fresh kernel")
+    ports = [name for name in new if name.endswith("_port")]
+    assert not {new[name] for name in ports} & {old[name] for name in ports}
+    assert second.page(kernel).run("print('x' in globals())") == "False"
 
 
 def test_what_was_said_of_a_lost_kernel_can_be_closed(start: Start) -> None:
@@ -346,6 +417,7 @@ def test_after_its_date_a_kernel_is_gone(start: Start) -> None:
 
     assert second.ask("GET", "api/kernels") == []
     assert not file.exists()
+    assert "9 days" in lost(second)[0]["because"]
 
 
 def test_where_it_is_switched_off_kernels_are_jupyters_own(start: Start) -> None:
