@@ -20,8 +20,6 @@ OF_OTHER_PROGRAMS = ("ui", "hub", "kubernetes", "criu")
 #: Below this folder: they wait for kernels, servers and terminals, without a mark that says so.
 WITH_PROGRAMS = (
     "idle_culler/test_five_cases.py",
-    "labextension/hibernation/",
-    "labextension/variables/",
     "scheduler/cli/test_logs_command.py",
     "scheduler/executors/local/test_hibernated_jobs.py",
 )

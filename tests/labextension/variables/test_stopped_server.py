@@ -56,9 +56,10 @@ class Server:
         client.load_connection_file()
         client.start_channels()
         try:
-            # No `wait_for_ready`: a kernel that does not listen yet is dead to it.
-            reply = client.execute_interactive(
-                code, user_expressions={"it": shown}, timeout=PATIENCE_S, output_hook=lambda _: None
+            # No `wait_for_ready`: a kernel that does not listen yet is dead to it. And no waiting for
+            # outputs: what a kernel says before we have subscribed to them never comes.
+            reply = client.execute(
+                code, user_expressions={"it": shown}, reply=True, timeout=PATIENCE_S
             )
         finally:
             client.stop_channels()
