@@ -55,7 +55,7 @@ def describe(job: models.JobView) -> str:
     ]
     lines.append(
         f"  team {job.team} · {_size(job)}"
-        f" · submitted {clock(job.submitted_ms)} by {job.owner or 'somebody'}"
+        f" · submitted {clock(job.submitted_ms)} by {job.owner or 'somebody'}{_origin(job)}"
     )
     if job.reason is not None:
         place = f"position {job.position}: " if job.position else ""
@@ -89,6 +89,12 @@ def describe(job: models.JobView) -> str:
         lines.append(f"  {job.ended_text}")
     results_at = _results_of(job)
     return "\n".join([*lines, f"  results: {results_at}"] if results_at else lines)
+
+
+def _origin(job: models.JobView) -> str:
+    """What it was submitted with, where that is another program's habit."""
+    origin = job.request.labels.get("origin") if job.request is not None else None
+    return f" with {origin}" if origin else ""
 
 
 def _going_on(way: models.WayToGoOnView | None) -> Iterator[str]:

@@ -17,6 +17,7 @@ from gpucommons.scheduler.cli import (
     simulate,
     submit,
 )
+from gpucommons.scheduler.cli.slurm import commands as slurm
 
 #: Largest snapshot unless told otherwise, in MiB.
 SNAPSHOT_MIB = 64
@@ -40,6 +41,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_jobs(commands, shared)
     _add_admin(commands, shared)
     _add_machine(commands)
+    slurm.add_commands(commands, shared)
     return parser
 
 

@@ -119,7 +119,8 @@ def pack(
     max_bytes
         Largest sum of all files.
     extra
-        Further files by name, which win over those of the folder (a lock file of its packages).
+        Further files by name, which win over those of the folder (a lock file of its packages);
+        a script (``#!``) among them may be executed.
 
     Raises
     ------
@@ -130,7 +131,8 @@ def pack(
     """
     listing, added = preview(root), extra or {}
     _refuse_over(listing, max_bytes)
-    contents, executable = dict(added), set()
+    contents = dict(added)
+    executable = {name for name, content in added.items() if content.startswith(b"#!")}
     for entry in _walk(root):
         if isinstance(entry, _Entry) and entry.path not in added:
             data = entry.read(MAX_FILE_BYTES)

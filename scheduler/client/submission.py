@@ -46,6 +46,8 @@ class FileJob:
     command: tuple[str, ...] = ()
     #: Large files that stay behind are linked from the home; else the job goes without them.
     links_left_out: bool = False
+    #: Files that go along besides those of ``root``, by their place in it.
+    beside: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -139,7 +141,8 @@ def request_for_file(
     command = command_for(job)
     _check_there(job)
     lock = lock_file(str(options.get("environment", "")))
-    packed = pack(job.root, max_bytes=max_bytes, extra={LOCK_FILE: lock} if lock else None)
+    extra = {**job.beside, **({LOCK_FILE: lock} if lock else {})}
+    packed = pack(job.root, max_bytes=max_bytes, extra=extra)
     if job.path and job.path not in {file.path for file in packed.files}:
         message = f"{job.path} is not among the files of {job.root} that can be packed."
         raise BadRequest(message)

@@ -231,6 +231,8 @@ function SourceWords({ job }: { job: IJob }): React.JSX.Element {
   const { commands, trans } = usePanel();
   const at = clock(job.submitted_ms);
   const source = job.source;
+  const program = job.request?.labels?.origin;
+  const origin = program ? ` ${trans.__('with %1', program)}` : '';
   // The snapshot's folder is where results come back to.
   const folder = (job.request?.results_to ?? '').replace(/^\.\/?/, '');
   return source ? (
@@ -247,9 +249,13 @@ function SourceWords({ job }: { job: IJob }): React.JSX.Element {
         {baseName(source)}
       </LinkButton>
       {`, ${at}`}
+      {origin}
     </>
   ) : (
-    <>{trans.__('submitted %1', at)}</>
+    <>
+      {trans.__('submitted %1', at)}
+      {origin}
+    </>
   );
 }
 

@@ -118,6 +118,7 @@ export interface IJobRequest {
   environment?: string;
   snapshot?: string | null;
   secrets?: Record<string, string>;
+  labels?: Record<string, string>;
   results_to?: string | null;
   /** Sent when a stop is announced; null = as the pool says. */
   notice_signal?: NoticeSignal | null;

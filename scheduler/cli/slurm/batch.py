@@ -1,0 +1,225 @@
+"""From a batch script to a job: pure, so that every line of it can be tried without a scheduler."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from gpucommons.scheduler.cli.slurm import quantities
+from gpucommons.scheduler.cli.slurm.options import REFUSED, said
+from gpucommons.scheduler.client.submission import FileJob, default_name
+from gpucommons.scheduler.errors import BadRequest
+
+#: In the job's folder: the script, and what stands in for Slurm's programs.
+FOLDER = "gpucommons-slurm"
+ORIGIN = "sbatch"
+_GRES = re.compile(r"gpu(?::(?P<kind>[A-Za-z][\w.-]*))?(?::(?P<count>\d+))?(?:\(.*\))?")
+_GPUS = re.compile(r"(?:(?P<kind>[A-Za-z][\w.-]*):)?(?P<count>\d+)")
+_SIGNAL = re.compile(r"(?:[BR]{1,2}:)?(?:SIG)?(?P<name>[A-Z0-9]+)(?:@\d+)?")
+_PRIORITIES = ("low", "normal", "high")
+_DEFAULT_MIB = 1024
+_ONE_TASK = ("nodes", "ntasks", "ntasks_per_node")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Script:
+    """What is to run, with an interpreter in its first line."""
+
+    text: str
+    #: Where it lies, without links in between; None where it was written on the command line.
+    path: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BatchJob:
+    """What is submitted for one script: once, or once for each index of its array."""
+
+    job: FileJob
+    #: Fields of a job's request, and of its one role.
+    options: Mapping[str, object]
+    role: Mapping[str, object]
+    #: A kind of GPU as the script writes it, to be found among the pools'.
+    gpu_kind: str = ""
+    #: Empty where it is no array.
+    indices: tuple[int, ...] = ()
+
+    def variables(self, index: int, array_id: str | None) -> dict[str, str]:
+        """What one job of the array is told; ``array_id`` is None for the first."""
+        told = {
+            "SLURM_ARRAY_TASK_ID": index,
+            "SLURM_ARRAY_TASK_COUNT": len(self.indices),
+            "SLURM_ARRAY_TASK_MIN": self.indices[0],
+            "SLURM_ARRAY_TASK_MAX": self.indices[-1],
+            **({} if array_id is None else {"SLURM_ARRAY_JOB_ID": array_id}),
+        }
+        return {name: str(value) for name, value in told.items()}
+
+
+def batch_job(
+    script: Script,
+    arguments: Iterable[str],
+    options: dict[str, object],
+    *,
+    folder: Path,
+    now_ms: int,
+) -> BatchJob:
+    """Read what a script asks for.
+
+    Parameters
+    ----------
+    script
+        What is to run.
+    options
+        Of its lines and of the command line, by name.
+    folder
+        What goes along, unless ``--chdir`` names another.
+
+    Raises
+    ------
+    BadRequest
+        For what cannot be done here.
+    """
+    _refuse(options)
+    texts = {name: str(value) for name, value in options.items()}
+    interpreter = shlex.split(script.text.splitlines()[0].removeprefix("#!"))
+    if not interpreter:
+        raise BadRequest("The first line of the script names no program behind #!.")
+    gpus, kind = _gpus(texts)
+    root = (folder / texts.get("chdir", ".")).resolve()
+    inside = script.path is not None and script.path.is_relative_to(root)
+    place = str(script.path.relative_to(root)) if script.path and inside else f"{FOLDER}/script"
+    job = FileJob(
+        root=root,
+        command=("sh", f"{FOLDER}/run", *interpreter, place, *arguments),
+        beside=_programs() if inside else {**_programs(), place: script.text.encode()},
+    )
+    name = texts.get("job_name", script.path.stem if script.path else "wrap").replace(".", "-")
+    return BatchJob(
+        job=job,
+        options={"name": default_name(name), **_fields(texts, now_ms)},
+        role=_role(texts, gpus),
+        gpu_kind=kind,
+        indices=quantities.indices(texts["array"]) if "array" in texts else (),
+    )
+
+
+def _refuse(options: dict[str, object]) -> None:
+    for option, instead in said(options, REFUSED).items():
+        raise BadRequest(f"{option} is not done here: {instead}.")
+    for name in _ONE_TASK:
+        if options.get(name, 1) != 1:
+            option = "--" + name.replace("_", "-")
+            message = (
+                f"{option}={options[name]}: a batch script runs once here, as one task on one node."
+                " Submit the command that its srun starts: gpucommons submit --workers"
+                f" {options[name]} -- COMMAND (--launcher torchrun for torch.distributed)."
+            )
+            raise BadRequest(message)
+
+
+def _programs() -> dict[str, bytes]:
+    """By their place in the job's folder."""
+    here = files(__package__) / "job_files"
+    return {f"{FOLDER}/{one}": (here / one).read_bytes() for one in ("run", "srun", "scontrol")}
+
+
+def _fields(texts: Mapping[str, str], now_ms: int) -> dict[str, object]:
+    variables = _exported(texts.get("export", ""))
+    found: dict[str, object] = {
+        "labels": {"origin": ORIGIN},
+        "max_run_s": quantities.seconds(texts["time"]) if "time" in texts else None,
+        "pools": texts["partition"].split(",") if "partition" in texts else None,
+        "team": texts.get("account"),
+        "priority": _priority(texts["qos"]) if "qos" in texts else None,
+        "after": _after(texts["dependency"]) if "dependency" in texts else None,
+        "not_before_ms": quantities.moment_ms(texts["begin"], now_ms) if "begin" in texts else None,
+        "notice_signal": _signal(texts["signal"]) if "signal" in texts else None,
+        "env": variables or None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _role(texts: Mapping[str, str], gpus: int) -> dict[str, object]:
+    cpus = int(texts.get("cpus_per_task", "1"))
+    memory_mib = _DEFAULT_MIB
+    for option, times in (("mem", 1), ("mem_per_cpu", cpus), ("mem_per_gpu", gpus)):
+        if option in texts:
+            memory_mib = quantities.mebibytes(texts[option]) * max(1, times)
+    return {
+        "milli_gpu": gpus * 1000,
+        "memory_mib": memory_mib,
+        **({"cpu_milli": cpus * 1000} if "cpus_per_task" in texts else {}),
+    }
+
+
+def _gpus(texts: Mapping[str, str]) -> tuple[int, str]:
+    """How many GPUs, and of which kind; "" for any."""
+    if "gres" in texts:
+        found = _GRES.fullmatch(texts["gres"])
+        if found is None:
+            message = (
+                f"--gres={texts['gres']}: only GPUs are known here, as in gpu:2 or gpu:a100:1. A part"
+                " of one: gpucommons submit --gpus ½."
+            )
+            raise BadRequest(message)
+        return int(found["count"] or 1), found["kind"] or ""
+    for option in ("gpus", "gpus_per_node", "gpus_per_task"):
+        if option in texts:
+            found = _GPUS.fullmatch(texts[option])
+            if found is None:
+                message = f"--{option.replace('_', '-')}={texts[option]}: write 2 or a100:2."
+                raise BadRequest(message)
+            return int(found["count"]), found["kind"] or ""
+    return 0, ""
+
+
+def _priority(text: str) -> str | None:
+    if text in _PRIORITIES:
+        return text
+    message = f"--qos={text} is not known here: write {', '.join(_PRIORITIES[:2])} or high."
+    raise BadRequest(message)
+
+
+def _after(text: str) -> list[str]:
+    kind, _, jobs = text.partition(":")
+    if kind != "afterok" or not jobs or "," in jobs or "?" in jobs:
+        message = (
+            f"--dependency={text}: here a job waits for others that succeed. Write"
+            " afterok:JOB[:JOB …]."
+        )
+        raise BadRequest(message)
+    return jobs.split(":")
+
+
+def _signal(text: str) -> str | None:
+    """SIGTERM comes before every end anyway."""
+    found = _SIGNAL.fullmatch(text.upper())
+    if found is not None and found["name"] in ("USR1", "10"):
+        return "SIGUSR1"
+    if found is not None and found["name"] in ("TERM", "15"):
+        return None
+    message = (
+        f"--signal={text}: USR1 can be sent when a stop is announced, and TERM follows always."
+    )
+    raise BadRequest(message)
+
+
+def _exported(text: str) -> dict[str, str]:
+    """The variables that are given a value; names alone are of this terminal, which stays here."""
+    parts = (
+        part.partition("=") for part in text.split(",") if part not in ("", "ALL", "NONE", "NIL")
+    )
+    found = {}
+    for name, equals, value in parts:
+        if not equals:
+            message = (
+                f"--export={name}: this terminal's variables do not travel with a job. Write"
+                f" --export={name}=VALUE."
+            )
+            raise BadRequest(message)
+        found[name] = value
+    return found

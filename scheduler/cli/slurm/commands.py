@@ -1,0 +1,234 @@
+"""The three commands: what Slurm's own print and take, as far as scripts and hands rely on it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.cli.connect import connect
+from gpucommons.scheduler.cli.present import printable, show, table
+from gpucommons.scheduler.cli.slurm import options
+from gpucommons.scheduler.cli.slurm.batch import BatchJob, Script, batch_job
+from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.client.snapshot import MAX_SNAPSHOT_BYTES
+from gpucommons.scheduler.client.submission import request_for_file
+from gpucommons.scheduler.errors import BadRequest, Conflict, SchedulerError
+
+#: Slurm's words for states (``man squeue``).
+STATES = {
+    "queued": "PD", "nominated": "PD", "admitted": "CF", "starting": "CF", "running": "R",
+    "preempting": "CG", "pausing": "CG", "cancelling": "CG", "paused": "S",
+}  # fmt: skip
+_LONG_STATES = {
+    "PENDING": "PD",
+    "CONFIGURING": "CF",
+    "RUNNING": "R",
+    "COMPLETING": "CG",
+    "SUSPENDED": "S",
+}
+_PAGE = 500
+_DAY_S = 86_400
+
+
+def add_commands(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    """Add ``sbatch``, ``squeue`` and ``scancel``."""
+    # Its options are Slurm's, read by a grammar of their own: nothing of them is taken here.
+    batch = commands.add_parser(
+        "sbatch", prefix_chars="\0", add_help=False, help="submit a Slurm batch script as a job"
+    )
+    batch.add_argument("words", nargs=argparse.REMAINDER)
+    batch.set_defaults(run=sbatch, url=None, state=None)
+    queue = commands.add_parser(
+        "squeue", parents=[shared], add_help=False, help="list jobs as Slurm does"
+    )
+    queue.add_argument("--help", action="help")  # ``-h`` is Slurm's for a list without its header
+    queue.add_argument("--me", action="store_true", help="only your own")
+    queue.add_argument("-u", "--user")
+    queue.add_argument("-j", "--jobs", metavar="JOB[,JOB …]")
+    queue.add_argument("-t", "--states", metavar="PD,R,CG")
+    queue.add_argument("-A", "--account", metavar="TEAM")
+    queue.add_argument("-h", "--noheader", action="store_true")
+    queue.set_defaults(run=squeue)
+    cancel = commands.add_parser("scancel", parents=[shared], help="cancel jobs")
+    cancel.add_argument("jobs", nargs="*", metavar="JOB")
+    cancel.add_argument("-u", "--user", help="all of theirs that are not over")
+    cancel.add_argument("-n", "--name", help="only those whose name without its number is this")
+    cancel.add_argument("-t", "--states", metavar="PD,R", help="only in these states")
+    cancel.set_defaults(run=scancel)
+
+
+def sbatch(arguments: argparse.Namespace) -> int:
+    """Submit a batch script; an array becomes a job for each index."""
+    given = options.of_command_line([*arguments.words, *_after_dashes(arguments)])
+    words = list(given.pop("words", []))  # type: ignore[call-overload] # a list of words
+    script, passed = _script(given, words)
+    asked = {**options.of_script(script.text), **given}
+    batch = batch_job(script, passed, asked, folder=Path.cwd(), now_ms=time.time_ns() // 1_000_000)
+    for note in options.notes(asked, str(batch.options["name"])):
+        sys.stderr.write(printable(note) + "\n")
+    with connect(arguments) as scheduler:
+        names = _submitted(scheduler, _with_kind(batch, scheduler))
+    sys.stdout.write(
+        "".join(f"{name}\n" for name in names) if "parsable" in asked else _said(names)
+    )
+    return 0
+
+
+def _after_dashes(arguments: argparse.Namespace) -> list[str]:
+    """The command line takes them apart for `submit`."""
+    return ["--", *arguments.arguments] if arguments.arguments else []
+
+
+def _said(names: list[str]) -> str:
+    if len(names) == 1:
+        return f"Submitted batch job {names[0]}\n"
+    return f"Submitted {len(names)} batch jobs, {names[0]} to {names[-1]}\n"
+
+
+def _script(given: dict[str, object], words: list[str]) -> tuple[Script, list[str]]:
+    wrapped = given.pop("wrap", None)
+    if wrapped is not None and words:
+        raise BadRequest("sbatch takes a script or --wrap, not both.")
+    if wrapped is not None:
+        return Script(text=f"#!/bin/sh\n{wrapped}\n"), []
+    if not words:
+        text = sys.stdin.read() if not sys.stdin.isatty() else ""
+        if not text:
+            raise BadRequest("Name a batch script: gpucommons sbatch job.sh.")
+        return Script(text=text), []
+    path = Path(words[0]).resolve()
+    try:
+        return Script(text=path.read_text(), path=path), words[1:]
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        message = f"{words[0]} cannot be read: {reason}."
+        raise BadRequest(message) from None
+
+
+def _with_kind(batch: BatchJob, scheduler: SchedulerClient) -> BatchJob:
+    """A kind as Slurm's scripts write it (``a100``) is the only one that begins so."""
+    if not batch.gpu_kind:
+        return batch
+    kinds = sorted({pool.gpu_kind for pool in scheduler.send(calls.pools()).pools if pool.gpu_kind})
+    found = [kind for kind in kinds if kind.lower().startswith(batch.gpu_kind.lower())]
+    if len(found) != 1:
+        message = f"{batch.gpu_kind} is no single kind of GPU here. There are: {', '.join(kinds) or 'none'}."
+        raise BadRequest(message)
+    return replace(batch, role={**batch.role, "gpu_kind": found[0]})
+
+
+def _submitted(scheduler: SchedulerClient, batch: BatchJob) -> list[str]:
+    request, packed = request_for_file(
+        batch.job, batch.options, batch.role, max_bytes=MAX_SNAPSHOT_BYTES
+    )
+    scheduler.send(calls.put_snapshot(packed.sha256, packed.content))
+    names: list[str] = []
+    first: str | None = None
+    for index in batch.indices or (None,):
+        told = {} if index is None else batch.variables(index, first)
+        one = request.model_copy(update={"env": {**request.env, **told}})
+        try:
+            view = scheduler.send(calls.submit(one, key=str(uuid.uuid4())))
+        except SchedulerError:
+            if names:
+                sys.stderr.write(
+                    f"{len(names)} of {len(batch.indices)} jobs were submitted, {names[0]} to"
+                    f" {names[-1]}; the next one is refused:\n"
+                )
+            raise
+        first = first or view.id
+        names.append(view.name)
+    return names
+
+
+def squeue(arguments: argparse.Namespace) -> int:
+    """List jobs that are not over."""
+    with connect(arguments) as scheduler:
+        owner = scheduler.send(calls.whoami()).name if arguments.me else arguments.user
+        jobs = [
+            job
+            for job in _live(scheduler, owner=owner, team=arguments.account)
+            if _is_asked(job, arguments.jobs, arguments.states)
+        ]
+    now_ms = time.time_ns() // 1_000_000
+    rows = [_row(job, now_ms) for job in jobs]
+    if arguments.noheader and arguments.output == "text":
+        text = "\n".join(table(row, []) for row in rows)
+    else:
+        header = ("JOBID", "PARTITION", "USER", "ST", "TIME", "NODES", "GPUS", "NODELIST(REASON)")
+        text = table(header, rows)
+    show(models.JobList(jobs=jobs), text, output=arguments.output)
+    return 0
+
+
+def _live(scheduler: SchedulerClient, **of: str | None) -> Iterator[models.JobView]:
+    cursor: str | None = None
+    while True:
+        page = scheduler.send(calls.jobs(live=True, limit=_PAGE, cursor=cursor, **of))
+        yield from page.jobs
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+def _is_asked(job: models.JobView, names: str | None, states: str | None) -> bool:
+    wanted = {
+        _LONG_STATES.get(word.upper(), word.upper()) for word in (states or "").split(",") if word
+    }
+    named = names is None or {job.name, job.id} & set(names.split(","))
+    return bool(named) and (not wanted or STATES.get(job.state) in wanted)
+
+
+def _row(job: models.JobView, now_ms: int) -> tuple[str, ...]:
+    attempt = next((one for one in reversed(job.attempts) if one.ended_ms is None), None)
+    began_ms = None if attempt is None else attempt.started_ms
+    where = ",".join(attempt.nodes) if attempt else f"({job.reason.text if job.reason else ''})"
+    return (
+        job.name, job.pool or ",".join(job.pools), job.owner, STATES.get(job.state, job.state),
+        _elapsed(0 if began_ms is None else (now_ms - began_ms) // 1000),
+        str(len(attempt.nodes) if attempt else job.workers), f"{job.milli_gpu / 1000:g}", where,
+    )  # fmt: skip
+
+
+def _elapsed(total_s: int) -> str:
+    """``0:07``, ``2:05:00``, ``1-02:00:00``, as Slurm has it."""
+    days, rest = divmod(max(0, total_s), _DAY_S)
+    hours, minutes, seconds = rest // 3600, rest // 60 % 60, rest % 60
+    if days:
+        return f"{days}-{hours:02}:{minutes:02}:{seconds:02}"
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def scancel(arguments: argparse.Namespace) -> int:
+    """Cancel jobs by name, or all of a user, name or state."""
+    if not (arguments.jobs or arguments.user or arguments.name):
+        raise BadRequest("Name the jobs to cancel, or --user or --name.")
+    with connect(arguments) as scheduler:
+        if arguments.jobs:
+            cancelled = [scheduler.send(calls.cancel(job)) for job in arguments.jobs]
+        else:
+            cancelled = list(_cancelled(scheduler, arguments))
+    text = "\n".join(f"{job.name} {job.state_text}" for job in cancelled)
+    show(models.JobList(jobs=cancelled), text or "No job is like that.", output=arguments.output)
+    return 0
+
+
+def _cancelled(
+    scheduler: SchedulerClient, arguments: argparse.Namespace
+) -> Iterator[models.JobView]:
+    owner = arguments.user or scheduler.send(calls.whoami()).name
+    for job in list(_live(scheduler, owner=owner)):
+        named = arguments.name in (None, job.name.rpartition("-")[0])
+        if named and _is_asked(job, None, arguments.states):
+            try:
+                yield scheduler.send(calls.cancel(job.id))
+            except Conflict:
+                continue  # it ended meanwhile
