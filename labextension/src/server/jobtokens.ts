@@ -1,0 +1,222 @@
+/** Jobs as the server shows and takes them. Field names are those on the wire. */
+
+/** What alone is in the way of a job, and what its owner can do about it. */
+export interface IBlocker {
+  text: string;
+  /** `release` a notebook's GPU, `leave` a ticket, `pause` a job; null: ask somebody. */
+  action?: string | null;
+  id: string;
+}
+
+export interface IReason {
+  code: string;
+  text: string;
+  unblock?: string | null;
+  /** GPUs per worker with which the job would start now. */
+  startable_milli_gpu?: number | null;
+  blocker?: IBlocker | null;
+}
+
+/** When a wait is likely to end: lengths from `made_ms`, or why there is none. */
+export interface IForecast {
+  made_ms: number;
+  from_ms?: number | null;
+  to_ms?: number | null;
+  /** Of ten past windows of such waits, so many were right. */
+  right_of_ten?: number | null;
+  /** `known`, or a wide range with little to judge by: `thin`, `wrong`. */
+  basis?: string;
+  /** A wide range in a few words: "between 5 min and 3 h". */
+  span?: string;
+  unknown?: string | null;
+  /** Where little is known and a time limit says so: it starts within this length. */
+  at_latest_ms?: number | null;
+  /** All of it in one sentence. */
+  text: string;
+  /** What would start it now, one sentence each. */
+  ways: string[];
+}
+
+export interface ICheckpoint {
+  step: number;
+  size_bytes: number;
+  at_ms: number;
+}
+
+export type Metrics = Record<string, number>;
+
+export interface IProgress {
+  step: number;
+  total_steps?: number | null;
+  metrics: Metrics;
+  at_ms: number;
+  /** What steps count, where the source says so. */
+  unit?: string;
+  /** Where it was read: `report` is the script itself. */
+  source?: string;
+}
+
+export interface IStop {
+  why: string;
+  /** "for nlp (its guarantee)". */
+  text: string;
+  announced_ms: number;
+  term_ms: number;
+  kill_ms: number;
+}
+
+export interface IAttempt {
+  id: string;
+  number: number;
+  state: string;
+  hold_class: string;
+  node?: string | null;
+  nodes: string[];
+  milli_gpu: number;
+  reserved_ms: number;
+  started_ms?: number | null;
+  ended_ms?: number | null;
+  exit_code?: number | null;
+  ended_text?: string | null;
+  resumed_from_step?: number | null;
+  stop?: IStop | null;
+}
+
+export type Priority = 'low' | 'normal' | 'high';
+export type NoticeSignal = 'SIGUSR1' | 'none';
+export type ExitMeaning = 'preempted' | 'success';
+
+export interface IRole {
+  name: string;
+  count: number;
+  /** With `gpu_memory_mib` 0 is the smallest slice that has so much. */
+  milli_gpu: number;
+  gpu_memory_mib?: number | null;
+  gpu_kind?: string | null;
+  cpu_milli: number;
+  memory_mib: number;
+  command: string[];
+}
+
+/** A job as people ask for it; what is left out gets the defaults of team and pool. */
+export interface IJobRequest {
+  name?: string;
+  team?: string | null;
+  roles: IRole[];
+  min_workers?: number | null;
+  max_workers?: number | null;
+  priority?: Priority;
+  over_quota?: boolean;
+  max_run_s?: number | null;
+  launcher?: 'plain' | 'torchrun';
+  environment?: string;
+  snapshot?: string | null;
+  secrets?: Record<string, string>;
+  labels?: Record<string, string>;
+  results_to?: string | null;
+  /** Sent when a stop is announced; null = as the pool says. */
+  notice_signal?: NoticeSignal | null;
+  /** What an exit with status 0 after a signal means. */
+  exit_after_signal?: ExitMeaning;
+  /** The id of the job that it was made from. */
+  parent?: string | null;
+  /** Go on from what this job saved; one that still waits gives way. */
+  resume_from?: string | null;
+  [field: string]: unknown;
+}
+
+/** What a job wrote, and where it is: only what is known. */
+export interface IResults {
+  state: 'later' | 'copying' | 'here' | 'none' | 'stayed' | 'away';
+  text: string;
+  /** Below the owner's home folder. */
+  folder?: string | null;
+  count: number;
+  size_bytes: number;
+  /** The first of them. */
+  files: { path: string; size_bytes: number }[];
+  not_brought: { path: string; reason: string }[];
+}
+
+/** What becomes of a job's work when it is stopped, in the scheduler's words. */
+export interface IWayToGoOn {
+  way: string;
+  /** "goes on from step 5,430" */
+  text: string;
+  /** What a stop now costs. */
+  stop_text: string;
+  /** None where nothing runs. */
+  repeats_ms?: number | null;
+  /** How often it began anew; empty where it never did. */
+  began_anew_text?: string;
+}
+
+export interface IJob {
+  id: string;
+  name: string;
+  kind: string;
+  team: string;
+  owner: string;
+  state: string;
+  hold_class?: string | null;
+  pools: string[];
+  pool?: string | null;
+  milli_gpu: number;
+  workers: number;
+  priority: string;
+  over_quota: boolean;
+  submitted_ms: number;
+  since_ms: number;
+  ended_ms?: number | null;
+  ended_text?: string | null;
+  reason?: IReason | null;
+  position?: number | null;
+  forecast?: IForecast | null;
+  progress?: IProgress | null;
+  checkpoint?: ICheckpoint | null;
+  /** None where nothing of it ran yet. */
+  way_to_go_on?: IWayToGoOn | null;
+  attempts: IAttempt[];
+  /** Pauses that are over. */
+  pauses?: { from_ms: number; to_ms: number }[];
+  held_milli_gpu_s: number;
+  lost_milli_gpu_s: number;
+  simulated: boolean;
+  /** The file that became the job. */
+  source?: string | null;
+  /** Not in lists. */
+  results?: IResults | null;
+  request?: IJobRequest | null;
+  /** Why it cannot be run again by whoever looks; null where it can. */
+  again_hindrance?: string | null;
+  /** What it reports is refused, and why. */
+  reports_refused?: string | null;
+  /** Fields of it that a list left empty because they are long. */
+  request_lacks?: string[];
+}
+
+export interface IQuote {
+  hold_class: string;
+  /** Whether others could stop the job, and why it would wait. */
+  text: string;
+  stop_text?: string; // what then becomes of its work
+}
+
+export interface ICurvePoint {
+  attempt: number;
+  step: number;
+  at_ms: number;
+  metrics: Metrics;
+  /** What steps count, where the source says so. */
+  unit?: string;
+}
+
+/** Where a curve was read. */
+export type CurveSource = 'report' | 'trainer' | 'tensorboard' | 'log';
+
+export interface ICurve {
+  points: ICurvePoint[];
+  source?: CurveSource;
+  /** All that have points. */
+  sources?: CurveSource[];
+}
