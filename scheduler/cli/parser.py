@@ -17,6 +17,7 @@ from gpucommons.scheduler.cli import (
     simulate,
     submit,
 )
+from gpucommons.scheduler.cli.install import command as installing
 from gpucommons.scheduler.cli.slurm import commands as slurm
 
 #: Largest snapshot unless told otherwise, in MiB.
@@ -42,6 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_admin(commands, shared)
     _add_machine(commands)
     slurm.add_commands(commands, shared)
+    installing.add_command(commands)
     return parser
 
 

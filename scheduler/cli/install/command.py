@@ -1,0 +1,154 @@
+"""Reads an admin's file, shows the difference, and writes only when told to."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gpucommons.gpu.extras import coming_with
+from gpucommons.scheduler.cli.install import changes
+from gpucommons.scheduler.cli.present import printable
+from gpucommons.scheduler.errors import BadRequest
+
+_MAX_BYTES = 4 << 20
+_NEXT = """
+Next, with the names of your hub's release and namespace in place of HUB:
+  helm upgrade --install gpucommons deploy/helm/gpucommons -n {namespace} --create-namespace -f OUR-VALUES.yaml
+  helm upgrade HUB jupyterhub/jupyterhub -n HUB -f {file}
+  kubectl label namespace HUB gpucommons.io/guarded=true
+"""
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``install``."""
+    command = commands.add_parser(
+        "install",
+        help="what the values of a Zero to JupyterHub need: show, write or undo it",
+        description="Show as a diff what a values file of Zero to JupyterHub needs so that its hub gives"
+        " GPUs, and why. Nothing is written without --apply or --undo, and no cluster is asked.",
+    )
+    command.add_argument("--values", type=Path, required=True, metavar="FILE.yaml")
+    command.add_argument("--hub-image", metavar="NAME:TAG", help="the hub's, with our package")
+    command.add_argument("--notebook-image", default="", metavar="NAME:TAG", help="the notebooks'")
+    command.add_argument("--namespace", default="gpucommons", help="of our release")
+    done = command.add_mutually_exclusive_group()
+    done.add_argument("--apply", action="store_true", help="write it into the file")
+    done.add_argument("--undo", action="store_true", help="take it out of the file again")
+    command.set_defaults(run=install)
+
+
+def install(arguments: argparse.Namespace) -> int:
+    """Show the difference; write it with ``--apply``, take it back with ``--undo``."""
+    text = _read(arguments.values)
+    file = _File(text)
+    said = list(_undone(file) if arguments.undo else _applied(file, arguments))
+    after = file.text()
+    sys.stdout.write("".join(_diff(text, after, arguments.values)))
+    sys.stdout.writelines(printable(line) + "\n" for line in said)
+    if after != text and (arguments.apply or arguments.undo):
+        _write(arguments.values, after)
+        sys.stdout.write(f"{arguments.values} is written.\n")
+    elif after != text:
+        sys.stdout.write("Nothing is written: do it with --apply.\n")
+    if not arguments.undo:
+        sys.stdout.write(_NEXT.format(namespace=arguments.namespace, file=arguments.values))
+    return 0
+
+
+def _applied(file: _File, arguments: argparse.Namespace) -> Iterator[str]:
+    if arguments.hub_image is None:
+        message = (
+            "Name the hub's image (--hub-image NAME:TAG): it carries our package, so it is built for"
+            " your hub. deploy/image/hub.Dockerfile builds it."
+        )
+        raise BadRequest(message)
+    choice = changes.Choice(
+        hub_image=arguments.hub_image,
+        notebook_image=arguments.notebook_image,
+        namespace=arguments.namespace,
+    )
+    remarks = list(changes.remarks(file.values, choice))
+    done = changes.apply(file.values, choice)
+    yield from (f"{'.'.join(one.path)}: {one.why}" for one in done)
+    if not done:
+        yield "The file has everything already."
+    yield from remarks
+
+
+def _undone(file: _File) -> Iterator[str]:
+    if changes.undo(file.values):
+        yield "What stood there before is back. Then: helm upgrade of the hub with this file."
+    else:
+        yield "Nothing of GPU Commons is in this file."
+
+
+class _File:
+    """YAML with its comments, order and quotes as the admin wrote them."""
+
+    def __init__(self, text: str) -> None:
+        with coming_with("install"):
+            from ruamel.yaml import YAML  # noqa: PLC0415 - an extra
+            from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+            from ruamel.yaml.util import load_yaml_guess_indent  # noqa: PLC0415
+        self._yaml = YAML()
+        self._yaml.preserve_quotes = True
+        self._yaml.width = 10_000
+        try:
+            _, indent, offset = load_yaml_guess_indent(text)
+            self.values: Any = self._yaml.load(text) or {}
+        except YAMLError as error:
+            message = f"The values are not YAML: {getattr(error, 'problem', None) or error}."
+            raise BadRequest(message) from None
+        if not hasattr(self.values, "items"):
+            raise BadRequest("The values must be a mapping, as the chart has it.")
+        self._yaml.indent(mapping=2, sequence=indent or 2, offset=offset or 0)
+
+    def text(self) -> str:
+        out = io.StringIO()
+        self._yaml.dump(_as_written(self.values), out)
+        return out.getvalue()
+
+
+def _as_written(value: Any) -> Any:
+    """Our own text of several lines as a block, which is how people read it."""
+    from ruamel.yaml.scalarstring import LiteralScalarString  # noqa: PLC0415 - an extra
+
+    config = changes.at(value, ("hub", "extraConfig"))
+    if config and type(config.get(changes.CONFIG_KEY)) is str:
+        config[changes.CONFIG_KEY] = LiteralScalarString(config[changes.CONFIG_KEY])
+    return value
+
+
+def _diff(before: str, after: str, file: Path) -> Iterator[str]:
+    old, new = before.splitlines(), after.splitlines()
+    for line in difflib.unified_diff(old, new, str(file), str(file), lineterm=""):
+        yield printable(line) + "\n"
+
+
+def _read(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            message = (
+                f"{file} is larger than {_MAX_BYTES >> 20} MiB: these are no values of a chart."
+            )
+            raise BadRequest(message)
+        return content.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        message = f"{file} cannot be read: {reason}."
+        raise BadRequest(message) from None
+
+
+def _write(file: Path, text: str) -> None:
+    """Whole or not at all, with the rights that it has."""
+    aside = file.with_name(f".{file.name}.gpucommons")
+    aside.write_text(text)
+    aside.chmod(file.stat().st_mode & 0o777)
+    aside.replace(file)

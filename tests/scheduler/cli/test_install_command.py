@@ -1,0 +1,184 @@
+"""An admin's values file: shown, written and undone, and nothing of the admin's is lost on the way."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpucommons.scheduler.cli import main
+from gpucommons.scheduler.cli.install import changes
+from gpucommons.scheduler.errors import BadRequest
+
+OURS = changes.Choice(hub_image="r.example:5000/hub:1", notebook_image="r.example/notebook:1")
+OPTIONS = ("--hub-image", "r.example:5000/hub:1", "--notebook-image", "r.example/notebook:1")
+VALUES = """\
+# Our hub, do not touch
+hub:
+  extraVolumes:
+    # certificates
+    - name: ca
+      configMap: {name: ca}
+cull:
+  enabled: true  # after an hour
+  timeout: 3600
+singleuser:
+  image:
+    name: "scipy-notebook"
+    tag: '2026-10-01'
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "z2jh.yaml"
+    path.write_text(VALUES)
+    path.chmod(0o640)
+    return path
+
+
+def run(file: Path, *options: str) -> int:
+    return main(["install", "--values", str(file), *options])
+
+
+def test_what_would_change_is_shown_and_nothing_is_written(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(file, *OPTIONS) == 0
+    shown = capsys.readouterr().out
+    assert "+  enabled: false" in shown
+    assert "cull.enabled: our culler knows what a GPU does" in shown
+    assert "Nothing is written: do it with --apply." in shown
+    assert "helm upgrade HUB" in shown
+    assert file.read_text() == VALUES
+
+
+def test_what_is_written_holds_both_and_is_undone_to_the_letter(file: Path) -> None:
+    assert run(file, *OPTIONS, "--apply") == 0
+    written = yaml.safe_load(file.read_text())
+    assert [one["name"] for one in written["hub"]["extraVolumes"]] == ["ca", "gpucommons-tokens"]
+    assert written["hub"]["image"] == {"name": "r.example:5000/hub", "tag": "1"}
+    assert "configure_cluster(" in written["hub"]["extraConfig"]["50-gpucommons"]
+    assert written["cull"] == {"enabled": False, "timeout": 3600}
+    assert "# Our hub, do not touch" in file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o640
+
+    assert run(file, "--undo") == 0
+    assert file.read_text() == VALUES
+
+
+def test_what_was_changed_meanwhile_stays(file: Path) -> None:
+    run(file, *OPTIONS, "--apply")
+    file.write_text(file.read_text().replace("timeout: 3600", "timeout: 60"))
+    run(file, "--undo")
+    assert file.read_text() == VALUES.replace("timeout: 3600", "timeout: 60")
+
+
+def test_it_may_be_said_again_with_another_image(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(file, *OPTIONS, "--apply")
+    first = file.read_text()
+    run(file, *OPTIONS, "--apply")
+    assert "The file has everything already." in capsys.readouterr().out
+    assert file.read_text() == first
+    run(file, "--hub-image", "r.example:5000/hub:2", *OPTIONS[2:], "--apply")
+    assert yaml.safe_load(file.read_text())["hub"]["image"]["tag"] == "2"
+    run(file, "--undo")
+    assert file.read_text() == VALUES
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ("rbac: {create: false}", "the hub could make no pods"),
+        ("hub: {config: {JupyterHub: {spawner_class: docker}}}", "spawner_class is docker"),
+        ("singleuser: {uid: 0}", "slices are mounted for user 1000"),
+        ("hub: {services: {gpucommons: {url: http://x}}}", "hub.services.gpucommons is set"),
+        ("hub: {extraVolumes: {name: x}}", "hub.extraVolumes must be a list"),
+        ("hub: [1]", "hub must be a mapping"),
+        ("- 1", "must be a mapping"),
+        ("a: [", "not YAML"),
+    ],
+)
+def test_what_contradicts_is_refused_with_what_to_do(
+    file: Path, capsys: pytest.CaptureFixture[str], values: str, says: str
+) -> None:
+    file.write_text(values)
+    assert run(file, *OPTIONS, "--apply") == 2
+    assert says in capsys.readouterr().err
+    assert file.read_text() == values
+
+
+def test_an_image_without_a_tag_is_refused(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(file) == 2
+    assert "Name the hub's image" in capsys.readouterr().err
+    assert run(file, "--hub-image", "r.example:5000/hub") == 2
+    assert "write NAME:TAG" in capsys.readouterr().err
+
+
+def test_what_no_longer_works_is_said() -> None:
+    values = {
+        "singleuser": {
+            "profileList": [{"kubespawner_override": {"extra_resource_limits": {"nvidia.com/gpu": 1}}}],
+            "networkPolicy": {"enabled": False},
+        },
+        "scheduling": {"userPods": {"nodeAffinity": {"matchNodePurpose": "require"}}},
+    }  # fmt: skip
+    said = " ".join(changes.remarks(values, changes.Choice(hub_image="hub:1")))
+    for word in (
+        "--notebook-image",
+        "Profiles that ask for",
+        "node-purpose=user",
+        "networkPolicy.users",
+    ):
+        assert word in said
+
+
+def test_a_file_without_ours_has_nothing_to_undo(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(file, "--undo") == 0
+    assert "Nothing of GPU Commons is in this file." in capsys.readouterr().out
+    assert file.read_text() == VALUES
+
+
+_LEAVES = st.sampled_from([True, False, "accept", "ignore", 1000, "x"])
+_LISTS = st.lists(
+    st.fixed_dictionaries({"name": st.sampled_from(["a", "b"])}), min_size=1, max_size=2
+)
+
+
+@st.composite
+def hubs(draw: st.DrawFn) -> dict[str, Any]:
+    """Values that have some of the places where ours go."""
+    found: dict[str, Any] = {}
+    for change in changes.changes(OURS):
+        if not draw(st.booleans()):
+            continue
+        *parents, name = change.path
+        place = found
+        for one in parents:
+            place = place.setdefault(one, {})
+        place[name] = draw(_LEAVES if isinstance(change, changes.Value) else _LISTS)
+    return found
+
+
+@given(hubs())
+def test_whatever_stood_there_is_back_after_undo(values: dict[str, Any]) -> None:
+    before = copy.deepcopy(values)
+    changes.apply(values, OURS)
+    assert changes.apply(values, OURS) == []
+    assert changes.undo(values)
+    assert values == before
+    assert not changes.undo(values)
+
+
+def test_only_lists_and_mappings_are_walked() -> None:
+    with pytest.raises(BadRequest, match=r"hub\.image must be a mapping"):
+        changes.apply({"hub": {"image": "hub:1"}}, OURS)
