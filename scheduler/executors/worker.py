@@ -14,6 +14,7 @@ import signal
 import sys
 from pathlib import Path
 
+from gpucommons.gpu.linux.signals import hear_all
 from gpucommons.scheduler.executors.local.attempt.secret_files import read_secret
 
 _PR_SET_PDEATHSIG = 1
@@ -62,6 +63,8 @@ def main() -> int:
         if command and shutil.which(command[0], path=env.get("PATH")) is None:
             return _refuse_unknown(order["refusal"], command[0])
         command = [*order["prefix"], *command]
+    # The supervisor is deaf to a terminal's signals; its jobs are not.
+    hear_all()
     try:
         os.execvpe(command[0], command, env)  # noqa: S606 - a list, no shell; the job's own command
     except FileNotFoundError:

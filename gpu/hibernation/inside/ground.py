@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gpucommons.gpu.hibernation.inside import calls
 from gpucommons.gpu.hibernation.inside.settings import Settings
+from gpucommons.gpu.linux.signals import hear_all
 
 _OUTPUTS = (1, 2)
 _MOST_DESCRIPTORS = 1 << 16
@@ -74,6 +75,7 @@ def become(settings: Settings) -> None:
         environ["LD_PRELOAD"] = f"{settings.preload}:{before}" if before else settings.preload
     calls.keep_only(())
     calls.no_new_privileges()
+    hear_all()
     os.execvpe(settings.command[0], settings.command, environ)  # noqa: S606 - there is no shell to want
 
 

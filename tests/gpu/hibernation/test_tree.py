@@ -75,6 +75,12 @@ def test_a_program_goes_on_where_it_stopped(tree: HibernatableTree, start: Start
     assert len(image.processes) == 2
 
 
+def test_a_tree_begins_with_no_signal_ignored(tree: HibernatableTree, start: Start) -> None:
+    first = start(tree.run_command(["grep", "SigIgn", "/proc/self/status"]))
+
+    assert rest(first) == ["SigIgn:\t0000000000000000"]
+
+
 def test_an_image_is_woken_once(tree: HibernatableTree, start: Start) -> None:
     line(start(tree.run_command(python(SLEEPING))))
     saved(tree)

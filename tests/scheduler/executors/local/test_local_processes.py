@@ -48,6 +48,15 @@ def test_the_token_is_in_no_command_line(executor: LocalExecutor) -> None:
     assert "gca-secret" not in commands
 
 
+def test_a_command_begins_with_no_signal_ignored(executor: LocalExecutor) -> None:
+    launch = a_launch("grep", "SigIgn", "/proc/self/status")
+
+    executor.start(launch)
+    assert ended(executor).exit_code == 0
+
+    assert lines(executor, launch) == ["SigIgn:\t0000000000000000"]
+
+
 def test_a_daemon_that_the_job_left_behind_is_ended(
     executor: LocalExecutor, tmp_path: Path
 ) -> None:
