@@ -9,18 +9,23 @@ code alone get one try.
 """
 
 import gc
+import signal
 from pathlib import Path
 
 import pytest
+import pytest_timeout
 
 # All that a collection makes stays to the end: looking for garbage in it took 4 of its 10 seconds.
 gc.disable()
 
+# A shell ignores SIGINT in what it starts in the background, and so would all that tests start: no
+# terminal, kernel or command would ever be interrupted. A handler is not inherited by programs.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 OF_OTHER_PROGRAMS = ("ui", "hub", "kubernetes", "criu")
 #: Below this folder: they wait for kernels, servers and terminals, without a mark that says so.
 WITH_PROGRAMS = (
-    "idle_culler/test_five_cases.py",
-    "scheduler/cli/test_logs_command.py",
     "scheduler/executors/local/test_hibernated_jobs.py",
 )
 #: Below this folder: files of a minute and more.
@@ -45,6 +50,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Watch a second try as well: pytest-timeout's clock ends with the first, and it could hang for ever."""
+    settings = pytest_timeout._get_item_settings(item)
+    if getattr(item, "execution_count", 1) > 1 and settings.timeout:
+        item.ihook.pytest_timeout_set_timer(item=item, settings=settings)
 
 
 def _waits_for_others(item: pytest.Item) -> bool:
