@@ -25,9 +25,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 OF_OTHER_PROGRAMS = ("ui", "hub", "kubernetes", "criu")
 #: Below this folder: they wait for kernels, servers and terminals, without a mark that says so.
-WITH_PROGRAMS = (
-    "scheduler/executors/local/test_hibernated_jobs.py",
-)
+WITH_PROGRAMS = ("scheduler/executors/local/test_hibernated_jobs.py",)
 #: Below this folder: files of a minute and more.
 STORIES = {
     "ui/test_product.py",
