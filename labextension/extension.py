@@ -38,7 +38,7 @@ from gpucommons.labextension.routes.proxy import ProxyHandler
 from gpucommons.labextension.routes.stored_variables import StoredVariablesHandler
 from gpucommons.labextension.routes.websocket import TabHandler
 from gpucommons.labextension.terminals import shell_command
-from gpucommons.labextension.variables.folders import Folders, state_folder
+from gpucommons.labextension.variables.folders import Folders, StoredVariables, state_folder
 from gpucommons.labextension.variables.keeper import (
     Bounds,
     Keeper,
@@ -91,7 +91,7 @@ class GpuCommonsExtension(ExtensionApp):
             results=results,
             stored=stored,
             sampler=Sampler(place.slice_socket, fanout),
-            hibernation=self._hibernation(place, fanout),
+            hibernation=self._hibernation(place, fanout, stored),
         )
         self.settings[SETTING] = self.parts
         if self.parts.hibernation is not None:
@@ -99,7 +99,7 @@ class GpuCommonsExtension(ExtensionApp):
         self._tasks: list[asyncio.Task[None]] = []
         self._put_programs_into_terminals()
 
-    def _hibernation(self, place: Place, fanout: Fanout) -> Hibernation | None:
+    def _hibernation(self, place: Place, fanout: Fanout, stored: Folders) -> Hibernation | None:
         """Kernels as ever where it cannot be had: nothing of the server depends on it."""
         try:
             found = Hibernation.begin(
@@ -109,8 +109,9 @@ class GpuCommonsExtension(ExtensionApp):
             self.log.exception("kernels are not kept")
             return None
         if found is not None:
-            losses = found.keeper.losses
-            losses.changed = lambda: fanout.send(losses.message())
+            keeper = found.keeper
+            keeper.count_stored = lambda kernel_id: _count_of(stored.one(kernel_id))
+            keeper.changed = keeper.losses.changed = lambda: fanout.send(keeper.message())
         return found
 
     def _wake(self, hibernation: Hibernation) -> None:
@@ -155,7 +156,7 @@ class GpuCommonsExtension(ExtensionApp):
         )
 
     def _keeps(self) -> str:
-        """What a stop keeps of kernels, for the words on notices and dialogs."""
+        """What a stop keeps of kernels that are not saved whole, for the words on notices and dialogs."""
         return "variables" if self._bounds.seconds else "nothing"
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
@@ -167,6 +168,7 @@ class GpuCommonsExtension(ExtensionApp):
         _stop_in_order_when_interrupted(serverapp, on_hub=bool(parts.place.owner))
         if parts.hibernation is not None:
             self._start(parts.hibernation.run(self._take_back))
+            self._start(self._say_that_kernels_are_kept(parts.hibernation))
         if parts.scheduler is not None and parts.place.lease_id:
             reporter = Reporter(
                 scheduler=parts.scheduler,
@@ -177,6 +179,11 @@ class GpuCommonsExtension(ExtensionApp):
                 last_activity_times=serverapp.web_app.settings["last_activity_times"],
             )
             self._start(reporter.run())
+
+    async def _say_that_kernels_are_kept(self, hibernation: Hibernation) -> None:
+        """Once it is known: the self-test may take a while."""
+        if await hibernation.keeper.why_not() is None:
+            self.parts.feed.say_keeps("kernels")
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -243,6 +250,10 @@ class GpuCommonsExtension(ExtensionApp):
         await self.parts.results.close()
         if self.parts.scheduler is not None:
             await self.parts.scheduler.close()
+
+
+def _count_of(stored: StoredVariables | None) -> int:
+    return 0 if stored is None else len(stored.kept)
 
 
 def _stop_in_order_when_interrupted(server: Any, *, on_hub: bool) -> None:

@@ -14,7 +14,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
@@ -48,6 +48,16 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Woken:
+    """A kernel that came back as it was."""
+
+    kernel_id: str
+    #: Of its notebook; "" where it belonged to none.
+    path: str
+    at_ms: int
+
+
 @dataclass(kw_only=True)
 class Keeper:
     """See the module; made by :meth:`open`."""
@@ -60,6 +70,12 @@ class Keeper:
     losses: Losses
     #: Kernels that are woken when they are started next, by their ids.
     waking: dict[str, Record] = field(default_factory=dict)
+    #: Since this server started.
+    woken: list[Woken] = field(default_factory=list)
+    #: How many variables were stored of a kernel that could not be kept.
+    count_stored: Callable[[str], int] = lambda _kernel_id: 0
+    #: Called when `message` is another one.
+    changed: Callable[[], None] = lambda: None
     _lock: int = -1
 
     @classmethod
@@ -130,6 +146,20 @@ class Keeper:
         self.losses.add(
             Loss(kernel_id=record.kernel_id, path=record.path, because=because, at_ms=now_ms())
         )
+
+    def say_woken(self, record: Record) -> None:
+        """This kernel is back."""
+        self.woken.append(Woken(kernel_id=record.kernel_id, path=record.path, at_ms=now_ms()))
+        self.changed()
+
+    def message(self) -> dict[str, object]:
+        """What every open page is told of kernels that came back and of those that did not."""
+        told = {"kernel_id", "path", "because"}
+        lost = [
+            {**one.model_dump(include=told), "stored": self.count_stored(one.kernel_id)}
+            for one in self.losses
+        ]
+        return {"type": "kernels", "lost": lost, "woken": [asdict(one) for one in self.woken]}
 
     def say_lost(self, kernel_id: str, record: Record | None, because: str) -> None:
         """What is found at a start; what was said when it was to be saved says more."""

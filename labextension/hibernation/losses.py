@@ -65,11 +65,6 @@ class Losses:
         if len(left) != len(self._all):
             self._keep(left)
 
-    def message(self) -> dict[str, object]:
-        """What every open page is told."""
-        told = [each.model_dump(include={"kernel_id", "path", "because"}) for each in self._all]
-        return {"type": "kernels", "lost": told}
-
     def _keep(self, losses: list[Loss]) -> None:
         self._all = losses
         write_private(self._path, _File(losses=losses).model_dump_json())

@@ -156,6 +156,9 @@ async def watch(server: Any, keeper: Keeper, kernel_id: str) -> None:
     if refused is None:
         log.info("kernel %s is awake (%.2f s)", kernel_id, time.monotonic() - begun)
         renew(kernel, os.environ)
+        record = keeper.record(kernel_id)
+        if record is not None:
+            keeper.say_woken(record)
         return
     log.warning("kernel %s begins anew: %s", kernel_id, refused.because)
     record = keeper.record(kernel_id)

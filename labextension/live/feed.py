@@ -56,7 +56,7 @@ class Feed:
         on_jobs: Callable[[Sequence[models.JobView]], None] = lambda _jobs: None,
         keeps: str = "nothing",
     ) -> None:
-        """``keeps`` is what a stop keeps of kernels, ``variables`` or ``nothing``."""
+        """``keeps`` is what a stop keeps of kernels: ``kernels``, ``variables`` or ``nothing``."""
         self._keeps = keeps
         self._on_jobs = on_jobs
         self._scheduler = scheduler
@@ -92,6 +92,11 @@ class Feed:
             "time_limits_s": list(TIME_LIMITS_S),
         }
         return hello if self._state == "ok" else {**hello, "message": self._trouble}
+
+    def say_keeps(self, keeps: str) -> None:
+        """What a stop keeps of kernels, where that is known only now."""
+        self._keeps = keeps
+        self._fanout.send(self.hello())
 
     def greet(self, tab: Tab) -> None:
         """Everything that is known already."""

@@ -64,7 +64,7 @@ class TabHandler(Ours, WebSocketMixin, WebSocketHandler, JupyterHandler):
         self.parts.feed.greet(self.tab)
         self.tab.put(self.parts.sampler.message())
         if self.parts.hibernation is not None:
-            self.tab.put(self.parts.hibernation.keeper.losses.message())
+            self.tab.put(self.parts.hibernation.keeper.message())
         self.parts.fanout.add(self.tab, self.current_user.username)
         self.writer = asyncio.create_task(self._write())
 

@@ -197,11 +197,15 @@ const plugin: JupyterFrontEndPlugin<void> = {
     }
     if (notebooks) {
       const watch = (_: Model, topic: Topic) => {
-        if (topic === 'kernels' && model.lostKernels.length > 0) {
+        const count = model.lostKernels.length + model.wokenKernels.length;
+        if (topic === 'kernels' && count > 0) {
           model.changed.disconnect(watch);
           void import(
             /* webpackChunkName: "page-lostkernels" */ './notices/lostkernels'
-          ).then(({ LostKernels }) => new LostKernels(model, notebooks, msg));
+          ).then(
+            ({ LostKernels }) =>
+              new LostKernels(model, notebooks, msg, commands)
+          );
         }
       };
       model.changed.connect(watch);

@@ -218,7 +218,8 @@ def _add_jobs(
     release = commands.add_parser(
         "release",
         parents=[shared],
-        help="give the GPU of an own notebook back: it restarts without it, its variables are lost",
+        help="give the GPU of an own notebook back: it restarts without it, and what its server cannot"
+        " keep of its kernels is lost",
     )
     release.add_argument("lease", metavar="LEASE", help="id of the lease, as `why` says it")
     release.set_defaults(run=jobs.release)

@@ -312,7 +312,7 @@ def keep(lease_id: str, request: models.KeepRequest) -> Call[models.LeaseView]:
 
 
 def drop(lease_id: str) -> Call[models.LeaseView]:
-    """*Drop to CPU*: restart the server without its device (owner, culler); variables are lost."""
+    """*Drop to CPU*: restart the server without its device (owner, culler)."""
     return Call(method="POST", path=_path("leases", lease_id, "drop"), answer=models.LeaseView)
 
 

@@ -317,7 +317,7 @@ def report_kept_kernels(
 
 
 def drop(service: Service, principal: Principal, lease_id: str) -> Pending[models.LeaseView]:
-    """*Drop to CPU*: the server restarts without its device; its variables are lost."""
+    """*Drop to CPU*: the server restarts without its device, and keeps of its kernels what it can."""
     found = find_lease(service, lease_id)
     authorization.drop(principal, found)
     if found.state not in (State.ACTIVE, State.WARNED):

@@ -99,7 +99,7 @@ export function addNotebookCommands(options: ICommandOptions): void {
     isEnabled: () => Boolean(model.lease?.slice),
     execute: () =>
       attempt(options, async () => {
-        if (model.lease && (await confirmDrop(msg, model.keepsVariables))) {
+        if (model.lease && (await confirmDrop(msg, model.keeps))) {
           await saveAll(commands);
           model.setLease(await model.api.drop(model.lease.id));
           model.isRestarting = true;

@@ -20,7 +20,7 @@ describe('the idle notification', () => {
   it('says since when and until when, on the server’s times alone', () => {
     const lease = makeLease({ state: 'warned', idle: warned });
 
-    expect(idleNotice(lease, msg, false)).toMatchObject({
+    expect(idleNotice(lease, msg, 'nothing')).toMatchObject({
       text: 'Idle 50 min. GPU is returned when idle for 60 min. It can be kept 2 times. Otherwise its variables are lost.',
       keepsLeft: 2
     });
@@ -30,13 +30,13 @@ describe('the idle notification', () => {
     const first = idleNotice(
       makeLease({ state: 'warned', idle: warned }),
       msg,
-      false
+      'nothing'
     );
     const later = idle({ ...warned, returns_ms: 90 * MINUTE });
     const second = idleNotice(
       makeLease({ state: 'warned', idle: later }),
       msg,
-      false
+      'nothing'
     );
 
     expect(first?.key).not.toBe(second?.key);
@@ -51,7 +51,8 @@ describe('the idle notification', () => {
     });
 
     expect(
-      idleNotice(makeLease({ state: 'warned', idle: short }), msg, false)?.text
+      idleNotice(makeLease({ state: 'warned', idle: short }), msg, 'nothing')
+        ?.text
     ).toBe(
       'Idle 8 s. GPU is returned when idle for 12 s. It can be kept 2 times. Otherwise its variables are lost.'
     );
@@ -69,7 +70,7 @@ describe('the idle notification', () => {
 
     const said = (keeps_left: number) => {
       const lease = { state: 'warned', idle: { ...asked, keeps_left } };
-      return idleNotice(makeLease(lease), msg, false)?.text;
+      return idleNotice(makeLease(lease), msg, 'nothing')?.text;
     };
     expect(said(2)).toMatch(
       /^Idle 9 min\. An admin asks for your GPU: it goes back at \d\d:19 unless you keep it or run something\. It can be kept 2 times\.$/
@@ -78,8 +79,8 @@ describe('the idle notification', () => {
   });
 
   it('is not shown for an active notebook, nor without one', () => {
-    expect(idleNotice(makeLease({ idle: warned }), msg, false)).toBeNull();
-    expect(idleNotice(null, msg, false)).toBeNull();
+    expect(idleNotice(makeLease({ idle: warned }), msg, 'nothing')).toBeNull();
+    expect(idleNotice(null, msg, 'nothing')).toBeNull();
   });
 });
 

@@ -3,6 +3,7 @@
  * alone, so that every tab shows the same on the server's clock.
  */
 import type { Messages } from '../text/messages';
+import type { Keeps } from '../server/lostkernels';
 import { IIdle, ILease } from '../server/tokens';
 
 export const KEEP_MINUTES = 30;
@@ -23,7 +24,7 @@ export interface IIdleNotice {
 export function idleNotice(
   lease: ILease | null,
   msg: Messages,
-  keepsVariables: boolean
+  stopKeeps: Keeps
 ): IIdleNotice | null {
   const idle = lease?.idle;
   if (
@@ -47,7 +48,7 @@ export function idleNotice(
     : msg.idleWarning(idleFor, `${returned} ${unit}`);
   const keeps = idle.keeps_left > 0 ? [msg.keepsLeft(idle.keeps_left)] : [];
   // An admin's wish is longer, and all of it must fit.
-  const kept = idle.reclaimed ? [] : [msg.atReturn(keepsVariables)];
+  const kept = idle.reclaimed ? [] : [msg.atReturn(stopKeeps)];
   return {
     key: `${idle.returns_ms}/${idle.reclaimed}`,
     // Not on the button: three of them fill a line.

@@ -16,7 +16,7 @@ import {
   SchedulerState,
   ServerMessage
 } from '../server/tokens';
-import type { ILostKernel } from '../server/lostkernels';
+import type { ILostKernel, IWokenKernel, Keeps } from '../server/lostkernels';
 import { UsageHistory } from './usage';
 
 /** Between two questions to the hub. */
@@ -107,14 +107,15 @@ export class Model implements IFollowing {
   lease: ILease | null = null;
   sharedAccount = false;
 
-  /** Whether a stop keeps variables; false until the server has said so. */
-  keepsVariables = false;
+  /** What a stop keeps of kernels; nothing until the server has said so. */
+  keeps: Keeps = 'nothing';
   /** Null until they came for the first time. */
   jobs: readonly IJob[] | null = null;
   teams: readonly ITeam[] | null = null;
   pools: readonly IPool[] = [];
   /** Notebooks say it until somebody has closed it. */
   lostKernels: readonly ILostKernel[] = [];
+  wokenKernels: readonly IWokenKernel[] = [];
   timeLimits: readonly (number | null)[] = [null];
 
   /** A simulated GPU is said to be one wherever anything of it shows. */
@@ -258,6 +259,7 @@ export class Model implements IFollowing {
         break;
       case 'kernels':
         this.lostKernels = message.lost;
+        this.wokenKernels = message.woken;
         this.changed.emit('kernels');
         break;
       case 'events':
@@ -294,7 +296,7 @@ export class Model implements IFollowing {
     this.trouble = hello.message ?? null;
     this.timeLimits = hello.time_limits_s ?? this.timeLimits;
     this.sharedAccount = hello.shared_account;
-    this.keepsVariables = hello.keeps === 'variables';
+    this.keeps = hello.keeps ?? 'nothing';
     if (hello.scheduler === 'ok') {
       this.whoami = hello.whoami;
       this._isCurrent = true;

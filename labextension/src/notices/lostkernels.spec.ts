@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
 
-import { lossOf } from './lostkernels';
+import { msg } from '../testing/make';
+import { lossOf, newsOf } from './lostkernels';
 
 const LOST = [
-  { kernel_id: 'k1', path: 'a.ipynb', because: 'One.' },
-  { kernel_id: 'k2', path: '', because: 'Two.' }
+  { kernel_id: 'k1', path: 'a.ipynb', because: 'One.', stored: 0 },
+  { kernel_id: 'k2', path: '', because: 'Two.', stored: 0 }
 ];
 
 describe('a notebook whose kernel began anew', () => {
@@ -18,5 +19,42 @@ describe('a notebook whose kernel began anew', () => {
 
   it('is none of those that belong to no notebook', () => {
     expect(lossOf(LOST, '', undefined)).toBeNull();
+  });
+});
+
+it('says of stored variables that they are not gone', () => {
+  expect(msg.kernelLost('It was too large.', 0)).toContain('are gone');
+  expect(msg.kernelLost('It was too large.', 3)).toBe(
+    'The kernel of this notebook could not be kept. It was too large. 3 of its variables were stored.'
+  );
+});
+
+describe('kernels that are back', () => {
+  const back = (kernel_id: string, at_ms: number) => ({
+    kernel_id,
+    path: `${kernel_id}.ipynb`,
+    at_ms
+  });
+  const day = 24 * 3600 * 1000;
+
+  it('are told once in a browser, and not when it is no news', () => {
+    const woken = [
+      back('old', 1),
+      back('told', 2 * day),
+      back('new', 2 * day + 5)
+    ];
+
+    expect(newsOf(woken, 2 * day, 2 * day + 9)).toEqual([woken[2]]);
+    expect(newsOf(woken, 0, 2 * day + 9)).toEqual(woken.slice(1));
+    expect(newsOf(woken, 0, 9 * day)).toEqual([]);
+  });
+
+  it('are named by their notebooks', () => {
+    expect(msg.kernelsBack([''])).toBe(
+      'Your kernel is back, with its variables.'
+    );
+    expect(msg.kernelsBack(['a.ipynb', 'b.ipynb'])).toBe(
+      'Your 2 kernels are back, with their variables. a.ipynb, b.ipynb'
+    );
   });
 });

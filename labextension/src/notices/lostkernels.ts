@@ -2,12 +2,19 @@
  * Says over a notebook that its kernel began anew. Nothing else on the page would: prompts, outputs and
  * the kernel's name are as they were, and the next cell fails for a variable that is not there.
  */
+import { Notification } from '@jupyterlab/apputils';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 
+import { CommandIDs } from '../lab/ids';
 import type { Model } from '../model/model';
-import type { ILostKernel } from '../server/lostkernels';
+import type { ILostKernel, IWokenKernel } from '../server/lostkernels';
 import type { Messages } from '../text/messages';
+
+const TOLD = 'gpucommons:woken-told';
+const TOLD_FOR_MS = 15_000;
+const DAY_MS = 24 * 3600 * 1000;
 
 /** What is said, or null where this notebook has what it had. */
 export function lossOf(
@@ -22,11 +29,36 @@ export function lossOf(
   );
 }
 
+/** What came back and was not told in this browser; after a day it is no news. */
+export function newsOf(
+  woken: readonly IWokenKernel[],
+  toldMs: number,
+  nowMs: number
+): IWokenKernel[] {
+  const since = Math.max(toldMs, nowMs - DAY_MS);
+  return woken.filter(each => each.at_ms > since);
+}
+
+/** Says once in this browser that kernels are back. */
+function tellWoken(model: Model, msg: Messages): void {
+  const told = Number(window.localStorage.getItem(TOLD) ?? 0) || 0;
+  const news = newsOf(model.wokenKernels, told, model.clock.now());
+  if (news.length > 0) {
+    window.localStorage.setItem(
+      TOLD,
+      String(Math.max(...news.map(each => each.at_ms)))
+    );
+    const text = msg.kernelsBack(news.map(each => each.path));
+    Notification.success(text, { autoClose: TOLD_FOR_MS });
+  }
+}
+
 export class LostKernels {
   constructor(
     private readonly _model: Model,
     notebooks: INotebookTracker,
-    private readonly _msg: Messages
+    private readonly _msg: Messages,
+    private readonly _commands: CommandRegistry
   ) {
     notebooks.widgetAdded.connect((_, panel) => {
       this._follow(panel);
@@ -36,11 +68,13 @@ export class LostKernels {
     });
     _model.changed.connect((_, topic) => {
       if (topic === 'kernels') {
+        tellWoken(_model, _msg);
         notebooks.forEach(panel => {
           this._update(panel);
         });
       }
     });
+    tellWoken(_model, _msg);
   }
 
   private _follow(panel: NotebookPanel): void {
@@ -78,12 +112,13 @@ export class LostKernels {
     banner.addClass('gc-Callout');
     banner.node.setAttribute('role', 'status');
     const said = banner.node.appendChild(document.createElement('span'));
-    said.textContent = this._msg.kernelLost(loss.because);
-    const close = banner.node.appendChild(document.createElement('button'));
-    close.type = 'button';
-    close.className = 'gc-Link';
-    close.textContent = this._msg.trans.__('Close');
-    close.addEventListener('click', () => {
+    said.textContent = this._msg.kernelLost(loss.because, loss.stored);
+    if (loss.stored > 0) {
+      addButton(banner, this._msg.trans.__('Show…'), () => {
+        void this._commands.execute(CommandIDs.storedVariables);
+      });
+    }
+    addButton(banner, this._msg.trans.__('Close'), () => {
       this._model.closeLostKernel(loss.kernel_id);
     });
     return banner;
@@ -93,4 +128,12 @@ export class LostKernels {
     NotebookPanel,
     { loss: ILostKernel; banner: Widget }
   >();
+}
+
+function addButton(to: Widget, label: string, press: () => void): void {
+  const button = to.node.appendChild(document.createElement('button'));
+  button.type = 'button';
+  button.className = 'gc-Link';
+  button.textContent = label;
+  button.addEventListener('click', press);
 }

@@ -7,6 +7,7 @@ import { idleNotice, IIdleNotice, KEEP_MINUTES } from '../model/idle';
 import { currentAttempt, wayWords } from '../model/jobs';
 import type { Messages } from '../text/messages';
 import type { Model, Topic } from '../model/model';
+import type { Keeps } from '../server/lostkernels';
 import { IEvent, IJob, IStop } from '../server/tokens';
 
 /** Events worth a word, and how they sound. */
@@ -53,7 +54,7 @@ export class Notices {
     const notice =
       this._model.connection === 'lost'
         ? null
-        : idleNotice(this._model.lease, this._msg, this._model.keepsVariables);
+        : idleNotice(this._model.lease, this._msg, this._model.keeps);
     if (notice?.key === this._shownKey) {
       return;
     }
@@ -81,7 +82,7 @@ export class Notices {
       ...(notice.keepsLeft > 0 ? [keep] : []),
       {
         label: msg.dropToCpu(),
-        caption: msg.dropBody(this._model.keepsVariables),
+        caption: msg.dropBody(this._model.keeps),
         callback: event => {
           // The question may be answered with no: the warning stays.
           event.preventDefault();
@@ -197,11 +198,11 @@ export class Notices {
 /** Ask before variables are lost; of another server it is not known here what it keeps. */
 export async function confirmDrop(
   msg: Messages,
-  keepsVariables = false
+  keeps: Keeps | 'unknown' = 'unknown'
 ): Promise<boolean> {
   const { button } = await showDialog({
     title: msg.dropToCpu(),
-    body: msg.dropBody(keepsVariables),
+    body: msg.dropBody(keeps),
     buttons: [
       Dialog.cancelButton(),
       Dialog.warnButton({ label: msg.restart() })

@@ -46,8 +46,11 @@ describe('variables of the last server', () => {
   });
 
   it('are promised before a stop only where the server keeps them', () => {
-    expect(msg.dropBody(false)).toContain('its variables are lost');
-    expect(msg.dropBody(true)).toContain('that can be stored are kept');
-    expect(msg.atReturn(false)).toBe('Otherwise its variables are lost.');
+    expect(msg.dropBody('nothing')).toContain('its variables are lost');
+    expect(msg.dropBody('variables')).toContain('that can be stored are kept');
+    expect(msg.dropBody('kernels')).toContain('kernels are saved first');
+    expect(msg.dropBody('unknown')).toContain('cannot keep');
+    expect(msg.atReturn('nothing')).toBe('Otherwise its variables are lost.');
+    expect(msg.atReturn('kernels')).toBe('Kernels that can be saved are kept.');
   });
 });

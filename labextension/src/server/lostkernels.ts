@@ -1,3 +1,6 @@
+/** What a stop keeps of kernels. */
+export type Keeps = 'kernels' | 'variables' | 'nothing';
+
 /** A kernel that could not be kept: its variables are gone. */
 export interface ILostKernel {
   kernel_id: string;
@@ -5,4 +8,13 @@ export interface ILostKernel {
   path: string;
   /** What stood in the way, in a sentence. */
   because: string;
+  /** How many of its variables were stored all the same. */
+  stored: number;
+}
+
+/** A kernel that came back as it was when its server stopped. */
+export interface IWokenKernel {
+  kernel_id: string;
+  path: string;
+  at_ms: number;
 }

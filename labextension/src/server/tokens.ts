@@ -5,7 +5,7 @@
 
 import type { ICurve, IJob, IJobRequest, IRole } from './jobtokens';
 import type { IJobUse } from './jobuse';
-import type { ILostKernel } from './lostkernels';
+import type { ILostKernel, IWokenKernel, Keeps } from './lostkernels';
 
 export * from './jobtokens';
 
@@ -154,7 +154,7 @@ export type ServerMessage =
       message?: string | null;
       now_ms?: number;
       time_limits_s?: (number | null)[]; // null = what the team's rules allow
-      keeps?: string; // what a stop keeps of kernels: `variables`, `nothing`
+      keeps?: Keeps;
     }
   | { type: 'usage'; state: UsageState; samples: IUsageSample[] }
   | { type: 'lease'; lease: ILease | null }
@@ -172,7 +172,7 @@ export type ServerMessage =
   | ({ type: 'use'; job: string } & IJobUse)
   | { type: 'job'; job: IJob }
   | { type: 'events'; events: IEvent[] }
-  | { type: 'kernels'; lost: ILostKernel[] }
+  | { type: 'kernels'; lost: ILostKernel[]; woken: IWokenKernel[] }
   | { type: 'error'; message: string };
 
 /** A worker; null = all of them. */

@@ -6,6 +6,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { clock, countdown, duration, gib } from './format';
 import type { IStopped } from '../server/stopped';
 import type { ILoaded, ILost, IStored } from '../server/stored';
+import type { Keeps } from '../server/lostkernels';
 
 export function sliceMessages(trans: TranslationBundle) {
   return {
@@ -220,21 +221,48 @@ export function sliceMessages(trans: TranslationBundle) {
       return trans.__('Drop to CPU');
     },
 
-    dropBody(keepsVariables: boolean): string {
-      return keepsVariables
-        ? trans.__(
+    dropBody(keeps: Keeps | 'unknown'): string {
+      switch (keeps) {
+        case 'kernels':
+          return trans.__(
+            'The notebook server restarts without its GPU. Its kernels are saved first and come back with their variables; the notebook of a kernel that could not be saved says so. Terminals end.'
+          );
+        case 'variables':
+          return trans.__(
             'The notebook server restarts without its GPU. Variables of idle Python kernels that can be stored are kept and offered afterwards; all else of its kernels is lost.'
-          )
-        : trans.__(
+          );
+        case 'nothing':
+          return trans.__(
             'The notebook server restarts without its GPU: its variables are lost.'
           );
+        case 'unknown':
+          return trans.__(
+            'The notebook server restarts without its GPU: what it cannot keep of its kernels is lost.'
+          );
+      }
     },
 
     /** Behind a warning; short, as notifications are cut off. */
-    atReturn(keepsVariables: boolean): string {
-      return keepsVariables
-        ? trans.__('Variables that can be stored are kept.')
-        : trans.__('Otherwise its variables are lost.');
+    atReturn(keeps: Keeps): string {
+      switch (keeps) {
+        case 'kernels':
+          return trans.__('Kernels that can be saved are kept.');
+        case 'variables':
+          return trans.__('Variables that can be stored are kept.');
+        case 'nothing':
+          return trans.__('Otherwise its variables are lost.');
+      }
+    },
+
+    /** At the start of Lab. */
+    kernelsBack(paths: readonly string[]): string {
+      const text = trans._n(
+        'Your kernel is back, with its variables.',
+        'Your %1 kernels are back, with their variables.',
+        paths.length
+      );
+      const named = paths.filter(path => path !== '').join(', ');
+      return named ? `${text} ${named}` : text;
     },
 
     // --- variables of the last server -----------------------------------------------------------

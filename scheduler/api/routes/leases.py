@@ -100,7 +100,7 @@ async def keep(
 
 @router.post("/leases/{lease_id}/drop")
 async def drop(lease_id: models.Id, caller: AnyCaller) -> models.LeaseView:
-    """*Drop to CPU*: restart the server without its device; variables are lost."""
+    """*Drop to CPU*: restart the server without its device; it says what is kept of its kernels."""
     return await caller.run(leases.drop, lease_id)
 
 

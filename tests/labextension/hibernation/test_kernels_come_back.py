@@ -381,7 +381,8 @@ def test_a_kernel_that_its_user_ends_leaves_nothing_behind(start: Start) -> None
 def test_a_kernel_that_cannot_be_saved_ends_as_ever_and_that_is_said(start: Start) -> None:
     first = start()
     kernel, _ = opened(first)
-    first.page(kernel).run("from multiprocessing import RawArray; shared = RawArray('i', 9)")
+    code = "from multiprocessing import RawArray; shared = RawArray('i', 9); x = 1"
+    first.page(kernel).run(code)
 
     took_s = first.stop()
 
@@ -391,6 +392,24 @@ def test_a_kernel_that_cannot_be_saved_ends_as_ever_and_that_is_said(start: Star
     assert second.ask("GET", "api/kernels") == []
     (loss,) = lost(second)
     assert (loss["kernel_id"], loss["path"]) == (kernel, "a.ipynb")
+    # Its variables are not called gone: they are offered.
+    assert loss["stored"] == 2
+
+
+def test_before_a_stop_it_is_said_what_is_kept_and_after_the_start_what_is_back(
+    start: Start,
+) -> None:
+    first = start()
+    kernel, _ = opened(first)
+    first.page(kernel).run("x = 1")
+    until(lambda: first.greeting("hello")["keeps"] == "kernels", "the self-test")
+    assert first.greeting("kernels")["woken"] == []
+    first.stop()
+
+    second = start()
+
+    (woken,) = until(lambda: second.greeting("kernels")["woken"], "the wake")
+    assert (woken["kernel_id"], woken["path"]) == (kernel, "a.ipynb")
 
 
 def test_kernels_beyond_the_limit_are_not_kept(start: Start) -> None:
@@ -424,9 +443,11 @@ def test_where_it_is_switched_off_kernels_are_jupyters_own(start: Start) -> None
     first = start(GPUCOMMONS_HIBERNATE_KERNELS="0")
     kernel, _ = opened(first)
     first.page(kernel).run("x = 1")
+    first_keeps = first.greeting("hello")["keeps"]
 
     first.stop()
 
     # Its variables are stored all the same: they need no image.
+    assert first_keeps == "variables"
     assert not list((first.home / "state").rglob("kernels"))
     assert start().ask("GET", "api/kernels") == []
