@@ -307,7 +307,7 @@ def _limit_settings(max_run_s: int) -> Sequence[str]:
         return ()
     limit = _limit_words(max_run_s)
     return (
-        f"The job is stopped after {limit} of running: choose another time limit if it needs"
+        f"It may run for {limit} and then ends, finished or not: choose another time limit if it needs"
         " longer.",
     )
 

@@ -24,14 +24,15 @@ MAX_FILE_BYTES = 32 * 1024 * 1024
 MAX_SNAPSHOT_BYTES = 128 * 1024 * 1024
 #: More files than this are an environment or a data set, not a project.
 MAX_FILES = 5_000
-#: Folders that are made anew, or hold results.
-EXCLUDED_FOLDERS = frozenset({"__pycache__", "checkpoints", "node_modules"})
-#: Of those, what a script may want to read.
-_WANTED = frozenset({"checkpoints"})
+#: Folders that are made anew.
+EXCLUDED_FOLDERS = frozenset({"__pycache__", "node_modules"})
+#: Mostly results, and often large. A script may want to read it.
+_CHECKPOINTS = "checkpoints"
 
 _MIB = 1024 * 1024
 _UNREADABLE = "cannot be read"
 _MADE_ANEW = "is made anew by programs"
+_BY_NAME = f"is named {_CHECKPOINTS}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -212,7 +213,7 @@ def _walk(root: Path) -> Iterator[_Entry | ExcludedFile]:
             if reason is None:
                 kept.append(name)
             else:
-                wanted = name in _WANTED and reason == _MADE_ANEW
+                wanted = reason == _BY_NAME
                 yield ExcludedFile(path=prefix + name, size_bytes=0, reason=reason, linkable=wanted)
         folders[:] = kept
         for name in sorted(names):
@@ -231,6 +232,8 @@ def _folder_reason(name: str, parent_fd: int) -> str | None:
         return "is hidden"
     if name in EXCLUDED_FOLDERS:
         return _MADE_ANEW
+    if name == _CHECKPOINTS:
+        return _BY_NAME
     return _inner_reason(name, parent_fd)
 
 

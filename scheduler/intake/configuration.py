@@ -73,7 +73,7 @@ def planned_quotas(
             message = f"There is no pool {change.pool!r}. Pools: {names(cluster.pools)}."
             raise UnknownPool(message)
         if key in planned:
-            message = f"{change.team} in {change.pool} is set twice: keep one of the rows."
+            message = f"{change.team} in pool {change.pool} is set twice: keep one of the rows."
             raise Misconfigured(message)
         _check_quota(change.team, change.pool, change.quota)
         planned[key] = quota_of(change.quota)
@@ -96,7 +96,7 @@ def _check_quota(team: str, pool: str, quota: models.QuotaModel) -> None:
     limit = quota.limit_milli_gpu
     if limit is not None and limit < quota.guaranteed_milli_gpu:
         message = (
-            f"{team} in {pool}: the limit {format_milli_gpu(limit)} is below the guarantee"
+            f"{team} in pool {pool}: the limit {format_milli_gpu(limit)} is below the guarantee"
             f" {format_milli_gpu(quota.guaranteed_milli_gpu)}. Raise the limit or lower the guarantee."
         )
         raise Misconfigured(message)

@@ -118,13 +118,13 @@ def _worker_obstacle(worker: Worker, nodes: Sequence[Node]) -> str | None:
     if worker.cpu_milli > cpu:
         return (
             f"{worker.cpu_milli / 1000:g} cores asked for a worker, the largest node has"
-            f" {cpu / 1000:g} to book."
+            f" {cpu / 1000:g} to give out."
         )
     memory = max(node.memory_mib for node in fitting)
     if worker.memory_mib > memory:
         return (
             f"{round(worker.memory_mib / 1024, 1):g} GiB of memory asked for a worker, the largest"
-            f" node has {round(memory / 1024, 1):g} to book."
+            f" node has {round(memory / 1024, 1):g} to give out."
         )
     if not any(
         node.cpu_milli >= worker.cpu_milli and node.memory_mib >= worker.memory_mib

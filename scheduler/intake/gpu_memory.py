@@ -93,7 +93,8 @@ def in_words(spec: Spec, cluster: Cluster) -> str:
     kind = next((one.kind for one in _devices(role.gpu_kind, pool, cluster)), "GPU")
     has = _gib(memory_of(role.milli_gpu, role.gpu_kind, pool, cluster))
     size = format_milli_gpu(role.milli_gpu)
-    return f"{_gib(role.gpu_memory_mib)} of GPU memory is {size} of one {kind} ({has}) in {pool}."
+    of = f"{size} of one {kind} ({has}) in pool {pool}"
+    return f"{_gib(role.gpu_memory_mib)} of GPU memory is {of}."
 
 
 _SIZES = tuple(size for size in training_sizes(1) if 0 < size <= WHOLE_MILLI_GPU)

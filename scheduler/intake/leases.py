@@ -113,8 +113,8 @@ def _choose_pool(request: LeaseRequest, team: Team, cluster: Cluster) -> PoolNam
             raise UnknownPool(message)
         if request.pool not in mine:
             message = (
-                f"{team.name} has no fixed quota for notebooks in {request.pool}; it has some in:"
-                f" {names(mine)}."
+                f"{team.name} has no fixed quota for notebooks in pool {request.pool}; it has"
+                f" some in: {names(mine)}."
             )
             raise Misconfigured(message)
         return PoolName(request.pool)
@@ -135,18 +135,18 @@ def _check_size(request: LeaseRequest, team: Team, pool: PoolName, cluster: Clus
     sizes = sorted(cluster.pools[pool].notebook_sizes)
     if request.milli_gpu not in sizes:
         offered = ", ".join(format_milli_gpu(size) for size in sizes)
-        message = f"{asked} GPU is not a notebook size of {pool}: it offers {offered}."
+        message = f"{asked} GPU is not a notebook size of pool {pool}: it offers {offered}."
         raise Misconfigured(message)
     largest = largest_notebook(team.name, pool, cluster)
     if request.milli_gpu > largest:
         message = (
-            f"{asked} GPU is more than the largest notebook of {team.name} in {pool}, which is"
+            f"{asked} GPU is more than the largest notebook of {team.name} in pool {pool}, which is"
             f" {format_milli_gpu(largest)}. Take that, or ask an admin for more fixed quota."
         )
         raise Misconfigured(message)
     kinds = {d.kind for n in cluster.nodes.values() if n.pool == pool for d in n.devices}
     if request.gpu_kind is not None and request.gpu_kind not in kinds:
-        message = f"{pool} has no GPU of kind {request.gpu_kind!r}; it has {names(kinds)}."
+        message = f"Pool {pool} has no GPU of kind {request.gpu_kind!r}; it has {names(kinds)}."
         raise Misconfigured(message)
 
 

@@ -77,7 +77,7 @@ class Section:
     pool: str
     free: str
     total: str
-    #: ``, lent to training now: back within 20 s``; empty where something starts at once.
+    #: ``; training borrows them and gives them back within 20 s``; empty where something starts at once.
     lent: str
     cards: tuple[Card, ...]
     isolation: str

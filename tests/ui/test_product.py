@@ -319,7 +319,7 @@ def test_an_eviction_leaves_a_receipt(people: LogIn, product: Product) -> None:
 def test_quotas_that_cannot_be_laid_out_are_not_saved(people: LogIn, product: Product) -> None:
     admin = people("admin")
     admin.goto(f"{product.url}/services/gpucommons/admin/teams")
-    admin.get_by_label("Fixed of vision in gpu").fill("3")
+    admin.get_by_label("Fixed of vision in pool gpu").fill("3")
 
     expect(admin.locator("[data-verdict]")).to_have_text(
         "gpu: fixed+guarantee 5 of 4: over by 1, not saved."
@@ -333,15 +333,15 @@ def test_a_saved_quota_applies_at_once_and_touches_no_notebook(
     people: LogIn, product: Product
 ) -> None:
     admin = people("admin")
-    admin.get_by_label("Fixed of vision in gpu").fill("1.5")
+    admin.get_by_label("Fixed of vision in pool gpu").fill("1.5")
     expect(admin.locator("[data-verdict]")).to_have_text(
-        "2½ fixed + 1 guaranteed = 3½ of 4 GPUs: can be laid out"
+        "2½ fixed + 1 guaranteed = 3½ of 4 GPUs: they fit"
     )
     expect(admin.locator("[data-changes]")).to_have_text("vision · gpu: fixed 2 → 1½")
     both_themes(admin, "quota")
     admin.get_by_role("button", name="Save").click()
     expect(admin.locator("[data-verdict]")).to_have_text(
-        "Saved. 2½ fixed + 1 guaranteed = 3½ of 4 GPUs: can be laid out"
+        "Saved. 2½ fixed + 1 guaranteed = 3½ of 4 GPUs: they fit"
     )
 
     panel = open_panel(people("alice"))
@@ -371,7 +371,11 @@ def test_the_job_resumes_where_it_stopped_and_brings_its_results(
 ) -> None:
     bob = people("bob")
     bob.goto(f"{product.url}/hub/home")
+    expect(bob.locator("[data-gpucommons=notice]")).to_have_count(0)
     bob.locator("#stop").click()
+    # Without a reload.
+    told = bob.locator("[data-gpucommons=notice]", has_text="Not running. Last started on")
+    expect(told.get_by_role("button", name="Start again on")).to_be_visible()
     page = people("alice")
     panel, job = open_panel(page), page.locator(".gc-JobPage:visible")
 

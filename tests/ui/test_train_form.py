@@ -47,7 +47,7 @@ def test_large_files_are_asked_about_before_anything_is_sent(
     page.goto(f"{lab.url}/lab/tree/prepare.py?reset&token={TOKEN}")
     show_panel(page)
     train = section(page, "Train")
-    choice = train.get_by_label("Too large to go along: data/raw.bin")
+    choice = train.get_by_label("Stays here: data/raw.bin")
     expect(choice).to_be_visible()
     expect(train.get_by_role("button", name="Submit")).to_be_disabled()
     picture(train, "train-left-behind")

@@ -20,8 +20,8 @@ import {
   progressText,
   goesOnIn,
   stepText,
-  timeLeftMs,
-  wayWords
+  stopWords,
+  timeLeftMs
 } from '../model/jobs';
 import { IJob } from '../server/tokens';
 import {
@@ -286,7 +286,7 @@ function Notes({ job }: { job: IJob }): React.JSX.Element | null {
   if (stop) {
     return (
       <Callout tone="borrow">
-        {msg.stopIn(stop.kill_ms - now, stop.text, wayWords(job))}
+        {stopWords(job, stop, now, msg)}
         <Bar
           label={trans.__('Time left')}
           isThin

@@ -1,6 +1,6 @@
 /** "What happened" to a job: waits and attempts to scale, and the receipts of its stops. No DOM. */
 import { clock, length } from '../text/format';
-import { isFinal, stepText } from '../model/jobs';
+import { inside, isFinal, stepText } from '../model/jobs';
 import { IAttempt, IJob } from '../server/tokens';
 import type { JobMessages } from './messages';
 
@@ -154,11 +154,7 @@ function receipts(job: IJob, msg: JobMessages): IReceipt[] {
       );
     }
     if (attempt.ended_ms != null && attempt.ended_text) {
-      // It goes on after a colon; a name in capitals stays as it is.
-      const text = attempt.ended_text.replace(/^[A-Z](?=[a-z]* )/, first =>
-        first.toLowerCase()
-      );
-      say('', attempt.ended_ms, text);
+      say('', attempt.ended_ms, inside(attempt.ended_text));
     }
     return said;
   });

@@ -43,7 +43,12 @@ export function TimelineView(props: {
         <span>{line.from}</span>
         <span className="gc-Right">{line.to}</span>
       </div>
-      <UseView use={props.use} fromMs={line.fromMs} toMs={line.toMs} />
+      <UseView
+        use={props.use}
+        attempts={job.attempts}
+        fromMs={line.fromMs}
+        toMs={line.toMs}
+      />
       <Origin job={job} />
       {line.receipts.map(receipt => (
         <p key={receipt.key} className="gc-Receipt">

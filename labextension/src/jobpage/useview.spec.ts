@@ -4,7 +4,7 @@ import { renderToStaticMarkup } from 'react-dom/server';
 import { expect, it } from 'vitest';
 
 import { PanelContext } from '../components/context';
-import { msg } from '../testing/make';
+import { makeAttempt, msg } from '../testing/make';
 import { CurveSource } from '../server/tokens';
 import type { IJobUse } from '../server/jobuse';
 import { CurveView } from './curveview';
@@ -37,8 +37,10 @@ function drawn(child: React.ReactElement): string {
   );
 }
 
-function useWords(use: IJobUse): string {
-  return drawn(React.createElement(UseView, { use, fromMs: 0, toMs: 100 }));
+function useWords(use: IJobUse, milliGpu = 2000): string {
+  const attempts = [makeAttempt({ milli_gpu: milliGpu })];
+  const props = { use, attempts, fromMs: 0, toMs: 100 };
+  return drawn(React.createElement(UseView, props));
 }
 
 it('says what a job used of what it asked for', () => {
@@ -57,10 +59,7 @@ it('draws nothing where nothing was measured', () => {
 });
 
 it('says how much was held in numbers that people read', () => {
-  const spans = [
-    { from_ms: 0, to_ms: 60, held_milli_gpu: 1753, used_milli_gpu: 100 }
-  ];
-  expect(useWords({ ...USE, spans })).toContain('GPUs, of 1¾ held');
+  expect(useWords(USE, 1753)).toContain('GPUs, of 1¾ held');
 });
 
 const CURVE = {

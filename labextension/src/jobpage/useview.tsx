@@ -7,6 +7,7 @@ import { usePanel, useWords } from '../components/context';
 import { gpus } from '../text/format';
 import { jobMessages } from './messages';
 import type { IJobUse } from '../server/jobuse';
+import type { IAttempt } from '../server/tokens';
 import { HEIGHT, IBand, useView, WIDTH } from './use';
 
 /** A mean over minutes, to a hundredth of a GPU. */
@@ -16,6 +17,7 @@ function rounded(milliGpu: number): number {
 
 export function UseView(props: {
   use: IJobUse | null;
+  attempts: readonly IAttempt[];
   fromMs: number;
   toMs: number;
 }): React.JSX.Element | null {
@@ -25,7 +27,7 @@ export function UseView(props: {
   if (use === null || use.asked_milli_gpu === 0) {
     return null;
   }
-  const view = useView(use, props.fromMs, props.toMs);
+  const view = useView(use, props.attempts, props.fromMs, props.toMs);
   const memory = msg.memoryUsed(
     use.memory_used_mib_max ?? null,
     use.memory_held_mib ?? null

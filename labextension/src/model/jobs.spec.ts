@@ -170,6 +170,29 @@ describe('a row of the list', () => {
     );
   });
 
+  it('names the cause of a stop that is for nobody else', () => {
+    const stop = {
+      why: 'pause',
+      text: 'paused by alice',
+      announced_ms: 0,
+      term_ms: 0,
+      kill_ms: 10_000
+    };
+    const said = (text: string) =>
+      jobRow(
+        makeJob({ attempts: [makeAttempt({ stop: { ...stop, text } })] }),
+        0,
+        msg
+      ).sentence;
+
+    expect(said('paused by alice')).toBe(
+      'Is being stopped, in 10 s at the latest: paused by alice.'
+    );
+    expect(said('Not all workers ran within 5 min')).toBe(
+      'Is being stopped, in 10 s at the latest: not all workers ran within 5 min.'
+    );
+  });
+
   it('says how a failed job ended', () => {
     const job = makeJob({ state: 'failed', ended_text: 'Exit code 1.' });
 

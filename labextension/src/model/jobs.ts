@@ -2,7 +2,7 @@
 import { clock, count, metric, percent } from '../text/format';
 import type { Messages } from '../text/messages';
 import type { Model } from './model';
-import { IAttempt, IJob, IProgress, IWhoAmI } from '../server/tokens';
+import { IAttempt, IJob, IProgress, IStop, IWhoAmI } from '../server/tokens';
 
 const FINAL = new Set(['succeeded', 'failed', 'cancelled']);
 const LEAVING = new Set(['preempting', 'pausing', 'cancelling']);
@@ -155,6 +155,33 @@ export function currentAttempt(job: IJob): IAttempt | null {
   return last && last.state !== 'ended' ? last : null;
 }
 
+/** Stops for the sake of others; those of one's own hand need no notification. */
+const FOR_OTHERS = new Set(['preempt', 'reclaim', 'resize', 'move']);
+
+export function isForOthers(stop: IStop): boolean {
+  return FOR_OTHERS.has(stop.why);
+}
+
+/** The stop and the time that is left, and how it goes on. */
+export function stopWords(
+  job: IJob,
+  stop: IStop,
+  nowMs: number,
+  msg: Messages
+): string {
+  return msg.stopIn(
+    stop.kill_ms - nowMs,
+    isForOthers(stop) ? stop.text : inside(stop.text),
+    wayWords(job),
+    isForOthers(stop)
+  );
+}
+
+/** A sentence's words inside of another one; a name in capitals stays as it is. */
+export function inside(text: string): string {
+  return text.replace(/^[A-Z](?=[a-z]* )/, first => first.toLowerCase());
+}
+
 /** How it goes on when it is stopped, as a sentence; empty where that is not known. */
 export function wayWords(job: IJob): string {
   const text = job.way_to_go_on?.text ?? '';
@@ -244,7 +271,7 @@ export function jobRow(job: IJob, nowMs: number, msg: Messages): IJobRow {
   }
   const stop = currentAttempt(job)?.stop;
   if (stop) {
-    row.sentence = msg.stopIn(stop.kill_ms - nowMs, stop.text, wayWords(job));
+    row.sentence = stopWords(job, stop, nowMs, msg);
   }
   if (job.progress) {
     const { total_steps: total, step } = job.progress;

@@ -4,7 +4,7 @@ import type { CommandRegistry } from '@lumino/commands';
 
 import { CommandIDs } from '../lab/ids';
 import { idleNotice, IIdleNotice, KEEP_MINUTES } from '../model/idle';
-import { currentAttempt, wayWords } from '../model/jobs';
+import { currentAttempt, isForOthers, wayWords } from '../model/jobs';
 import type { Messages } from '../text/messages';
 import type { Model, Topic } from '../model/model';
 import type { Keeps } from '../server/lostkernels';
@@ -20,9 +20,6 @@ const TOLD: Record<string, Notification.TypeOptions> = {
   succeeded: 'success',
   failed: 'error'
 };
-
-/** Stops for the sake of others; those of one's own hand need no telling. */
-const FOR_OTHERS = new Set(['preempt', 'reclaim', 'resize', 'move']);
 
 /** How long a toast about a job stays; it remains in the notification centre. */
 const TOAST_MS = 8000;
@@ -129,7 +126,7 @@ export class Notices {
       const job = this._mine(id);
       const attempt = job && currentAttempt(job);
       const stop = attempt?.stop;
-      if (!job || !stop || !FOR_OTHERS.has(stop.why)) {
+      if (!job || !stop || !isForOthers(stop)) {
         continue;
       }
       const known = this._stops.get(attempt.id);

@@ -241,12 +241,17 @@ export function messages(trans: TranslationBundle) {
       );
     },
 
-    stopIn(leftMs: number, text: string, way: string): string {
-      const stop = trans.__(
-        'Will be stopped in %1 %2.',
-        countdown(leftMs),
-        text
-      );
+    /** The text of a stop for others goes on: "for nlp (its guarantee)". Others' are causes. */
+    stopIn(
+      leftMs: number,
+      text: string,
+      way: string,
+      isForOthers: boolean
+    ): string {
+      const left = countdown(leftMs);
+      const stop = isForOthers
+        ? trans.__('Will be stopped in %1 %2.', left, text)
+        : trans.__('Is being stopped, in %1 at the latest: %2.', left, text);
       return way ? `${stop} ${way}` : stop;
     },
 

@@ -90,7 +90,7 @@ it('keeps an environment that is not listed', () => {
 it('asks what becomes of large files before it can be sent', () => {
   const train = made();
   const asking = drawn(train);
-  expect(asking).toContain('Too large to go along: data.bin');
+  expect(asking).toContain('Stays here: data.bin');
   expect(asking).toContain('Choose what becomes of the files');
   train.update({ leftOut: 'link' });
   const linked = drawn(train);
@@ -101,7 +101,7 @@ it('asks what becomes of large files before it can be sent', () => {
 it('says what it chose by itself', () => {
   const train = made();
   const own =
-    'The job is stopped after 2 h of running: choose another time limit if it needs longer.';
+    'It may run for 2 h and then ends, finished or not: choose another time limit if it needs longer.';
   const results = 'Results come back to project/results/, beside the file.';
   expect(drawn(train)).toContain(`${own} ${results}`);
   train.update({ maxRunS: null });

@@ -122,12 +122,8 @@ export function trainMessages(msg: Messages) {
     leftBehind(paths: readonly string[]): string {
       const shown = paths.slice(0, 3).join(', ');
       return paths.length > 3
-        ? trans.__(
-            'Too large to go along: %1 and %2 more',
-            shown,
-            paths.length - 3
-          )
-        : trans.__('Too large to go along: %1', shown);
+        ? trans.__('Stays here: %1 and %2 more', shown, paths.length - 3)
+        : trans.__('Stays here: %1', shown);
     },
 
     leftOutChoices(): { value: string; label: string }[] {
@@ -154,7 +150,7 @@ export function trainMessages(msg: Messages) {
       const limit =
         form.maxRunS === limitS && limitS !== null
           ? trans.__(
-              'The job is stopped after %1 of running: choose another time limit if it needs longer.',
+              'It may run for %1 and then ends, finished or not: choose another time limit if it needs longer.',
               duration(limitS * 1000)
             )
           : '';

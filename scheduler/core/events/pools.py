@@ -47,7 +47,8 @@ def note_facts(cycle: CycleState, action: NoteFacts, by: str) -> None:
         pool = replace(known, isolation=said.isolation, simulated=said.simulated)
         if pool != known:
             cycle.pools[name] = pool
-            text = f"The isolation of slices in {name} was {known.isolation}, is {pool.isolation}."
+            was, now = known.isolation, pool.isolation
+            text = f"The isolation of slices in pool {name} was {was}, is {now}."
             if pool.isolation == known.isolation:
                 text = f"The GPUs of {name} are {'' if pool.simulated else 'not '}simulated."
             cycle.tell("pool-changed", text, by=by)

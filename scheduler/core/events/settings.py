@@ -135,7 +135,7 @@ def _tell_quotas(cycle: CycleState, old: Team, new: Team, by: str) -> None:
             change = changes.of_quota(was, now)
             cycle.tell(
                 "quota-changed",
-                f"{new.name} in {pool}: {change.text}.",
+                f"{new.name} in pool {pool}: {change.text}.",
                 by=by,
                 team=new.name,
                 data={"pool": pool, **change.data},

@@ -100,7 +100,7 @@ def _in_the_way(workload: Workload, there: Sequence[Workload], *, whose: bool = 
     if len(names) > _NAMES:
         names = [*names[:_NAMES], f"{len(names) - _NAMES} more"]
     if others:
-        kind = "borrowed job" if borrowed == others else "job"
+        kind = "borrowing job" if borrowed == others else "job"
         names.append(
             f"a {kind} of another team" if others == 1 else f"{others} {kind}s of other teams"
         )

@@ -26,7 +26,7 @@ def fits_nowhere(cycle: CycleState, workload: Workload, pools: Sequence[PoolName
     kinds = sorted({role.gpu_kind for role in spec.roles if role.gpu_kind})
     nodes = [node for pool in pools for node in cycle.capacity.usable(pool)]
     there = {device.kind for node in nodes for device in node.node.devices}
-    where = ", ".join(pools)
+    where = f"pool{'s' if len(pools) > 1 else ''} {', '.join(pools)}"
     missing = [kind for kind in kinds if kind not in there]
     if missing:
         text = f"There is no {missing[0]} in {where}; there is: {', '.join(sorted(there)) or 'no GPU'}."
@@ -35,8 +35,8 @@ def fits_nowhere(cycle: CycleState, workload: Workload, pools: Sequence[PoolName
     cpu = max((node.node.cpu_milli for node in nodes), default=0)
     memory = max((node.node.memory_mib for node in nodes), default=0)
     text = (
-        f"Needs {beside_gpus.ask_in_words(workload)}, which {where} cannot give even when empty: its {len(nodes)} nodes"
-        f" have at most {most} GPUs, {cpu / 1000:g} cores and {memory / 1024:.3g} GiB each."
+        f"Needs {beside_gpus.ask_in_words(workload)}, which {where} cannot give even when empty: its nodes have at"
+        f" most {most} GPUs, {cpu / 1000:g} cores and {memory / 1024:.3g} GiB each."
     )
     return Reason(code=ReasonClass.MISCONFIGURED, text=text, unblock="Submit it smaller.")
 

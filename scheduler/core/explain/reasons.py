@@ -117,7 +117,7 @@ def for_notebook(cycle: CycleState, workload: Workload) -> Reason:
     smaller = smaller_notebook(cycle, workload)
     unblock = None if smaller is None else f"Would start now with {format_gpus(smaller)}."
     if fixed == 0:
-        text = f"{spec.team} has no notebook GPUs in {pool}."
+        text = f"{spec.team} has no notebook GPUs in pool {pool}."
         code, unblock = ReasonClass.LIMIT, "Ask an admin for fixed quota, or start without a GPU."
     elif size > max(blocks, default=0):
         most = format_gpus(max(blocks, default=0))
@@ -223,7 +223,10 @@ def _limited(cycle: CycleState, workload: Workload) -> Reason | None:
     use = cycle.use(spec.team, pool)
     limit = found.limit_milli_gpu
     if limit is not None and use.training + need > limit:
-        text = f"{spec.team} may hold {format_gpus(limit)} in {pool} and holds {format_milli_gpu(use.training)}; this needs {format_milli_gpu(need)}."
+        text = (
+            f"{spec.team} may hold {format_gpus(limit)} in pool {pool} and holds"
+            f" {format_milli_gpu(use.training)}; this needs {format_milli_gpu(need)}."
+        )
         return Reason(code=ReasonClass.LIMIT, text=text)
     beyond = beside_gpus.beyond_its_part(cycle, spec, pool)
     if beyond is not None and found.guaranteed_milli_gpu - use.guaranteed >= need:

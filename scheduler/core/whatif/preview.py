@@ -19,6 +19,7 @@ from gpucommons.scheduler.core.events import leases
 from gpucommons.scheduler.core.explain import beside_gpus
 from gpucommons.scheduler.core.explain.draining import would_stop
 from gpucommons.scheduler.core.explain.reasons import STARTS_WITH, free_per_node
+from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.model.resources import Pool
@@ -218,7 +219,7 @@ def _line(
     consequence = f"other teams can take {it} back, and it waits again."
     if not saved:
         return (
-            f"Borrowed. {team} has no guaranteed GPUs in {pool}, so this job borrows {amount}:"
+            f"Borrowed. {team} has no guaranteed GPUs in pool {pool}, so this job borrows {amount}:"
             f" {consequence}"
         )
     if asked <= saved - used:
@@ -386,7 +387,8 @@ def why(cluster: Cluster, workload_id: WorkloadId) -> Why | None:
     where = ", ".join(sorted({one.node_id for one in attempt.placements}))
     text = f"{name} is {state_words(workload.state)} on {where} ({hold_class_words(attempt.hold_class)})."
     if attempt.stop is not None:
-        text += f" It is being stopped: {attempt.stop.text}."
+        told = attempt.stop.why in eviction_cause.FOR_OTHERS
+        text += f" It is being stopped{'' if told else ':'} {attempt.stop.text}."
     elif attempt.hold_class is HoldClass.OVER_QUOTA:
         text += " It borrows: the owners of these GPUs can take them back."
     return Why(text=text)

@@ -40,7 +40,7 @@ class QuotaChanges(Model):
 
 
 class LayoutView(View):
-    """What the check says: "8 fixed + 22 guaranteed = 30 of 32 GPUs: can be laid out"."""
+    """What the check says: "8 fixed + 22 guaranteed = 30 of 32 GPUs: they fit"."""
 
     ok: bool
     text: str

@@ -49,11 +49,12 @@ class OfferView(View):
         """What follows "2 of 2 notebook GPUs free" where training has a part of it, or all."""
         if self.win_back_s is None or not any(size.lent for size in self.sizes):
             return ""
-        back = f"back within {self.win_back_s} s"
+        within = f"within {self.win_back_s} s"
         at_once = [size.milli_gpu for size in self.sizes if size.availability == "free"]
         if not at_once:
-            return f", lent to training now: {back}"
-        return f", up to {format_milli_gpu(max(at_once))} at once; more is lent to training now: {back}"
+            return f"; training borrows them and gives them back {within}"
+        most = format_milli_gpu(max(at_once))
+        return f", up to {most} at once; training borrows the rest and gives it back {within}"
 
 
 class OfferList(View):

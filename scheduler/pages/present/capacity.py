@@ -143,8 +143,8 @@ def _box(node: NodeView) -> Box:
     detail = (
         f"{', '.join(kinds)} × {len(node.devices)}"
         if kinds
-        # A workstation books more cores than it may have: they are shared, not fenced.
-        else f"{words.counted(node.cpu_milli // 1000, 'core')} to book"
+        # A workstation gives out more cores than it may have: they are shared, not fenced.
+        else f"{words.counted(node.cpu_milli // 1000, 'core')} to give out"
     )
     return Box(
         name=node.id,

@@ -166,7 +166,7 @@ def _named(rows: Sequence[QuotaInput]) -> Sequence[QuotaInput]:
     seen: set[tuple[str, str]] = set()
     for row in rows:
         if (row.team, row.pool) in seen:
-            message = f"{row.team} in {row.pool} is there twice: send each row once."
+            message = f"{row.team} in pool {row.pool} is there twice: send each row once."
             raise BadRequest(message)
         seen.add((row.team, row.pool))
     return rows
@@ -209,7 +209,7 @@ def _limit_of(row: QuotaInput) -> int | None:
 
 def _amount(row: QuotaInput, column: str) -> int:
     text = {"fixed": row.fixed, "guaranteed": row.guaranteed, "limit": row.limit}[column]
-    where = f"{column} of {row.team} in {row.pool}"
+    where = f"{column} of {row.team} in pool {row.pool}"
     if not text.strip():
         # A field that somebody cleared is no wish to take everything away.
         message = f"{where} is empty: write 0 for none."
@@ -229,12 +229,13 @@ def _weight(row: QuotaInput) -> int:
     text = row.weight.strip()
     if not text:
         message = (
-            f"weight of {row.team} in {row.pool} is empty: write 1 for a plain share, 0 for none."
+            f"weight of {row.team} in pool {row.pool} is empty: write 1 for a plain share,"
+            " 0 for none."
         )
         raise BadRequest(message)
     if not (text.isascii() and text.isdigit() and int(text) <= _MAX_WEIGHT):
         message = (
-            f"weight of {row.team} in {row.pool}: {text!r} is not a whole number from 0 (never"
+            f"weight of {row.team} in pool {row.pool}: {text!r} is not a whole number from 0 (never"
             f" borrows) to {_MAX_WEIGHT}."
         )
         raise BadRequest(message)

@@ -153,7 +153,7 @@ def _layout(
     numbers = (
         f"{format_milli_gpu(fixed)} fixed + {format_milli_gpu(guaranteed)} guaranteed ="
         f" {format_milli_gpu(fixed + guaranteed)} of {format_milli_gpu(total)} GPUs:"
-        " can be laid out"
+        " they fit"
     )
     return models.LayoutView(
         ok=ok,

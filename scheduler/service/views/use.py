@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf
+from typing import NamedTuple
 
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler import models
@@ -128,51 +129,54 @@ def _memory_of(placement: WorkerPlacement, node: Node | None) -> int:
     return slice_memory_mib(placement, held) if held else 0
 
 
-def _held(workload: Workload) -> list[tuple[int, float]]:
-    """From when to when it held something; the end of what it still holds is open."""
+class _Held(NamedTuple):
+    """A while in which it held so many GPUs."""
+
+    from_ms: int
+    to_ms: float
+    milli_gpu: int
+
+
+def _held(workload: Workload) -> list[_Held]:
+    """From when to when it held how much; what it still holds ends with what is told of it."""
     return [
-        (one.reserved_ms, inf if one.ended_ms is None else one.ended_ms)
+        _Held(
+            from_ms=one.reserved_ms,
+            to_ms=inf if one.ended_ms is None else one.ended_ms,
+            milli_gpu=sum(placed_milli_gpu(placement) for placement in one.placements),
+        )
         for one in workload.attempts
     ]
 
 
-def _spans(rows: Sequence[LedgerRow], held: Sequence[tuple[int, float]]) -> list[models.UseSpan]:
+def _spans(rows: Sequence[LedgerRow], held: Sequence[_Held]) -> list[models.UseSpan]:
     if not rows:
         return []
-    first_ms = rows[0].minute_ms
-    minutes = (rows[-1].minute_ms - first_ms) // _MINUTE_MS + 1
+    first_ms, last_ms = rows[0].minute_ms, rows[-1].minute_ms + _MINUTE_MS
+    minutes = (last_ms - first_ms) // _MINUTE_MS
     length_ms = -(-minutes // MAX_SPANS) * _MINUTE_MS
     found: dict[int, list[LedgerRow]] = {}
     for row in rows:
         found.setdefault((row.minute_ms - first_ms) // length_ms, []).append(row)
-    return [
-        span
-        for number, of in found.items()
-        for span in _within(of, first_ms + number * length_ms, length_ms, held)
-    ]
+    spans: list[models.UseSpan] = []
+    for number, of in found.items():
+        from_ms = first_ms + number * length_ms
+        spans += _within(of, from_ms, min(from_ms + length_ms, last_ms), held)
+    return spans
 
 
 def _within(
-    rows: Sequence[LedgerRow], from_ms: int, length_ms: int, held: Sequence[tuple[int, float]]
+    rows: Sequence[LedgerRow], from_ms: int, to_ms: int, held: Sequence[_Held]
 ) -> list[models.UseSpan]:
-    """Only the time in which it held something: a minute's mean would be less than it ever held."""
-    parts = [
-        (max(from_ms, start), int(min(from_ms + length_ms, end)))
-        for start, end in held
-        if start < from_ms + length_ms and end > from_ms
-    ]
-    held_ms = sum(end - start for start, end in parts)
-    if held_ms <= 0:
-        return []
-    amount = sum(row.held_milli_gpu_ms for row in rows) // held_ms
+    """Only the time in which it held something, as high as it held: a minute's mean is less."""
     return [
         models.UseSpan(
-            from_ms=start,
-            to_ms=end,
-            held_milli_gpu=amount,
-            used_milli_gpu=_share_of(rows, amount),
+            from_ms=max(from_ms, one.from_ms),
+            to_ms=int(min(to_ms, one.to_ms)),
+            held_milli_gpu=one.milli_gpu,
+            used_milli_gpu=_share_of(rows, one.milli_gpu),
             memory_used_mib=_fullest(rows),
         )
-        for start, end in parts
-        if end > start
+        for one in held
+        if one.milli_gpu and max(from_ms, one.from_ms) < min(to_ms, one.to_ms)
     ]

@@ -192,9 +192,7 @@ def test_gpus_are_asked_for_by_memory_or_by_size(environ: dict[str, str], api: A
 
 def test_the_form_says_its_own_time_limit_until_another_is_chosen(environ: dict[str, str]) -> None:
     panel = TrainPanel(train, environ=environ)
-    own = (
-        "The job is stopped after 2 hours of running: choose another time limit if it needs longer."
-    )
+    own = "It may run for 2 hours and then ends, finished or not: choose another time limit if it needs"
     assert panel.settings.startswith(own)
     panel.max_run_s = 14_400
     assert own not in panel.settings

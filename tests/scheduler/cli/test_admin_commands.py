@@ -72,11 +72,11 @@ def test_who_changed_quotas_is_told_newest_first(cli: Cli) -> None:
     cli("quota", "set", "vision", "--guaranteed", "½", by="root")
     cli("quota", "set", "nlp", "--weight", "3", by="root")
     newest, before, *_ = cli("teams", "--changes", by="root").out.splitlines()[1:]
-    assert newest.endswith("root  nlp in gpu: weight 1 → 3.")
-    assert before.endswith("root  vision in gpu: guaranteed 1 → ½.")
+    assert newest.endswith("root  nlp in pool gpu: weight 1 → 3.")
+    assert before.endswith("root  vision in pool gpu: guaranteed 1 → ½.")
     theirs = cli("teams", "--changes", by="ada").out
-    assert "vision in gpu" in theirs
-    assert "nlp in gpu" not in theirs
+    assert "vision in pool gpu" in theirs
+    assert "nlp in pool gpu" not in theirs
 
 
 def test_what_a_file_changed_is_told(cli: Cli, home: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_quota_is_changed_where_it_is_named(cli: Cli, admin: SchedulerClient) 
     done = cli("quota", "set", "vision", "--fixed", "½", "--limit", "4", by="root")
 
     assert done.code == 0
-    assert "can be laid out" in done.out
+    assert "GPUs: they fit" in done.out
     team = next(t for t in admin.send(calls.teams()).teams if t.name == "vision")
     assert team.use[0].quota == models.QuotaModel(
         fixed_milli_gpu=500, guaranteed_milli_gpu=1000, limit_milli_gpu=4000

@@ -73,7 +73,7 @@ def test_links_fifos_and_what_they_point_to_stay_behind_and_are_named(tmp_path: 
         (".git/config", "is hidden"),
         ("__pycache__/a.pyc", "is made anew by programs"),
         ("node_modules/a.js", "is made anew by programs"),
-        ("checkpoints/step-1", "is made anew by programs"),
+        ("checkpoints/step-1", "is named checkpoints"),
         ("venv/pyvenv.cfg", "is a virtual environment"),
     ],
 )

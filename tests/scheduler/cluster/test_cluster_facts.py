@@ -105,7 +105,7 @@ def test_nodes_say_the_same_once(world: ServiceWorld, agents: Agents) -> None:
     for _ in range(3):
         isolation_after_a_pass(world, facts)
     said = world.store.events(kinds=frozenset({"pool-changed"}), limit=10, newest=True)
-    assert said[-1].event.text == "The isolation of slices in gpu was none, is kernel."
+    assert said[-1].event.text == "The isolation of slices in pool gpu was none, is kernel."
     assert sum("isolation" in one.event.text for one in said) == 1
 
 

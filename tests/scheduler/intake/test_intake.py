@@ -191,10 +191,10 @@ def test_reserved_variables_are_refused(world: ServiceWorld, name: str) -> None:
         ({"role": {"milli_gpu": 500, "gpu_kind": "T4"}}, "it has A100-40"),
         ({"role": {"milli_gpu": 500}, "pools": ["cpu"]}, "cpu: it has no GPUs"),
         ({"role": {"milli_gpu": 2000}, "over_quota": False}, "is guaranteed 1"),
-        ({"role": {"cpu_milli": 65_000}}, "the largest node has 64 to book"),
+        ({"role": {"cpu_milli": 65_000}}, "the largest node has 64 to give out"),
         (
             {"role": {"memory_mib": 300_000}},
-            "293 GiB of memory asked for a worker, the largest node has 256 to book",
+            "293 GiB of memory asked for a worker, the largest node has 256 to give out",
         ),
         ({"role": {"cpu_milli": 64_000, "count": 2}}, "by all workers together"),
     ],

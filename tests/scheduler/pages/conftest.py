@@ -367,7 +367,7 @@ def _layout(body: dict[str, Any]) -> models.LayoutView | errors.SchedulerError:
     return models.LayoutView(
         ok=True,
         text=f"{fixed / 1000:g} fixed + 22 guaranteed = {(fixed + 22_000) / 1000:g} of 32 GPUs:"
-        " can be laid out",
+        " they fit",
         fixed_milli_gpu=fixed,
         guaranteed_milli_gpu=22_000,
         total_milli_gpu=32_000,

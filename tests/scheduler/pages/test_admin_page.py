@@ -203,7 +203,7 @@ async def test_edits_are_checked_before_they_are_saved(visit: Any, scheduler: An
 
     assert verdict == {
         "ok": True,
-        "text": "9 fixed + 22 guaranteed = 31 of 32 GPUs: can be laid out",
+        "text": "9 fixed + 22 guaranteed = 31 of 32 GPUs: they fit",
         "changes": ["vision · a100: fixed 2 → 3"],
     }
     assert scheduler.writes()[0][3]["dry_run"] is True
@@ -227,7 +227,7 @@ async def test_a_wrong_edit_is_said_without_asking_the_scheduler(
     verdict = (await _post(admin, "admin/quotas/check", {"rows": [ROW | {"fixed": "lots"}]})).json()
 
     assert verdict["ok"] is False
-    assert "fixed of vision in a100" in verdict["text"]
+    assert "fixed of vision in pool a100" in verdict["text"]
     assert verdict["cell"] == ["vision", "a100", "fixed"]
     assert scheduler.writes() == []
 
@@ -397,7 +397,7 @@ async def test_the_last_changes_of_quotas_are_shown_to_those_who_watch(
 ) -> None:
     receipts = cluster.receipts()
     (event,) = receipts.events
-    text = "vision in a100: fixed 2 → 3."
+    text = "vision in pool a100: fixed 2 → 3."
     changed = event.model_copy(update={"kind": "quota-changed", "by": "root<b>", "text": text})
     scheduler.answers["GET /v1/events"] = receipts.model_copy(update={"events": [changed]})
 

@@ -180,7 +180,7 @@ async def test_quotas_are_checked_while_typing_and_saved_once(
     open_page: Any, scheduler: Any
 ) -> None:
     page = await open_page("admin", "admin", allow_admin_writes=True)
-    fixed = page.get_by_label("Fixed of vision in a100")
+    fixed = page.get_by_label("Fixed of vision in pool a100")
     save = page.get_by_role("button", name="Save")
 
     await fixed.fill("6")
@@ -220,7 +220,10 @@ async def test_who_saves_by_keyboard_stays_where_the_answer_is_and_sees_the_chan
     page = await open_page("admin", "admin/teams", allow_admin_writes=True)
     # With this clock the page never refreshes by itself.
     await page.clock.install()
-    fixed, weight = page.get_by_label("Fixed of vision in a100"), page.get_by_label("Weight of nlp")
+    fixed, weight = (
+        page.get_by_label("Fixed of vision in pool a100"),
+        page.get_by_label("Weight of nlp"),
+    )
 
     await fixed.fill("lots")
     await page.clock.run_for(200)
@@ -257,7 +260,7 @@ async def test_a_dialog_gives_the_focus_back_though_its_button_was_refreshed(
 
 async def test_discard_brings_the_saved_quotas_back(open_page: Any, scheduler: Any) -> None:
     page = await open_page("admin", "admin/teams", allow_admin_writes=True)
-    weight = page.get_by_label("Weight of nlp in a100")
+    weight = page.get_by_label("Weight of nlp in pool a100")
 
     await weight.fill("9")
     await page.get_by_role("button", name="Discard").click()
@@ -270,7 +273,7 @@ async def test_last_week_is_replayed_for_an_edit_after_a_discard(
     open_page: Any, scheduler: Any, cluster: Any
 ) -> None:
     page = await open_page("admin", "admin", allow_admin_writes=True)
-    fixed = page.get_by_label("Fixed of vision in a100")
+    fixed = page.get_by_label("Fixed of vision in pool a100")
     discard = page.get_by_role("button", name="Discard")
 
     await fixed.fill("3")
@@ -287,7 +290,7 @@ async def test_last_week_is_replayed_for_an_edit_after_a_discard(
 
 async def test_an_edit_in_the_moment_of_a_discard_keeps_its_buttons(open_page: Any) -> None:
     page = await open_page("admin", "admin/teams", allow_admin_writes=True)
-    await page.get_by_label("Weight of nlp in a100").fill("9")
+    await page.get_by_label("Weight of nlp in pool a100").fill("9")
 
     await page.evaluate(
         """() => {
@@ -304,7 +307,7 @@ async def test_an_edit_in_the_moment_of_a_discard_keeps_its_buttons(open_page: A
 
 async def test_last_week_reads_as_cards_on_a_phone(open_page: Any) -> None:
     page = await open_page("admin", "admin/teams", size=PHONE, allow_admin_writes=True)
-    await page.get_by_label("Fixed of vision in a100").fill("3")
+    await page.get_by_label("Fixed of vision in pool a100").fill("3")
     await page.get_by_role("button", name="Replay last week").click()
 
     vision = page.locator(".replayed tbody tr").first
@@ -342,13 +345,13 @@ async def test_a_refresh_never_takes_an_edit_away(
     open_page: Any, scheduler: Any, cluster: Any
 ) -> None:
     page = await open_page("admin", "admin", allow_admin_writes=True)
-    await page.get_by_label("Fixed of vision in a100").fill("3")
+    await page.get_by_label("Fixed of vision in pool a100").fill("3")
     await page.get_by_role("heading", name="Waiting").click()
 
     scheduler.answers["GET /v1/jobs"] = cluster.jobs().model_copy(update={"jobs": []})
     await page.get_by_text("whisper-2").wait_for(state="detached")
 
-    assert await page.get_by_label("Fixed of vision in a100").input_value() == "3"
+    assert await page.get_by_label("Fixed of vision in pool a100").input_value() == "3"
 
 
 async def test_reclaiming_a_busy_notebook_needs_force_and_a_reason(

@@ -71,7 +71,7 @@ def test_pools_without_gpus_come_last_and_show_cpus(cluster: Any) -> None:
     assert [field.pool for field in fields] == ["a100", "aa-cpu"]
     assert fields[1].detail == "no GPUs"
     assert (fields[1].boxes[0].detail, fields[1].boxes[0].state) == (
-        "64 cores to book",
+        "64 cores to give out",
         "not heard of",
     )
 

@@ -368,7 +368,9 @@ def test_the_start_page_says_that_what_is_free_is_lent(cluster: Any) -> None:
 
     (line,) = team_lines(cluster.teams().teams, cluster.pools().pools, [lent])
 
-    assert line.notebooks == ("2 of 2 notebook GPUs free, lent to training now: back within 20 s")
+    assert line.notebooks == (
+        "2 of 2 notebook GPUs free; training borrows them and gives them back within 20 s"
+    )
 
 
 def test_the_start_page_says_that_a_part_of_what_is_free_is_lent(cluster: Any) -> None:
@@ -382,7 +384,7 @@ def test_the_start_page_says_that_a_part_of_what_is_free_is_lent(cluster: Any) -
     )
 
     assert line.notebooks == (
-        "2 of 2 notebook GPUs free, up to ½ at once; more is lent to training now: back within 20 s"
+        "2 of 2 notebook GPUs free, up to ½ at once; training borrows the rest and gives it back within 20 s"
     )
 
 

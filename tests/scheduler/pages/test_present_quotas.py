@@ -132,12 +132,12 @@ def test_edits_are_read_as_people_write_them() -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"fixed": "abc"}, "fixed of vision in a100: 'abc' is not a number of GPUs"),
-        ({"guaranteed": "-1"}, "guaranteed of vision in a100: '-1' is not a number of GPUs"),
-        ({"limit": "0.00001"}, "limit of vision in a100"),
+        ({"fixed": "abc"}, "fixed of vision in pool a100: 'abc' is not a number of GPUs"),
+        ({"guaranteed": "-1"}, "guaranteed of vision in pool a100: '-1' is not a number of GPUs"),
+        ({"limit": "0.00001"}, "limit of vision in pool a100"),
         ({"limit": "5000"}, "more than the 1024 GPUs"),
-        ({"weight": " "}, "weight of vision in a100 is empty: write 1 for a plain share"),
-        ({"weight": "1.5"}, "weight of vision in a100: '1.5' is not a whole number"),
+        ({"weight": " "}, "weight of vision in pool a100 is empty: write 1 for a plain share"),
+        ({"weight": "1.5"}, "weight of vision in pool a100: '1.5' is not a whole number"),
         ({"weight": "1001"}, "is not a whole number from 0 (never borrows) to 1000"),
         ({"weight": "²"}, "is not a whole number"),
         ({"team": "../etc"}, "../etc"),
@@ -173,5 +173,7 @@ def test_nothing_changed_is_no_difference(cluster: Any) -> None:
 
 @pytest.mark.parametrize("column", ["fixed", "guaranteed"])
 def test_a_cleared_field_is_asked_about_and_takes_nothing_away(column: str) -> None:
-    with pytest.raises(BadRequest, match=f"{column} of vision in a100 is empty: write 0 for none"):
+    with pytest.raises(
+        BadRequest, match=f"{column} of vision in pool a100 is empty: write 0 for none"
+    ):
         changes_from(_inputs(**{column: " "}), dry_run=True)

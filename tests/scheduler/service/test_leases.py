@@ -345,8 +345,8 @@ def test_who_has_nothing_to_choose_from_is_told_from_who_is_in_no_team(world: Se
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [
-        ({"milli_gpu": 300}, "is not a notebook size of gpu: it offers"),
-        ({"milli_gpu": 500, "pool": "cpu"}, "no fixed quota for notebooks in cpu"),
+        ({"milli_gpu": 300}, "is not a notebook size of pool gpu: it offers"),
+        ({"milli_gpu": 500, "pool": "cpu"}, "no fixed quota for notebooks in pool cpu"),
         ({"milli_gpu": 500, "gpu_kind": "H100"}, "no GPU of kind 'H100'"),
     ],
 )

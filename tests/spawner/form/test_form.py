@@ -74,11 +74,13 @@ def test_the_quota_line_says_what_is_free_and_how_old_the_number_is() -> None:
 def test_what_is_free_and_lent_to_training_is_said_to_be_both() -> None:
     size = {"milli_gpu": 1000, "memory_mib": 39732, "availability": "wait", "text": "lent"}
     lent = {**OFFER, "win_back_s": 20, "sizes": [{**size, "lent": True}]}
-    said = "½ of 2 notebook GPUs free, lent to training now: back within 20 s · updated"
+    said = (
+        "½ of 2 notebook GPUs free; training borrows them and gives them back within 20 s · updated"
+    )
     assert said in words(page(lent))
-    assert "lent to training" not in words(page({**lent, "sizes": [size]}))
+    assert "training borrows" not in words(page({**lent, "sizes": [size]}))
     one_is_free = {**lent, "sizes": [*lent["sizes"], OFFER["sizes"][0]]}
-    partly = "GPUs free, up to ¼ at once; more is lent to training now: back within 20 s · updated"
+    partly = "GPUs free, up to ¼ at once; training borrows the rest and gives it back within 20 s · updated"
     assert partly in words(page(one_is_free))
 
 

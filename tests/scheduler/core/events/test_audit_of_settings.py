@@ -59,11 +59,11 @@ def test_rules_of_a_team_are_told() -> None:
 def test_a_quota_that_is_dropped_is_told_also_with_its_team() -> None:
     world = World(teams=[a_team(fixed_milli_gpu=1000), a_team("nlp", guaranteed_milli_gpu=1000)])
     dropped = told(world, PutTeams(teams=(replace(a_team(), quotas={}),)))
-    assert [event.text for event in dropped] == ["vision in train: fixed 1 → 0."]
+    assert [event.text for event in dropped] == ["vision in pool train: fixed 1 → 0."]
     removed = told(world, PutTeams(teams=(), removed=(TeamName("nlp"),)))
     assert [event.text for event in removed] == [
         "nlp was removed.",
-        "nlp in train: guaranteed 1 → 0.",
+        "nlp in pool train: guaranteed 1 → 0.",
     ]
 
 

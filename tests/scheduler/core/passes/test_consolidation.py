@@ -325,4 +325,4 @@ def test_who_moves_for_another_team_is_not_told_its_jobs_name() -> None:
     assert stop.text == "to make room for a job of nlp, and goes on elsewhere"
     reason = world.get(whole).reason
     assert reason is not None
-    assert reason.text.endswith("moving a borrowed job of another team frees one.")
+    assert reason.text.endswith("moving a borrowing job of another team frees one.")

@@ -180,7 +180,7 @@ def test_a_ticket_within_quota_is_nominated_and_told_so() -> None:
     assert ticket.reason is not None
     assert ticket.reason.code is ReasonClass.DRAINING
     assert ticket.reason.text == (
-        "Next in line: ½ GPU is being cleared, a borrowed job of another team ends there first."
+        "Next in line: ½ GPU is being cleared, a borrowing job of another team ends there first."
     )
 
 

@@ -210,7 +210,7 @@ def test_quotas_are_audited_old_to_new() -> None:
     (event,) = [one for one in world.events if one.kind == "quota-changed" and one.by == "admin"]
     assert event.data["old"]["fixed_milli_gpu"] == 1000
     assert event.data["new"]["fixed_milli_gpu"] == 2000
-    assert event.text == "vision in train: fixed 1 → 2, limit none → 4."
+    assert event.text == "vision in pool train: fixed 1 → 2, limit none → 4."
 
 
 # --- the team tree ---------------------------------------------------------------------------

@@ -155,7 +155,7 @@ def test_a_missing_kind_of_gpu_is_named(world: World) -> None:
     roles = (type(spec.roles[0])(milli_gpu=1000, gpu_kind="H100", command=("true",)),)
     job = world.get(world.submit(a_job(roles=roles)))
     assert job.reason is not None
-    assert job.reason.text == "There is no H100 in train; there is: A100-40."
+    assert job.reason.text == "There is no H100 in pool train; there is: A100-40."
 
 
 def test_policies_are_named_by_their_rule(world: World) -> None:

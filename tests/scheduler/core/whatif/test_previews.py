@@ -130,7 +130,7 @@ def test_a_quote_says_nothing_of_how_another_teams_job_goes_on() -> None:
     saved(world, job, 5430)
     found = preview.quote(world.cluster, a_job("train-2", 500), world.now)
     assert found.text.endswith(
-        " Would stop a borrowed job of another team, which goes back in line."
+        " Would stop a borrowing job of another team, which goes back in line."
     )
 
 
@@ -215,7 +215,7 @@ def test_why_speaks_of_waiting_running_and_stopping_work() -> None:
     world.submit(a_job("bert", team="nlp"))
     found = preview.why(world.cluster, running)
     assert found is not None
-    assert found.text.endswith("It is being stopped: for nlp (its guarantee).")
+    assert found.text.endswith("It is being stopped for nlp (its guarantee).")
     assert preview.why(world.cluster, WorkloadId("nobody")) is None
 
 

@@ -45,7 +45,7 @@ def quota_of(world: ServiceWorld, team: str) -> tuple[int, int]:
 def test_a_quota_is_saved_with_an_audit_row(world: ServiceWorld) -> None:
     view = done(settings.set_quotas(world.service, world.admin, changes(("vision", 500, 1500))))
     assert view.ok
-    assert view.text == "1½ fixed + 2½ guaranteed = 4 of 4 GPUs: can be laid out"
+    assert view.text == "1½ fixed + 2½ guaranteed = 4 of 4 GPUs: they fit"
     assert quota_of(world, "vision") == (500, 1500)
     where = history.EventFilter(kinds=frozenset({"quota-changed"}), newest=1)
     (event,) = history.newest_events(world.service, world.admin, where).events

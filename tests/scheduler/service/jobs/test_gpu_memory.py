@@ -37,7 +37,9 @@ def test_the_smallest_slice_that_has_the_memory_is_taken_and_said_before(
     # A GPU of 40 GiB gives 38.8: a quarter has 9.7, a half 19.4.
     assert [submitted(world, gib).milli_gpu for gib in (9, 12, 20)] == [250, 500, 1000]
     quote = quotes.quote_job(world.service, world.principal("ann"), asked(world, 12))
-    assert quote.text.endswith(" 12.0 GiB of GPU memory is ½ of one A100-40 (19.4 GiB) in gpu.")
+    assert quote.text.endswith(
+        " 12.0 GiB of GPU memory is ½ of one A100-40 (19.4 GiB) in pool gpu."
+    )
     job = submitted(world, 12)
     assert job.request is not None
     assert job.request.roles[0].gpu_memory_mib == 12 * GIB

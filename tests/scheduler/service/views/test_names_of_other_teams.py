@@ -12,7 +12,7 @@ from gpucommons.scheduler.service import leases, why
 from gpucommons.scheduler.service.administration import settings
 from gpucommons.scheduler.service.jobs import jobs
 
-OTHERS = "Next in line: 1 GPU is being cleared, a borrowed job of another team ends there first"
+OTHERS = "Next in line: 1 GPU is being cleared, a borrowing job of another team ends there first"
 
 
 @pytest.fixture

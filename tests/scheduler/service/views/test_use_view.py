@@ -34,20 +34,25 @@ def _row(number: int, percent: int | None, memory_mib: int | None = None) -> Led
     )
 
 
+def _holding() -> Workload:
+    """A job that holds half of a GPU."""
+    job = running(1)
+    half = replace(job.attempts[0].placements[0], device_ids=(DeviceId("d"),), milli_gpu=500)
+    return replace(job, attempts=(replace(job.attempts[0], placements=(half,)),))
+
+
 def test_use_is_the_mean_of_what_was_measured_and_the_rest_stays_unknown() -> None:
-    found = use_view(running(1), [_row(0, 20, 100), _row(1, None), _row(2, 60, 300)], now_ms=NOW)
+    found = use_view(_holding(), [_row(0, 20, 100), _row(1, None), _row(2, 60, 300)], now_ms=NOW)
     assert [span.used_milli_gpu for span in found.spans] == [100, None, 300]
     assert (found.used_milli_gpu, found.memory_used_mib_max) == (200, 300)
 
 
 def test_memory_is_told_beside_that_of_the_worker_that_has_most() -> None:
-    job = running(1)
+    job = _holding()
     gpu = Device(device_id=DeviceId("d"), index=0, kind="A100-40", memory_mib=40_000)
     node = Node(
         node_id=NodeId("n"), pool=PoolName("gpu"), devices=(gpu,), cpu_milli=1, memory_mib=1
     )
-    half = replace(job.attempts[0].placements[0], device_ids=(DeviceId("d"),))
-    job = replace(job, attempts=(replace(job.attempts[0], placements=(half,)),))
 
     known = use_view(job, [_row(0, 20, 100)], now_ms=NOW, nodes={NodeId("n"): node})
     assert known.memory_held_mib == gpu.slice_memory_mib(500)
@@ -93,7 +98,7 @@ def test_what_never_held_a_gpu_says_so() -> None:
 
 def test_what_ran_for_a_part_of_a_minute_is_drawn_as_long_and_as_high_as_it_held() -> None:
     first, second = NOW + 10_000, NOW + 45_000
-    before = running(1)
+    before = _holding()
     stopped = replace(
         before.attempts[0], reserved_ms=Millis(first), ended_ms=Millis(first + 20_000)
     )
@@ -107,9 +112,15 @@ def test_what_ran_for_a_part_of_a_minute_is_drawn_as_long_and_as_high_as_it_held
     assert [(span.held_milli_gpu, span.used_milli_gpu) for span in found.spans] == [(500, 250)] * 2
 
 
+def test_a_minute_that_is_not_over_is_drawn_as_high_as_it_holds() -> None:
+    row = replace(_row(0, 50), held_milli_gpu_ms=500 * 20_000)
+    (span,) = use_view(_holding(), [row], now_ms=NOW + 20_000).spans
+    assert (span.held_milli_gpu, span.used_milli_gpu) == (500, 250)
+
+
 def test_weeks_come_in_spans_that_can_be_drawn() -> None:
     rows = [_row(number, 50) for number in range(0, 20_000, 3)]
-    spans = use_view(running(1), rows, now_ms=NOW).spans
+    spans = use_view(_holding(), rows, now_ms=NOW).spans
     assert len(spans) <= MAX_SPANS
     assert spans[0].from_ms == rows[0].minute_ms
     assert spans[-1].to_ms > rows[-1].minute_ms
