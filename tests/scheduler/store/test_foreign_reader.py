@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +21,7 @@ import pytest
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.errors import Unreachable
 
 PATIENCE_S = 60
 #: What ``sqlite3 scheduler.db 'select count(*) from workloads'`` does.
@@ -50,7 +51,7 @@ class Service:
 
     def begin(self) -> None:
         self._run("gpucommons.gpu.agent", str(self.state / "agent"), "--simulate", "1")
-        self._wait_for(self.state / "agent" / "control.sock")
+        self._wait(self._accepts)
         self.start()
         with self.ask() as client:
             me = client.send(calls.whoami()).name
@@ -72,21 +73,47 @@ class Service:
                 subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
             )
 
-    def _wait_for(self, socket_path: Path) -> None:
+    def _wait(self, answers: Callable[[], bool]) -> None:
         give_up_s = time.monotonic() + PATIENCE_S
-        while time.monotonic() < give_up_s:
-            with socket.socket(socket.AF_UNIX) as door:
-                if door.connect_ex(str(socket_path)) == 0:
-                    return
+        while time.monotonic() < give_up_s and self.started[-1].poll() is None:
+            if answers():
+                return
             time.sleep(0.05)  # a real process takes real time
-        raise AssertionError((self.state / "log").read_text())
+        raise AssertionError(self._story())
+
+    def _accepts(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as door:
+            return door.connect_ex(str(self.state / "agent" / "control.sock")) == 0
+
+    def _answers(self) -> bool:
+        """A connection is not enough: what a killed service was just starting keeps its socket for a moment."""
+        try:
+            with SchedulerClient(self.url) as client:
+                client.send(calls.whoami())
+        except Unreachable:
+            return False
+        return True
+
+    def _story(self) -> str:
+        log = (self.state / "log").read_text()[-4000:]
+        return f"exit status {self.started[-1].poll()}, log: {log}"
 
     def start(self) -> None:
         self._run("gpucommons.scheduler", str(self.state), "--shared-account")
-        self._wait_for(self.state / "api.sock")
+        self._wait(self._answers)
 
-    def ask(self) -> SchedulerClient:
-        return SchedulerClient(f"unix:{self.state / 'api.sock'}")
+    @property
+    def url(self) -> str:
+        return f"unix:{self.state / 'api.sock'}"
+
+    @contextmanager
+    def ask(self) -> Iterator[SchedulerClient]:
+        with SchedulerClient(self.url) as client:
+            try:
+                yield client
+            except Unreachable as error:
+                error.add_note(self._story())
+                raise
 
     def submit(self, count: int) -> list[str]:
         found = []
