@@ -50,7 +50,7 @@ class GpuCommonsHook(BuildHookInterface):
             # Stripped: nothing of the machine that built it is in it.
             building.build(folder, machine=self._machine, flags=["-s"])
             beside = building.PRELOADS if version == "editable" else folder
-            building.build_semaphores(beside, machine=self._machine, flags=["-s"])
+            building.build_preloads(beside, machine=self._machine, flags=["-s"])
         except building.CannotBuildShim as error:
             self.app.display_warning(f"Built without the shim: {error}")
             return
@@ -62,8 +62,9 @@ class GpuCommonsHook(BuildHookInterface):
         for library in (building.CUDA, building.NVML):
             target = f"gpucommons/{_SHIM}/{building.LIBRARIES.name}/{library}"
             build_data["force_include"][str(folder / library)] = target
-        target = f"gpucommons/{_PRELOADS}/{building.SEMAPHORES}"
-        build_data["force_include"][str(folder / building.SEMAPHORES)] = target
+        for library in building.PRELOADED:
+            target = f"gpucommons/{_PRELOADS}/{library}"
+            build_data["force_include"][str(folder / library)] = target
 
     @property
     def _machine(self) -> str:

@@ -257,7 +257,8 @@ def test_the_wheel_holds_the_shim_and_says_for_which_machine(wheel: set[str], di
     if not shutil.which("cc"):
         pytest.skip("without a compiler the wheel has no shim")
     assert {Path(library).name for library in libraries} == {"libcuda.so.1", "libnvidia-ml.so.1"}
-    assert "gpucommons/gpu/hibernation/preload/lib/libgpucommons-semaphores.so" in wheel
+    for library in ("semaphores", "seccomp"):
+        assert f"gpucommons/gpu/hibernation/preload/lib/libgpucommons-{library}.so" in wheel
     assert name.endswith(f"-py3-none-manylinux_2_17_{platform.machine()}.whl")
 
 

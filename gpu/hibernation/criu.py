@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpucommons.gpu.hibernation import preload
+
 #: The first version that saves and wakes on current kernels, and has no hole in external mounts.
 OLDEST = (4, 2)
 VARIABLE = "GPUCOMMONS_CRIU"
@@ -51,7 +53,7 @@ def criu_at(place: Path) -> Criu | None:
     version = _version(command) if command else None
     if command is None or version is None or _numbers(version) < OLDEST:
         return None
-    return Criu(command=command, version=version)
+    return Criu(command=_with_preload(command), version=version)
 
 
 def state_folder(environ: Mapping[str, str]) -> Path:
@@ -76,6 +78,18 @@ def _in_folder(root: Path) -> tuple[str, ...] | None:
     if not (loader.is_file() and program.is_file()):
         return None
     return (str(loader), "--library-path", str(libraries), str(program))
+
+
+def _with_preload(command: tuple[str, ...]) -> tuple[str, ...]:
+    """So that it works below a container's system call filter, too."""
+    library = preload.for_criu()
+    if library is None or set(str(library)) & {" ", ":"}:  # both end a path there
+        return command
+    loader, *rest = command
+    if rest:
+        return (loader, "--preload", str(library), *rest)
+    env = shutil.which("env")
+    return (env, f"LD_PRELOAD={library}", loader) if env else command
 
 
 def _version(command: tuple[str, ...]) -> str | None:

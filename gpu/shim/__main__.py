@@ -2,9 +2,9 @@
 
 import sys
 
-from gpucommons.gpu.shim.building import CannotBuildShim, build, build_semaphores
+from gpucommons.gpu.shim.building import CannotBuildShim, build, build_preloads
 
 try:
-    sys.stdout.write(f"{build()}\n{build_semaphores()}\n")
+    sys.stdout.write(f"{build()}\n{build_preloads()}\n")
 except CannotBuildShim as error:
     sys.exit(str(error))

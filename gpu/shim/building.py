@@ -35,10 +35,11 @@ _PARTS = (
     ),
     (NVML, "libnvidia-ml-real.so.1", ("ledger", "nvml", "process")),
 )  # fmt: skip
-#: Kept beside a tree that can be saved: `gpu.hibernation` says what it is for.
-SEMAPHORES = "libgpucommons-semaphores.so"
+#: Beside a tree that can be saved, and beside CRIU: `gpu.hibernation` says what they are for.
+SEMAPHORES, SECCOMP = "libgpucommons-semaphores.so", "libgpucommons-seccomp.so"
+PRELOADED = {SEMAPHORES: "semaphores.c", SECCOMP: "seccomp.c"}
 _PRELOAD = HERE.parent / "hibernation" / "preload"
-#: Where it lies, in a checkout and in an installed package.
+#: Where they lie, in a checkout and in an installed package.
 PRELOADS = _PRELOAD / "lib"
 #: Architectures whose libraries we know to be right.
 MACHINES = ("x86_64", "aarch64")
@@ -110,10 +111,10 @@ def build(
     return folder
 
 
-def build_semaphores(
+def build_preloads(
     folder: Path = PRELOADS, *, machine: str | None = None, flags: Sequence[str] = ()
 ) -> Path:
-    """Compile the library of semaphores that can be saved into this folder and return its path.
+    """Compile the libraries that hibernation loads into programs into this folder and return it.
 
     Raises
     ------
@@ -122,10 +123,12 @@ def build_semaphores(
     """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        library = Path(scratch) / SEMAPHORES
-        source = str(_PRELOAD / "semaphores.c")
-        _run([*compiler(machine), *_FLAGS, *flags, "-shared", source, "-o", str(library)])
-        return library.replace(folder / SEMAPHORES)
+        for name, source in PRELOADED.items():
+            library = Path(scratch) / name
+            sources = [str(_PRELOAD / source), "-o", str(library)]
+            _run([*compiler(machine), *_FLAGS, *flags, "-shared", *sources])
+            library.replace(folder / name)
+    return folder
 
 
 def built(folder: Path = LIBRARIES) -> bool:

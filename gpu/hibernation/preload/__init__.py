@@ -1,7 +1,8 @@
-"""A library that a tree's processes load first, so that their semaphores can be saved.
+"""Libraries that programs load first: a tree's, so that its semaphores can be saved, and CRIU.
 
-Compiled as the shim is. Where it is missing everything else can still be saved: only what uses
-named semaphores (``multiprocessing``'s locks, queues and pools) is refused, and the refusal says so.
+Compiled as the shim is. Where one is missing everything else works: without that of semaphores what
+uses named ones is refused (``multiprocessing``'s locks, queues and pools), without that of CRIU every
+tree in a container with a system call filter is. The refusal says so.
 """
 
 from __future__ import annotations
@@ -12,9 +13,18 @@ from gpucommons.gpu.shim import building
 
 
 def library() -> Path | None:
-    """The compiled library; None where it was not built."""
-    path = building.PRELOADS / building.SEMAPHORES
+    """What a tree's processes load; None where it was not built."""
+    return _built(building.SEMAPHORES)
+
+
+def for_criu() -> Path | None:
+    """What CRIU loads; None where it was not built."""
+    return _built(building.SECCOMP)
+
+
+def _built(name: str) -> Path | None:
+    path = building.PRELOADS / name
     return path if path.is_file() else None
 
 
-__all__ = ["library"]
+__all__ = ["for_criu", "library"]
