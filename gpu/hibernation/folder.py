@@ -17,6 +17,8 @@ CONTROL = "control"
 SAVING, COMPLETE, WAKING, USED, REFUSED = "saving", "image", "waking", "used", "refused"
 #: What became of a wake: written by PID 1, ``null`` or a sentence.
 WOKEN = "woken.json"
+#: Of the last start: it has the lock. Who waits for it knows then whose lock is seen.
+BEGUN = "begun"
 DUMP_LOG, RESTORE_LOG = "dump.log", "restore.log"
 DESCRIPTION = "image.json"
 SHARED_MEMORY = "shm.tar"

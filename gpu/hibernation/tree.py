@@ -100,16 +100,16 @@ class HibernatableTree:
 
         What ended without a word is not waited for.
         """
-        end, has_begun = time.monotonic() + timeout_s, False
+        end = time.monotonic() + timeout_s
         while time.monotonic() < end:
-            # In this order: what ends says why before.
+            # In this order: what ends says why before, and the tree before it may still hold the lock.
+            has_begun = (self.folder / layout.BEGUN).exists()
             lives = self.lives()
             because = self._told_woken()
             if because != _NOTHING_YET:
                 return None if because is None else Refused(because=because, alive=False)
             if has_begun and not lives:
                 return Refused(because="It ended while it was being woken.", alive=False)
-            has_begun = has_begun or lives
             time.sleep(_POLL_S)
         return Refused(because="Waking it takes too long.", alive=self.lives())
 
@@ -143,8 +143,9 @@ class HibernatableTree:
             layout.discard(self.folder)
 
     def _init(self, what: str) -> list[str]:
-        # A start's outcome is read from a file: one of an earlier start must not be there.
-        (self.folder / layout.WOKEN).unlink(missing_ok=True)
+        # A start's outcome is read from files: those of an earlier start must not be there.
+        for name in (layout.BEGUN, layout.WOKEN):
+            (self.folder / name).unlink(missing_ok=True)
         options = ["--criu", json.dumps(self.criu.command), "--orphaned", self.orphaned]
         if self.output is not None:
             options += ["--output", str(self.output.absolute())]

@@ -37,6 +37,7 @@ def stand_for(settings: Settings) -> int:
     layout.make(settings.folder)
     if layout.lock(settings.folder, patience_s=_PATIENCE_S) is None:
         return _refuse(settings, "Another tree lives in this folder.")
+    (settings.folder / layout.BEGUN).touch(mode=0o600)
     image = None
     if settings.wake:
         image, problem = _image_to_wake(settings.folder)
