@@ -181,9 +181,11 @@ def ground(folder: Path, criu: Criu) -> Iterator[Ground]:
     place.mkdir(mode=0o700)
     os.chown(place, USER, USER)
     package = folder / "code" / "gpucommons" / "gpu"
-    source = tree_module.INIT.parent
-    shutil.copytree(source, package / "hibernation", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(source.parent / "__init__.py", package)
+    source = tree_module.INIT.parent.parent
+    for name in ("hibernation", "linux"):
+        without = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(source / name, package / name, ignore=without)
+    shutil.copy(source / "__init__.py", package)
     yield Ground(
         folder=place,
         criu=criu_for_all(criu, folder / "criu"),
