@@ -30,7 +30,7 @@ from gpucommons.scheduler.client.submission import (
 from gpucommons.scheduler.environments.reading import packages_in, read_environment
 from gpucommons.scheduler.errors import BadRequest, NotFound
 from gpucommons.scheduler.models import JobRequest, JobView, Model, View
-from gpucommons.scheduler.scripts import frameworks, parameters
+from gpucommons.scheduler.scripts import frameworks, parameters, proposing
 
 #: Fields that the snapshot decides.
 _OURS = ("snapshot", "results_to", "links", "links_from")
@@ -80,6 +80,13 @@ class AdviceView(View):
     launchers: list[str]
 
 
+class ProposalView(View):
+    """How several workers are joined where nothing else is chosen."""
+
+    launcher: str
+    why: str
+
+
 class Preview(View):
     """What the snapshot would hold, and what was read of the file."""
 
@@ -95,6 +102,7 @@ class Preview(View):
     #: Names that the notebook's cell tagged parameters sets; None for other files.
     parameters: list[str] | None = None
     advice: list[AdviceView]
+    proposal: ProposalView
     #: Folder below the home that results come back to; None = they stay with the job.
     results_to: str | None = None
 
@@ -143,6 +151,8 @@ class Desk:
         listing = snapshot.preview(file.parent)
         with file.open("rb") as opened:
             content = opened.read(frameworks.MAX_BYTES + 1)
+        script = frameworks.read_script(file.name, content)
+        proposed = proposing.of_script(file.name, script)
         known = parameters.known_parameters(content) if file.suffix == ".ipynb" else None
         own = read_environment(kernel or sys.prefix)
         return Preview(
@@ -159,7 +169,8 @@ class Desk:
             environment=own.path,
             environment_name=own.text(),
             parameters=None if known is None else list(known),
-            advice=_advice(file.name, frameworks.read_script(file.name, content)),
+            advice=_advice(file.name, script),
+            proposal=ProposalView(launcher=proposed.launcher, why=proposed.why),
             results_to=results_below(self.home, file.parent),
         )
 
@@ -263,9 +274,7 @@ def _differences(kernel: str | None, environment: str) -> list[PackageView]:
 
 def _advice(name: str, script: frameworks.Script) -> list[AdviceView]:
     return [
-        AdviceView(
-            text=frameworks.sentence(name, start), launchers=sorted(start.framework.launchers)
-        )
+        AdviceView(text=frameworks.sentence(name, start), launchers=list(start.framework.launchers))
         for start in script.starts
     ]
 

@@ -65,7 +65,6 @@ def ours() -> tuple[Script, ...]:
             "ddp",
             "ddp_snapshot.py",
             ddp,
-            options=("--launcher", "torchrun"),
             workers=2,
             saves_every=1,
             makes="snapshot.pt",

@@ -19,6 +19,7 @@ from gpucommons.scheduler.cli import (
 )
 from gpucommons.scheduler.cli.install import command as installing
 from gpucommons.scheduler.cli.slurm import commands as slurm
+from gpucommons.scheduler.launchers import AUTO, LAUNCHERS
 
 #: Largest snapshot unless told otherwise, in MiB.
 SNAPSHOT_MIB = 64
@@ -117,7 +118,11 @@ def _add_submit(
     command.add_argument("--team", help="who pays; default: your only team")
     command.add_argument("--pool", action="append", default=[], help="only here; may be repeated")
     command.add_argument("--priority", choices=("low", "normal", "high"), help="within the team")
-    command.add_argument("--launcher", choices=("plain", "torchrun"), help="of several workers")
+    command.add_argument(
+        "--launcher",
+        choices=(AUTO, *LAUNCHERS),
+        help="of several workers; default: the one that the script or command proposes",
+    )
     command.add_argument("--guaranteed-only", action="store_true", help="never on borrowed GPUs")
     command.add_argument("--retrain", action="store_true", help="a retrain job: borrows only")
     command.add_argument(

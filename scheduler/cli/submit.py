@@ -226,10 +226,12 @@ def _environment(asked: str | None, scheduler: SchedulerClient) -> str:
 
 
 def _say_chosen(request: models.JobRequest, view: models.JobView) -> None:
-    """The image that nobody named."""
+    """The image and the launcher that nobody named."""
     chosen = "" if view.request is None else view.request.environment
     if chosen and not request.environment:
         _say([f"runs in: {of_this_notebook(chosen)} (else: --env)"])
+    if view.launcher_text:
+        _say([f"launcher: {view.launcher_text} (else: --launcher)"])
 
 
 def _of_stops(request: models.JobRequest) -> Iterable[str]:

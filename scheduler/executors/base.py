@@ -14,6 +14,7 @@ from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Observation
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, Workload
 from gpucommons.scheduler.files.log_reader import LogChunk
+from gpucommons.scheduler.launchers import Gang, Worker
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +57,35 @@ class Bound:
     provider: str = ""
     #: …and so well it keeps slices apart, one of ``gpu.usage.ISOLATION_MODES``.
     isolation: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where a worker answers the others."""
+
+    address: str
+    ports: tuple[int, ...]
+
+
+def gang_of(launch: Launch, places: Sequence[Place], join: tuple[str, ...]) -> Gang:
+    """The workers of an attempt for its launcher, each at its place, by rank.
+
+    ``join`` starts the program that joins workers where they run.
+    """
+    commands = {role.name: role.command for role in launch.workload.spec.roles}
+    workers = tuple(
+        Worker(
+            rank=rank,
+            role=one.role,
+            index=one.index,
+            address=place.address,
+            ports=place.ports,
+            gpus=len(one.device_ids),
+            command=commands[one.role],
+        )
+        for rank, (one, place) in enumerate(zip(launch.attempt.placements, places, strict=True))
+    )
+    return Gang(workers=workers, join=join)
 
 
 class Executor(Protocol):

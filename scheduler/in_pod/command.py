@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gpucommons.scheduler.curves import event_watch
+from gpucommons.scheduler.in_pod import starting
 from gpucommons.scheduler.in_pod.kept_files import keep
 from gpucommons.scheduler.in_pod.worker import (
     ANSWER_S,
@@ -183,10 +184,11 @@ def main() -> int:
     reading.start()
     root = Path(environ["GPUCOMMONS_ATTEMPT_DIR"])
     folder = Path(environ["GPUCOMMONS_WORK_DIR"], arguments.working_dir)
+    command = starting.read(environ, arguments.command)
     try:
-        running = Running(arguments.command, folder)
+        running = Running(command, folder)
     except OSError as error:
-        return _never_ran(error, arguments.command[0])
+        return _never_ran(error, command[0])
     announced.begin(running)
     code = _status(running, root, environ.get("GPUCOMMONS_EXIT_AFTER_SIGNAL", "preempted"))
     try:

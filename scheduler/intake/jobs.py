@@ -38,6 +38,8 @@ from gpucommons.scheduler.intake.policies import (
     longest_run_ms,
 )
 from gpucommons.scheduler.intake.teams import choose_team, names
+from gpucommons.scheduler.launchers import AUTO, PLAIN, refusal
+from gpucommons.scheduler.launchers.gang import Asked as AskedToStart
 from gpucommons.scheduler.models import RESERVED_VARIABLES, JobRequest, RoleRequest
 from gpucommons.scheduler.models.words.state_words import state_words
 from gpucommons.scheduler.principal import Principal
@@ -61,6 +63,8 @@ class Found:
     #: Finds the environment that really runs, maybe by the snapshot's files, under each word that a
     #: rule may name it by; None = as asked.
     environment: Callable[[], tuple[str, ...]] | None = None
+    #: What its command or script proposes, read when its files may be.
+    launcher: Callable[[], str] = lambda: PLAIN
     #: Workloads of this user that wait already.
     pending: int = 0
 
@@ -101,6 +105,8 @@ def job_spec(request: JobRequest, principal: Principal, cluster: Cluster, found:
         raise Misconfigured(message)
     if found.resume_from is not None:
         _check_resumed(found.resume_from, team)
+    # Its files may be read from here on.
+    request = _launched(request, found)
     spec = _spec(request, principal, cluster, team, found)
     check_policies(asked_of(spec), team, cluster.policy)
     check_pending(found.pending, team, cluster.policy)
@@ -242,6 +248,25 @@ def _check_names(request: JobRequest) -> None:
     if both:
         message = f"{names(both)} is both in env and in secrets: keep one of them."
         raise Misconfigured(message)
+
+
+def _launched(request: JobRequest, found: Found) -> JobRequest:
+    """The request with the launcher that it gets.
+
+    Raises
+    ------
+    Misconfigured
+        With what the launcher cannot start.
+    """
+    launcher = found.launcher() if request.launcher == AUTO else request.launcher
+    asked = AskedToStart(
+        roles={role.name: role.count for role in request.roles},
+        command=tuple(request.roles[0].command),
+        variables={*request.env, *request.secrets},
+    )
+    if (why := refusal(launcher, asked)) is not None:
+        raise Misconfigured(f"launcher: {why}")
+    return request.model_copy(update={"launcher": launcher})
 
 
 def _check_variables(variables: Iterable[str]) -> None:

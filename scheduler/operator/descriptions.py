@@ -21,7 +21,7 @@ JOB = {
     "data": "Rather where these sets of data lie (node labels data.gpucommons.io/NAME).",
     "parent": "Id of the job that this one belongs to (a sweep, a retrain).",
     "resume_from": "Job of the same owner and team, by name or id: go on from what it saved last.",
-    "launcher": "plain (default) or torchrun.",
+    "launcher": "How workers find each other: auto (default, as the command proposes) or one by name.",
     "snapshot": "SHA-256 of an uploaded snapshot of files, unpacked into the working folder.",
     "working_dir": "Folder within the snapshot in which the command runs.",
     "environment": "Image in which it runs; the team's policy says which are allowed.",

@@ -15,7 +15,7 @@ from typing import Any
 #: A longer file is no script of somebody's.
 MAX_BYTES = 512 << 10
 #: Programs that start workers themselves.
-LAUNCHERS = frozenset(
+PROGRAMS = frozenset(
     {"torchrun", "accelerate", "deepspeed", "horovodrun", "mpirun", "mpiexec", "srun", "prun"}
 )
 _TORCHRUN = "Choose the launcher torchrun."
@@ -28,15 +28,15 @@ class Framework:
 
     name: str
     advice: str
-    #: Launchers of ours that give it what it needs.
-    launchers: frozenset[str] = frozenset()
+    #: Launchers of ours that give it what it needs, the one to propose first.
+    launchers: tuple[str, ...] = ()
     #: Arguments that make it find the others by itself.
     explicit: bool = False
 
 
-_TORCH = Framework(name="torch.distributed", advice=_TORCHRUN, launchers=frozenset({"torchrun"}))
-_ACCELERATE = Framework(name="Accelerate", advice=_TORCHRUN, launchers=frozenset({"torchrun"}))
-_DEEPSPEED = Framework(name="DeepSpeed", advice=_TORCHRUN, launchers=frozenset({"torchrun"}))
+_TORCH = Framework(name="torch.distributed", advice=_TORCHRUN, launchers=("torchrun",))
+_ACCELERATE = Framework(name="Accelerate", advice=_TORCHRUN, launchers=("torchrun",))
+_DEEPSPEED = Framework(name="DeepSpeed", advice=_TORCHRUN, launchers=("torchrun",))
 _JAX = Framework(
     name="jax.distributed",
     advice="Pass it coordinator_address, num_processes and process_id, made of the variables"
@@ -119,17 +119,21 @@ def warnings(name: str, script: Script, *, workers: int, launcher: str) -> list[
 
 def sentence(name: str, start: Start) -> str:
     """What goes wrong, and what to do."""
-    where = name if name.endswith(".ipynb") else f"{name} (line {start.line})"
     return (
-        f"{where} starts {start.framework.name}. Without its launcher the workers do not find each"
+        f"{where(name, start)} starts {start.framework.name}. Without its launcher the workers do not find each"
         f" other: each runs as a job of one. {start.framework.advice}"
     )
+
+
+def where(name: str, start: Start) -> str:
+    """``train.py (line 3)``."""
+    return name if name.endswith(".ipynb") else f"{name} (line {start.line})"
 
 
 def script_in(command: list[str] | tuple[str, ...]) -> str | None:
     """The file that a command runs with Python, below the working folder; None where it is none."""
     words = [word for word in command if word]
-    if not words or words[0].rpartition("/")[2] in LAUNCHERS:
+    if not words or words[0].rpartition("/")[2] in PROGRAMS:
         return None
     found = next((word for word in words if word.endswith((".py", ".ipynb"))), None)
     if found is None and words[:3] == ["python", "-u", "-m"] and words[3:]:

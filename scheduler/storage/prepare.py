@@ -48,7 +48,7 @@ class NotPrepared(Exception):
 
 
 #: What stands above the command, and what it imports.
-_WORKER = ("__init__.py", "command.py", "kept_files.py", "worker.py")
+_WORKER = ("__init__.py", "command.py", "kept_files.py", "starting.py", "worker.py")
 _BESIDE = ("event_watch.py",)
 
 

@@ -108,7 +108,8 @@ export interface IJobRequest {
   priority?: Priority;
   over_quota?: boolean;
   max_run_s?: number | null;
-  launcher?: 'plain' | 'torchrun';
+  /** How several workers find each other; `auto` = as the script proposes. */
+  launcher?: string;
   environment?: string;
   snapshot?: string | null;
   secrets?: Record<string, string>;

@@ -124,7 +124,7 @@ export interface IFilesPreview {
   parameters: string[] | null;
   /** What goes wrong with several workers, unless one of these launchers starts them. */
   advice: { text: string; launchers: string[] }[];
-  /** Below the home folder. */
+  proposal: { launcher: string; why: string };
   results_to: string | null;
 }
 

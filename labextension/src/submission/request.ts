@@ -38,7 +38,7 @@ export interface ITrainForm {
   workers: number;
   /** Fewest workers with which it may run. */
   minWorkers: number;
-  launcher: 'plain' | 'torchrun';
+  launcher: string;
   /** Empty = the file's own. */
   environment: string;
   leftOut: LeftOut | '';
@@ -57,6 +57,12 @@ export interface ITrainForm {
   exitAfterSignal: ExitMeaning;
 }
 
+/** The launcher that the script proposes. */
+export const AUTO = 'auto';
+export const PLAIN = 'plain';
+/** Others, by their own names. */
+export const LAUNCHERS = ['torchrun'];
+
 export const EMPTY_FORM: ITrainForm = {
   source: null,
   functionName: '',
@@ -65,7 +71,7 @@ export const EMPTY_FORM: ITrainForm = {
   gpuMemoryGib: null,
   workers: 1,
   minWorkers: 1,
-  launcher: 'plain',
+  launcher: AUTO,
   environment: '',
   leftOut: '',
   maxRunS: 7200,
@@ -232,7 +238,7 @@ function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
     max_run_s: form.maxRunS,
     min_workers: elastic ? form.minWorkers : null,
     max_workers: elastic ? form.workers : null,
-    launcher: form.workers > 1 ? form.launcher : 'plain',
+    launcher: form.workers > 1 ? form.launcher : PLAIN,
     environment: form.environment,
     secrets: parseSecrets(form.secrets).secrets,
     notice_signal: form.noticeSignal || null,
@@ -278,7 +284,7 @@ export function formOfJob(job: IJob): ITrainForm {
     gpuMemoryGib: memoryMib === null ? null : memoryMib / 1024,
     workers: first?.count ?? 1,
     minWorkers: request?.min_workers ?? first?.count ?? 1,
-    launcher: request?.launcher ?? 'plain',
+    launcher: request?.launcher ?? AUTO,
     environment: request?.environment ?? '',
     maxRunS: request?.max_run_s ?? null,
     team: job.team,

@@ -4,6 +4,7 @@ import { Signal } from '@lumino/signaling';
 
 import { type Api, ApiError, told } from '../server/api';
 import {
+  AUTO,
   EMPTY_FORM,
   formOfJob,
   IMistake,
@@ -11,6 +12,7 @@ import {
   jobRequest,
   mistakesIn,
   NumberName,
+  PLAIN,
   sized,
   Source,
   submission,
@@ -165,13 +167,25 @@ export class TrainModel {
 
   /** What several workers need to find each other, where they do not get it. */
   get advice(): string[] {
-    const { source, workers, launcher } = this.form;
+    const { source, workers } = this.form;
     const advice = (source?.kind === 'file' && this.files?.advice) || [];
     return workers < 2
       ? []
       : advice
-          .filter(each => !each.launchers.includes(launcher))
+          .filter(each => !each.launchers.includes(this.launcher))
           .map(each => each.text);
+  }
+
+  /** The launcher that several workers get. */
+  get launcher(): string {
+    const { launcher } = this.form;
+    return launcher === AUTO ? (this.proposal?.launcher ?? PLAIN) : launcher;
+  }
+
+  /** What the file itself proposes. */
+  get proposal(): IFilesPreview['proposal'] | null {
+    const isFile = this.form.source?.kind === 'file';
+    return (isFile && this.files?.proposal) || null;
   }
 
   async loadEnvironments(): Promise<void> {

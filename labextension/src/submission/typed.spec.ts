@@ -18,6 +18,7 @@ const FILES: IFilesPreview = {
   environment_name: 'torch (Python 3.12)',
   parameters: null,
   advice: [],
+  proposal: { launcher: 'plain', why: 'nothing in a.py joins workers' },
   results_to: 'project'
 };
 
@@ -143,11 +144,14 @@ describe('several workers', () => {
   const advice = [{ text: 'Starts torch.', launchers: ['torchrun'] }];
 
   it('are warned of where a framework lacks its launcher', async () => {
-    const model = train({ advice });
+    const proposal = { launcher: 'torchrun', why: 'it starts torch' };
+    const model = train({ advice, proposal });
     model.setCandidates([file('a.py')]);
     await model.loadFiles();
     expect(model.advice).toEqual([]);
     model.update({ workers: 2 });
+    expect([model.launcher, model.advice]).toEqual(['torchrun', []]);
+    model.update({ launcher: 'plain' });
     expect(model.advice).toEqual(['Starts torch.']);
     model.update({ launcher: 'torchrun' });
     expect(model.advice).toEqual([]);

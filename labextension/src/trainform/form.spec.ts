@@ -23,6 +23,7 @@ const FILES: IFilesPreview = {
   environment_name: 'torch (Python 3.12)',
   parameters: ['alpha'],
   advice: [{ text: 'Starts torch.', launchers: ['torchrun'] }],
+  proposal: { launcher: 'torchrun', why: 'a.py (line 3) starts torch' },
   results_to: 'project'
 };
 
@@ -137,8 +138,11 @@ it('warns of workers that would not find each other, and knows parameters', () =
   train.type('workers', '2');
   train.isExpanded = true;
   const html = drawn(train);
-  expect(html).toContain('Starts torch.');
+  expect(html).toContain('torchrun (proposed)');
+  expect(html).toContain('torchrun, as a.py (line 3) starts torch.');
+  expect(html).not.toContain('Starts torch.');
   expect(html).toContain('Parameters: alpha');
-  train.update({ launcher: 'torchrun' });
-  expect(drawn(train)).not.toContain('Starts torch.');
+  train.update({ launcher: 'plain' });
+  expect(drawn(train)).toContain('Starts torch.');
+  expect(drawn(train)).not.toContain('torchrun, as');
 });

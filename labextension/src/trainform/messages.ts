@@ -2,11 +2,14 @@
 import { baseName, bytes, clock, duration } from '../text/format';
 import type { Messages } from '../text/messages';
 import {
+  AUTO,
   EMPTY_FORM,
   IMistake,
   isWhole,
   ITrainForm,
+  LAUNCHERS,
   NumberName,
+  PLAIN,
   range
 } from '../submission/request';
 import type {
@@ -56,6 +59,28 @@ export function trainMessages(msg: Messages) {
         { value: 'SIGUSR1', label: trans.__('SIGUSR1, so that it can save') },
         { value: 'none', label: trans.__('no signal before SIGTERM') }
       ];
+    },
+
+    launcherChoices(
+      proposal: IFilesPreview['proposal'] | null
+    ): { value: string; label: string }[] {
+      const plain = trans.__('Plain: as they are');
+      const proposed = proposal?.launcher;
+      return [
+        {
+          value: AUTO,
+          label:
+            proposed === undefined
+              ? trans.__('As the script proposes')
+              : trans.__('%1 (proposed)', proposed)
+        },
+        { value: PLAIN, label: plain },
+        ...LAUNCHERS.map(name => ({ value: name, label: name }))
+      ];
+    },
+
+    proposedBecause({ launcher, why }: IFilesPreview['proposal']): string {
+      return trans.__('%1, as %2.', launcher, why);
     },
 
     signalEndsIt(): string {

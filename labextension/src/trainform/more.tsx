@@ -5,6 +5,7 @@ import { usePanel, useWords } from '../components/context';
 import { CheckField, NumberField, SelectField, TextField } from './fields';
 import { Fragment, h } from '../components/h';
 import { trainMessages } from './messages';
+import { AUTO } from '../submission/request';
 
 const SHOWN_FILES = 8;
 /** A name, not a sentence: it stays as it is in every language. */
@@ -121,6 +122,7 @@ function Stops(): React.JSX.Element {
 
 function Workers(): React.JSX.Element {
   const { train, trans } = usePanel();
+  const msg = useWords(trainMessages);
   const { form } = train;
   const areMany = form.workers > 1;
   return (
@@ -132,18 +134,18 @@ function Workers(): React.JSX.Element {
       {areMany ? (
         <SelectField
           id="gc-launcher"
-          label={trans.__('Workers are started')}
+          label={trans.__('Launcher')}
           value={form.launcher}
-          options={[
-            { value: 'plain', label: trans.__('as they are') },
-            { value: 'torchrun', label: trans.__('as torchrun does') }
-          ]}
+          options={msg.launcherChoices(train.proposal)}
           onChange={launcher => {
-            train.update({
-              launcher: launcher === 'torchrun' ? 'torchrun' : 'plain'
-            });
+            train.update({ launcher });
           }}
         />
+      ) : null}
+      {areMany && form.launcher === AUTO && train.proposal ? (
+        <p className="gc-Muted gc-Hint">
+          {msg.proposedBecause(train.proposal)}
+        </p>
       ) : null}
     </>
   );

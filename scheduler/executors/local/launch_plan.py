@@ -17,10 +17,10 @@ from gpucommons.gpu.providers import Injection, injection, no_gpu
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
 from gpucommons.scheduler.core.going_on.hibernating import hibernation_of
 from gpucommons.scheduler.core.model.resources import Node, Pool
-from gpucommons.scheduler.core.model.types import PoolName, Role, WorkerPlacement
+from gpucommons.scheduler.core.model.types import PoolName, WorkerPlacement
 from gpucommons.scheduler.curves.event_watch import TOKEN_FILE
 from gpucommons.scheduler.curves.trainer_status import TRAINER_STATUS_PATH
-from gpucommons.scheduler.executors.base import Launch
+from gpucommons.scheduler.executors.base import Launch, Place, gang_of
 from gpucommons.scheduler.executors.local.attempt.plan import (
     Account,
     HibernationPlan,
@@ -28,9 +28,12 @@ from gpucommons.scheduler.executors.local.attempt.plan import (
     WorkerPlan,
     passed_on,
 )
+from gpucommons.scheduler.launchers import starts
+from gpucommons.scheduler.launchers.gang import PORTS
 
 MASTER_ADDRESS = "127.0.0.1"
 NOTEBOOK_RUNNER = "gpucommons.scheduler.training.notebook"
+JOINING = ("python", "-m", "gpucommons.scheduler.joining")
 _PYTHON = ("python", "python3")
 
 
@@ -44,7 +47,8 @@ class Surroundings:
     snapshot: Path | None
     home: Path
     python: str
-    master_port: int
+    #: Free ones, for each worker in a row.
+    ports: tuple[int, ...]
     devices: Mapping[str, Device]
     #: The service's environment.
     environ: Mapping[str, str]
@@ -66,15 +70,17 @@ class Surroundings:
 def make_plan(launch: Launch, around: Surroundings) -> Plan:
     """Say what the supervisor of this attempt is to do."""
     spec = launch.workload.spec
-    roles = {role.name: role for role in spec.roles}
+    joined = starts(spec.launcher, gang_of(launch, _places(launch, around), JOINING))
     workers = tuple(
         WorkerPlan(
             rank=rank,
-            command=_command(roles[placement.role], around, spec.environment),
-            env=_environment(launch, around, rank, placement),
+            command=_command(start.command, around, spec.environment),
+            env=_environment(launch, around, rank, placement) | dict(start.env),
             cgroup=_given(around, placement).cgroup,
         )
-        for rank, placement in enumerate(launch.attempt.placements)
+        for rank, (placement, start) in enumerate(
+            zip(launch.attempt.placements, joined, strict=True)
+        )
     )
     return Plan(
         attempt_id=launch.attempt.attempt_id,
@@ -146,10 +152,18 @@ def slice_of(
     )
 
 
-def _command(role: Role, around: Surroundings, environment: str) -> tuple[str, ...]:
-    first, *rest = role.command
+def _places(launch: Launch, around: Surroundings) -> list[Place]:
+    count = len(launch.attempt.placements)
+    return [
+        Place(address=MASTER_ADDRESS, ports=around.ports[rank * PORTS : (rank + 1) * PORTS])
+        for rank in range(count)
+    ]
+
+
+def _command(command: tuple[str, ...], around: Surroundings, environment: str) -> tuple[str, ...]:
+    first, *rest = command
     if first not in _PYTHON:
-        return role.command
+        return command
     # A notebook's cells run in its environment, and what starts them in ours: few others have it.
     is_ours = not environment or rest[:2] == ["-m", NOTEBOOK_RUNNER]
     return (around.python if is_ours else _python_of(environment), *rest)
@@ -234,18 +248,10 @@ def _ours(
         "GPUCOMMONS_WORLD_SIZE": size,
         "GPUCOMMONS_ROLE": placement.role,
         "MASTER_ADDR": MASTER_ADDRESS,
-        "MASTER_PORT": str(around.master_port),
+        "MASTER_PORT": str(around.ports[0]),
     }
     if attempt.resumed_from is not None and around.resume_folder is not None:
         env["GPUCOMMONS_RESUME_DIR"] = str(around.resume_folder / "run" / attempt.resumed_from.path)
     if placement.slice_id is not None:
         env["GPUCOMMONS_SLICE_ID"] = placement.slice_id
-    if workload.spec.launcher == "torchrun":
-        env |= {"RANK": str(rank), "WORLD_SIZE": size, "LOCAL_RANK": str(_local_rank(launch, rank))}
     return env
-
-
-def _local_rank(launch: Launch, rank: int) -> int:
-    placements = launch.attempt.placements
-    node = placements[rank].node_id
-    return sum(placement.node_id == node for placement in placements[:rank])

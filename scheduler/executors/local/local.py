@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -46,6 +45,7 @@ from gpucommons.scheduler.executors.local.attempt.supervision import (
     wake,
 )
 from gpucommons.scheduler.executors.local.attempt.told import has_finished
+from gpucommons.scheduler.executors.local.free_ports import free_ports
 from gpucommons.scheduler.executors.local.job_slices import JobSlices
 from gpucommons.scheduler.executors.local.launch_plan import (
     Surroundings,
@@ -173,7 +173,7 @@ class LocalExecutor:
             snapshot=self._snapshot(spec.snapshot),
             home=home,
             python=settings.python,
-            master_port=_free_port() if len(launch.attempt.placements) > 1 else 29500,
+            ports=free_ports(launch.attempt),
             devices=machine.devices,
             environ=settings.environ,
             account=machine.account,
@@ -393,8 +393,3 @@ def _kill_holders(folder: AttemptFolder) -> bool:
     account = (read_json(folder.plan) or {}).get("account")
     uid = None if account is None else int(account["uid"])
     return kill_holders(folder.path.resolve() / folder.run.name, uid=uid)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])

@@ -84,7 +84,8 @@ class JobRequest(Model):
     #: Go on from what this job of the same owner and team saved last. If it still waits, the new
     #: one takes its place: it is cancelled in the same step.
     resume_from: Ref | None = None
-    launcher: Literal["plain", "torchrun"] = "plain"
+    #: How several workers find each other; ``auto``: as the script or command proposes.
+    launcher: Literal["auto", "plain", "torchrun"] = "auto"
     snapshot: Sha256 | None = None
     working_dir: RelativePath = "."
     #: Python that it runs with: name or path of a kernel, venv or conda environment, or an image;
@@ -228,6 +229,8 @@ class JobView(View):
     reports_refused: str | None = None
     #: Of a submit: what likely goes wrong with it, and what to do.
     warnings: list[str] = []
+    #: Of a submit that names no launcher: the one of its workers, and why.
+    launcher_text: str = ""
     #: Fields of it that are empty here (``roles.command``: "…"), because this is a list and they are
     #: long: ask for the job before its request is used again.
     request_lacks: list[str] = []

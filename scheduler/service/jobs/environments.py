@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import PurePosixPath
 
-from gpucommons.scheduler import models
+from gpucommons.scheduler import launchers, models
 from gpucommons.scheduler.environments.base import Wanted
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.files.confined_files import ShortHeaders
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.scripts import frameworks
+from gpucommons.scheduler.scripts import frameworks, proposing
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.service import Service
 
@@ -76,9 +76,15 @@ def _server(principal: Principal, request: models.JobRequest) -> str | None:
 def with_warnings(
     service: Service, principal: Principal, request: models.JobRequest, view: models.JobView
 ) -> models.JobView:
-    """What was submitted, with what likely goes wrong."""
+    """What was submitted, with what likely goes wrong, and how its workers are joined."""
     chosen = None if view.request is None else view.request.environment
-    return view.model_copy(update={"warnings": warnings(service, principal, request, chosen)})
+    found = proposal(service, request)
+    return view.model_copy(
+        update={
+            "warnings": warnings(service, principal, request, chosen),
+            "launcher_text": "" if found is None else f"{found.launcher}, as {found.why}",
+        }
+    )
 
 
 def warnings(
@@ -97,7 +103,27 @@ def _of_workers(service: Service, request: models.JobRequest) -> list[str]:
     if role.count <= 1 or name is None:
         return []
     script = _script(service, request)
-    return frameworks.warnings(name, script, workers=role.count, launcher=request.launcher)
+    launcher = request.launcher
+    if launcher == launchers.AUTO:
+        launcher = proposing.of_script(name, script).launcher  # type: ignore[assignment] # one of them
+    return frameworks.warnings(name, script, workers=role.count, launcher=launcher)
+
+
+def launcher_of(service: Service, request: models.JobRequest) -> str:
+    """What a job gets that names no launcher."""
+    found = proposal(service, request)
+    return launchers.PLAIN if found is None else found.launcher
+
+
+def proposal(service: Service, request: models.JobRequest) -> proposing.Proposal | None:
+    """The launcher that is proposed, and why; None where one was chosen, and where none is needed."""
+    if request.launcher != launchers.AUTO or sum(role.count for role in request.roles) <= 1:
+        return None
+    role = request.roles[0]
+    if (told := proposing.of_command(role.command)) is not None:
+        return told
+    name = frameworks.script_in(role.command)
+    return None if name is None else proposing.of_script(name, _script(service, request))
 
 
 def _script(service: Service, request: models.JobRequest) -> frameworks.Script:

@@ -29,7 +29,7 @@ from gpucommons.scheduler.models.words.state_words import state_words
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs import snapshots
-from gpucommons.scheduler.service.jobs.environments import settled, with_warnings
+from gpucommons.scheduler.service.jobs.environments import launcher_of, settled, with_warnings
 from gpucommons.scheduler.service.jobs.results import results_view
 from gpucommons.scheduler.service.lookup import find_job, unseen_submits, workload_of
 from gpucommons.scheduler.service.service import Pending, Service, decision
@@ -114,8 +114,7 @@ def _submitted(
         intent = service.ask(principal, action, key=key, request=request, admit=admit)
     first = intent.action
     assert isinstance(first, Submit)  # noqa: S101 - the fingerprint names the kind of action
-    found = workload_of(service, first.workload_id)
-    return _view(service, principal, found)
+    return _view(service, principal, workload_of(service, first.workload_id))
 
 
 def checked_spec(
@@ -132,6 +131,7 @@ def checked_spec(
     resumed = _resumed(service, principal, request)
     found = Found(
         environment=lambda: settled(service, principal, request, is_stored=of_job),
+        launcher=lambda: launcher_of(service, request),
         after=_dependencies(service, principal, request.after),
         near=_neighbours(service, principal, request.near),
         resume_from=resumed,

@@ -263,13 +263,21 @@ def test_what_lies_outside_of_the_home_is_not_linked(cli: Cli, tmp_path: Path) -
 
 def test_workers_that_would_not_find_each_other_are_warned_of(cli: Cli, script: Path) -> None:
     script.write_text("import torch.distributed as dist\n\ndist.init_process_group('gloo')\n")
-    alone = cli("submit", str(script), "--workers", "2", "--output", "json")
-    launched = cli("submit", str(script), "--workers", "2", "--launcher", "torchrun")
+    plain = ("--launcher", "plain")
+    alone = cli("submit", str(script), "--workers", "2", *plain, "--output", "json")
+    launched = cli("submit", str(script), "--workers", "2", "--output", "json")
+    chosen = cli("submit", str(script), "--workers", "2", "--launcher", "torchrun")
     (warning,) = alone.json["warnings"]
     assert warning.startswith("train.py (line 3) starts torch.distributed. Without its launcher")
     assert f"warning: {warning}" in alone.err
+    assert launched.json["request"]["launcher"] == "torchrun"
+    assert (
+        "launcher: torchrun, as train.py (line 3) starts torch.distributed (else: --launcher)"
+        in launched.err
+    )
     assert "warning" not in launched.err
-    assert "warning" not in cli("submit", str(script)).err
+    assert "launcher" not in chosen.err
+    assert "launcher" not in cli("submit", str(script)).err
 
 
 BAD_YAML = {

@@ -133,7 +133,7 @@ def a_plan(tmp_path: Path, environment: str, command: tuple[str, ...], **env: st
     launch = a_launch(*command, environment=environment, env=env)
     around = Surroundings(
         folder=tmp_path, resume_folder=None, snapshot=None, home=tmp_path, python="/ours/bin/python",
-        master_port=1, devices={}, environ={"PATH": "/usr/bin"}, training=tmp_path / "python",
+        ports=(1, 2, 3), devices={}, environ={"PATH": "/usr/bin"}, training=tmp_path / "python",
     )  # fmt: skip
     (worker, *_) = make_plan(launch, around).workers
     return worker

@@ -392,6 +392,7 @@ FILES: dict[str, Any] = {
             "launchers": ["torchrun"],
         }
     ],
+    "proposal": {"launcher": "torchrun", "why": "train.ipynb starts torch.distributed"},
     "results_to": "digits",
 }
 

@@ -8,17 +8,22 @@ would read and compare each variable with every change of every pod.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count, islice
 from typing import Any
 
 from gpucommons.gpu.providers import no_gpu
 from gpucommons.scheduler.core.model.types import WorkerPlacement
-from gpucommons.scheduler.executors.base import Launch
+from gpucommons.scheduler.executors.base import Launch, Place, gang_of
 from gpucommons.scheduler.executors.kubernetes.objects import names
+from gpucommons.scheduler.in_pod import starting
+from gpucommons.scheduler.launchers import PLAIN, starts
+from gpucommons.scheduler.launchers.gang import PORTS, ports_from
 
 Variable = Mapping[str, Any]
 
-MASTER_PORT = 29500
+#: Starts the program that joins workers, in a pod.
+JOINING = (names.PYTHON, "-I", "/gpucommons/bin/worker", "--join")
 _GPU_VARIABLES = ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 
 
@@ -78,8 +83,26 @@ def shared(launch: Launch, namespace: str) -> Mapping[str, str]:
         "GPUCOMMONS_CHECKPOINTS_KEPT": str(workload.spec.checkpoints_kept),
         "GPUCOMMONS_WORLD_SIZE": str(len(attempt.placements)),
         "MASTER_ADDR": master_address(launch, namespace),
-        "MASTER_PORT": str(MASTER_PORT),
+        "MASTER_PORT": str(ports(launch)[0]),
+        **_of_launcher(launch, namespace),
     }
+
+
+def ports(launch: Launch) -> tuple[int, ...]:
+    """Of each worker: a pod has them for itself, and another attempt has others."""
+    return tuple(islice(ports_from(launch.attempt.attempt_id), PORTS))
+
+
+def _of_launcher(launch: Launch, namespace: str) -> Mapping[str, str]:
+    """What each worker is started with, for all of them in one variable."""
+    launcher = launch.workload.spec.launcher
+    if launcher == PLAIN:
+        return {}
+    places = [
+        Place(address=address, ports=ports(launch)) for address in _addresses(launch, namespace)
+    ]
+    found = starts(launcher, gang_of(launch, places, JOINING))
+    return {starting.VARIABLE: starting.written([s.command for s in found], [s.env for s in found])}
 
 
 def _of_worker(launch: Launch, placement: WorkerPlacement) -> list[Variable]:
@@ -89,22 +112,25 @@ def _of_worker(launch: Launch, placement: WorkerPlacement) -> list[Variable]:
     ]
     if placement.slice_id is not None:
         found.append(annotation("GPUCOMMONS_SLICE_ID", names.SLICE))
-    if launch.workload.spec.launcher == "torchrun":
-        found += (
-            annotation("RANK", names.RANK),
-            plain("WORLD_SIZE", str(len(launch.attempt.placements))),
-            annotation("LOCAL_RANK", names.LOCAL_RANK),
-        )
     return found
 
 
 def master_address(launch: Launch, namespace: str) -> str:
     """Where rank 0 answers: by name where there are others, who must retry until it does."""
+    return next(iter(_addresses(launch, namespace)), "127.0.0.1")
+
+
+def _addresses(launch: Launch, namespace: str) -> Iterator[str]:
+    """Of each worker, by rank: a pod of an Indexed Job is called after its completion index."""
     attempt = launch.attempt
     if len(attempt.placements) <= 1:
-        return "127.0.0.1"
-    first = names.job_name(attempt, attempt.placements[0].role)
-    return f"{first}-0.{names.base_name(attempt.attempt_id)}.{namespace}.svc"
+        yield "127.0.0.1"
+        return
+    jobs = {role: (names.job_name(attempt, role), count()) for role in names.roles_of(attempt)}
+    domain = f"{names.base_name(attempt.attempt_id)}.{namespace}.svc"
+    for placement in attempt.placements:
+        name, numbers = jobs[placement.role]
+        yield f"{name}-{next(numbers)}.{domain}"
 
 
 def gpu_variables(*, from_plugin: bool, bound: bool) -> list[Variable]:

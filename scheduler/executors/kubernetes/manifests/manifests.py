@@ -274,7 +274,7 @@ def service(launch: Launch, way: Way, owner: Mapping[str, Any]) -> Document | No
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
             "selector": {names.ATTEMPT: launch.attempt.attempt_id},
-            "ports": [{"name": "rendezvous", "port": environment.MASTER_PORT}],
+            "ports": [{"name": "rendezvous", "port": environment.ports(launch)[0]}],
         },
     }
 

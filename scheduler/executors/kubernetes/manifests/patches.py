@@ -50,13 +50,11 @@ def _to_node(pod: PodSeen, node: Mapping[str, str]) -> Patch:
 
 def _annotations(attempt: Attempt, rank: int, devices: Sequence[str]) -> Mapping[str, str]:
     placement: WorkerPlacement = attempt.placements[rank]
-    on_node = sum(one.node_id == placement.node_id for one in attempt.placements[:rank])
     return {
         names.DEVICES: ",".join(devices) or names.NO_DEVICE,
         names.SLOTS: ",".join(placement.device_ids) if devices else "",
         names.NODE: placement.node_id,
         names.RANK: str(rank),
-        names.LOCAL_RANK: str(on_node),
         names.SLICE: placement.slice_id or "",
     }
 

@@ -31,7 +31,6 @@ DEVICES = f"{GROUP}/devices"
 NODE = f"{GROUP}/node"
 RANK = f"{GROUP}/rank"
 SLICE = f"{GROUP}/slice"
-LOCAL_RANK = f"{GROUP}/local-rank"
 SLOT = f"{GROUP}/slot"
 #: Of a pod that was told its cards: the slots that these are.
 SLOTS = f"{GROUP}/slots"

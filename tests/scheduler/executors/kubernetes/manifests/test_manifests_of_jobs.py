@@ -35,6 +35,8 @@ from gpucommons.scheduler.executors.kubernetes.settings import (
     PodAdditions,
     PoolPlace,
 )
+from gpucommons.scheduler.in_pod import starting
+from gpucommons.scheduler.launchers.gang import FIRST_PORT, LAST_PORT, ports_from
 
 SETTINGS = KubernetesSettings(environments={"": "python:3", "torch": "torch:2"})
 POOL = Pool(name=PoolName("train"), executor="kubernetes", gpu_kind="A100-40", grace_ms=12_300)
@@ -284,9 +286,19 @@ def test_a_single_worker_needs_no_service() -> None:
 
 
 def test_torchrun_has_its_own_names_for_the_same() -> None:
-    env = env_of(pod_of(the_job(a_launch(launcher="torchrun"))))
-    assert env["RANK"]["valueFrom"] == env["GPUCOMMONS_RANK"]["valueFrom"]
-    assert "gpucommons.io/local-rank" in env["LOCAL_RANK"]["valueFrom"]["fieldRef"]["fieldPath"]
+    plan = laid_out(a_launch(an_attempt("worker", "worker"), launcher="torchrun"))
+    told = told_by(dict(plan.owned(OWNER))["secrets"])
+    environ = {starting.VARIABLE: told[starting.VARIABLE], "GPUCOMMONS_RANK": "1"}
+
+    assert starting.read(environ, ["python", "worker.py"]) == ["python", "worker.py"]
+    assert (environ["RANK"], environ["WORLD_SIZE"], environ["LOCAL_RANK"]) == ("1", "2", "0")
+    assert starting.VARIABLE not in environ
+
+
+def test_every_attempt_meets_at_ports_of_its_own() -> None:
+    told = told_by(dict(laid_out(a_launch()).owned(OWNER))["secrets"])
+    assert FIRST_PORT <= int(told["MASTER_PORT"]) < LAST_PORT
+    assert list(ports_from("one"))[:3] != list(ports_from("another"))[:3]
 
 
 def test_each_role_is_a_job_and_ranks_go_on_from_one_to_the_next() -> None:

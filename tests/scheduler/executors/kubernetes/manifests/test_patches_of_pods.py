@@ -22,7 +22,6 @@ def test_node_devices_and_rank_are_set_and_the_gate_is_opened_in_one_step() -> N
     assert found["/metadata/annotations/gpucommons.io~1devices"] == "GPU-a,GPU-b"
     assert found["/metadata/annotations/gpucommons.io~1slots"] == "n0/gpu-2"
     assert found["/metadata/annotations/gpucommons.io~1rank"] == "2"
-    assert found["/metadata/annotations/gpucommons.io~1local-rank"] == "1"
     assert found["/metadata/annotations/gpucommons.io~1slice"] == "s-2"
     assert found["/spec/nodeSelector"] == NODE
     assert patch[-1] == {"op": "remove", "path": "/spec/schedulingGates/0"}

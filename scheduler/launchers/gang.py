@@ -1,0 +1,120 @@
+"""The workers of one attempt as a launcher sees them, and what it makes of each."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+#: So many ports belong to each worker.
+PORTS = 3
+#: Below those that the kernel gives to outgoing connections.
+FIRST_PORT, LAST_PORT = 10_240, 32_000
+_PYTHON = ("python", "python3")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Worker:
+    """One worker: where it answers, and what it was asked to run."""
+
+    rank: int
+    role: str
+    #: Index within its role.
+    index: int
+    #: Where the others reach it; workers of one machine may have the same.
+    address: str
+    #: Free when the attempt began, of this worker alone.
+    ports: tuple[int, ...]
+    #: Devices that it sees.
+    gpus: int = 0
+    command: tuple[str, ...] = ()
+
+    @property
+    def processes(self) -> int:
+        """Of a framework that has one for each GPU."""
+        return max(1, self.gpus)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gang:
+    """All workers of an attempt, by rank."""
+
+    workers: tuple[Worker, ...]
+    #: Starts the program that joins workers in the job's own Python.
+    join: tuple[str, ...] = ("python", "-m", "gpucommons.scheduler.joining")
+
+    @property
+    def processes(self) -> int:
+        """All of them, where each GPU has one."""
+        return sum(worker.processes for worker in self.workers)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Start:
+    """How one worker is started."""
+
+    command: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """A job before it is placed."""
+
+    #: Count of each role.
+    roles: Mapping[str, int]
+    #: Of the first role.
+    command: tuple[str, ...]
+    #: Variables that its spec sets.
+    variables: Collection[str] = ()
+
+    @property
+    def workers(self) -> int:
+        """All of them."""
+        return sum(self.roles.values())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Launcher:
+    """One way to join workers."""
+
+    name: str
+    starts: Callable[[Gang], tuple[Start, ...]]
+    #: Why a job cannot be started so, as a sentence; None where it can.
+    refusal: Callable[[Asked], str | None] = lambda _asked: None
+    #: What it sets, so that nobody else may.
+    variables: tuple[str, ...] = ()
+    #: The package that a job's environment must have; "" = none.
+    package: str = ""
+
+
+def ports_from(attempt_id: str) -> Iterator[int]:
+    """Ports to try for an attempt, another row for each: two at once rarely meet."""
+    size = LAST_PORT - FIRST_PORT
+    first = zlib.crc32(attempt_id.encode()) % size
+    return (FIRST_PORT + (first + number) % size for number in range(size))
+
+
+def program_of(command: Sequence[str]) -> str:
+    """Its first word, without the folder that it lies in."""
+    return command[0].rpartition("/")[2] if command else ""
+
+
+def script_words(command: Sequence[str]) -> tuple[str, ...] | None:
+    """What Python is given: ``train.py --x`` or ``-m package``; None where a command is no Python."""
+    if not command or command[0] not in _PYTHON:
+        return None
+    words = list(command[1:])
+    while words and words[0] == "-u":
+        words.pop(0)
+    return tuple(words) or None
+
+
+def option(words: Sequence[str], *names: str) -> str | None:
+    """The value of an option among words, written as two words or with ``=``."""
+    plain = {name.replace("-", "_") for name in names}
+    for place, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name.replace("-", "_") in plain:
+            return value if equals else (words[place + 1] if place + 1 < len(words) else "")
+    return None

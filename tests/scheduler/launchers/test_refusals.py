@@ -1,0 +1,46 @@
+"""What no launcher can start is refused with what to leave out."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from gpucommons.scheduler.launchers import AUTO, LAUNCHERS, refusal
+from gpucommons.scheduler.launchers.gang import Asked
+from gpucommons.scheduler.models import JobRequest
+
+
+def asked(*command: str, variables: tuple[str, ...] = (), **roles: int) -> Asked:
+    return Asked(roles=roles or {"worker": 2}, command=command, variables=variables)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "what", "why"),
+    [
+        ("torchrun", asked("python", variables=("WORLD_SIZE",)), "The variable WORLD_SIZE is set by"),
+        ("torchrun", asked("torchrun", "--nnodes", "3", "a.py"), "--nnodes 3 and 2 workers disagree"),
+        ("torchrun", asked("torchrun", "--nnodes=1:4", "a.py"), "--nnodes 1:4 and 2 workers disagree"),
+        ("torchrun", asked("torchrun", "--standalone", "a.py"), "keeps each worker alone"),
+        ("torchrun", asked("torchrun", "--master_port=29500", "a.py"), "chosen for each attempt"),
+    ],
+)  # fmt: skip
+def test_ranks_that_would_disagree_are_refused(launcher: str, what: Asked, why: str) -> None:
+    assert why in (refusal(launcher, what) or "")
+
+
+@pytest.mark.parametrize(
+    ("launcher", "what"),
+    [
+        ("plain", asked("python", variables=("WORLD_SIZE", "TF_CONFIG"))),
+        ("torchrun", asked("torchrun", "--nnodes=2", "--nproc-per-node", "1", "a.py")),
+        ("torchrun", asked("python", "a.py", "--nnodes", "9")),
+    ],
+)
+def test_what_agrees_is_not(launcher: str, what: Asked) -> None:
+    assert refusal(launcher, what) is None
+
+
+def test_every_door_knows_the_same_names() -> None:
+    known = get_args(JobRequest.model_fields["launcher"].annotation)
+    assert known == (AUTO, *LAUNCHERS)

@@ -1,0 +1,37 @@
+"""A job that names no launcher gets the one that its command or script proposes."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpucommons.scheduler.scripts.frameworks import read_script
+from gpucommons.scheduler.scripts.proposing import of_command, of_script
+
+
+def test_the_script_proposes_with_its_line() -> None:
+    text = b"import torch.distributed as dist\n\ndist.init_process_group('nccl')\n"
+    found = of_script("train.py", read_script("train.py", text))
+    assert (found.launcher, found.why) == (
+        "torchrun",
+        "train.py (line 3) starts torch.distributed",
+    )
+
+
+def test_what_joins_nobody_stays_plain() -> None:
+    found = of_script("a.py", read_script("a.py", b"print(1)\n"))
+    assert (found.launcher, found.why) == ("plain", "nothing in a.py joins workers")
+
+
+@pytest.mark.parametrize(
+    ("command", "launcher"),
+    [(["torchrun", "a.py"], "torchrun"), (["/opt/bin/torchrun", "a.py"], "torchrun")],
+)
+def test_a_command_that_joins_workers_says_so_itself(command: list[str], launcher: str) -> None:
+    found = of_command(command)
+    assert found is not None
+    assert (found.launcher, found.why) == (launcher, f"the command is {launcher}")
+
+
+def test_other_commands_say_nothing() -> None:
+    assert of_command(["python", "torchrun.py"]) is None
+    assert of_command([]) is None
