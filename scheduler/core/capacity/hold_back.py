@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.evolving import quick
-from gpucommons.scheduler.core.model.holds import HoldKey, Load, mask_of
-from gpucommons.scheduler.core.model.state import FairShareReservation
+from gpucommons.scheduler.core.model.holds import FairShareReservation, HoldKey, Load, mask_of
 from gpucommons.scheduler.core.model.types import (
     AttemptId,
     HoldClass,

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from gpucommons.scheduler.core.capacity.hold_back import FairShareClaim
 from gpucommons.scheduler.core.cycle_state.counted_uses import CountedUses
 from gpucommons.scheduler.core.cycle_state.versions import Versions
+from gpucommons.scheduler.core.model.holds import FairShareReservation
 from gpucommons.scheduler.core.model.resources import Block, Policy, Pool, Team
 from gpucommons.scheduler.core.model.state import (
     Cluster,
     Event,
-    FairShareReservation,
     Released,
     Spare,
     Verdict,

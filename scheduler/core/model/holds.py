@@ -19,6 +19,7 @@ from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
     HoldClass,
+    Millis,
     TeamName,
     WorkerPlacement,
     Workload,
@@ -129,3 +130,16 @@ def holds_of(workload: Workload, attempt: Attempt) -> Iterator[Hold]:
             class_of_worker(attempt.hold_class, placement),
             placement,
         )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FairShareReservation:
+    """What is free of a place, kept for a team whose turn has come."""
+
+    #: The first of its waiting jobs for which it was kept.
+    workload_id: WorkloadId
+    #: The most that was free of it.
+    milli_gpu: int
+    until_ms: Millis
+    #: Not before this is it kept for another when that job leaves the line.
+    again_ms: Millis

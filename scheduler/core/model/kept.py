@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpucommons.scheduler.core.model.evolving import quick
 
-
-@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeptKernels:
     """Whole kernels that can be woken, or variables of others."""
@@ -22,7 +19,6 @@ class KeptKernels:
     until_ms: int
 
 
-@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hibernation:
     """How an attempt runs: in a tree that can be saved, or why not; and whether it was woken."""
@@ -37,7 +33,6 @@ class Hibernation:
     not_woken: str = ""
 
 
-@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessImage:
     """The processes of an attempt that has ended, saved whole; its user's own file."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from gpucommons.scheduler.core.model.actions import Act
 from gpucommons.scheduler.core.model.evolving import quick
+from gpucommons.scheduler.core.model.holds import FairShareReservation
 from gpucommons.scheduler.core.model.intents import (
     Action,
     Cancel,
@@ -113,19 +114,6 @@ class Spare:
     since_ms: Millis
     #: When it is worth a restart, if nothing changes.
     due_ms: Millis
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FairShareReservation:
-    """What is free of a place, kept for a team whose turn has come."""
-
-    #: The first of its waiting jobs for which it was kept.
-    workload_id: WorkloadId
-    #: The most that was free of it.
-    milli_gpu: int
-    until_ms: Millis
-    #: Not before this is it kept for another when that job leaves the line.
-    again_ms: Millis
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

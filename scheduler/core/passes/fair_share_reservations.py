@@ -37,9 +37,8 @@ from gpucommons.scheduler.core.capacity.placement_slots import suits
 from gpucommons.scheduler.core.capacity.views import free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, must_have
-from gpucommons.scheduler.core.model.holds import FULL
+from gpucommons.scheduler.core.model.holds import FULL, FairShareReservation
 from gpucommons.scheduler.core.model.lifecycle import in_line_since_ms, is_final
-from gpucommons.scheduler.core.model.state import FairShareReservation
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
     Millis,
