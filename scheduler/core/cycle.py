@@ -30,7 +30,7 @@ from gpucommons.scheduler.core.placement.admission import (
     unpromise,
     withdraw,
 )
-from gpucommons.scheduler.core.queue import eligibility, ordering
+from gpucommons.scheduler.core.queue import eligibility, ordering, unused_quota
 
 #: Rounds at most. A job is tried again when, after its turn, its nomination was withdrawn or more
 #: devices are being cleared than were asked for.
@@ -78,7 +78,7 @@ def _turns(cycle: CycleState) -> None:
     _redeem(cycle)
     # 4 In-guarantee work by priority, share and age; borrowers that now fit are upgraded in turn.
     #   Then what borrowers may not have of the rest is held back.
-    entitled = partial(guarantee.entitled, cycle)
+    entitled = partial(unused_quota.entitled, cycle)
     for workload in ordering.for_guarantee(cycle, entitled, guarantee.upgradable(cycle)):
         guarantee.consider(cycle, workload)
     surplus.hold_back(cycle)

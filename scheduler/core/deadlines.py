@@ -10,6 +10,7 @@ from gpucommons.scheduler.core.cycle_state.clock import Times
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import leases
 from gpucommons.scheduler.core.events.endings import fail
+from gpucommons.scheduler.core.eviction.policies import stoppable_from_ms
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, move, with_attempt
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.state_words import ended_words
@@ -23,8 +24,8 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.passes import consolidation, growing
 from gpucommons.scheduler.core.queue import (
-    lending,
     reclaim_cooldown,
+    released,
     retry_limits,
 )
 from gpucommons.scheduler.core.queue.eligibility import duration, policies
@@ -67,7 +68,7 @@ def _lapse(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
         ended_text="Its server did not start in time",
     )
     workload = with_attempt(reclaim_cooldown.noted(cycle, workload), ended)
-    lending.give_up(cycle, workload, ended)
+    released.give_up(cycle, workload, ended)
     in_vain = retry_limits.in_vain(workload)
     if retry_limits.pointless(workload):
         leases.finish(
@@ -229,9 +230,9 @@ def _times(cycle: CycleState, workload: Workload) -> list[int]:
         left = run_left(cycle, workload)
         if left is not None:
             due.append(attempt.started_ms + left)
-        due.append(stops.stoppable_from_ms(cycle, workload, attempt) or 0)
+        due.append(stoppable_from_ms(cycle, workload, attempt) or 0)
         # From then on it may be moved, also where share and priority have to wait for longer.
-        due.append(attempt.started_ms + stops.pool_settings(cycle, attempt).min_run_ms)
+        due.append(attempt.started_ms + cycle.pool_of(attempt).min_run_ms)
     return due
 
 

@@ -28,6 +28,7 @@ from gpucommons.scheduler.core.model.state import (
     Event,
 )
 from gpucommons.scheduler.core.model.types import (
+    Attempt,
     AttemptId,
     Millis,
     NodeId,
@@ -242,6 +243,11 @@ class CycleState:
     def use(self, team: TeamName, pool: PoolName) -> quota.Use:
         """What a team holds or was promised in a pool."""
         return self.uses.get((team, pool), quota.NO_USE)
+
+    def pool_of(self, attempt: Attempt) -> Pool:
+        """The pool in which an attempt lies."""
+        name = quota.pool_of(self.nodes, attempt.placements) or PoolName("unknown")
+        return self.pools.get(name) or Pool(name=name)
 
     def accounts(self, pool: PoolName, uses: quota.Uses) -> fair_share.Accounts:
         """What teams had and have of a pool's surplus; the same ones while nothing changes."""

@@ -19,34 +19,11 @@ from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptState,
     Millis,
-    PoolName,
     State,
     Stop,
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.quota.quota import pool_of
-
-
-def pool_settings(cycle: CycleState, attempt: Attempt) -> Pool:
-    """The pool in which an attempt lies."""
-    name = pool_of(cycle.nodes, attempt.placements) or PoolName("unknown")
-    found = cycle.pools.get(name)
-    return Pool(name=name) if found is None else found
-
-
-def stoppable_from_ms(cycle: CycleState, workload: Workload, attempt: Attempt) -> int | None:
-    """From when on an equal may have a running job stopped, or moved: after its minimum run time, and
-    not twice within a half-life, whichever it was. Fixed and guaranteed quota need not wait.
-    """
-    if attempt.started_ms is None:
-        return None
-    since = attempt.started_ms + pool_settings(cycle, attempt).min_run_ms
-    for before in reversed(workload.attempts):
-        rule = "" if before.stop is None else before.stop.rule
-        if before.ended_ms is not None and rule in eviction_cause.AMONG_EQUALS:
-            return max(since, before.ended_ms + pool_settings(cycle, attempt).half_life_ms)
-    return since
 
 
 def notice_signal(workload: Workload, pool: Pool) -> str:
@@ -73,7 +50,7 @@ def announce(
         or {before.why, cause.why} == GOES_ON
     ):
         return workload
-    pool = pool_settings(cycle, attempt)
+    pool = cycle.pool_of(attempt)
     announced = cycle.now_ms if before is None else before.announced_ms
     stop = Stop(
         why=cause.why,
@@ -141,7 +118,7 @@ def end_now(cycle: CycleState, workload: Workload, *, why: str, text: str) -> Wo
     if attempt is None:
         return workload
     stopping = attempt.stop is not None and attempt.stop.signalled
-    grace = pool_settings(cycle, attempt).grace_ms
+    grace = cycle.pool_of(attempt).grace_ms
     kill = attempt.stop.kill_ms if attempt.stop and stopping else cycle.now_ms + grace
     stop = Stop(
         why=why,
@@ -165,9 +142,7 @@ def signal_due(cycle: CycleState, workload: Workload) -> Workload:
         attempt.stop,
         signalled=True,
         # A scheduler that was away at term_ms still gives the whole grace.
-        kill_ms=Millis(
-            max(attempt.stop.kill_ms, cycle.now_ms + pool_settings(cycle, attempt).grace_ms)
-        ),
+        kill_ms=Millis(max(attempt.stop.kill_ms, cycle.now_ms + cycle.pool_of(attempt).grace_ms)),
     )
     return _signalled(cycle, workload, evolve(attempt, stop=stop))
 
@@ -175,7 +150,7 @@ def signal_due(cycle: CycleState, workload: Workload) -> Workload:
 def _signalled(cycle: CycleState, workload: Workload, attempt: Attempt) -> Workload:
     stop = attempt.stop
     if stop is not None:
-        pool = pool_settings(cycle, attempt)
+        pool = cycle.pool_of(attempt)
         hibernates = is_hibernated(workload, attempt, stop.why, pool)
         attempt = evolve(attempt, stop=evolve(stop, hibernates=hibernates))
     workload = with_attempt(workload, attempt)

@@ -26,8 +26,8 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
 )
 from gpucommons.scheduler.core.queue import (
-    lending,
     reclaim_cooldown,
+    released,
     retry_limits,
 )
 
@@ -63,7 +63,7 @@ def end_attempt(cycle: CycleState, workload: Workload, end: AttemptEnded) -> Wor
         text = _stop_words(known, attempt, end, cycle.now_ms)
     ended = evolve(ended, ended_text=text)
     workload = with_attempt(workload, ended)
-    lending.give_up(cycle, workload, ended)
+    released.give_up(cycle, workload, ended)
     if is_lease(workload):
         return _end_lease(cycle, workload, ended, text)
     if attempt.stop is None:

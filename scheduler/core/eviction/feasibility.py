@@ -26,7 +26,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkerPlacement,
 )
 from gpucommons.scheduler.core.packing.rows import Ints
-from gpucommons.scheduler.core.placement.admission import EvictionCandidate
+from gpucommons.scheduler.core.placement.plan import EvictionCandidate
 
 
 def could_fit(

@@ -21,12 +21,11 @@ from gpucommons.scheduler.core.capacity.placement_slots import (
     starts,
     suits,
 )
-from gpucommons.scheduler.core.eviction.candidates import Cost, rank, sparing_order
 from gpucommons.scheduler.core.eviction.host_resources import FreedHostResources
 from gpucommons.scheduler.core.model.demand import Worker, is_block_size, place_of
 from gpucommons.scheduler.core.model.holds import FULL, HoldKey, Load, mask_of, span
 from gpucommons.scheduler.core.model.types import HoldClass, WorkloadId
-from gpucommons.scheduler.core.placement.admission import EvictionCandidate
+from gpucommons.scheduler.core.placement.plan import Cost, EvictionCandidate, rank, sparing_order
 
 #: So many choices of devices are compared one by one: all of them on nodes of eight devices.
 _MOST_CHOICES = 128

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
-from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, priority
@@ -18,6 +17,7 @@ from gpucommons.scheduler.core.model.eviction_cause import EvictionCause
 from gpucommons.scheduler.core.model.evolving import quick
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.types import (
+    Attempt,
     AttemptState,
     HoldClass,
     PoolName,
@@ -191,8 +191,22 @@ def may_be_stopped(cycle: CycleState, workload: Workload) -> bool:
     attempt = workload.current
     if attempt is None:
         return True
-    since = stops.stoppable_from_ms(cycle, workload, attempt)
+    since = stoppable_from_ms(cycle, workload, attempt)
     return since is not None and since <= cycle.now_ms
+
+
+def stoppable_from_ms(cycle: CycleState, workload: Workload, attempt: Attempt) -> int | None:
+    """From when on an equal may have a running job stopped, or moved: after its minimum run time, and
+    not twice within a half-life, whichever it was. Fixed and guaranteed quota need not wait.
+    """
+    if attempt.started_ms is None:
+        return None
+    since = attempt.started_ms + cycle.pool_of(attempt).min_run_ms
+    for before in reversed(workload.attempts):
+        rule = "" if before.stop is None else before.stop.rule
+        if before.ended_ms is not None and rule in eviction_cause.AMONG_EQUALS:
+            return max(since, before.ended_ms + cycle.pool_of(attempt).half_life_ms)
+    return since
 
 
 def may_be_moved(cycle: CycleState, workload: Workload, hold_class: HoldClass) -> bool:
@@ -213,7 +227,7 @@ def may_be_moved(cycle: CycleState, workload: Workload, hold_class: HoldClass) -
     if any(one.stop and one.stop.why == eviction_cause.MOVE for one in workload.attempts):
         return False
     ran_ms = cycle.now_ms - attempt.started_ms
-    if ran_ms < stops.pool_settings(cycle, attempt).min_run_ms:
+    if ran_ms < cycle.pool_of(attempt).min_run_ms:
         return False
     if hold_class is HoldClass.OVER_QUOTA and not may_be_stopped(cycle, workload):
         return False

@@ -11,9 +11,9 @@ from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction.candidates import (
     EvictionCandidates,
     candidates_of,
+    cost_bound_of,
     held_by,
 )
-from gpucommons.scheduler.core.eviction.cost_bound import cost_bound_of
 from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial
 from gpucommons.scheduler.core.eviction.policies import EvictionPolicy
 from gpucommons.scheduler.core.model.demand import Worker, must_have
@@ -27,7 +27,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkerPlacement,
 )
 from gpucommons.scheduler.core.placement import proportions
-from gpucommons.scheduler.core.placement.admission import EvictionCandidate
+from gpucommons.scheduler.core.placement.plan import EvictionCandidate
 
 #: The victims, and the place they leave.
 Found = tuple[tuple[EvictionCandidate, ...], tuple[WorkerPlacement, ...]]

@@ -14,7 +14,7 @@ from typing import Any
 from gpucommons.scheduler.core.capacity.placement_slots import best_slot, placed
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.eviction import feasibility, moves
+from gpucommons.scheduler.core.eviction import feasibility
 from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates
 from gpucommons.scheduler.core.eviction.gangs import for_gang
 from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial, Option, Rank
@@ -24,7 +24,7 @@ from gpucommons.scheduler.core.model.demand import Worker, must_have
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.holds import Load
 from gpucommons.scheduler.core.model.types import HoldClass, NodeId, PoolName, Spec
-from gpucommons.scheduler.core.placement.admission import EvictionCandidate, Plan
+from gpucommons.scheduler.core.placement.plan import EvictionCandidate, Plan
 from gpucommons.scheduler.core.quota.layout import Region
 
 #: Its cost, the node's number and version, and the place; without a place it costs at least that much.
@@ -44,13 +44,6 @@ def solve(cycle: CycleState, spec: Spec, pool: PoolName, policy: EvictionPolicy)
         return None
     victims, placements = found
     return Plan(placements, policy.hold_class, victims, policy.cause)
-
-
-def solve_by_moves(
-    cycle: CycleState, spec: Spec, pool: PoolName, policy: EvictionPolicy, most: int
-) -> Plan | None:
-    """Return the smallest set of jobs, no more than ``most``, that make room by going on elsewhere."""
-    return moves.find(Search.of(cycle, spec, pool, policy), most)
 
 
 def victims_in(

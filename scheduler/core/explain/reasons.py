@@ -27,7 +27,7 @@ from gpucommons.scheduler.core.model.types import (
     ReasonClass,
     Workload,
 )
-from gpucommons.scheduler.core.passes import guarantee, notebooks
+from gpucommons.scheduler.core.passes import notebooks
 from gpucommons.scheduler.core.passes.fair_share_reservations import left_to
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.queue import fragments, lending, reclaim_cooldown, unused_quota
@@ -101,7 +101,7 @@ def _would_win_back(cycle: CycleState, workload: Workload) -> bool:
     if is_lease(workload):
         return notebooks.could_reclaim(cycle, workload)
     pools = (pool for pool in workload.spec.pools if pool in cycle.pools)
-    return any(guarantee.covers(cycle, workload, pool) for pool in pools)
+    return any(proportions.guarantee_covers(cycle, workload, pool) for pool in pools)
 
 
 # --- notebooks -------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ def allowed(cycle: CycleState, workload: Workload, pool: PoolName) -> int:
     """How many milli-GPU quota would let it have in a pool now, borrowed or not."""
     spec = workload.spec
     inside = 0
-    if guarantee.entitled(cycle, workload) and proportions.may_be_kept(cycle, spec, pool):
+    if unused_quota.entitled(cycle, workload) and proportions.may_be_kept(cycle, spec, pool):
         inside = unused_quota.of_guarantee(cycle, spec.team, pool)
     outside = unused_quota.may_borrow(cycle, spec.team, pool) if spec.over_quota else 0
     return max(inside, outside)
@@ -383,7 +383,7 @@ def job_starts_now(cycle: CycleState, workload: Workload) -> HoldClass | None:
             if beside_gpus.fit(cycle, workers, HoldClass.CPU, pool):
                 return HoldClass.CPU
             continue
-        inside = guarantee.covers(cycle, workload, pool)
+        inside = proportions.guarantee_covers(cycle, workload, pool)
         if inside and beside_gpus.fit(cycle, workers, HoldClass.GUARANTEED, pool):
             return HoldClass.GUARANTEED
         if left_to(cycle, workload, pool) is None and _would_borrow(cycle, workload, pool):

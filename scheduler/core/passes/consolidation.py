@@ -14,7 +14,8 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.capacity.hold_back import HoldBackKey, HoldBackReason
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.eviction import policies, solver
+from gpucommons.scheduler.core.eviction import moves, policies
+from gpucommons.scheduler.core.eviction.search import Search
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import Shape, milli_gpu, must_have, shape
 from gpucommons.scheduler.core.model.eviction_cause import MOVE
@@ -29,8 +30,13 @@ from gpucommons.scheduler.core.model.types import (
     WorkerPlacement,
     Workload,
 )
-from gpucommons.scheduler.core.passes import fair_share_reservations, guarantee
-from gpucommons.scheduler.core.placement.admission import Plan, nominate, promise
+from gpucommons.scheduler.core.passes import fair_share_reservations
+from gpucommons.scheduler.core.placement import proportions
+from gpucommons.scheduler.core.placement.admission import (
+    nominate,
+    promise,
+)
+from gpucommons.scheduler.core.placement.plan import Plan
 from gpucommons.scheduler.core.queue import lending, ordering, unused_quota
 from gpucommons.scheduler.core.quota.quota import pool_of, quota_of
 
@@ -140,7 +146,7 @@ def _classes(cycle: CycleState, workload: Workload, pool: PoolName) -> Iterator[
     limit = quota_of(cycle.teams, spec.team, pool).limit_milli_gpu
     if limit is not None and cycle.use(spec.team, pool).training + need > limit:
         return
-    if guarantee.covers(cycle, workload, pool):
+    if proportions.guarantee_covers(cycle, workload, pool):
         yield HoldClass.GUARANTEED
     borrows = spec.over_quota and unused_quota.may_borrow(cycle, spec.team, pool) >= need
     if borrows and fair_share_reservations.left_to(cycle, workload, pool) is None:
@@ -152,7 +158,7 @@ def _find(
 ) -> Plan | None:
     policy = policies.for_move(cycle, workload.spec.team, hold_class)
     with cycle.capacity.ledger.without(_reservation(workload)):
-        return solver.solve_by_moves(cycle, workload.spec, pool, policy, most)
+        return moves.find(Search.of(cycle, workload.spec, pool, policy), most)
 
 
 def _reservation(workload: Workload) -> HoldBackKey:

@@ -107,7 +107,7 @@ def _due_ms(
     cycle: CycleState, workload: Workload, attempt: Attempt, since_ms: Millis, more: int
 ) -> Millis:
     """When GPUs that are idle since then pay for a restart."""
-    pool = stops.pool_settings(cycle, attempt)
+    pool = cycle.pool_of(attempt)
     started_ms = attempt.started_ms or cycle.now_ms
     saved = workload.checkpoint
     kept_ms = started_ms if saved is None else max(started_ms, saved.at_ms)

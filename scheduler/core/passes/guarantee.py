@@ -20,7 +20,6 @@ from gpucommons.scheduler.core.model.demand import (
     may_have,
     milli_gpu,
     must_have,
-    on_cpu_only,
     placed_milli_gpu,
     priority,
     shape,
@@ -30,7 +29,6 @@ from gpucommons.scheduler.core.model.holds import Load, mask_of
 from gpucommons.scheduler.core.model.lifecycle import with_attempt
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
-    Kind,
     NodeId,
     PoolName,
     TeamName,
@@ -60,26 +58,6 @@ _NOTHING_TO_RESERVE: Entry[tuple[Shape, PoolName, TeamName], bool] = Entry(
 )
 
 
-def entitled(cycle: CycleState, workload: Workload) -> bool:
-    """It may use its team's guarantee at all."""
-    if on_cpu_only(workload.spec):
-        return False
-    if workload.spec.kind is Kind.RETRAIN:
-        team = cycle.teams.get(workload.spec.team)
-        return team is not None and team.policy.retrain_in_guarantee
-    return workload.spec.kind is Kind.TRAINING
-
-
-def covers(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
-    """What is left of its team's guarantee suffices, and it asks for no more than goes with it."""
-    spec = workload.spec
-    return (
-        entitled(cycle, workload)
-        and unused_quota.of_guarantee(cycle, spec.team, pool) >= milli_gpu(must_have(spec))
-        and proportions.may_be_kept(cycle, spec, pool)
-    )
-
-
 def consider(cycle: CycleState, workload: Workload) -> None:
     """Give one workload its turn: upgrade what runs, admit what waits, or reclaim for it."""
     if workload.current is not None:
@@ -100,7 +78,7 @@ def consider(cycle: CycleState, workload: Workload) -> None:
 
 def _covered(cycle: CycleState, workload: Workload) -> bool:
     """What is left of its team's guarantee suffices in some pool."""
-    return any(covers(cycle, workload, pool) for pool in workload.spec.pools)
+    return any(proportions.guarantee_covers(cycle, workload, pool) for pool in workload.spec.pools)
 
 
 def _place_free(
@@ -132,7 +110,7 @@ def _reclaim(cycle: CycleState, workload: Workload) -> bool:
         asked = (shape(spec), pool, spec.team)
         if cycle.memo.get(_NOTHING_TO_WIN_BACK, asked):
             continue
-        if not covers(cycle, workload, pool):
+        if not proportions.guarantee_covers(cycle, workload, pool):
             continue
         if not reclaim_cooldown.may_win_back(cycle, workload, pool):
             continue
@@ -155,7 +133,7 @@ def _reserve(cycle: CycleState, workload: Workload) -> None:
         asked = (shape(spec), pool, spec.team)
         if cycle.memo.get(_NOTHING_TO_RESERVE, asked) or _has_reserved(cycle, spec.team, pool):
             continue
-        if not covers(cycle, workload, pool):
+        if not proportions.guarantee_covers(cycle, workload, pool):
             continue
         if not reclaim_cooldown.may_win_back(cycle, workload, pool):
             continue
@@ -186,10 +164,14 @@ def reserves_in_vain(cycle: CycleState) -> bool:
         return False
     lowest = min(priority(cycle.workloads[one]) for one in reservations)
     return any(
-        not covers(cycle, cycle.workloads[one], cycle.nodes[held[0].node_id].pool)
+        not proportions.guarantee_covers(
+            cycle, cycle.workloads[one], cycle.nodes[held[0].node_id].pool
+        )
         for one, held in reservations.items()
     ) or any(
-        priority(one) >= lowest and entitled(cycle, one) and _fit_inside(cycle, one, kept=False)
+        priority(one) >= lowest
+        and unused_quota.entitled(cycle, one)
+        and _fit_inside(cycle, one, kept=False)
         for one in cycle.among(cycle.turns.admitted)
     )
 
@@ -213,7 +195,9 @@ def upgradable(cycle: CycleState) -> list[Workload]:
     if not teams:
         return []
     borrowers = cycle.among(cycle.index.borrowing)
-    return [one for one in borrowers if one.spec.team in teams and entitled(cycle, one)]
+    return [
+        one for one in borrowers if one.spec.team in teams and unused_quota.entitled(cycle, one)
+    ]
 
 
 def upgrade(cycle: CycleState, workload: Workload) -> None:

@@ -15,7 +15,6 @@ from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction import policies, solver
-from gpucommons.scheduler.core.eviction.candidates import cost
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, placed_milli_gpu
 from gpucommons.scheduler.core.model.holds import Load, mask_of
@@ -30,12 +29,11 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.placement.admission import (
-    EvictionCandidate,
-    Plan,
     nominate,
     pool_of,
     without_its_promise,
 )
+from gpucommons.scheduler.core.placement.plan import EvictionCandidate, Plan, cost
 from gpucommons.scheduler.core.queue import reclaim_cooldown
 from gpucommons.scheduler.core.quota.layout import Region, areas_of, moved, region_of, regions
 from gpucommons.scheduler.core.quota.quota import quota_of

@@ -14,9 +14,11 @@ from gpucommons.scheduler.core.eviction.policies import QuotaShortfall, may_be_s
 from gpucommons.scheduler.core.model.demand import HIGHEST, Shape, priority, shape
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, TeamName, Workload
-from gpucommons.scheduler.core.passes import guarantee
 from gpucommons.scheduler.core.placement import proportions
-from gpucommons.scheduler.core.placement.admission import Plan, nominate
+from gpucommons.scheduler.core.placement.admission import (
+    nominate,
+)
+from gpucommons.scheduler.core.placement.plan import Plan
 from gpucommons.scheduler.core.queue import unused_quota
 from gpucommons.scheduler.core.quota.quota import pool_of
 
@@ -71,7 +73,7 @@ def consider(cycle: CycleState, workload: Workload) -> None:
         return
     for pool in spec.pools:
         ways = []
-        if guarantee.entitled(cycle, workload) and proportions.may_be_kept(cycle, spec, pool):
+        if unused_quota.entitled(cycle, workload) and proportions.may_be_kept(cycle, spec, pool):
             ways.append(HoldClass.GUARANTEED)
         if spec.over_quota and unused_quota.may_borrow(cycle, spec.team, pool):
             ways.append(HoldClass.OVER_QUOTA)

@@ -34,7 +34,6 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.passes import fair_share_reservations
 from gpucommons.scheduler.core.placement.admission import (
-    Plan,
     admit,
     finds_nothing_better,
     found_nothing_free,
@@ -45,6 +44,7 @@ from gpucommons.scheduler.core.placement.admission import (
     without_its_promise,
 )
 from gpucommons.scheduler.core.placement.placement import place
+from gpucommons.scheduler.core.placement.plan import Plan
 from gpucommons.scheduler.core.queue import lending, unused_quota
 from gpucommons.scheduler.core.quota import quota
 

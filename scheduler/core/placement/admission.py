@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from gpucommons.gpu.slices.slices import format_milli_gpu, worker_slice
 from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import Shape, place_of, placed_milli_gpu, shape
-from gpucommons.scheduler.core.model.eviction_cause import EvictionCause
-from gpucommons.scheduler.core.model.evolving import evolve, quick
-from gpucommons.scheduler.core.model.holds import HoldKey
+from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import admitted, is_lease, move
 from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.state_words import hold_class_words
@@ -31,42 +29,12 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.core.placement.plan import EvictionCandidate, Plan
 from gpucommons.scheduler.core.quota import quota
 
 #: A granted ticket is redeemed by its server within this time, or goes back to the queue.
 REDEEM_WITHIN_MS = 120_000
 _NO_PROMISE = nullcontext()
-
-
-@quick
-@dataclass(frozen=True, slots=True)
-class EvictionCandidate:
-    """What can be taken back in one piece: an attempt, one surplus worker, or a promise."""
-
-    workload_id: WorkloadId
-    #: Empty for a promise that nothing holds yet.
-    keys: tuple[HoldKey, ...]
-    #: Work since the last checkpoint, in milli-GPU·ms; 0 where it is ending anyway.
-    lost: int
-    #: Since when it holds: of equals, the newest goes first.
-    since_ms: int
-    #: Taking it ends the whole attempt.
-    whole: bool = True
-    #: It is being stopped already.
-    ending: bool = False
-
-
-@quick
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Devices for a workload, and who has to go first."""
-
-    placements: tuple[WorkerPlacement, ...]
-    hold_class: HoldClass
-    candidates: tuple[EvictionCandidate, ...]
-    cause: EvictionCause
-    #: Where those who move go on.
-    destinations: Mapping[WorkloadId, tuple[WorkerPlacement, ...]] = field(default_factory=dict)
 
 
 #: What finds nothing free, as work of a class. A gang's places are found one after the other, yet

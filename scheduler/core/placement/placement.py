@@ -1,23 +1,68 @@
 """Where workers go: all of a gang in one pool, each worker on one node, or nothing.
 
 One worker goes where the packing policy loses least (:mod:`.packing.foresight`), outside fixed
-blocks first; a gang goes to the tightest part of the pool that takes all of it
-(:mod:`.domains`). What a job wishes for (`capacity.affinity`) breaks ties of the latter, and goes before
-packing. The same input always gives the same place, and nothing is ever taken: a search
-gives back what it tried.
+blocks first. A gang goes to the tightest part of a pool that takes all of it: a node, then a rack,
+then the pool. In each, the largest workers are placed first; where that fails though the amounts
+suffice, the places are searched through: all of them on a cluster of up to :data:`EXACT_NODES` nodes
+with up to :data:`TRIES` tries, so that no feasible gang waits there. What a job wishes for
+(`capacity.affinity`) breaks ties of the latter, and goes before packing. The same input always gives
+the same place, and nothing is ever taken: a search gives back what it tried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
+import numpy as np
+
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.capacity.affinity import NONE, Affinity
 from gpucommons.scheduler.core.capacity.capacity import Capacity
-from gpucommons.scheduler.core.capacity.placement_slots import give_back, placed, take
+from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, NodeCapacity
+from gpucommons.scheduler.core.capacity.placement_slots import (
+    PlacementSlot,
+    give_back,
+    placed,
+    slots_on,
+    take,
+)
+from gpucommons.scheduler.core.capacity.views import View, views_of
 from gpucommons.scheduler.core.model.demand import Worker
+from gpucommons.scheduler.core.model.holds import FULL, Load
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, WorkerPlacement
-from gpucommons.scheduler.core.placement import domains
-from gpucommons.scheduler.core.placement.finding import find
+from gpucommons.scheduler.core.packing.board import Board
+from gpucommons.scheduler.core.packing.learning import NEUTRAL
+from gpucommons.scheduler.core.packing.rows import Ints
+from gpucommons.scheduler.core.placement.finding import best_on, find, find_in, find_wished
+
+#: Parts with more nodes than these are not searched through.
+EXACT_NODES = 64
+#: Places tried in one search before it is given up.
+TRIES = 20_000
+#: Parts of one size that are looked at closely; amounts alone rule most others out.
+PARTS = 32
+
+Spots = tuple[PlacementSlot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """What a gang asks for in all: no part with less can take it."""
+
+    milli_gpu: int
+    whole_gpus: int
+    cpu_milli: int
+    memory_mib: int
+
+    @classmethod
+    def of(cls, workers: Sequence[Worker]) -> _Need:
+        return cls(
+            sum(one.milli_gpu for one in workers),
+            sum(one.whole_gpus for one in workers),
+            sum(one.cpu_milli for one in workers),
+            sum(one.memory_mib for one in workers),
+        )
 
 
 def place(  # noqa: PLR0913 - one question; most leave the last two out
@@ -36,7 +81,7 @@ def place(  # noqa: PLR0913 - one question; most leave the last two out
     if len(workers) == 1 and not optional:
         slot = find(capacity, pool, workers[0], hold_class, affinity)
         return () if slot is None else (placed(workers[0], slot),)
-    found = domains.together(capacity, pool, workers, hold_class, affinity) if workers else ()
+    found = together(capacity, pool, workers, hold_class, affinity) if workers else ()
     if found is None:
         return ()
     done = list(zip(workers, found, strict=True))
@@ -53,3 +98,249 @@ def place(  # noqa: PLR0913 - one question; most leave the last two out
         for worker, slot in reversed(done):
             give_back(slot, worker)
     return tuple(placed(worker, slot) for worker, slot in done)
+
+
+def together(
+    capacity: Capacity,
+    pool: PoolName,
+    workers: Sequence[Worker],
+    hold_class: HoldClass,
+    affinity: Affinity = NONE,
+) -> Spots | None:
+    """Return a slot for each worker in the tightest part that takes them all, or None.
+
+    Of parts that are equally tight, the one that is most wished for takes them.
+    """
+    if capacity.known is None:
+        return _on_nodes(capacity.usable(pool), workers, hold_class, affinity)
+    for view in views_of(capacity, pool, hold_class):
+        board = view.board(capacity, capacity.known.get(pool, NEUTRAL))
+        found = _Ladder(capacity, pool, view, workers, hold_class, affinity).climb(board)
+        if found is not None:
+            return found
+    return None
+
+
+@dataclass(slots=True)
+class _Ladder:
+    """The parts of a pool, tightest first, as one view sees them."""
+
+    capacity: Capacity
+    pool: PoolName
+    view: View
+    workers: Sequence[Worker]
+    hold_class: HoldClass
+    affinity: Affinity
+    need: _Need = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.need = _Need.of(self.workers)
+
+    def climb(self, board: Board) -> Spots | None:
+        """The first part that takes the gang; of equally tight ones the most wished for."""
+        for parts in self._levels():
+            best: Spots | None = None
+            for rows in parts:
+                found = self._in(rows, board)
+                if found is not None and not self.affinity:
+                    return found
+                if found is not None and (best is None or self._worth(found) > self._worth(best)):
+                    best = found
+            if best is not None:
+                return best
+        return None
+
+    def _worth(self, slots: Spots) -> int:
+        return sum(self.affinity.get(slot.node.node.node_id, 0) for slot in slots)
+
+    def _levels(self) -> Iterator[Iterable[Ints]]:
+        """Rows of every part in which the amounts suffice: the nodes, the racks, the pool."""
+        rows = self.view.rows
+        figures = np.stack(
+            (
+                rows.free.sum(axis=1),
+                (rows.free == WHOLE_MILLI_GPU).sum(axis=1),
+                # A node with two kinds has two rows, and its processor but once.
+                rows.cpu_milli * self.view.first_rows,
+                rows.memory_mib * self.view.first_rows,
+            )
+        )
+        yield self._enough(figures, self.view.node_of_row)
+        racks = self.view.rack_of_row
+        if racks.max(initial=-1) >= 0:
+            yield self._enough(figures, racks)
+        if len(rows) and self._suffices(figures.sum(axis=1)):
+            yield (np.arange(len(rows)),)
+
+    def _suffices(self, figures: Ints) -> bool:
+        need = self.need
+        wanted = (need.milli_gpu, need.whole_gpus, need.cpu_milli, need.memory_mib)
+        return all(int(have) >= want for have, want in zip(figures, wanted, strict=True))
+
+    def _enough(self, figures: Ints, part_of_row: Ints) -> Iterator[Ints]:
+        count = int(part_of_row.max(initial=-1)) + 1
+        sums = np.zeros((len(figures), count), dtype=np.int64)
+        inside = part_of_row >= 0
+        for line, values in zip(sums, figures, strict=True):
+            np.add.at(line, part_of_row[inside], values[inside])
+        need = self.need
+        enough = (
+            (sums[0] >= need.milli_gpu)
+            & (sums[1] >= need.whole_gpus)
+            & (sums[2] >= need.cpu_milli)
+            & (sums[3] >= need.memory_mib)
+        ).nonzero()[0]
+        # The most wished for, then the one with least to spare first; of equals the first.
+        wished = np.zeros(count, dtype=np.int64)
+        if self.affinity:
+            np.maximum.at(wished, part_of_row[inside], self.view.wished(self.affinity)[inside])
+        order = np.lexsort((enough, sums[2][enough], sums[0][enough], -wished[enough]))
+        for part in enough[order][:PARTS].tolist():
+            yield (part_of_row == part).nonzero()[0]
+
+    def _in(self, rows: Ints, board: Board) -> Spots | None:
+        found = self._greedy_in(rows, board, self.affinity)
+        if found is None and self.affinity:
+            found = self._greedy_in(rows, board, NONE)
+        if found is not None:
+            return found
+        here = (self.view.places[row][0] for row in rows.tolist())
+        nodes = {node.node.node_id: node for node in here}
+        if len(nodes) > EXACT_NODES:
+            return None
+        search = _Search(self.view.open_bits, self.hold_class)
+        return search.through(list(nodes.values()), self.workers)
+
+    def _greedy_in(self, rows: Ints, board: Board, affinity: Affinity) -> Spots | None:
+        def best(worker: Worker) -> PlacementSlot | None:
+            again = self.view.refreshed_board(self.capacity, board)
+            if affinity:
+                return find_wished(self.view, again, worker, affinity, rows)
+            return find_in(self.view, again, worker, rows)
+
+        return _greedy(self.workers, best)
+
+
+def _largest_first(workers: Sequence[Worker]) -> list[int]:
+    """A small worker must not take the only place of a large one."""
+    return sorted(
+        range(len(workers)),
+        key=lambda i: (
+            -workers[i].milli_gpu,
+            workers[i].gpu_kind is None,
+            -workers[i].cpu_milli,
+            -workers[i].memory_mib,
+            i,
+        ),
+    )
+
+
+def _greedy(
+    workers: Sequence[Worker], best: Callable[[Worker], PlacementSlot | None]
+) -> Spots | None:
+    done: dict[int, PlacementSlot] = {}
+    try:
+        for i in _largest_first(workers):
+            slot = best(workers[i])
+            if slot is None:
+                return None
+            take(slot, workers[i])
+            done[i] = slot
+    finally:
+        for i, slot in done.items():
+            give_back(slot, workers[i])
+    return tuple(done[i] for i in range(len(workers)))
+
+
+def _on_nodes(
+    nodes: Sequence[NodeCapacity],
+    workers: Sequence[Worker],
+    hold_class: HoldClass,
+    affinity: Affinity,
+) -> Spots | None:
+    """On a few nodes, looked at one by one."""
+    found = _greedy(workers, lambda worker: best_on(nodes, worker, hold_class, affinity))
+    if found is None and affinity:
+        found = _greedy(workers, lambda worker: best_on(nodes, worker, hold_class, NONE))
+    if found is not None or len(nodes) > EXACT_NODES:
+        return found
+    return _Search(lambda device: _open(device, hold_class), hold_class).through(nodes, workers)
+
+
+def _open(device: DeviceCapacity, hold_class: HoldClass) -> int:
+    return FULL & ~device.blocked(hold_class)
+
+
+@dataclass(slots=True)
+class _Search:
+    """Tries places for one worker after the other and goes back where the next finds none."""
+
+    open_bits: Callable[[DeviceCapacity], int]
+    hold_class: HoldClass
+    tries: int = 0
+    dead: set[tuple[object, ...]] = field(default_factory=set)
+
+    def through(self, nodes: Sequence[NodeCapacity], workers: Sequence[Worker]) -> Spots | None:
+        order = _largest_first(workers)
+        if not self._amounts_suffice(nodes, workers):
+            return None
+        found: dict[int, PlacementSlot] = {}
+        if not self._next(nodes, workers, order, found):
+            return None
+        return tuple(found[i] for i in range(len(workers)))
+
+    def _amounts_suffice(self, nodes: Sequence[NodeCapacity], workers: Sequence[Worker]) -> bool:
+        need = _Need.of(workers)
+        free = [node.free(self.hold_class).positive() for node in nodes]
+        bits = [self.open_bits(d) for node in nodes for d in node.devices.values()]
+        return (
+            sum(one.bit_count() for one in bits) >= need.milli_gpu
+            and sum(one.bit_count() == WHOLE_MILLI_GPU for one in bits) >= need.whole_gpus
+            and sum(one.cpu_milli for one in free) >= need.cpu_milli
+            and sum(one.memory_mib for one in free) >= need.memory_mib
+        )
+
+    def _next(
+        self,
+        nodes: Sequence[NodeCapacity],
+        workers: Sequence[Worker],
+        order: Sequence[int],
+        found: dict[int, PlacementSlot],
+    ) -> bool:
+        if len(found) == len(order):
+            return True
+        looks = [self._look(node) for node in nodes]
+        state = (len(found), *sorted(looks))
+        if state in self.dead:
+            return False
+        i = order[len(found)]
+        worker = workers[i]
+        seen: set[tuple[object, ...]] = set()
+        for node, look in zip(nodes, looks, strict=True):
+            # Of nodes that look alike one is as good as the other.
+            if look in seen:
+                continue
+            seen.add(look)
+            for slot in self._slots(node, worker):
+                self.tries += 1
+                if self.tries > TRIES:
+                    return False
+                take(slot, worker)
+                found[i] = slot
+                done = self._next(nodes, workers, order, found)
+                give_back(slot, worker)
+                if done:
+                    return True
+                del found[i]
+        self.dead.add(state)
+        return False
+
+    def _look(self, node: NodeCapacity) -> tuple[object, ...]:
+        devices = tuple((d.device.kind, self.open_bits(d)) for d in node.devices.values())
+        return (*node.free(self.hold_class), devices)
+
+    def _slots(self, node: NodeCapacity, worker: Worker) -> Iterable[PlacementSlot]:
+        need = Load(worker.cpu_milli, worker.memory_mib)
+        if not node.free(self.hold_class).at_least(need):
+            return ()
+        return slots_on(node, worker, self.open_bits)

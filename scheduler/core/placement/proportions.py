@@ -16,7 +16,7 @@ from gpucommons.scheduler.core.capacity.affinity import NONE, Affinity
 from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.model.demand import Worker, placed_milli_gpu
+from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, must_have, placed_milli_gpu
 from gpucommons.scheduler.core.model.holds import Load
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import (
@@ -27,8 +27,10 @@ from gpucommons.scheduler.core.model.types import (
     Spec,
     TeamName,
     WorkerPlacement,
+    Workload,
 )
 from gpucommons.scheduler.core.placement.placement import place
+from gpucommons.scheduler.core.queue import unused_quota
 
 _NO_NODES: frozenset[NodeId] = frozenset()
 #: What workers ask for, each in milli-GPU, of a kind, and beside it.
@@ -123,6 +125,16 @@ def nearest(there: Iterable[Load], asked: Load) -> Load | None:
         return min(shares), sum(shares), load
 
     return max(there, key=left, default=None)
+
+
+def guarantee_covers(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
+    """What is left of its team's guarantee suffices, and it asks for no more than goes with it."""
+    spec = workload.spec
+    return (
+        unused_quota.entitled(cycle, workload)
+        and unused_quota.of_guarantee(cycle, spec.team, pool) >= milli_gpu(must_have(spec))
+        and may_be_kept(cycle, spec, pool)
+    )
 
 
 def may_be_kept(cycle: CycleState, spec: Spec, pool: PoolName) -> bool:

@@ -1,13 +1,4 @@
-"""What a guarantee has just given up is lent only after a while, so that its team may come back.
-
-A team that works inside its guarantee starts job after job. Were the GPUs lent in the pause between
-two of them, every next job would begin with somebody's eviction, and the borrower would have run
-for moments. The pool says how long such a pause may be; until then in-guarantee work alone may
-have them.
-
-What was won back for a notebook is not lent again either before such a pause has passed since: who
-starts and stops a server over and over has nobody stopped in between.
-"""
+"""What borrowers may not have though nobody holds it: headroom, pauses in lending, unlent GPUs."""
 
 from __future__ import annotations
 
@@ -21,86 +12,24 @@ from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.capacity.views import whole_free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.model.demand import class_of_worker, placed_milli_gpu
-from gpucommons.scheduler.core.model.evolving import evolve
+from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.holds import FULL, Load, mask_of
 from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.state import Released
 from gpucommons.scheduler.core.model.types import (
-    Attempt,
     HoldClass,
-    Millis,
     NodeId,
     PoolName,
     TeamName,
     WorkerPlacement,
-    Workload,
 )
-from gpucommons.scheduler.core.queue import headroom, reclaim_cooldown, unused_quota
+from gpucommons.scheduler.core.queue import headroom, unused_quota
 from gpucommons.scheduler.core.quota.quota import quota_of
 
-#: Bits of each device that were given up and are not lent yet.
-_RELEASED_BITS: Entry[None, dict[tuple[NodeId, DeviceId], int]] = Entry(
-    "released bits", Fact.RELEASED
-)
 _HELD_BACK: Entry[tuple[PoolName, HoldClass], tuple[HoldBack, ...]] = Entry(
     "held back", Fact.REFRESHED, Fact.CAPACITY
 )
 _DEVICES: Entry[PoolName, int] = Entry("devices of a pool", Fact.REFRESHED)
-
-
-def give_up(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
-    """Remember what an attempt held inside its team's guarantee, or won back, when it ended."""
-    for one in attempt.placements:
-        hold_class = class_of_worker(attempt.hold_class, one)
-        until_ms = _kept_until_ms(cycle, workload, attempt, one)
-        if until_ms > cycle.now_ms:
-            given_up = Released(
-                team=workload.spec.team,
-                # Memory beyond its share was lent to it.
-                placement=evolve(one, extra_offset=0, extra_milli=0),
-                hold_class=hold_class,
-                until_ms=until_ms,
-            )
-            cycle.carried.released = (*cycle.carried.released, given_up)
-
-
-def is_kept(cycle: CycleState, workload: Workload, attempt: Attempt) -> bool:
-    """Whether something that it gives up, should it end now, is not lent at once."""
-    released = cycle.memo.remember(_RELEASED_BITS, None, lambda: _released_bits(cycle))
-    return any(
-        _kept_until_ms(cycle, workload, attempt, one) > cycle.now_ms
-        or any(
-            mask_of(one) & released.get((one.node_id, device_id), 0) for device_id in one.device_ids
-        )
-        for one in attempt.placements
-    )
-
-
-def _released_bits(cycle: CycleState) -> dict[tuple[NodeId, DeviceId], int]:
-    """What was given up and is not lent yet: asked for all that end at once."""
-    found: dict[tuple[NodeId, DeviceId], int] = {}
-    for one in cycle.carried.released:
-        for device_id in one.placement.device_ids:
-            where = (one.placement.node_id, device_id)
-            found[where] = found.get(where, 0) | mask_of(one.placement)
-    return found
-
-
-def _kept_until_ms(
-    cycle: CycleState, workload: Workload, attempt: Attempt, one: WorkerPlacement
-) -> Millis:
-    node = cycle.nodes.get(one.node_id)
-    pool = None if node is None else cycle.pools.get(node.pool)
-    hold_class = class_of_worker(attempt.hold_class, one)
-    if pool is None:
-        return cycle.now_ms
-    if hold_class is HoldClass.GUARANTEED:
-        return Millis(cycle.now_ms + pool.lend_after_ms)
-    until_ms = Millis(attempt.reserved_ms + pool.lend_after_ms)
-    if hold_class is not HoldClass.FIXED or until_ms <= cycle.now_ms:
-        return cycle.now_ms
-    return until_ms if reclaim_cooldown.had_others_stopped(cycle, workload) else cycle.now_ms
 
 
 def hold_back(cycle: CycleState) -> None:

@@ -50,11 +50,6 @@ def _since_ms(workload: Workload) -> int:
     return max((*ran, *workload.withdrawn_ms), default=0)
 
 
-def had_others_stopped(cycle: CycleState, workload: Workload) -> bool:
-    """What it holds, or held, was won back."""
-    return workload.workload_id in cycle.index.stopped_for
-
-
 def on_cooldown(cycle: CycleState) -> Mapping[tuple[UserName, PoolName], Millis]:
     """Who may win nothing back for now, where, and until when."""
     return cycle.memo.remember(_ON_COOLDOWN, None, lambda: _on_cooldown(cycle))

@@ -6,12 +6,23 @@ from collections.abc import Mapping
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.model.types import PoolName, TeamName
+from gpucommons.scheduler.core.model.demand import on_cpu_only
+from gpucommons.scheduler.core.model.types import Kind, PoolName, TeamName, Workload
 from gpucommons.scheduler.core.quota import quota
 
 #: More than any cluster has: no limit.
 UNLIMITED = 1 << 60
 _GUARANTEES: Entry[PoolName, dict[TeamName, int]] = Entry("guarantees in force", Fact.REFRESHED)
+
+
+def entitled(cycle: CycleState, workload: Workload) -> bool:
+    """It may use its team's guarantee at all."""
+    if on_cpu_only(workload.spec):
+        return False
+    if workload.spec.kind is Kind.RETRAIN:
+        team = cycle.teams.get(workload.spec.team)
+        return team is not None and team.policy.retrain_in_guarantee
+    return workload.spec.kind is Kind.TRAINING
 
 
 def guarantees(cycle: CycleState, pool: PoolName) -> Mapping[TeamName, int]:

@@ -6,15 +6,57 @@ start than a person should wait for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import count
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.state import Cluster
-from gpucommons.scheduler.core.model.types import PoolName, TeamName, UserName, WorkerPlacement
+from gpucommons.scheduler.core.model.types import (
+    Kind,
+    Millis,
+    PoolName,
+    Role,
+    Spec,
+    State,
+    TeamName,
+    UserName,
+    WorkerPlacement,
+    Workload,
+    WorkloadId,
+)
 from gpucommons.scheduler.core.passes.notebooks import free_place
-from gpucommons.scheduler.core.whatif.preview import hypothetical_ids, hypothetical_notebook
+
+HYPOTHETICAL = WorkloadId("preview")
+
+
+def hypothetical_ids() -> Iterator[str]:
+    """Ids for what is only tried."""
+    return (f"preview-{number}" for number in count(1))
+
+
+def hypothetical_notebook(
+    team: TeamName, pool: PoolName, user: UserName, server_name: str = ""
+) -> Workload:
+    """A notebook that nobody has asked for, without a GPU yet."""
+    spec = Spec(
+        kind=Kind.NOTEBOOK,
+        name="",
+        team=team,
+        owner=user,
+        submitted_by=user,
+        pools=(pool,),
+        roles=(Role(milli_gpu=0, cpu_milli=0, memory_mib=0),),
+        server_name=server_name,
+    )
+    return Workload(
+        workload_id=HYPOTHETICAL,
+        spec=spec,
+        state=State.WAITING,
+        submitted_ms=Millis(0),
+        since_ms=Millis(0),
+    )
 
 
 def next_shares(cluster: Cluster, pools: Iterable[PoolName]) -> frozenset[DeviceId]:

@@ -6,10 +6,8 @@ scheduler would not do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import count
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
@@ -28,11 +26,9 @@ from gpucommons.scheduler.core.model.state_words import ended_words, hold_class_
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
     IntentId,
-    Kind,
     Millis,
     PoolName,
     Reason,
-    Role,
     Spec,
     State,
     TeamName,
@@ -40,18 +36,16 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.passes import guarantee, notebooks
+from gpucommons.scheduler.core.passes import notebooks
+from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.queue import reclaim_cooldown, unused_quota
 from gpucommons.scheduler.core.quota import quota
+from gpucommons.scheduler.core.whatif.next_shares import (
+    HYPOTHETICAL,
+    hypothetical_ids,
+    hypothetical_notebook,
+)
 from gpucommons.scheduler.errors import SchedulerError, error_classes
-
-_HYPOTHETICAL = WorkloadId("preview")
-
-
-def hypothetical_ids() -> Iterator[str]:
-    """Ids for what is only tried."""
-    return (f"preview-{number}" for number in count(1))
-
 
 # --- jobs ------------------------------------------------------------------------------------
 
@@ -111,8 +105,8 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
 
 def _submitted(cluster: Cluster, spec: Spec, now_ms: Millis) -> tuple[Outcome, Workload]:
     intent = Intent(
-        intent_id=IntentId(_HYPOTHETICAL),
-        action=Submit(workload_id=_HYPOTHETICAL, spec=spec),
+        intent_id=IntentId(HYPOTHETICAL),
+        action=Submit(workload_id=HYPOTHETICAL, spec=spec),
         by=spec.owner,
         at_ms=now_ms,
     )
@@ -120,7 +114,7 @@ def _submitted(cluster: Cluster, spec: Spec, now_ms: Millis) -> tuple[Outcome, W
     (verdict,) = outcome.changes.verdicts
     if verdict.error is not None:
         raise error_classes()[verdict.error](verdict.text)
-    return outcome, next(w for w in outcome.changes.workloads if w.workload_id == _HYPOTHETICAL)
+    return outcome, next(w for w in outcome.changes.workloads if w.workload_id == HYPOTHETICAL)
 
 
 def _reason(before: Cluster, after: Cluster, job: Workload, now_ms: Millis) -> Reason | None:
@@ -184,7 +178,7 @@ def _class(cycle: CycleState, job: Workload, pool: PoolName) -> HoldClass:
         return held.hold_class
     if on_cpu_only(job.spec):
         return HoldClass.CPU
-    inside = guarantee.covers(cycle, job, pool)
+    inside = proportions.guarantee_covers(cycle, job, pool)
     return HoldClass.GUARANTEED if inside else HoldClass.OVER_QUOTA
 
 
@@ -281,29 +275,6 @@ def sizes(
         cycle.forget(own.workload_id)
     cycle.refresh()
     return tuple(_size(cycle, ask, size) for size in sorted(settings.notebook_sizes))
-
-
-def hypothetical_notebook(
-    team: TeamName, pool: PoolName, user: UserName, server_name: str = ""
-) -> Workload:
-    """A notebook that nobody has asked for, without a GPU yet."""
-    spec = Spec(
-        kind=Kind.NOTEBOOK,
-        name="",
-        team=team,
-        owner=user,
-        submitted_by=user,
-        pools=(pool,),
-        roles=(Role(milli_gpu=0, cpu_milli=0, memory_mib=0),),
-        server_name=server_name,
-    )
-    return Workload(
-        workload_id=_HYPOTHETICAL,
-        spec=spec,
-        state=State.WAITING,
-        submitted_ms=Millis(0),
-        since_ms=Millis(0),
-    )
 
 
 def _size(cycle: CycleState, ask: Workload, size: int) -> Size:
