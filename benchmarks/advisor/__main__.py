@@ -1,0 +1,39 @@
+"""Run all tables; see the package."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from benchmarks import results
+from benchmarks.advisor import amp, early, foundry, llama_tables, megatron, sia
+from benchmarks.advisor.setting import TABLES, Figure
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print each figure and write them all."""
+    parser = argparse.ArgumentParser(prog="advisor")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--tables", type=Path, default=TABLES, help="folder of tables")
+    parser.add_argument("--public", type=Path, help="folder with amp/ and sia/")
+    asked = parser.parse_args(arguments)
+    found: list[Figure] = []
+    for part in (early, megatron, llama_tables, foundry):
+        found += _said(part.figures(asked.tables))
+    for public in (amp, sia):
+        found += _said(public.figures(asked.public))
+    results.write(asked.json, (one.line() for one in found))
+    return 0
+
+
+def _said(figures: list[Figure]) -> list[Figure]:
+    for figure in figures:
+        missing = "" if figure.value is not None else "  (its data is not here: --public)"
+        print(f"{json.dumps(figure.line())}{missing}", flush=True)
+    return figures
+
+
+if __name__ == "__main__":
+    sys.exit(main())

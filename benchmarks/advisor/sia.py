@@ -1,0 +1,138 @@
+"""T5: how few runs tell how an unknown training scales: Sia's traces of six trainings.
+
+Public data without a licence: read from a checkout, not kept here. Each training on each kind of
+cluster is predicted from a few of its own points, drawn at random, and from the other trainings on
+that cluster.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.advisor.setting import Figure, errors
+from gpucommons.scheduler.advisor.scaling import Scaling, Seen, believed_from, scaling_of
+
+_CLUSTERS = ("aws", "dgx", "rtx", "quad")
+_DRAWS = 6
+Key = tuple[str, str]
+
+
+def figures(folder: Path | None) -> list[Figure]:
+    """Median and worst errors after 3, 5 and 10 points, and beyond twice the scale seen."""
+    names = (
+        "median3_percent",
+        "median5_percent",
+        "median10_percent",
+        "worst5_percent",
+        "beyond_ratio",
+    )
+    root = folder / "sia" / "adaptdl" / "sched" / "traces" if folder else None
+    points = _read(root) if root and root.is_dir() else {}
+    if not points:
+        return [Figure("T5", name, None, 0) for name in names]
+    whole = {key: scaling_of(_few(seen, 60)) for key, seen in points.items()}
+    found = []
+    for count in (3, 5, 10):
+        wrong = [_held_out(key, seen, whole, count) for key, seen in points.items()]
+        trivial = [_perfect(seen, count) for seen in points.values()]
+        n = len(wrong)
+        found.append(
+            Figure(
+                "T5",
+                f"median{count}_percent",
+                float(np.median(wrong)),
+                n,
+                float(np.median(trivial)),
+                "perfect scaling",
+            )
+        )
+        if count == 5:
+            found.append(
+                Figure("T5", "worst5_percent", max(wrong), n, max(trivial), "perfect scaling")
+            )
+    ratio, n = _beyond(points, whole)
+    return [*found, Figure("T5", "beyond_ratio", ratio, n)]
+
+
+def _read(root: Path) -> dict[Key, list[Seen]]:
+    found: dict[Key, list[Seen]] = {}
+    for path in sorted(root.glob("*/placements-*.csv")):
+        cluster = path.stem.removeprefix("placements-")
+        if cluster not in _CLUSTERS:
+            continue
+        repeats: dict[tuple[int, int, float], list[float]] = defaultdict(list)
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                place = row["placement"].strip()
+                gpus = sum(int(one) for one in place)
+                repeats[gpus, len(place), float(row["local_bsz"])].append(float(row["step_time"]))
+        found[path.parent.name, cluster] = [
+            Seen(gpus=gpus, nodes=nodes, local_batch=batch, step_s=float(np.mean(each)))
+            for (gpus, nodes, batch), each in repeats.items()
+        ]
+    return found
+
+
+def _few(seen: Sequence[Seen], most: int) -> list[Seen]:
+    return list(seen[:: max(1, len(seen) // most)])
+
+
+def _wrong(scaling: Scaling, seen: Sequence[Seen]) -> float:
+    gpus, nodes, batch, seconds = _columns(seen)
+    return float(np.mean(errors(scaling.step_s(gpus, nodes, batch), seconds)))
+
+
+def _columns(seen: Sequence[Seen]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    rows = np.array([(one.gpus, one.nodes, one.local_batch, one.step_s) for one in seen])
+    return rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3]
+
+
+def _others(key: Key, whole: dict[Key, Scaling]) -> list[Scaling]:
+    return [whole[one] for one in whole if one[0] != key[0] and one[1] == key[1]]
+
+
+def _held_out(key: Key, seen: list[Seen], whole: dict[Key, Scaling], count: int) -> float:
+    believed = believed_from(_others(key, whole))
+    random = np.random.default_rng(0)
+    wrong = []
+    for _ in range(_DRAWS):
+        order = random.permutation(len(seen))
+        known = [seen[index] for index in order[:count]]
+        wrong.append(_wrong(scaling_of(known, believed), [seen[index] for index in order[count:]]))
+    return float(np.mean(wrong))
+
+
+def _perfect(seen: list[Seen], count: int) -> float:
+    """A step takes what it took at the nearest batch seen, whatever the GPUs."""
+    random = np.random.default_rng(0)
+    wrong = []
+    for _ in range(_DRAWS):
+        order = random.permutation(len(seen))
+        _, _, known, seconds = _columns([seen[index] for index in order[:count]])
+        _, _, batch, measured = _columns([seen[index] for index in order[count:]])
+        nearest = np.argmin(np.abs(np.log(batch[:, None] / known[None, :])), axis=1)
+        wrong.append(float(np.mean(errors(seconds[nearest] * batch / known[nearest], measured))))
+    return float(np.mean(wrong))
+
+
+def _beyond(points: dict[Key, list[Seen]], whole: dict[Key, Scaling]) -> tuple[float, int]:
+    """From at most a quarter of the GPUs to more than half: error over that of perfect scaling."""
+    ours, trivial = [], []
+    for key, seen in points.items():
+        most = max(one.gpus for one in seen)
+        small = [one for one in seen if one.gpus <= most / 4]
+        large = [one for one in seen if one.gpus > most / 2]
+        alone = {one.local_batch: one.step_s for one in seen if one.gpus == 1}
+        large = [one for one in large if one.local_batch in alone]
+        if len(small) < 3 or not large:
+            continue
+        scaling = scaling_of(_few(small, 40), believed_from(_others(key, whole)))
+        ours.append(_wrong(scaling, large))
+        guess = np.array([alone[one.local_batch] for one in large])
+        trivial.append(float(np.mean(errors(guess, _columns(large)[3]))))
+    return float(np.median(ours) / np.median(trivial)), len(ours)

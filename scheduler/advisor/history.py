@@ -1,0 +1,148 @@
+"""What runs that were kept teach: a correction of the formula, shrunk from near to far.
+
+The ratio of measured to predicted time is believed level by level: this job's own runs, then its
+project's, its model family's, its GPU kind's, then the formula (James and Stein's shrinkage with
+known variances, Efron and Morris 1975). Runs count half after two weeks, and not at all where
+driver or image are others: what they measured is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+#: Drivers and images change: after so long a run counts half.
+HALF_LIFE_S = 14 * 86_400.0
+#: No correction goes beyond these factors: a run that says more is a mistake.
+_BOUND = np.log(3.0)
+#: Spread between jobs of a project, projects of a family, families of a kind, kinds (log units),
+#: and of one run around its job's typical one.
+_SPREADS = {"kind": 0.20, "family": 0.10, "project": 0.08, "job": 0.06}
+_NOISE = 0.04
+#: So many like runs make a grade A.
+ENOUGH = 5
+#: Beyond so many times the largest scale seen, ranges widen with each doubling.
+_FAR, _WIDER = 2.0, 0.12
+
+
+class Grade(StrEnum):
+    """What an answer rests on."""
+
+    #: Like runs, enough of them.
+    HISTORY = "A"
+    #: Measured links and products, or a few runs.
+    PROBE = "B"
+    FORMULA = "C"
+
+
+#: Spread of the formula's error where nothing was measured, by grade (log units).
+SPREAD = {Grade.HISTORY: 0.045, Grade.PROBE: 0.09, Grade.FORMULA: 0.16}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """One run that was kept: where it belongs, what was measured, what the formula says of it."""
+
+    job: str
+    project: str
+    family: str
+    kind: str
+    gpus: int
+    measured_s: float
+    formula_s: float
+    age_s: float = 0.0
+    #: Driver and image; runs with another are not counted.
+    environment: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """What a prediction is wanted for."""
+
+    job: str
+    project: str
+    family: str
+    kind: str
+    gpus: int
+    environment: str = ""
+    probed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Correction:
+    """What to multiply the formula's time by, how sure that is, and what it rests on."""
+
+    factor: float
+    spread: float
+    grade: Grade
+    #: Like runs, each counted by its age.
+    runs: float
+
+
+_LEVELS = ("kind", "family", "project", "job")
+
+
+def correction(asked: Asked, runs: Sequence[Run]) -> Correction:
+    """The factor that the kept runs bear out; 1 where there are none."""
+    usable = [run for run in runs if _counts(run, asked)]
+    mean, variance = 0.0, SPREAD[Grade.PROBE if asked.probed else Grade.FORMULA] ** 2
+    for level in _LEVELS:
+        like = [run for run in usable if _alike(run, asked, level)]
+        if not like:
+            break
+        weights = np.array([0.5 ** (run.age_s / HALF_LIFE_S) for run in like])
+        ratios = np.array([np.log(run.measured_s / run.formula_s) for run in like])
+        mean, variance = _shrunk(mean, variance, level, ratios, weights)
+    near = [run for run in usable if _alike(run, asked, "family")]
+    weight = float(sum(0.5 ** (run.age_s / HALF_LIFE_S) for run in near))
+    spread = float(np.sqrt(variance + _NOISE**2)) + _beyond(asked, near)
+    return Correction(
+        factor=float(np.exp(np.clip(mean, -_BOUND, _BOUND))),
+        spread=spread,
+        grade=_grade(asked, weight, usable),
+        runs=weight,
+    )
+
+
+def _counts(run: Run, asked: Asked) -> bool:
+    sane = run.measured_s > 0 and run.formula_s > 0 and run.age_s >= 0
+    return sane and run.environment == asked.environment and run.kind == asked.kind
+
+
+def _alike(run: Run, asked: Asked, level: str) -> bool:
+    depth = _LEVELS.index(level)
+    return all(getattr(run, one) == getattr(asked, one) for one in _LEVELS[: depth + 1])
+
+
+def _shrunk(
+    mean: float, variance: float, level: str, ratios: np.ndarray, weights: np.ndarray
+) -> tuple[float, float]:
+    """What is believed after a level's runs, from what was believed before."""
+    spread = _SPREADS[level] ** 2
+    seen = float(np.average(_trimmed(ratios), weights=weights))
+    of_mean = (_NOISE**2 + spread / 4) / float(np.sum(weights))
+    before = max(variance, spread)
+    share = before / (before + of_mean)
+    return mean + share * (seen - mean), (1 - share) * before + of_mean * share**2
+
+
+def _trimmed(ratios: np.ndarray) -> np.ndarray:
+    """Strange runs, pulled to where the others are."""
+    middle = float(np.median(ratios))
+    return np.asarray(np.clip(ratios, middle - 0.3, middle + 0.3))
+
+
+def _beyond(asked: Asked, near: Sequence[Run]) -> float:
+    """How much wider a range is for a scale that nobody has run."""
+    largest = max((run.gpus for run in near), default=asked.gpus)
+    doublings = np.log2(max(asked.gpus / (_FAR * largest), 1.0))
+    return _WIDER * float(doublings + (asked.gpus > _FAR * largest))
+
+
+def _grade(asked: Asked, weight: float, usable: Sequence[Run]) -> Grade:
+    if weight >= ENOUGH:
+        return Grade.HISTORY
+    return Grade.PROBE if usable or asked.probed else Grade.FORMULA

@@ -1,0 +1,100 @@
+"""What kept runs teach: from near to far, bounded, forgotten with time, and no guess beyond."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpucommons.scheduler.advisor.history import HALF_LIFE_S, Asked, Grade, Run, correction
+from gpucommons.scheduler.advisor.scaling import Seen, scaling_of
+
+ASKED = Asked(job="j", project="p", family="f", kind="A100-80", gpus=8, environment="d1")
+RUN = Run(
+    job="j",
+    project="p",
+    family="f",
+    kind="A100-80",
+    gpus=8,
+    measured_s=1.2,
+    formula_s=1.0,
+    environment="d1",
+)
+
+
+def test_without_runs_the_formula_stands_and_is_graded_so() -> None:
+    found = correction(ASKED, [])
+    assert (found.factor, found.grade, found.runs) == (1.0, Grade.FORMULA, 0)
+    probed = correction(replace(ASKED, probed=True), [])
+    assert probed.grade is Grade.PROBE
+    assert probed.spread < found.spread
+
+
+def test_own_runs_count_most_and_five_make_grade_a() -> None:
+    own = correction(ASKED, [RUN] * 5)
+    far = correction(ASKED, [replace(RUN, job="k", project="q", family="g")] * 5)
+
+    assert own.grade is Grade.HISTORY
+    assert own.factor == pytest.approx(1.2, rel=0.02)
+    assert 1.0 < far.factor < own.factor
+    assert far.grade is Grade.PROBE
+    assert own.spread < far.spread
+
+
+def test_runs_of_another_driver_kind_or_without_sense_do_not_count() -> None:
+    for strange in (
+        replace(RUN, environment="d2"),
+        replace(RUN, kind="T4"),
+        replace(RUN, measured_s=0.0),
+        replace(RUN, age_s=-5.0),
+    ):
+        assert correction(ASKED, [strange] * 9).factor == 1.0
+
+
+def test_old_runs_fade_and_a_mistaken_one_is_held_back() -> None:
+    fresh = correction(ASKED, [RUN])
+    old = correction(ASKED, [replace(RUN, age_s=20 * HALF_LIFE_S)])
+    assert 1.0 <= old.factor < fresh.factor
+    assert correction(ASKED, [replace(RUN, measured_s=1e9)] * 9).factor <= 3.01
+
+
+def test_ranges_widen_beyond_twice_the_largest_scale_seen() -> None:
+    at = [correction(replace(ASKED, gpus=gpus), [RUN] * 6).spread for gpus in (8, 16, 32, 64)]
+    assert at[0] == at[1] < at[2] < at[3]
+
+
+def test_few_points_of_an_unknown_training_tell_how_it_scales() -> None:
+    def true(gpus: int, batch: float) -> float:
+        return (0.05 + 0.01 * batch) + (0.02 if gpus > 1 else 0.0)
+
+    seen = [
+        Seen(gpus=gpus, nodes=1, local_batch=batch, step_s=true(gpus, batch))
+        for gpus, batch in ((1, 4), (1, 32), (4, 8), (2, 16), (4, 32))
+    ]
+    found = scaling_of(seen)
+    said = found.step_s(np.array([8.0]), np.array([1.0]), np.array([16.0]))
+    assert float(said[0]) == pytest.approx(true(8, 16), rel=0.2)
+    assert not found.far(8)
+    assert found.far(9)
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    points=st.lists(
+        st.tuples(st.integers(1, 16), st.floats(1, 1000), st.floats(1e-3, 1e3)),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_a_fit_never_says_less_than_nothing_whatever_was_seen(
+    points: list[tuple[int, float, float]],
+) -> None:
+    seen = [Seen(gpus=g, nodes=1, local_batch=b, step_s=s) for g, b, s in points]
+    said = scaling_of(seen).step_s(
+        np.array([1.0, 16.0]), np.array([1.0, 2.0]), np.array([1.0, 64.0])
+    )
+    assert np.all(np.isfinite(said))
+    assert np.all(said > 0)
