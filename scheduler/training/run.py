@@ -15,10 +15,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -99,7 +100,10 @@ class Run:
         #: Makes a complete checkpoint outlast this machine; says under which path, if another one.
         self._keep = keep
         self._pause = pause
-        self._terminated = threading.Event()
+        self._terminated = False
+        #: What wakes a wait. Not an event: a signal may come while the wait holds an event's lock, and its
+        #: handler, in the same thread, would wait for that lock for ever.
+        self._wakes: SimpleQueue[None] = SimpleQueue()
         self._has_dropped = False
         self._was_told = False
         self._acknowledged: folders.CompleteCheckpoint | None = None
@@ -212,7 +216,7 @@ class Run:
     def should_stop(self) -> bool:
         """True once a stop is announced or signalled: save and leave with :meth:`stop_now`."""
         notice = self.place.notice_file
-        told = self._terminated.is_set() or (notice is not None and notice.exists())
+        told = self._terminated or (notice is not None and notice.exists())
         if told and not self._was_told:
             self._was_told = True
             # From now on leaving is obeying, whatever the exit status.
@@ -274,14 +278,19 @@ class Run:
         """Turn SIGTERM into :attr:`should_stop`, so that the script can save first."""
 
         def handle(_number: int, _frame: FrameType | None) -> None:
-            self._terminated.set()
+            self._terminated = True
+            self._wakes.put(None)
             then()
 
         signal.signal(signal.SIGTERM, handle)
 
     def wait(self, seconds: float) -> None:
         """Wait, but not beyond a stop signal."""
-        self._terminated.wait(seconds)
+        if self._terminated:
+            return
+        with suppress(Empty):
+            self._wakes.get(timeout=max(0, seconds))
+            self._wakes.put(None)  # for whoever else waits
 
 
 def _upload(api: Api, attempt_dir: Path, checkpoint: Path) -> str:

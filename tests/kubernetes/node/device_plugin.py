@@ -12,7 +12,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import grpc
@@ -115,12 +117,13 @@ def main() -> None:
     request = messages.RegisterRequest(
         version="v1beta1", endpoint=arguments.endpoint, resource_name=arguments.resource
     )
-    ended = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    # Not an event: a signal may come while its lock is held by the very thread that the handler runs in.
+    ended: SimpleQueue[None] = SimpleQueue()
+    signal.signal(signal.SIGTERM, lambda *_: ended.put(None))
     kubelet = FOLDER / "kubelet.sock"
     born = None
     server = None
-    while not ended.is_set():
+    while True:
         now = _born(kubelet)
         if now is not None and (now != born or not socket.exists()):
             # A new kubelet has emptied the folder.
@@ -129,7 +132,9 @@ def main() -> None:
                 server.stop(None).wait()
             server = _serve(services, plugin, socket)
             born = now if _register(services, kubelet, request) else None
-        ended.wait(LOOK_AGAIN_SECONDS / 4)
+        with suppress(Empty):
+            ended.get(timeout=LOOK_AGAIN_SECONDS / 4)
+            break
     plugin.end()
 
 

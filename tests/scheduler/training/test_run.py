@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import httpx
 import pytest
@@ -190,6 +194,47 @@ def test_sigterm_asks_to_stop_and_leaving_says_stopped(tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as left:
         run.stop_now()
     assert left.value.code == STOPPED == 143
+
+
+@pytest.fixture
+def as_before() -> Iterator[None]:
+    handler, trace = signal.getsignal(signal.SIGTERM), sys.gettrace()
+    yield
+    sys.settrace(trace)
+    signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.mark.usefixtures("as_before")
+def test_sigterm_ends_a_wait_at_whatever_moment_it_comes(tmp_path: Path) -> None:
+    moments = 0
+    for moment in itertools.count():
+        run, _ = a_run(tmp_path, fine)
+        run.on_sigterm()
+        countdown = itertools.count(moment, -1)
+
+        def strike(_frame: FrameType, _event: str, _argument: object) -> object:
+            if next(countdown) == 0:  # noqa: B023 - called in this turn alone
+                signal.raise_signal(signal.SIGTERM)
+            return strike
+
+        sys.settrace(strike)  # type: ignore[arg-type] # it returns itself
+        run.wait(0.01)
+        sys.settrace(None)
+        if not run.should_stop:
+            break
+        moments += 1
+    assert moments > 2
+
+
+def test_sigterm_ends_a_long_wait(tmp_path: Path, as_before: None) -> None:
+    run, _ = a_run(tmp_path, fine)
+    run.on_sigterm()
+    threading.Timer(0.05, signal.pthread_kill, (threading.get_ident(), signal.SIGTERM)).start()
+
+    run.wait(1000)
+
+    assert run.should_stop
+    run.wait(1000)
 
 
 def test_the_scheduler_says_where_to_resume(tmp_path: Path) -> None:
