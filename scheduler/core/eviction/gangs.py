@@ -22,7 +22,8 @@ from gpucommons.scheduler.core.capacity.placement_slots import (
     placed,
     take,
 )
-from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial, Option, Used
+from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial
+from gpucommons.scheduler.core.eviction.option import Option, Used
 from gpucommons.scheduler.core.eviction.search import Found, Search
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.types import NodeId, WorkerPlacement, WorkloadId
@@ -119,7 +120,7 @@ class _Gang:
         found: set[EvictionCandidate] = set()
         for trial in self.trials():
             # A gang is one candidate, on however many nodes it lies.
-            found.update(part.candidate for part in trial.parts)
+            found.update(trial.parts)
             if len(found) > FEW:
                 return False
         return True
@@ -128,7 +129,7 @@ class _Gang:
         """Candidates that hold something of a node, and those whose quota counts."""
         if self.search.policy.shortfall.anything:
             return self.search.candidates.all()
-        return list(dict.fromkeys(part.candidate for c in self.trials() for part in c.parts))
+        return list(dict.fromkeys(part for trial in self.trials() for part in trial.parts))
 
     def _best_set(
         self, candidates: Sequence[EvictionCandidate]
@@ -338,8 +339,8 @@ class _Trials:
         #: On which nodes each candidate lies, and its bit there.
         self._lying: dict[EvictionCandidate, list[tuple[NodeId, int]]] = {}
         for node_id, trial in self._trials.items():
-            for number, part in enumerate(trial.parts):
-                self._lying.setdefault(part.candidate, []).append((node_id, 1 << number))
+            for number, candidate in enumerate(trial.parts):
+                self._lying.setdefault(candidate, []).append((node_id, 1 << number))
         self._cleared: dict[tuple[NodeId, int], NodeCapacity] = {}
 
     def fit(self, gone: Sequence[EvictionCandidate]) -> tuple[WorkerPlacement, ...]:

@@ -6,8 +6,8 @@ arithmetic on bits. Candidates are numbered, sets of them are masks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from math import comb
 
@@ -15,49 +15,21 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, NodeCapacity
 from gpucommons.scheduler.core.capacity.placement_slots import (
-    PlacementSlot,
     bits_of,
     shares_in,
     starts,
     suits,
 )
 from gpucommons.scheduler.core.eviction.host_resources import FreedHostResources
+from gpucommons.scheduler.core.eviction.option import Allowed, Option, Rank, Used
 from gpucommons.scheduler.core.model.demand import Worker, is_block_size, place_of
 from gpucommons.scheduler.core.model.holds import FULL, HoldKey, Load, mask_of, span
-from gpucommons.scheduler.core.model.types import HoldClass, WorkloadId
-from gpucommons.scheduler.core.placement.plan import Cost, EvictionCandidate, rank, sparing_order
+from gpucommons.scheduler.core.model.types import HoldClass, WorkerPlacement
+from gpucommons.scheduler.core.placement.plan import EvictionCandidate, rank, sparing_order
 
+_NOTHING: Mapping[int, tuple[int, int]] = {}
 #: So many choices of devices are compared one by one: all of them on nodes of eight devices.
 _MOST_CHOICES = 128
-Rank = tuple[Cost, int]
-#: May these candidates be taken together?
-Allowed = Callable[[Sequence[EvictionCandidate]], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A place for one worker on a node, and the candidates that have to go for it."""
-
-    rank: Rank
-    candidates: tuple[EvictionCandidate, ...]
-    mask: int
-    device_ids: tuple[DeviceId, ...] = ()
-    offset: int = 0
-
-    def slot(self, node: NodeCapacity, worker: Worker) -> PlacementSlot:
-        """The place itself."""
-        return PlacementSlot(
-            node, self.device_ids, self.offset, min(worker.milli_gpu, WHOLE_MILLI_GPU)
-        )
-
-
-@dataclass(slots=True)
-class _Part:
-    """What a candidate has of one node."""
-
-    candidate: EvictionCandidate
-    held: dict[DeviceId, int] = field(default_factory=dict)
-    promised: dict[DeviceId, int] = field(default_factory=dict)
 
 
 class NodeEvictionTrial:
@@ -72,72 +44,67 @@ class NodeEvictionTrial:
     ) -> None:
         self.node = node
         self.hold_class = hold_class
-        self.parts: list[_Part] = []
         self.here = here
+        #: Candidates by their numbers.
+        self.parts: list[EvictionCandidate] = []
         self._capacity = capacity
         self._freed: FreedHostResources | None = None
+        #: What lies on each device: bits held and bits promised, by candidate.
+        self._there: dict[DeviceId, dict[int, tuple[int, int]]] = {}
         numbers: dict[int, int] = {}
         for key, candidate in here:
             number = numbers.setdefault(id(candidate), len(numbers))
             if number == len(self.parts):
-                self.parts.append(_Part(candidate))
+                self.parts.append(candidate)
             if key is None:
-                self._add_promise(capacity, self.parts[number])
+                self._add_promise(number, candidate)
             else:
-                self._add_hold(capacity, self.parts[number], key)
+                self._add_hold(number, candidate, node.holds[key].placement)
         self.everything = (1 << len(self.parts)) - 1
-        #: What lies on each device: candidate, bits held, bits promised.
-        self._there: dict[DeviceId, list[tuple[int, int, int]]] = {}
-        for number, part in enumerate(self.parts):
-            for device_id in part.held.keys() | part.promised.keys():
-                held, promised = part.held.get(device_id, 0), part.promised.get(device_id, 0)
-                self._there.setdefault(device_id, []).append((number, held, promised))
         self._now = node.free(hold_class)
         #: What is free with these candidates gone.
         self._loads: dict[int, Load] = {0: self._now}
+        #: By kind of GPU: devices that could be cleared, and who lies there.
+        self._clearable: dict[str | None, list[tuple[DeviceId, int]]] = {}
+        self._whole_costs: list[int] | None = None
 
-    def _add_hold(self, capacity: Capacity, part: _Part, key: HoldKey) -> None:
-        placement = self.node.holds[key].placement
-        bits = mask_of(placement)
-        for device_id in placement.device_ids:
-            part.held[device_id] = part.held.get(device_id, 0) | bits
-        promise = (
-            None if part.candidate.whole else capacity.promises.get(part.candidate.workload_id)
-        )
-        if promise is None or place_of(placement) not in map(place_of, promise.placements):
-            return
+    def _add_hold(self, number: int, candidate: EvictionCandidate, one: WorkerPlacement) -> None:
+        promise = None if candidate.whole else self._capacity.promises.get(candidate.workload_id)
         # A job that shrinks was promised what it keeps; taken as well, that is its own no more.
-        for device_id in placement.device_ids:
-            part.promised[device_id] = part.promised.get(device_id, 0) | bits
+        kept = promise is not None and place_of(one) in map(place_of, promise.placements)
+        bits = mask_of(one)
+        self._add(number, one.device_ids, bits, bits if kept else 0)
 
-    def _add_promise(self, capacity: Capacity, part: _Part) -> None:
-        promise = capacity.promises.get(part.candidate.workload_id)
-        if promise is None:
-            return
-        here = self.node.node.node_id
-        for one in promise.placements:
-            if one.node_id == here:
-                for device_id in one.device_ids:
-                    part.promised[device_id] = part.promised.get(device_id, 0) | mask_of(one)
+    def _add_promise(self, number: int, candidate: EvictionCandidate) -> None:
+        promise = self._capacity.promises.get(candidate.workload_id)
+        for one in () if promise is None else promise.placements:
+            if one.node_id == self.node.node.node_id:
+                self._add(number, one.device_ids, 0, mask_of(one))
+
+    def _add(self, number: int, device_ids: Iterable[DeviceId], held: int, promised: int) -> None:
+        for device_id in device_ids:
+            there = self._there.setdefault(device_id, {})
+            before = there.get(number, (0, 0))
+            there[number] = (before[0] | held, before[1] | promised)
 
     # --- what is free once some are gone -----------------------------------------------------
 
     def mask_of(self, candidates: Collection[EvictionCandidate]) -> int:
         """Those of the candidates that lie here, as a mask."""
         mask = 0
-        for number, part in enumerate(self.parts):
-            if part.candidate in candidates:
+        for number, candidate in enumerate(self.parts):
+            if candidate in candidates:
                 mask |= 1 << number
         return mask
 
     def candidates(self, mask: int) -> tuple[EvictionCandidate, ...]:
         """Candidates of a mask."""
-        return tuple(self.parts[number].candidate for number in bits_of(mask))
+        return tuple(self.parts[number] for number in bits_of(mask))
 
     def free(self, device: DeviceCapacity, gone: int) -> int:
         """Bits of a device that the class may use once these candidates are gone."""
         held = promised = 0
-        for number, holds, promises in self._there.get(device.device.device_id, ()):
+        for number, (holds, promises) in self._there.get(device.device.device_id, _NOTHING).items():
             if gone >> number & 1:
                 held |= holds
                 promised |= promises
@@ -168,29 +135,37 @@ class NodeEvictionTrial:
     def cleared(self, gone: int) -> NodeCapacity:
         """Return a copy of the node without these candidates, to place work on."""
         node = self.node.fork()
-        for number in bits_of(gone):
-            part = self.parts[number]
-            for device_id, bits in part.held.items():
-                node.devices[device_id].held &= ~bits
-            for device_id, bits in part.promised.items():
-                node.devices[device_id].promised &= ~bits
+        for device_id, there in self._there.items():
+            for number, (held, promised) in there.items():
+                if gone >> number & 1:
+                    node.devices[device_id].held &= ~held
+                    node.devices[device_id].promised &= ~promised
         given, firm = self._given(gone)
         node.held, node.firm = node.held.minus(given), node.firm.minus(firm)
         return node
 
+    def _could_be_cleared(self, worker: Worker) -> list[tuple[DeviceId, int]]:
+        """Devices that would be wholly free if all candidates went, each with those that lie there."""
+        found = self._clearable.get(worker.gpu_kind)
+        if found is None:
+            found = self._clearable[worker.gpu_kind] = [
+                (device_id, self._lying(device_id, FULL))
+                for device_id, device in self.node.devices.items()
+                if suits(device, worker) and self.free(device, self.everything) == FULL
+            ]
+        return found
+
     def whole_free(self, worker: Worker, gone: int) -> list[DeviceId]:
         """Devices that are wholly free once these candidates are gone."""
-        devices = [d for d in self.node.devices.values() if suits(d, worker)]
-        return [d.device.device_id for d in devices if self.free(d, gone) == FULL]
+        return [one for one, there in self._could_be_cleared(worker) if not there & ~gone]
 
     def capacity(self, worker: Worker, gone: int) -> int:
         """How many workers like this one fit once these candidates are gone."""
-        devices = [d for d in self.node.devices.values() if suits(d, worker)]
         limits = []
         if worker.whole_gpus:
-            whole = sum(self.free(device, gone) == FULL for device in devices)
-            limits.append(whole // worker.whole_gpus)
+            limits.append(len(self.whole_free(worker, gone)) // worker.whole_gpus)
         elif worker.milli_gpu:
+            devices = [d for d in self.node.devices.values() if suits(d, worker)]
             frees = (self.free(device, gone) for device in devices)
             limits.append(sum(shares_in(free, worker.milli_gpu) for free in frees))
         if limits == [0]:
@@ -203,6 +178,34 @@ class NodeEvictionTrial:
         if worker.memory_mib:
             limits.append(free.memory_mib // worker.memory_mib)
         return max(0, min(limits, default=0))
+
+    def least_lost(self, worker: Worker) -> int | None:
+        """Work thrown away at least for a worker here; None where there is no place at all.
+
+        What a job would lose is divided evenly among its devices here. However a place is chosen, the
+        parts of its devices together are never more than the jobs on them lose.
+        """
+        if not worker.milli_gpu:
+            return 0
+        if not worker.whole_gpus:
+            return min(self._costs(worker.milli_gpu), default=None)
+        if self._whole_costs is None:
+            self._whole_costs = sorted(self._costs(WHOLE_MILLI_GPU))
+        costs = self._whole_costs[: worker.whole_gpus]
+        return None if len(costs) < worker.whole_gpus else sum(costs)
+
+    def _costs(self, size: int) -> list[int]:
+        """What so much of each device costs at least; nothing for devices that cannot be had."""
+        devices_of = Counter(self.parts[i].workload_id for on in self._there.values() for i in on)
+        costs = []
+        for device_id, device in self.node.devices.items():
+            on = [self.parts[number] for number in self._there.get(device_id, _NOTHING)]
+            if WHOLE_MILLI_GPU - device.blocked(self.hold_class).bit_count() >= size:
+                costs.append(0)
+            elif on:
+                parts = [one.lost // devices_of[one.workload_id] for one in on]
+                costs.append(sum(parts) if size == WHOLE_MILLI_GPU else min(parts))
+        return costs
 
     # --- what has to go for one more worker --------------------------------------------------
 
@@ -262,7 +265,7 @@ class NodeEvictionTrial:
             return mask
         others = sorted(
             bits_of(self.everything & ~mask),
-            key=lambda number: sparing_order(self.parts[number].candidate),
+            key=lambda number: sparing_order(self.parts[number]),
         )
         added = []
         for number in others:
@@ -294,11 +297,8 @@ class NodeEvictionTrial:
     ) -> Iterator[tuple[int, tuple[DeviceId, ...], int]]:
         found: list[tuple[Rank, int, DeviceId]] = []
         ranks: dict[int, Rank] = {}
-        for device_id, device in self.node.devices.items():
-            if not suits(device, worker) or used.bits.get(device_id):
-                continue
-            if self.free(device, self.everything) == FULL:
-                mask = self._lying(device_id, FULL)
+        for device_id, mask in self._could_be_cleared(worker):
+            if not used.bits.get(device_id):
                 if mask not in ranks:
                     ranks[mask] = rank(self.candidates(mask & ~gone), used.paid)
                 found.append((ranks[mask], mask, device_id))
@@ -318,7 +318,7 @@ class NodeEvictionTrial:
     def _apart(self, found: Sequence[tuple[Rank, int, DeviceId]], gone: int) -> bool:
         """No workload lies on two of the devices: then the cheapest devices are cheapest together."""
         there = [
-            self.parts[number].candidate.workload_id
+            self.parts[number].workload_id
             for _, mask, _ in found
             for number in bits_of(mask & ~gone)
         ]
@@ -341,8 +341,8 @@ class NodeEvictionTrial:
         if is_block_size(size):
             return list(bits_of(anywhere))
         found = set(bits_of(anywhere & ~(anywhere << 1)))
-        for part in self.parts:
-            for bits in (part.held.get(device_id, 0), part.promised.get(device_id, 0)):
+        for there in self._there.get(device_id, _NOTHING).values():
+            for bits in there:
                 ends = (bits << 1) & ~bits
                 found.update(bits_of(ends & anywhere))
         return sorted(found)
@@ -350,7 +350,7 @@ class NodeEvictionTrial:
     def _lying(self, device_id: DeviceId, bits: int) -> int:
         """Candidates that lie on these bits of a device."""
         mask = 0
-        for number, holds, promises in self._there.get(device_id, ()):
+        for number, (holds, promises) in self._there.get(device_id, _NOTHING).items():
             if (holds | promises) & bits:
                 mask |= 1 << number
         return mask
@@ -367,25 +367,6 @@ class NodeEvictionTrial:
             mask |= self._lying(device_id, wanted)
         filled = self.filled(mask, need, keep=0)
         return None if filled is None else self.candidates(filled)
-
-
-@dataclass(slots=True)
-class Used:
-    """What the workers placed so far take of a node."""
-
-    bits: dict[DeviceId, int] = field(default_factory=dict)
-    load: Load = Load()
-    count: int = 0
-    #: Workloads that are stopped already, wherever: more of them costs nothing more.
-    paid: Collection[WorkloadId] = ()
-
-    def add(self, worker: Worker, option: Option) -> None:
-        """Take an option's place."""
-        taken = span(option.offset, min(worker.milli_gpu, WHOLE_MILLI_GPU))
-        for device_id in option.device_ids:
-            self.bits[device_id] = self.bits.get(device_id, 0) | taken
-        self.load = self.load.plus(Load(worker.cpu_milli, worker.memory_mib))
-        self.count += 1
 
 
 def _union(chosen: Sequence[tuple[Rank, int, DeviceId]]) -> int:

@@ -11,7 +11,6 @@ from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction.candidates import (
     EvictionCandidates,
     candidates_of,
-    cost_bound_of,
     held_by,
 )
 from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial
@@ -75,7 +74,7 @@ class Search:
 
     def least_lost(self, node: NodeCapacity, worker: Worker) -> int | None:
         """Work thrown away at least for a worker on a node; None where there is no place at all."""
-        return cost_bound_of(self.candidates, self.policy.hold_class).least_lost(node, worker)
+        return self.trial(node).least_lost(worker)
 
     @property
     def nodes(self) -> Mapping[NodeId, NodeCapacity]:

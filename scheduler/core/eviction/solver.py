@@ -17,7 +17,8 @@ from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction import feasibility
 from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates
 from gpucommons.scheduler.core.eviction.gangs import for_gang
-from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial, Option, Rank
+from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial
+from gpucommons.scheduler.core.eviction.option import Option, Rank
 from gpucommons.scheduler.core.eviction.policies import EvictionPolicy
 from gpucommons.scheduler.core.eviction.search import Found, Search
 from gpucommons.scheduler.core.model.demand import Worker, must_have

@@ -25,7 +25,6 @@ ORDINARY = frozenset(
         "below",
         "beside",
         "board",
-        "bound",
         "by",
         "cancel",
         "carried",
