@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 
 LOCK = "lock"
@@ -26,6 +28,8 @@ SHARED_MEMORY = "shm.tar"
 _LOOK_AGAIN_S = 0.01
 #: Status of a tree that was saved, and of one that could not be started or woken.
 SAVED_STATUS, REFUSED_STATUS = 75, 76
+#: Longer than any sentence that is written here.
+_MOST_BYTES = 1 << 16
 
 
 def make(folder: Path) -> None:
@@ -82,6 +86,36 @@ def complete_image(folder: Path) -> Path | None:
         if (folder / name / DESCRIPTION).is_file():
             return folder / name
     return None
+
+
+def take_back(folder: Path) -> bool:
+    """Whether its image is safe from a wake that is at it: what has not come to life never does then.
+
+    One of the two renames of ``waking`` comes first: this one, or the wake's own.
+    """
+    with suppress(OSError):
+        (folder / WAKING).rename(folder / COMPLETE)
+    return (folder / COMPLETE / DESCRIPTION).is_file()
+
+
+def read_note(path: Path) -> str | None:
+    """What a small file says; None where none lies there. Nobody waits for what is no file.
+
+    Raises
+    ------
+    OSError
+        When it cannot be read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        return os.read(descriptor, _MOST_BYTES).decode(errors="replace")
+    finally:
+        os.close(descriptor)
 
 
 def discard(path: Path) -> None:

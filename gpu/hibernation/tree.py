@@ -137,6 +137,10 @@ class HibernatableTree:
         place = layout.complete_image(self.folder)
         return None if place is None else images.read(place)
 
+    def take_back(self) -> bool:
+        """Whether the image stays, although somebody is waking it: nothing of it runs then, or will."""
+        return layout.take_back(self.folder)
+
     def remove(self) -> None:
         """Remove the folder with the image. A tree that lives there keeps both."""
         if not self.lives():
@@ -157,10 +161,10 @@ class HibernatableTree:
         return [sys.executable, "-I", "-S", str(INIT), str(self.folder.absolute()), what, *options]
 
     def _told_woken(self) -> str | None:
-        try:
-            told = json.loads((self.folder / layout.WOKEN).read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        text = layout.read_note(self.folder / layout.WOKEN)
+        if text is None:
             return _NOTHING_YET
+        told = json.loads(text)
         return None if told is None else str(told)
 
 

@@ -51,7 +51,10 @@ def _take_over(arguments: argparse.Namespace) -> None:
 
 def _count(arguments: argparse.Namespace) -> None:
     found = changes(arguments.run / NAME, _since(arguments), max_s=arguments.seconds)
-    _say({"files": len(found.files), "size_bytes": found.size_bytes, "more": found.more})
+    # Where nothing was begun yet, it still lies with an earlier attempt.
+    images = (OwnImage(run=run).facts() for run in (arguments.run, *arguments.earlier))
+    counted = {"files": len(found.files), "size_bytes": found.size_bytes, "more": found.more}
+    _say({**counted, "image": next(filter(None, images), {})})
 
 
 def _give_back(arguments: argparse.Namespace) -> None:
@@ -78,7 +81,7 @@ def _erase(arguments: argparse.Namespace) -> None:
 
 
 def _ready_tree(arguments: argparse.Namespace) -> None:
-    _say(_image_of(arguments).ready(arguments.earlier, arguments.number))
+    _say(_image_of(arguments).ready(arguments.earlier, arguments.number, arguments.promised))
 
 
 def _anew_tree(arguments: argparse.Namespace) -> None:
@@ -86,11 +89,15 @@ def _anew_tree(arguments: argparse.Namespace) -> None:
 
 
 def _tree_outcome(arguments: argparse.Namespace) -> None:
-    _say(_image_of(arguments).outcome(arguments.number, arguments.seconds))
+    _say(_image_of(arguments).outcome(arguments.seconds))
+
+
+def _keep_image(arguments: argparse.Namespace) -> None:
+    _say(_image_of(arguments).keep())
 
 
 def _save_tree(arguments: argparse.Namespace) -> None:
-    _say(_image_of(arguments).save(arguments.seconds))
+    _say(_image_of(arguments).save(arguments.number, arguments.seconds))
 
 
 def _image_facts(arguments: argparse.Namespace) -> None:
@@ -135,6 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     made["make"].add_argument("--link", dest="links", action="append", default=[])
     made["take-over"].add_argument("earlier", type=Path, nargs="*")
     made["count"].add_argument("--seconds", type=float)
+    made["count"].add_argument("earlier", type=Path, nargs="*")
     made["give-back"].add_argument("home", type=Path)
     made["give-back"].add_argument("below")
     made["give-back"].add_argument("--job", required=True)
@@ -143,6 +151,7 @@ def _parser() -> argparse.ArgumentParser:
         "ready-tree": _ready_tree,
         "anew-tree": _anew_tree,
         "tree-outcome": _tree_outcome,
+        "keep-image": _keep_image,
         "save-tree": _save_tree,
         "image-facts": _image_facts,
     }
@@ -151,6 +160,7 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("run", type=Path)
         one.add_argument("earlier", type=Path, nargs="*")
         one.add_argument("--number", type=int, default=0)
+        one.add_argument("--promised", default="")
         one.add_argument("--criu", type=json.loads, default=[])
         one.add_argument("--seconds", type=float, default=0)
     errand("drop-image", _drop_image).add_argument("folders", type=Path, nargs="*")
@@ -164,7 +174,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     try:
         arguments.action(arguments)
-    except (Refused, OSError, tarfile.TarError) as error:
+    except (Refused, OSError, ValueError, tarfile.TarError) as error:
         sys.stderr.write(f"gpucommons: {error}\n")
         return 1
     return 0

@@ -8,10 +8,8 @@ ended. It is a subreaper: daemons that a job forks become its children, so they 
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -21,11 +19,11 @@ from typing import Any
 
 import psutil
 
-from gpucommons.gpu.slices.cgroups import enter
 from gpucommons.scheduler.curves.event_process import EventProcess
 from gpucommons.scheduler.executors.local.attempt.answers import Answer, Done
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
     AttemptFolder,
+    Records,
     read_json,
     write_json,
 )
@@ -35,17 +33,17 @@ from gpucommons.scheduler.executors.local.attempt.descendants import (
     quietly,
     reap_adopted,
 )
-from gpucommons.scheduler.executors.local.attempt.hibernating import Hibernating, Start
+from gpucommons.scheduler.executors.local.attempt.hibernating import Hibernating
 from gpucommons.scheduler.executors.local.attempt.own_files import (
     COUNT_S,
     OwnFiles,
     event_process,
     send_on_errand,
 )
-from gpucommons.scheduler.executors.local.attempt.plan import Plan, WorkerPlan, as_user
+from gpucommons.scheduler.executors.local.attempt.plan import Plan
 from gpucommons.scheduler.executors.local.attempt.pump import Pump
+from gpucommons.scheduler.executors.local.attempt.starts import Start, Worker, start_worker
 from gpucommons.scheduler.executors.local.attempt.told import Told, has_finished, is_done
-from gpucommons.scheduler.executors.worker import MAX_REFUSAL_BYTES
 from gpucommons.scheduler.failures import TAIL_BYTES, Failure, headline
 from gpucommons.scheduler.files.log_reader import read_tail
 
@@ -56,8 +54,16 @@ _STRAYS_S = 0.05
 LOOK_S = 1.0
 #: While a save is waited for, more often.
 SAVING_S = 0.05
+#: So long a tree may take to start, and an image to be woken.
+_START_S, _WAKE_S = 120.0, 600.0
+#: So long what became of a start is waited for when its worker has ended already.
+_AFTER_END_S = 10.0
+_TRIES = 3
+_BEFORE = "It was stopped before it began."
 #: The logs of all workers together are as long as so many full ones.
 _FULL_LOGS = 4
+
+_UNHEARD = Done(problem="what became of its start was not said in time")
 
 
 class Supervisor:
@@ -68,23 +74,24 @@ class Supervisor:
         self._plan = plan
         self._files = OwnFiles(folder=folder, plan=plan, run=self._errand)
         self._image = Hibernating(folder, plan, self._errand)
-        self._workers: dict[int, subprocess.Popen[bytes]] = {}
+        self._workers: dict[int, Worker] = {}
         self._codes: dict[int, int] = {}
-        #: Of each worker, where it says why its command does not run.
-        self._refusals: dict[int, int] = {}
         self._events: EventProcess | None = None
         #: Which worker failed first by itself, and with what.
         self._first_failure: tuple[int, int] | None = None
         #: One worker has left with an error, so the others must.
         self._leaving = False
-        self._told = Told(folder.run)
+        self._told = Told(folder.run, before=plan.was_told)
         #: When everything that is left gets SIGKILL, by the wall clock; None = no end is ordered.
         self._kill_at_s: float | None = None
         self._beyond_s = 0.0
         self._killed = False
         self._stopping = False
-        #: What the disk would not take yet.
-        self._unwritten: dict[Path, Mapping[str, Any]] = {}
+        #: By the order to stop: saved, where that can be.
+        self._hibernates = False
+        #: An image is being woken: a signal now would be its first.
+        self._waking = False
+        self._records = Records()
         together = _FULL_LOGS * plan.max_log_bytes // max(1, len(plan.workers))
         self._pump = Pump(max_bytes=min(plan.max_log_bytes, together))
 
@@ -93,21 +100,20 @@ class Supervisor:
         problem = self._files.prepare(self._wait_for_strays)
         self._obey()
         if self._stopping:
-            problem = "It was stopped before it began."
+            problem = _BEFORE
         if problem is None:
             problem = self._start()
         if problem is None:
             self._watch()
             self._look_for_events(is_last=not self._killed)
-        else:
+        elif not self._waking:
             with suppress(OSError):
                 self._folder.log(0).write_text(problem + "\n")
         self._leave_nobody()
         self._pump.close()
         kept: Mapping[str, Any] = {}
-        saved: Mapping[str, Any] | None = None
+        saved = self._saved()
         if problem is None:
-            saved = self._saved()
             if saved is None and self._is_done():
                 # Before its end is known: jobs that wait for it may look for what it made.
                 self._files.give_back()
@@ -133,12 +139,10 @@ class Supervisor:
         return done
 
     def _saved(self) -> Mapping[str, Any] | None:
-        """The image with which the worker ended, if it did."""
-        if not self._image.tried:
-            return None
-        # The time to kill may be near, and nothing of the job runs any more.
+        """The image that there is now that nothing of the job runs any more."""
+        # The time to kill may be near.
         self._beyond_s = COUNT_S + 1
-        return self._image.saved(self._codes.get(0))
+        return self._image.left(self._codes.get(0), told=self._told.was(0))
 
     def _wait_for_strays(self) -> bool:
         time.sleep(_STRAYS_S)
@@ -163,13 +167,13 @@ class Supervisor:
         return self._first_failure or next(failed, None)
 
     def _write_exit(self, problem: str | None, left: Mapping[str, Any]) -> None:
-        refusal = self._refusal()
+        refusal = next(filter(None, (one.refused() for one in self._workers.values())), None)
         # Its own exit status is still to come.
-        saved: dict[str, Any] = (
-            {"exit_code": None, "told": True, "codes": {}} if left.get("image") else {}
-        )
+        saved: dict[str, Any] = {}
+        if left.get("image") and self._codes:
+            saved = {"exit_code": None, "told": True, "codes": {}}
         never_ran = len(self._codes) < len(self._plan.workers) or refusal is not None
-        self._write(
+        self._records.write(
             self._folder.exit,
             {
                 **self._facts(),
@@ -178,15 +182,15 @@ class Supervisor:
                 "killed": self._killed,
                 "text": problem or refusal or self._headline(),
                 "not_saved": self._image.not_saved,
+                "hibernation": self._image.known(),
                 "ended_ms": int(time.time() * 1000),
                 **left,
                 **saved,
             },
         )
         # Without that file nobody learns how it ended.
-        while self._unwritten:
+        while not self._records.are_written():
             time.sleep(LOOK_S)
-            self._write_again()
 
     def _headline(self) -> str:
         """What the worker that failed first said of it; nothing of one that was told to stop."""
@@ -198,92 +202,87 @@ class Supervisor:
         workers = len(self._plan.workers)
         return headline(Failure(tail=tail, exit_code=code, rank=rank, workers=workers))
 
-    def _write(self, path: Path, document: Mapping[str, Any]) -> None:
-        """Write it now, or when the disk takes it: a full one is no reason to end a job."""
-        self._unwritten[path] = document
-        self._write_again()
-
-    def _write_again(self) -> None:
-        with suppress(OSError):
-            for path, document in list(self._unwritten.items()):
-                write_json(path, document)
-                del self._unwritten[path]
-
-    def _refusal(self) -> str | None:
-        """Why a worker's command did not run; its exit status alone could be the command's own."""
-        for descriptor in self._refusals.values():
-            # Never waited for: under a shared account another process may hold the pipe open.
-            with suppress(BlockingIOError):
-                if said := os.read(descriptor, MAX_REFUSAL_BYTES):
-                    return said.decode(errors="replace")
-        return None
-
     # --- workers -----------------------------------------------------------------------------
 
     def _start(self) -> str | None:
         """Start all; returns what went wrong, with whoever started ended again."""
-        start: Start | None = self._image.ready()
-        while start is not None:
+        start = self._image.ready()
+        while True:
+            if self._stopping:
+                return _BEFORE
+            self._waking = start.woken_from is not None
             for worker in self._plan.workers:
                 try:
-                    self._workers[worker.rank] = self._start_worker(worker, start)
+                    one = start_worker(self._plan, worker, start, self._folder.run)
                 except OSError as error:
                     return f"worker {worker.rank} could not be put under the limit of its slice: {error}"
-            start = self._image.after(start)
+                self._workers[worker.rank] = one
+                self._pump.add(one.output(), self._folder.log(worker.rank))
+            if not start.prefix:
+                break
+            done = self._hear_of(start)
+            if self._workers[0].refused() or self._image.runs(start, done):
+                break
+            self._end_start()
+            if self._stopping:
+                return _BEFORE
+            start = self._image.instead(start, done)
+        self._waking = False
         self._events = event_process(self._plan, self._folder.run, since_s=time.time())
-        pids = {str(rank): process.pid for rank, process in self._workers.items()}
-        facts = {"pids": pids, "hibernation": self._image.known()}
-        self._write(self._folder.started, {"started_ms": int(time.time() * 1000), **facts})
+        pids = {str(rank): worker.process.pid for rank, worker in self._workers.items()}
+        facts = {"started_ms": int(time.time() * 1000), "hibernation": self._image.known()}
+        self._records.write(self._folder.started, {"pids": pids, **facts})
+        if self._stopping:
+            self._stop_workers()
         return None
 
-    def _start_worker(self, worker: WorkerPlan, start: Start) -> subprocess.Popen[bytes]:
-        refusal, write_end = os.pipe()
-        os.set_blocking(refusal, False)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "gpucommons.scheduler.executors.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            umask=0o077,
-            cwd="/",
-            pass_fds=[write_end],
-            **as_user(self._plan.account),
-        )
-        os.close(write_end)
-        self._refusals[worker.rank] = refusal
-        order = {
-            "command": () if start.woken_from is not None else worker.command,
-            "prefix": start.prefix,
-            "places": start.places,
-            "env": worker.env,
-            "secrets": self._plan.secrets,
-            "environment": self._plan.environment,
-            "home": self._plan.home,
-            "cwd": str(self._folder.run / "work" / self._plan.working_dir),
-            "supervisor": os.getpid(),
-            "refusal": write_end,
-        }
-        assert process.stdin is not None  # noqa: S101 - it is a pipe
-        assert process.stdout is not None  # noqa: S101 - it is a pipe
-        if worker.cgroup is not None:
-            # It waits for its order, so it has allocated nothing yet.
-            enter(worker.cgroup, process.pid)
-        with suppress(BrokenPipeError):
-            process.stdin.write(json.dumps(order).encode())
-            process.stdin.close()
-        if start.prefix and self._plan.account is not None:
-            # A woken process opens it again, as its user.
-            os.fchown(process.stdout.fileno(), self._plan.account.uid, self._plan.account.gid)
-        self._pump.add(process.stdout, self._folder.log(worker.rank))
-        return process
+    def _hear_of(self, start: Start) -> Done:
+        """What its user's errand says of a start in a tree; an errand that fails is sent again."""
+        until_s = time.monotonic() + (_WAKE_S if self._waking else _START_S)
+        for _ in range(_TRIES):
+            try:
+                errand = send_on_errand(self._plan, self._image.question(), None)
+            except OSError as error:
+                return Done(problem=f"nothing can be run as the job's user: {error.strerror}")
+            with Answer(errand) as answer:
+                done = self._hear_until(answer, until_s)
+            if done.problem is None or done is _UNHEARD or self._has_ended():
+                break
+        return done
+
+    def _hear_until(self, answer: Answer, until_s: float) -> Done:
+        """Hear it out while the worker is looked at, its log goes on, and orders are obeyed."""
+        asked = False
+        while (done := answer.hear(0)) is None:
+            self._pump.turn(self._patience_s())
+            self._obey()
+            if self._has_ended():
+                until_s = min(until_s, time.monotonic() + _AFTER_END_S)
+            if self._stopping and self._waking and not asked:
+                asked = True
+                if self._image.keep_asleep():
+                    return _UNHEARD
+            if self._workers[0].refused() or self._is_time_to_kill() or time.monotonic() >= until_s:
+                return _UNHEARD
+        return done
+
+    def _has_ended(self) -> bool:
+        return self._workers[0].process.poll() is not None
+
+    def _end_start(self) -> None:
+        """End a start that failed, with all that may live of it: no second one stands beside it."""
+        self._workers[0].end()
+        while kill_children():
+            time.sleep(_STRAYS_S)
+        self._pump.turn(0)
+        self._codes.clear()
 
     def _watch(self) -> None:
         while len(self._codes) < len(self._workers):
             self._pump.turn(self._patience_s())
             self._reap()
             self._look_for_events()
-            self._write_again()
+            self._records.are_written()
             self._obey()
             if not self._image.turn():
                 self._told.send(signal.SIGTERM, self._living())
@@ -304,8 +303,8 @@ class Supervisor:
         return min(look_s, max(0.0, self._kill_at_s - time.time()))
 
     def _reap(self) -> None:
-        for rank, process in self._workers.items():
-            code = process.poll()
+        for rank, worker in self._workers.items():
+            code = worker.process.poll()
             if code is None or rank in self._codes:
                 continue
             self._codes[rank] = code
@@ -316,7 +315,7 @@ class Supervisor:
                 # A gang is whole or it is not: the others may save and must leave.
                 self._told.send(signal.SIGTERM, self._living())
                 self._kill_by(time.time() + self._plan.leave_s)
-        reap_adopted({process.pid for process in self._workers.values()})
+        reap_adopted({worker.process.pid for worker in self._workers.values()})
 
     def _obey(self) -> None:
         self._told.hear(read_json(self._folder.notice), self._living())
@@ -328,14 +327,19 @@ class Supervisor:
         if self._stopping:
             return
         self._stopping = True
-        if not (order.get("hibernates") and self._is_saved_instead()):
+        self._hibernates = bool(order.get("hibernates"))
+        if not self._waking:
+            self._stop_workers()
+
+    def _stop_workers(self) -> None:
+        if not (self._hibernates and self._is_saved_instead()):
             self._told.send(signal.SIGTERM, self._living())
-        self._write(self._folder.signalled, {"signalled_ms": int(time.time() * 1000)})
+        self._records.write(self._folder.signalled, {"signalled_ms": int(time.time() * 1000)})
 
     def _is_saved_instead(self) -> bool:
         """Whether a save is begun; not of one that knows already that it has to leave."""
         living = self._living()
-        if len(living) != 1 or self._told.was(0) or has_finished(self._folder.run):
+        if len(living) != 1 or self._told.leaves() or has_finished(self._folder.run):
             return False
         return self._image.begin(living[0], self._kill_at_s or 0.0)
 
@@ -345,7 +349,9 @@ class Supervisor:
     def _living(self) -> dict[int, int]:
         """Pids of workers that were not seen dead, by rank."""
         return {
-            rank: process.pid for rank, process in self._workers.items() if rank not in self._codes
+            rank: worker.process.pid
+            for rank, worker in self._workers.items()
+            if rank not in self._codes
         }
 
     def _kill_all(self) -> None:

@@ -15,13 +15,12 @@ import sys
 from pathlib import Path
 
 from gpucommons.gpu.linux.signals import hear_all
+from gpucommons.scheduler.executors.local.attempt.plan import MAX_REFUSAL_BYTES
 from gpucommons.scheduler.executors.local.attempt.secret_files import read_secret
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
 _BIND = 0x1000 | 0x4000
-#: As much as a pipe takes at once.
-MAX_REFUSAL_BYTES = 2048
 #: What a shell answers for a command that does not exist, or cannot be run.
 NOT_FOUND, NOT_EXECUTABLE, NOT_READY = 127, 126, 125
 
@@ -59,10 +58,9 @@ def main() -> int:
     if os.getppid() != order["supervisor"]:
         return NOT_READY
     command = order["command"]
-    if order.get("prefix"):
-        if command and shutil.which(command[0], path=env.get("PATH")) is None:
-            return _refuse_unknown(order["refusal"], command[0])
-        command = [*order["prefix"], *command]
+    # What cannot be run is tried without a tree, and says itself why.
+    if not command or shutil.which(command[0], path=env.get("PATH")) is not None:
+        command = [*order.get("prefix", ()), *command]
     # The supervisor is deaf to a terminal's signals; its jobs are not.
     hear_all()
     try:

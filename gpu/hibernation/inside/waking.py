@@ -44,6 +44,8 @@ def wake(settings: Settings, image: Image) -> str | None:
     if done.ok:
         layout.discard(folder / layout.USED)
         return None
+    if layout.complete_image(folder) == folder / layout.COMPLETE:
+        return "The image was taken back while it was being woken."
     left = folder / layout.USED if (folder / layout.USED).exists() else images
     because = refusals.of_wake(_text(left / layout.RESTORE_LOG), late=done.late)
     layout.discard(folder / layout.REFUSED)

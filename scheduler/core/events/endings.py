@@ -55,6 +55,7 @@ def end_attempt(cycle: CycleState, workload: Workload, end: AttemptEnded) -> Wor
         files_kept=kept,
         image=None if means is Meaning.SUCCEEDED else end.image,
         not_saved=end.not_saved,
+        hibernation=attempt.hibernation or end.hibernation,
     )
     text = end.text or _words(end)
     if means is Meaning.STOPPED and not is_lease(workload):
@@ -87,10 +88,10 @@ def _meaning(workload: Workload, attempt: Attempt, end: AttemptEnded) -> Meaning
     ran = (attempt.started_ms is not None or finished) and not end.start_failed
     if stop is not None and (workload.state is State.CANCELLING or not ran):
         return Meaning.STOPPED
-    if end.image is not None:
-        return Meaning.SUCCEEDED if finished else Meaning.STOPPED
     if end.start_failed:
         return Meaning.FAILED
+    if end.image is not None and ran:
+        return Meaning.SUCCEEDED if finished else Meaning.STOPPED
     means = meaning(
         Exit(
             exit_code=end.exit_code,
@@ -129,7 +130,10 @@ def _stop_words(workload: Workload, attempt: Attempt, end: AttemptEnded, now_ms:
     if stop is not None and stop.why in eviction_cause.FOR_OTHERS:
         why = f"stopped {stop.text}"
     why = why[:1].upper() + why[1:]
-    if attempt.started_ms is None or (stop is not None and stop.why not in _GOES_ON_AFTER):
+    if attempt.started_ms is None:
+        lost = "" if end.hibernation is None else end.hibernation.not_woken
+        return f"{why}. {words.not_woken(end.hibernation)}" if lost and end.hibernation else why
+    if stop is not None and stop.why not in _GOES_ON_AFTER:
         return why
     if end.exit_code == 0:
         why += ", left with exit status 0"

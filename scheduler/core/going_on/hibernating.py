@@ -82,12 +82,12 @@ def node_hindrance(node: Node, *, gpus: bool) -> str:
 
 def is_hibernated(workload: Workload, attempt: Attempt, why: str, pool: Pool) -> bool:
     """Whether a stop for this reason is to save its processes in place of SIGTERM."""
-    return (
-        why in _GOES_ON_AFTER
-        and can_be_hibernated(workload, attempt)
-        and attempt.started_ms is not None
-        and pool.hibernation != OFF
-    )
+    if why not in _GOES_ON_AFTER or pool.hibernation == OFF:
+        return False
+    if attempt.started_ms is None:
+        # It may come to life while the order is on its way.
+        return kept_image(workload) is not None
+    return can_be_hibernated(workload, attempt)
 
 
 def can_be_hibernated(workload: Workload, attempt: Attempt) -> bool:
@@ -101,18 +101,24 @@ def kept_image(workload: Workload) -> tuple[Attempt, ProcessImage] | None:
     for attempt in reversed(workload.attempts):
         if attempt.image is not None:
             return attempt, attempt.image
-        if attempt.started_ms is not None:
+        if attempt.started_ms is not None or _has_used(attempt):
             # It has woken the one before, or could not.
             return None
     return None
+
+
+def _has_used(attempt: Attempt) -> bool:
+    """Nothing is left to be woken, although nobody saw the attempt run."""
+    known = attempt.hibernation
+    return known is not None and (known.woken_from is not None or bool(known.not_woken))
 
 
 def is_kept(workload: Workload, attempt: Attempt) -> bool:
     """Whether an ended attempt's work goes on where it stopped, or will: its processes were saved."""
     if attempt.image is None:
         return False
-    later = (one for one in workload.attempts[attempt.number :] if one.started_ms is not None)
-    following = next(later, None)
+    later = workload.attempts[attempt.number :]
+    following = next((one for one in later if one.started_ms is not None or _has_used(one)), None)
     if following is None:
         return True
     known = following.hibernation

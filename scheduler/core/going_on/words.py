@@ -102,7 +102,8 @@ def of_hibernation(attempt: Attempt) -> str:
     if known is not None and known.woken_from is not None:
         said.append(f"woken from attempt {known.woken_from}")
     if known is not None and known.not_woken:
-        said.append(f"started anew, because its saved memory could not be woken: {known.not_woken}")
+        lost = f"its saved memory could not be woken: {known.not_woken}"
+        said.append(lost if attempt.started_ms is None else f"started anew, because {lost}")
     if attempt.image is not None:
         said.append(saved_words(attempt.image))
     return "; ".join(said)

@@ -43,6 +43,8 @@ class ProcessImage:
     save_ms: int
     #: Of its description, which holds checksums of all its files.
     sha256: str
+    #: They had been told by a signal that they would have to leave.
+    told: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

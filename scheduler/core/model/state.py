@@ -203,6 +203,8 @@ class AttemptEnded:
     image: ProcessImage | None = None
     #: Why they could not be saved.
     not_saved: str = ""
+    #: How it ran, or what stood in the way of a wake; of use where its start was not seen.
+    hibernation: Hibernation | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.providers import Injection, injection, no_gpu
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
-from gpucommons.scheduler.core.going_on.hibernating import hibernation_of
+from gpucommons.scheduler.core.going_on.hibernating import hibernation_of, kept_image
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.types import PoolName, WorkerPlacement
 from gpucommons.scheduler.curves.event_watch import TOKEN_FILE
@@ -104,6 +104,7 @@ def make_plan(launch: Launch, around: Surroundings) -> Plan:
         job_id=launch.workload.workload_id,
         number=launch.attempt.number,
         hibernation=around.hibernation,
+        was_told=_was_told(launch),
     )
 
 
@@ -131,7 +132,18 @@ def hibernation_plan(
         save_mib_per_s=node.hibernation.save_mib_per_s,
         cost_ms=known.cost_ms,
         max_image_bytes=max_image_bytes,
+        promised=_promised(launch),
     )
+
+
+def _promised(launch: Launch) -> str:
+    kept = kept_image(launch.workload)
+    return "" if kept is None else kept[1].sha256
+
+
+def _was_told(launch: Launch) -> bool:
+    kept = kept_image(launch.workload)
+    return kept is not None and kept[1].told
 
 
 def slice_of(

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.devices.devices import Device
@@ -39,12 +40,13 @@ from gpucommons.scheduler.executors.local.attempt.plan import Account, passed_on
 from gpucommons.scheduler.executors.local.attempt.supervision import (
     MARK,
     OVERDUE_MS,
+    end_of_killed,
     forbid_start,
     kill_marked,
     kill_overdue,
+    kill_those_in,
     wake,
 )
-from gpucommons.scheduler.executors.local.attempt.told import has_finished
 from gpucommons.scheduler.executors.local.free_ports import free_ports
 from gpucommons.scheduler.executors.local.job_slices import JobSlices
 from gpucommons.scheduler.executors.local.launch_plan import (
@@ -56,7 +58,6 @@ from gpucommons.scheduler.executors.local.leftovers import drop_images, remove_o
 from gpucommons.scheduler.executors.local.watch import Watch
 from gpucommons.scheduler.files.log_reader import LogChunk, read_log
 from gpucommons.scheduler.training import alone
-from gpucommons.scheduler.working_folder.holders import kill_holders
 
 _LOG = logging.getLogger(__name__)
 
@@ -299,9 +300,7 @@ class LocalExecutor:
             started = read_json(folder.started)
             if started is not None:
                 self._slices.bind(attempt, started["pids"])
-                facts = started.get("hibernation")
-                known = Hibernation(**facts) if facts else None
-                seen.append(AttemptStarted(attempt_id=attempt_id, hibernation=known))
+                seen.append(AttemptStarted(attempt_id=attempt_id, hibernation=_known(started)))
             if folder.signalled.exists():
                 seen.append(AttemptSignalled(attempt_id=attempt_id))
             ended = self._ended(folder, attempt)
@@ -324,15 +323,13 @@ class LocalExecutor:
                 return None
             # The supervisor itself was killed: what it ran must be gone before anybody else starts.
             if not self._counts.has_begun(folder) and (
-                kill_marked(attempt.attempt_id) | _kill_holders(folder)
+                kill_marked(attempt.attempt_id) | kill_those_in(folder)
             ):
                 return None
             kept = self._counts.of(folder)
             if kept is None:
                 return None
-            text = "Its supervisor was killed from outside."
-            never = {"exit_code": None, "start_failed": False, "killed": True, "text": text}
-            result = {**never, "kept": kept, "finished": has_finished(folder.run)}
+            result = end_of_killed(folder, kept)
         if not self._slices.are_empty(attempt, were_used=not result["start_failed"]):
             return None
         return AttemptEnded(
@@ -347,6 +344,7 @@ class LocalExecutor:
             finished=result.get("finished", False),
             image=process_image(result.get("image") or {}),
             not_saved=result.get("not_saved", ""),
+            hibernation=_known(result),
         )
 
     def forget(self, attempt_id: AttemptId) -> None:
@@ -388,8 +386,6 @@ class LocalExecutor:
         self._supervisors.clear()
 
 
-def _kill_holders(folder: AttemptFolder) -> bool:
-    """End who can write in an attempt's folder; of another account nobody, whatever a job handed them."""
-    account = (read_json(folder.plan) or {}).get("account")
-    uid = None if account is None else int(account["uid"])
-    return kill_holders(folder.path.resolve() / folder.run.name, uid=uid)
+def _known(record: Mapping[str, Any]) -> Hibernation | None:
+    facts = record.get("hibernation")
+    return Hibernation(**facts) if facts else None

@@ -12,6 +12,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,26 @@ class AttemptFolder:
                 time.sleep(_LOOK_AGAIN_S)
             else:
                 return descriptor
+
+
+class Records:
+    """Documents that are written now, or when the disk takes them: a full one is no reason to end a job."""
+
+    def __init__(self) -> None:
+        self._unwritten: dict[Path, Mapping[str, Any]] = {}
+
+    def write(self, path: Path, document: Mapping[str, Any]) -> None:
+        """Have this document lie there."""
+        self._unwritten[path] = document
+        self.are_written()
+
+    def are_written(self) -> bool:
+        """Try again with what the disk would not take; whether nothing is left."""
+        with suppress(OSError):
+            for path, document in list(self._unwritten.items()):
+                write_json(path, document)
+                del self._unwritten[path]
+        return not self._unwritten
 
 
 def write_json(path: Path, document: Mapping[str, Any], *, mode: int = 0o600) -> None:

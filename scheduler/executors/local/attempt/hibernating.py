@@ -12,20 +12,20 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpucommons.gpu.hibernation.folder import SAVED_STATUS
 from gpucommons.scheduler.core.going_on.words import as_clause
 from gpucommons.scheduler.core.model.kept import ProcessImage
-from gpucommons.scheduler.executors.local.attempt.answers import Answer
+from gpucommons.scheduler.executors.local.attempt.answers import Answer, Done
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, read_json
 from gpucommons.scheduler.executors.local.attempt.descendants import memory_bytes
 from gpucommons.scheduler.executors.local.attempt.own_files import Run, send_on_errand
 from gpucommons.scheduler.executors.local.attempt.own_image import NAME
 from gpucommons.scheduler.executors.local.attempt.plan import Plan
 from gpucommons.scheduler.executors.local.attempt.saving_turns import Turn, give_back, take_turn
+from gpucommons.scheduler.executors.local.attempt.starts import Start
 
 #: Starting an errand, stopping the tree, writing the description: not a matter of its memory.
 _ALWAYS_MS = 500
@@ -36,19 +36,9 @@ _MIB = 1 << 20
 #: More bytes, or milliseconds, than any image has or takes.
 _MOST = 1 << 50
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_LONGEST_SAID = 300
 #: Beside the attempts' folders.
 TURNS = "saving-turns"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Start:
-    """How a worker is started."""
-
-    #: What stands before its command; for a wake it stands alone.
-    prefix: tuple[str, ...] = ()
-    #: Folders as (where they lie, where the processes saw them).
-    places: tuple[tuple[str, str], ...] = ()
-    woken_from: int | None = None
 
 
 class Hibernating:
@@ -59,6 +49,8 @@ class Hibernating:
         self._hindrance = plan.hibernation.hindrance if plan.hibernation else ""
         self._woken_from: int | None = None
         self._not_woken = ""
+        #: There is an image from which nothing has run yet.
+        self._asleep = False
         self._answer: Answer | None = None
         self._turn: Turn | None = None
         self._until_s = 0.0
@@ -75,41 +67,68 @@ class Hibernating:
         if planned is None:
             return Start()
         if self._hindrance:
-            if self._plan.earlier:
-                done = self._run(["drop-image", *self._plan.earlier], None)
-                self._not_woken = self._hindrance if done.document().get("dropped") else ""
-            return Start()
-        return self._from_errand(["ready-tree", str(self._folder.run), *self._plan.earlier])
+            return self._plainly()
+        words = ["ready-tree", str(self._folder.run), *self._plan.earlier]
+        if planned.promised:
+            words += ["--promised", planned.promised]
+        found = self._from_errand(words) or self._from_errand(words)
+        if found is None:
+            return self._plainly()
+        self._asleep = found.woken_from is not None
+        if planned.promised and not self._asleep:
+            self._not_woken = "it was not found as it was saved"
+        return found
 
-    def after(self, start: Start) -> Start | None:
-        """What became of that start: None where the worker runs, else how it is started instead."""
-        if not start.prefix:
-            return None
-        words = ["tree-outcome", str(self._folder.run), "--seconds", str(_WAKE_S)]
-        done = self._run([*words, "--number", str(self._plan.number)], None)
-        because = done.problem or str(done.document().get("refused", ""))
-        if not because:
-            self._woken_from = start.woken_from
-            return None
-        if start.woken_from is not None:
-            self._not_woken = as_clause(because)
-            return self._from_errand(["anew-tree", str(self._folder.run)])
-        self._hindrance = as_clause(because)
+    def _plainly(self) -> Start:
+        """Without a tree: what was saved would bring back older work some time, so it goes first."""
+        done = self._run(["drop-image", str(self._folder.run), *self._plan.earlier], None)
+        planned = self._plan.hibernation
+        if done.document().get("dropped") or (planned is not None and planned.promised):
+            self._not_woken = self._hindrance
         return Start()
 
-    def _from_errand(self, words: Sequence[str]) -> Start:
+    def question(self) -> list[str]:
+        """The errand that waits until it is known what became of a start."""
+        return ["tree-outcome", str(self._folder.run), "--seconds", str(_WAKE_S)]
+
+    def runs(self, start: Start, done: Done) -> bool:
+        """Whether the worker runs, by what was heard of its start."""
+        if done.problem is not None or "refused" in done.document():
+            return False
+        self._woken_from, self._asleep = start.woken_from, False
+        return True
+
+    def instead(self, start: Start, done: Done) -> Start:
+        """How it is started after a start that failed, and of which nothing runs any more."""
+        because = said(done.problem or done.document().get("refused"))
+        self._asleep = False
+        if start.woken_from is not None:
+            self._not_woken = because
+            found = self._from_errand(["anew-tree", str(self._folder.run)])
+            return Start() if found is None else found
+        self._hindrance = because
+        return Start()
+
+    def keep_asleep(self) -> bool:
+        """Whether the image that is being woken stays valid: from then on no wake of it succeeds."""
+        done = self._run(["keep-image", str(self._folder.run)], None)
+        return done.document().get("kept") is True
+
+    def _from_errand(self, words: Sequence[str]) -> Start | None:
         planned = self._plan.hibernation
         criu = json.dumps(planned.criu if planned else ())
         done = self._run([*words, "--number", str(self._plan.number), "--criu", criu], None)
         found = done.document()
         if done.problem is not None or "prefix" not in found:
-            self._hindrance = as_clause(done.problem or "what was to be said of it was not said")
-            return Start()
+            self._hindrance = said(done.problem or "what was to be said of it was not said")
+            return None
         try:
-            return _start(found, before=self._plan.number)
+            start = _start(found, before=self._plan.number)
         except (KeyError, TypeError, ValueError):
             self._hindrance = "what was said of its saved memory makes no sense"
-            return Start()
+            return None
+        self._hindrance = ""
+        return start
 
     def known(self) -> dict[str, Any] | None:
         """For the record of the start; None where nobody has looked."""
@@ -163,7 +182,7 @@ class Hibernating:
             return self._give_up(self.not_saved or "it took longer than half of its grace")
         found = done.document()
         if not found.get("saved"):
-            return self._give_up(done.problem or str(found.get("refused", "nobody knows why")))
+            return self._give_up(said(done.problem or found.get("refused", "nobody knows why")))
         self._let_go()
         return True
 
@@ -171,28 +190,32 @@ class Hibernating:
         """Whether a save is waited for."""
         return self._turn is not None
 
-    def saved(self, code: int | None) -> dict[str, Any] | None:
-        """The image with which the worker ended; None where there is none."""
-        if not self.tried or code != SAVED_STATUS:
+    def left(self, code: int | None, *, told: bool) -> dict[str, Any] | None:
+        """The image that there is in the end: saved now, or not woken; None where there is none."""
+        if not self._asleep and not (self.tried and code == SAVED_STATUS):
             return None
         found = image_facts(self._run(["image-facts", str(self._folder.run)], None).document())
-        if found is None:
+        if found is not None:
+            self.not_saved = ""
+            return {**found, "user": self._user, "told": told}
+        if self._asleep:
+            self._not_woken = "it was stopped while it was being woken"
+        else:
             self.not_saved = self.not_saved or "no whole image was found afterwards"
-            return None
-        self.not_saved = ""
-        return {**found, "user": self._user}
+        return None
 
     def _send(self, now_s: float) -> None:
         self.tried = True
         seconds = max(0.1, self._until_s - now_s)
         words = ["save-tree", str(self._folder.run), "--seconds", f"{seconds:.3f}"]
+        words += ["--number", str(self._plan.number)]
         try:
             self._answer = Answer(send_on_errand(self._plan, words, None))
         except OSError as error:
             self.not_saved = f"nothing can be run as the job's user: {error.strerror}"
 
     def _give_up(self, because: str) -> bool:
-        self.not_saved = as_clause(because)
+        self.not_saved = because
         self._let_go()
         return False
 
@@ -240,10 +263,18 @@ def image_facts(told: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"size_bytes": size_bytes, "save_ms": save_ms, "sha256": sha256}
 
 
+def said(sentence: object) -> str:
+    """What a user's own program says, as a clause: a line of ordinary length, whatever it sent."""
+    text = " ".join("".join(one if one.isprintable() else " " for one in str(sentence)).split())
+    return as_clause(text if len(text) <= _LONGEST_SAID else f"{text[:_LONGEST_SAID]}…")
+
+
 def process_image(told: Mapping[str, Any]) -> ProcessImage | None:
     """The image in the record of an end; None where there is none, or what stands there cannot be."""
     facts, user = image_facts(told), told.get("user")
-    return None if facts is None or not isinstance(user, str) else ProcessImage(user=user, **facts)
+    if facts is None or not isinstance(user, str):
+        return None
+    return ProcessImage(user=user, told=told.get("told") is True, **facts)
 
 
 def _start(told: Mapping[str, Any], *, before: int) -> Start:

@@ -157,8 +157,8 @@ class OwnFiles:
 
     def counting(self) -> Errand:
         """Count what the next attempt finds: files that are new or changed since the snapshot."""
-        words = ["count", str(self.folder.run), "--seconds", str(COUNT_S), *self._on_snapshot()]
-        return words, self._snapshot
+        words = ["count", str(self.folder.run), *self.plan.earlier, "--seconds", str(COUNT_S)]
+        return [*words, *self._on_snapshot()], self._snapshot
 
     def kept(self) -> dict[str, Any]:
         """How much the next attempt finds; empty where that is not known."""
@@ -200,7 +200,7 @@ class Counts:
         return folder.path in self._errands
 
     def of(self, folder: AttemptFolder) -> dict[str, Any] | None:
-        """How much it keeps; empty where that cannot be known, None while it is being counted."""
+        """How much it keeps, and its image; empty where that cannot be known, None while it is counted."""
         known = self._errands.get(folder.path)
         try:
             if known is None:
@@ -216,13 +216,17 @@ class Counts:
             return None
         with answer:
             del self._errands[folder.path]
-        return {} if done is None else _counted(done)
+        if done is None:
+            return {}
+        image = done.document().get("image")
+        return {**_counted(done), "image": image} if image else _counted(done)
 
 
 def _counted(done: Done) -> dict[str, Any]:
     """What was counted; empty where that is no count."""
     found = done.document() if done.problem is None else {}
     # That none was found among some says nothing of the others.
+    found.pop("image", None)
     is_unknown = found.get("files") == 0 and bool(found.get("more"))
     return found if type(found.get("files")) is int and not is_unknown else {}
 

@@ -42,16 +42,19 @@ class OwnImage:
         """As those who save and wake know it."""
         return HibernatableTree(self.folder / "tree", Criu(command=self.criu, version=""))
 
-    def ready(self, earlier: Sequence[Path], number: int) -> dict[str, Any]:
-        """Take over the image that there is; says what starts the worker, and what it needs."""
+    def ready(self, earlier: Sequence[Path], number: int, promised: str) -> dict[str, Any]:
+        """Take over the image that was promised; says what starts the worker, and what it needs.
+
+        Any other is dropped: it holds work that counts as lost, and may have been done again since.
+        """
         for before in earlier:
-            if self.has_image():
+            if self.is_promised(promised):
                 break
-            if OwnImage(run=before).has_image():
+            if OwnImage(run=before).is_promised(promised):
                 remove(self.folder)
                 (before / NAME).rename(self.folder)
         drop(earlier)
-        if not self.has_image():
+        if not self.is_promised(promised):
             return self.anew(number)
         lived = json.loads((self.folder / _LIVED).read_text())
         origin = Path(lived["run"])
@@ -72,17 +75,20 @@ class OwnImage:
         self._note_lived(self.run, number)
         return {"prefix": self.tree.run_command([]), "places": [], "woken_from": None}
 
-    def outcome(self, number: int, seconds: float) -> dict[str, Any]:
+    def outcome(self, seconds: float) -> dict[str, Any]:
         """What became of a start: a refusal, or nothing."""
         refused = self.tree.awake(seconds)
-        if refused is not None:
-            return {"refused": refused.because}
+        return {} if refused is None else {"refused": refused.because}
+
+    def keep(self) -> dict[str, Any]:
+        """Take the image back from whoever is waking it, unless it has come to life already."""
+        return {"kept": self.tree.take_back()}
+
+    def save(self, number: int, seconds: float) -> dict[str, Any]:
+        """Save the tree and end it; a refusal leaves it running."""
+        # Before it, as nothing may fail behind it.
         lived = json.loads((self.folder / _LIVED).read_text())
         self._note_lived(Path(lived["run"]), number)
-        return {}
-
-    def save(self, seconds: float) -> dict[str, Any]:
-        """Save the tree and end it; a refusal leaves it running."""
         found = self.tree.save(seconds)
         if isinstance(found, Saved):
             return {"saved": True}
@@ -99,6 +105,10 @@ class OwnImage:
             "save_ms": int(image.seconds * 1000),
             "sha256": hashlib.sha256(description).hexdigest(),
         }
+
+    def is_promised(self, sha256: str) -> bool:
+        """Whether it is the image of which that was said."""
+        return bool(sha256) and self.has_image() and self.facts().get("sha256") == sha256
 
     def has_image(self) -> bool:
         """Whether it can be woken, as far as its folder tells."""

@@ -11,6 +11,8 @@ from typing import Any, Self
 
 #: Variables of the service that are handed on; nothing else is.
 PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "PATH", "TZ", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+#: Why a command does not run: as much as a pipe takes at once.
+MAX_REFUSAL_BYTES = 2048
 
 
 def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
@@ -61,6 +63,8 @@ class HibernationPlan:
     cost_ms: int = 0
     #: Saved processes of all jobs of its user together.
     max_image_bytes: int = 0
+    #: Checksum of the description of the image that it is to be woken from; empty = of none.
+    promised: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,6 +104,8 @@ class Plan:
     number: int = 1
     #: None where nobody has looked.
     hibernation: HibernationPlan | None = None
+    #: What is woken was told before it was saved that it has to leave.
+    was_told: bool = False
     #: How long other workers may take to leave when one has failed, and stragglers at the end.
     leave_s: float = 10.0
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import logging
 import os
 import signal
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 import psutil
 
@@ -17,6 +19,8 @@ from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
     read_json,
     write_json,
 )
+from gpucommons.scheduler.executors.local.attempt.told import has_finished
+from gpucommons.scheduler.working_folder.holders import kill_holders
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,6 +41,30 @@ def forbid_start(folder: AttemptFolder) -> None:
             write_json(folder.exit, {**never, "text": "It was stopped before it began."})
     finally:
         os.close(lock)
+
+
+def end_of_killed(folder: AttemptFolder, left: Mapping[str, Any]) -> dict[str, Any]:
+    """The end of an attempt whose supervisor was killed: ``left`` is what was found in its folder."""
+    plan = read_json(folder.plan) or {}
+    planned = plan.get("hibernation") or {}
+    known = None
+    image = left.get("image") or None
+    if image is None and planned.get("promised") and not folder.started.exists():
+        known = {"not_woken": "its supervisor was killed while it was being woken"}
+    if isinstance(image, dict):
+        user = plan["workers"][0]["env"].get("USER", "")
+        told = bool((read_json(folder.notice) or {}).get("signal")) or plan.get("was_told", False)
+        image = {**image, "user": user, "told": told}
+    return {
+        "exit_code": None,
+        "start_failed": False,
+        "killed": True,
+        "text": "Its supervisor was killed from outside.",
+        "kept": {name: value for name, value in left.items() if name != "image"},
+        "finished": has_finished(folder.run),
+        "image": image,
+        "hibernation": known,
+    }
 
 
 def wake(folder: AttemptFolder) -> None:
@@ -75,3 +103,10 @@ def kill_marked(attempt_id: str) -> bool:
         except psutil.Error:
             continue
     return found
+
+
+def kill_those_in(folder: AttemptFolder) -> bool:
+    """End who can write in an attempt's folder; of another account nobody, whatever a job handed them."""
+    account = (read_json(folder.plan) or {}).get("account")
+    uid = None if account is None else int(account["uid"])
+    return kill_holders(folder.path.resolve() / folder.run.name, uid=uid)

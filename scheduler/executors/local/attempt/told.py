@@ -24,10 +24,11 @@ NOTICE_SIGNALS: Mapping[str, signal.Signals] = {"SIGUSR1": signal.SIGUSR1}
 class Told:
     """The signals of a stop, and who lived to hear them."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, *, before: bool = False) -> None:
         self._run = run
         self._sent_ms: dict[str, int] = {}
-        self._ranks: set[int] = set()
+        #: A process that was told, saved and woken still knows it.
+        self._ranks: set[int] = {0} if before else set()
         self._announced_ms: int | None = None
 
     def send(self, number: signal.Signals, living: Mapping[int, int]) -> None:
@@ -51,6 +52,10 @@ class Told:
     def was(self, rank: int) -> bool:
         """A worker had reason to leave."""
         return rank in self._ranks or self._says(TOLD_FILE)
+
+    def leaves(self) -> bool:
+        """It said itself that it leaves: by an answer of ``should_stop``, not because it was signalled."""
+        return self._says(TOLD_FILE)
 
     def facts(self, exit_code: int | None, *, failed_before: bool) -> dict[str, Any]:
         """For the record of the end; ``failed_before``: a worker had ended by itself before any of it."""

@@ -257,3 +257,50 @@ def test_no_files_are_promised_where_none_are_kept() -> None:
 def test_an_attempt_speaks_for_earlier_ones_alone(world: World, woken_from: int) -> None:
     job = start(world, replace(CAN, woken_from=woken_from))
     assert [attempt.number for attempt in speaks_for(world.cluster.workloads[job])] == [1]
+
+
+def test_what_is_stopped_while_it_is_woken_is_saved_again_if_it_has_come_to_life(
+    world: World,
+) -> None:
+    job = start(world)
+    stop(world, job)
+    world.ask(Resume(workload_id=job))
+    world.ask(Pause(workload_id=job))
+    current = world.get(job).current
+    assert current is not None
+    assert current.stop is not None
+    assert (current.started_ms, current.stop.hibernates) == (None, True)
+    assert way_of(world, job).image == IMAGE
+
+
+@pytest.mark.parametrize(
+    "known",
+    [Hibernation(not_woken="it was stopped while it was being woken"), Hibernation(woken_from=1)],
+)
+def test_an_image_that_is_used_up_by_whom_nobody_saw_run_is_not_said_to_be_there(
+    world: World, known: Hibernation
+) -> None:
+    job = start(world)
+    stop(world, job)
+    world.ask(Resume(workload_id=job))
+    world.ask(Pause(workload_id=job))
+    ended = AttemptEnded(
+        attempt_id=world.attempt_id(job), exit_code=None, killed=True, hibernation=known
+    )
+    world.step(ended)
+    second = world.get(job).attempts[1]
+    assert world.get(job).state is State.PAUSED
+    assert way_of(world, job).way is not Way.PROCESS_IMAGE
+    assert known.not_woken in (second.ended_text or "")
+    assert "anew" not in words.of_hibernation(second)
+
+
+def test_an_image_from_which_nothing_ran_is_there_although_its_supervisor_was_killed(
+    world: World,
+) -> None:
+    job = start(world)
+    stop(world, job)
+    world.ask(Resume(workload_id=job))
+    world.step(AttemptEnded(attempt_id=world.attempt_id(job), exit_code=None, image=IMAGE))
+    assert world.get(job).state is State.QUEUED
+    assert way_of(world, job).image == IMAGE

@@ -2,57 +2,37 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from launches import python
 from real_box import Box
+from saved_jobs import (
+    ABLE,
+    STEPS,
+    criu_command,
+    folder_of,
+    history,
+    kill_supervisor,
+    running,
+    steps_in_the_end,
+)
 
-from gpucommons.gpu.hibernation.criu import find_criu
 from gpucommons.scheduler.core.going_on.ways import Way, way_to_go_on
-from gpucommons.scheduler.core.model.kept import HibernationAbility
 from gpucommons.scheduler.core.model.state import Pause, Resume
-from gpucommons.scheduler.core.model.types import State, WorkloadId
-from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, read_json
+from gpucommons.scheduler.core.model.types import State
 from gpucommons.scheduler.executors.local.attempt.own_image import OwnImage
 from gpucommons.scheduler.executors.local.leftovers import drop_images
 
 pytestmark = pytest.mark.criu
 
-ABLE = HibernationAbility(able=True, save_mib_per_s=200, wake_mib_per_s=200)
-#: Nothing of its state is on disk: it is in memory alone.
-STEPS = """
-import time
-total = 0
-log = open("history", "a", buffering=1)
-for step in range(1, 301):
-    total += step * step
-    log.write(f"{step}\\n")
-    print("step", step, flush=True)
-    time.sleep(0.02)
-open("total", "w").write(str(total))
-"""
-
 
 @pytest.fixture
 def box(tmp_path: Path) -> Iterator[Box]:
-    criu = find_criu(os.environ)
-    if criu is None:
-        if os.environ.get("REQUIRE_CRIU"):
-            pytest.fail("there is no CRIU here")
-        pytest.skip("there is no CRIU 4.2 here (make setup-hibernation)")
-    found = Box(tmp_path, ABLE, criu.command)
+    found = Box(tmp_path, ABLE, criu_command())
     yield found
     found.executor.close()
-
-
-def history(box: Box, job: WorkloadId) -> list[int]:
-    current = box.get(job).attempts[-1]
-    path = box.executor.folder(current.attempt_id).run / "work" / "history"
-    return [int(line) for line in path.read_text().split()] if path.exists() else []
 
 
 def test_a_script_that_is_stopped_three_times_repeats_no_step(box: Box, tmp_path: Path) -> None:
@@ -102,30 +82,6 @@ for step in range(1, 2001):
     log.write(f"{step}\\n")
     time.sleep(0.02)
 """
-
-
-def running(box: Box, script: str = STEPS) -> WorkloadId:
-    job = box.submit("steps", 1000, python(script))
-    box.until(lambda: job in box.loop.cluster.workloads and box.gpu_of(job) is not None)
-    box.until(lambda: len(history(box, job)) > 20)
-    return job
-
-
-def folder_of(box: Box, job: WorkloadId) -> AttemptFolder:
-    return box.executor.folder(box.get(job).attempts[-1].attempt_id)
-
-
-def kill_supervisor(folder: AttemptFolder) -> None:
-    os.kill((read_json(folder.supervisor) or {})["pid"], signal.SIGKILL)
-
-
-def steps_in_the_end(box: Box, job: WorkloadId, home: Path) -> list[int]:
-    box.until(lambda: job not in box.loop.cluster.workloads)
-    over = box.store.workload(job)
-    assert over is not None
-    assert over.state is State.SUCCEEDED
-    path = home / "results" / over.spec.name / "history"
-    return [int(one) for one in path.read_text().split()]
 
 
 def test_what_cannot_be_saved_is_told_to_leave_within_its_grace_and_why_is_said(box: Box) -> None:

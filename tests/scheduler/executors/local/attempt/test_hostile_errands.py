@@ -14,8 +14,7 @@ from launches import a_launch, attempt_id, ended, python, until
 
 from gpucommons.scheduler.core.model.types import State, UserName, WorkloadId
 from gpucommons.scheduler.errors import TooManyRequests
-from gpucommons.scheduler.executors.local import local
-from gpucommons.scheduler.executors.local.attempt import answers, own_files
+from gpucommons.scheduler.executors.local.attempt import answers, own_files, supervision
 from gpucommons.scheduler.executors.local.attempt.answers import Answer
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, write_json
 from gpucommons.scheduler.executors.local.attempt.plan import Plan
@@ -149,7 +148,7 @@ def test_a_process_of_another_account_is_not_ended_for_what_a_job_handed_it(tmp_
     with (folder.run / "trap").open("w") as file:
         stranger = subprocess.Popen(["/bin/sleep", "60"], stdout=file, user=54_322)
     try:
-        assert not local._kill_holders(folder)
+        assert not supervision.kill_those_in(folder)
         assert stranger.poll() is None
     finally:
         stranger.kill()
