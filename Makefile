@@ -13,7 +13,7 @@ TRACES ?= traces
 # In the order of tests/conftest.py: stories first, so that none is left for one process alone.
 PYTEST := $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup setup-hibernation setup-kubernetes setup-frameworks demo test test-frameworks check fix properties peers tour tour-kubernetes bench docs dist clean
+.PHONY: help setup setup-hibernation setup-kubernetes setup-frameworks demo test test-here test-kubernetes test-panel test-frameworks check fix properties peers tour tour-kubernetes bench docs dist clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -40,9 +40,15 @@ $(LAB)/package.json: $(PANEL) package.json tsconfig.json | .venv/.ready
 demo: setup ## JupyterHub with fractional GPUs, on this machine
 	$(BIN)/gpucommons up --demo
 
-test: setup ## All tests: unit, contract, property, real hub, real browser, real Kubernetes
+test: test-here test-kubernetes test-panel ## All tests: unit, contract, property, real hub, real browser, real Kubernetes
+
+test-here: setup ## Those in Python, without Kubernetes
 	$(PYTEST) -m "not kubernetes and not frameworks"
+
+test-kubernetes: setup ## Those on real API servers and kubelets
 	$(PYTEST) -n 2 -m kubernetes # each process has one cluster for all its tests
+
+test-panel: setup ## Those in TypeScript
 	$(BIN)/npm test
 
 setup-kubernetes: setup ## Find or build etcd, kube-apiserver, kubelet, … (12 minutes once, then cached)
