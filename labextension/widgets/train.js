@@ -264,7 +264,7 @@ function render({ model, el }) {
     left.textContent = '';
     const names = model.get('left_behind');
     if (names) {
-      element('span', 'gc-muted', left, `Too large to go along: ${names}`);
+      element('span', 'gc-muted', left, `Stays here: ${names}`);
       select(
         left,
         'They are',

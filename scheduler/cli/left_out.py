@@ -24,7 +24,7 @@ def are_linked(root: Path, choice: str | None) -> bool:
     if not left:
         return False
     names = ", ".join(left[:_NAMED]) + (" …" if len(left) > _NAMED else "")
-    sys.stderr.write(printable(f"{names} is too large to go along. Link it from your home? [y/N] "))
+    sys.stderr.write(printable(f"{names} would stay here. Link from your home? [y/N] "))
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

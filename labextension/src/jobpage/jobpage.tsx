@@ -203,7 +203,11 @@ function Place({ job }: { job: IJob }): React.JSX.Element {
   const workers =
     job.workers > 1 ? `${trans.__('%1 workers', job.workers)}, ` : '';
   if (nodes.length === 0) {
-    return <>{`${workers}${job.pool ?? job.pools.join(', ')}`}</>;
+    const pools = job.pool ? [job.pool] : job.pools;
+    const name = pools.join(', ');
+    const where =
+      pools.length > 1 ? trans.__('pools %1', name) : trans.__('pool %1', name);
+    return <>{`${workers}${where}`}</>;
   }
   return (
     <>

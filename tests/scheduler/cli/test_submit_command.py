@@ -250,7 +250,7 @@ def test_on_a_terminal_it_is_asked(cli: Cli, script: Path, monkeypatch: pytest.M
         monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
         done = cli("submit", str(script), "--output", "json")
         assert done.json["request"]["links"] == links
-        assert "images.bin is too large to go along. Link it from your home? [y/N]" in done.err
+        assert "images.bin would stay here. Link from your home? [y/N]" in done.err
 
 
 def test_what_lies_outside_of_the_home_is_not_linked(cli: Cli, tmp_path: Path) -> None:
