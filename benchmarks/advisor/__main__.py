@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from benchmarks import results
-from benchmarks.advisor import amp, early, foundry, llama_tables, megatron, sia
+from benchmarks.advisor import amp, coverage, early, foundry, golden, llama_tables, megatron, sia
 from benchmarks.advisor.setting import TABLES, Figure
 
 
@@ -20,8 +20,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--public", type=Path, help="folder with amp/ and sia/")
     asked = parser.parse_args(arguments)
     found: list[Figure] = []
-    for part in (early, megatron, llama_tables, foundry):
+    for part in (early, megatron, llama_tables, foundry, coverage):
         found += _said(part.figures(asked.tables))
+    found += _said(golden.figures())
     for public in (amp, sia):
         found += _said(public.figures(asked.public))
     results.write(asked.json, (one.line() for one in found))

@@ -43,20 +43,20 @@ def figures(folder: Path) -> list[Figure]:
     rows = rows_of(folder, "t9_llm_foundry.csv")
     if not rows:
         return []
-    cases = [_case(row) for row in rows]
+    cases = [case_of(row) for row in rows]
     models = [row["Model"] for row in rows]
     measured = np.array([one.seconds for one in cases])
     predicted, spreads = _left_out(cases, models)
     wrong = errors(predicted, measured)
     trivial = errors(_constant_mfu(rows, cases), measured)
-    one_row = errors(_one_row(rows, cases), measured)
+    by_one = errors(one_row(rows, cases), measured)
     fits = [float(memory_of(one).total[0]) <= one.pool.memory_bytes for one in cases]
     n = len(rows)
     return [
         Figure("T9", "median_percent", _at(wrong, 50), n, _at(trivial, 50), "constant MFU"),
         Figure("T9", "p90_percent", _at(wrong, 90), n, _at(trivial, 90), "constant MFU"),
-        Figure("T9", "formula_median_percent", _at(one_row, 50), n),
-        Figure("T9", "formula_p90_percent", _at(one_row, 90), n),
+        Figure("T9", "formula_median_percent", _at(by_one, 50), n),
+        Figure("T9", "formula_p90_percent", _at(by_one, 90), n),
         Figure("T9", "fits_percent", 100 * float(np.mean(fits)), n),
         Figure("coverage", "p10_p90_percent", _covered(predicted, measured, spreads), n),
     ]
@@ -66,7 +66,8 @@ def _at(values: np.ndarray, percent: int) -> float:
     return float(np.percentile(values, percent))
 
 
-def _case(row: Row) -> Case:
+def case_of(row: Row) -> Case:
+    """A row of the table."""
     layers, hidden, heads = _SHAPES[row["Model"]]
     sequence, gpus = int(row["SeqLen (T)"]), int(row["# GPUs"])
     micro, accumulation = int(row["MicroBatchSize"]), int(row["GradAccum"])
@@ -132,7 +133,7 @@ def _constant_mfu(rows: Sequence[Row], cases: Sequence[Case]) -> np.ndarray:
     return np.array(found)
 
 
-def _one_row(rows: Sequence[Row], cases: Sequence[Case]) -> np.ndarray:
+def one_row(rows: Sequence[Row], cases: Sequence[Case]) -> np.ndarray:
     """By formula alone, with one row per GPU kind: the median row of another model."""
     found = []
     for row, case in zip(rows, cases, strict=True):

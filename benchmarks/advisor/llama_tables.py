@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.advisor.setting import (
@@ -25,6 +26,22 @@ from gpucommons.scheduler.advisor.recipe import Adapters, Recipe
 def figures(folder: Path) -> list[Figure]:
     """All three tables."""
     return [*_t6(folder), *_t11(folder), *_t12(folder)]
+
+
+def measured(folder: Path) -> list[tuple[str, list[Case]]]:
+    """Tables of times, each row with its seconds."""
+    found = []
+    for table in ("t6_torchtitan.csv", "t11_torchtitan.csv", "t12_torchtune.csv"):
+        tuned = table.startswith("t12")
+        cases = []
+        for row in rows_of(folder, table):
+            case = _tune_case(row) if tuned else _case(row)
+            # torchtune counts tokens of all GPUs, torchtitan of one.
+            gpus = 1 if tuned else case.layout.gpus
+            tokens = case.recipe.batch * case.recipe.sequence
+            cases.append(replace(case, seconds=tokens / gpus / float(row["tokens_per_s"])))
+        found.append((table[:3].rstrip("_").upper(), cases))
+    return found
 
 
 def _case(row: Row) -> Case:

@@ -33,6 +33,19 @@ def figures(folder: Path) -> list[Figure]:
     return [*_t2(folder), *_t3(folder), *_t7(folder), *_t10(folder)]
 
 
+def measured(folder: Path) -> list[tuple[str, list[Case]]]:
+    """Tables of times, each row with its seconds."""
+    second = [(row, _case(row)) for row in rows_of(folder, "t2_megatron.csv")]
+    timed = [(row["scheme"], replace(case, seconds=_measured_s(row, case))) for row, case in second]
+    third = rows_of(folder, "t3_mtnlg.csv")
+    return [
+        ("T2 pipelined", [case for scheme, case in timed if scheme == "ptd"]),
+        ("T2 sharded", [case for scheme, case in timed if scheme == "zero3"]),
+        ("T3", [replace(_case(row), seconds=float(row["seconds"])) for row in third]),
+        ("T7", [_core_case(row) for row in rows_of(folder, "t7_megatron_core.csv")]),
+    ]
+
+
 def _case(row: Row) -> Case:
     tensor, pipeline, gpus = int(row["tensor"]), int(row["pipeline"]), int(row["gpus"])
     batch, micro = int(row["batch"]), int(row["micro"])

@@ -39,7 +39,7 @@ class Grade(StrEnum):
 
 
 #: Spread of the formula's error where nothing was measured, by grade (log units).
-SPREAD = {Grade.HISTORY: 0.045, Grade.PROBE: 0.09, Grade.FORMULA: 0.16}
+SPREAD = {Grade.HISTORY: 0.045, Grade.PROBE: 0.075, Grade.FORMULA: 0.16}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,0 +1,159 @@
+"""Plans for a job that is not submitted yet; or one sentence why there are none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from gpucommons.scheduler.advisor import network, recipe
+from gpucommons.scheduler.advisor.choice import money
+from gpucommons.scheduler.advisor.choice.pricing import MARGIN, Computed, correction_of, plan_of
+from gpucommons.scheduler.advisor.choice.question import Advice, Plan, Question
+from gpucommons.scheduler.advisor.choice.ranking import ranked
+from gpucommons.scheduler.advisor.history import ENOUGH, Correction, Grade
+from gpucommons.scheduler.advisor.kinds import Pool
+from gpucommons.scheduler.advisor.layout import Layout, layouts_of
+from gpucommons.scheduler.advisor.memory import memory
+from gpucommons.scheduler.advisor.network import Unknown
+from gpucommons.scheduler.advisor.scaling import scaling_of
+from gpucommons.scheduler.advisor.search import Found, search, sizes
+from gpucommons.scheduler.advisor.step import step
+
+_PLANS = 3
+#: A plan that may not run is no better than one that is so much slower.
+_TIGHT_COUNTS = 1.25
+#: Error of a scaling fitted to a few points, and to enough (log units).
+_FEW_POINTS, _ENOUGH_POINTS = 0.17, 0.10
+CANNOT_SAY = "Can't say yet. Try 2 minutes on one GPU?"
+
+
+def advise(question: Question) -> Advice:
+    """The best layout of each size, best first."""
+    refused = refusal(question)
+    if refused:
+        return Advice(declined=refused)
+    pool = limited(question.pool, question.most_gpus)
+    if isinstance(question.network, Unknown):
+        plans = _from_runs(question, pool)
+        return Advice(plans=tuple(ranked(question, plans)[:_PLANS]), considered=len(plans))
+    found = search(question.network, question.recipe, pool, question.known, question.ways)
+    plain = _plain(question, question.network, pool)
+    if not len(found.layouts):
+        sentence = f"No layout of {pool.gpus} × {pool.kind.name} holds this training."
+        return Advice(
+            declined=sentence, plain=plain, considered=found.considered, pruned=found.pruned
+        )
+    plans = ranked(question, _best_of_each_size(question, found))
+    return Advice(
+        plans=tuple(plans[:_PLANS]),
+        plain=plain,
+        considered=found.considered,
+        pruned=found.pruned,
+    )
+
+
+def refusal(question: Question) -> str | None:
+    """Why nothing can be said; None if something can."""
+    pool, formats = question.pool, recipe.PRECISIONS.get(question.recipe.precision)
+    if isinstance(question.network, Unknown):
+        # Nothing is guessed: without runs of its own there is no number.
+        reasons = [None if question.seen else f"{question.network.why} {CANNOT_SAY}"]
+    else:
+        reasons = [network.refusal(question.network)]
+    reasons += [
+        recipe.refusal(question.recipe, question.network),
+        money.refusal(question.terms),
+        None if _sane(pool) and question.most_gpus >= 0 else "There is no GPU to plan for.",
+        None if question.steps >= 1 else "A training of no steps needs no plan.",
+        None
+        if formats and formats.compute in pool.kind.peak
+        else f"What {pool.kind.name} does in {question.recipe.precision} is not in the table.",
+    ]
+    return next((one for one in reasons if one), None)
+
+
+def _sane(pool: Pool) -> bool:
+    shares = 0 < pool.fraction <= 1 and 0 <= pool.neighbours_busy <= 1 and 0 <= pool.background < 1
+    links = all(one.bytes_per_s > 0 and one.latency_s >= 0 for one in (pool.inside, pool.between))
+    return pool.gpus >= 1 and shares and links and pool.storage_bytes_per_s >= 0
+
+
+def limited(pool: Pool, most: int) -> Pool:
+    """The part of a pool that a job may have."""
+    if not most or most >= pool.gpus:
+        return pool
+    if most <= pool.gpus_per_node:
+        return replace(pool, nodes=1, gpus_per_node=most)
+    return replace(pool, nodes=most // pool.gpus_per_node)
+
+
+def _best_of_each_size(question: Question, found: Found) -> list[Plan]:
+    """The fastest of each number of GPUs; of equals the one with more room."""
+    total = found.memory.total
+    grade = correction_of(question, 1).grade
+    room = question.pool.memory_bytes * (1 - MARGIN[grade])
+    counted = found.step.total * np.where(total > room, _TIGHT_COUNTS, 1.0)
+    order = np.lexsort((total, counted, found.layouts.gpus))
+    gpus = found.layouts.gpus[order]
+    first = order[np.concatenate([[True], gpus[1:] != gpus[:-1]])]
+    return [_chosen(question, found, int(index)) for index in first]
+
+
+def _chosen(question: Question, found: Found, index: int) -> Plan:
+    layout = found.layouts.one(index)
+    computed = Computed(
+        layout=layout,
+        seconds=float(found.step.total[index]),
+        bottleneck=found.step.bottleneck(index),
+        memory_bytes=float(found.memory.total[index]),
+        largest=tuple(found.memory.largest(index)),
+    )
+    return plan_of(question, computed, correction_of(question, layout.gpus))
+
+
+def _plain(question: Question, known: network.Transformer | network.Traced, pool: Pool) -> Plan:
+    """What most people run: whole copies on the GPUs of one node, as large a batch as fits."""
+    gpus = min(pool.gpus, pool.gpus_per_node)
+    while question.recipe.batch % gpus:
+        gpus -= 1
+    each = question.recipe.batch // gpus
+    micros = [size for size in (64, 32, 16, 8, 4, 2, 1) if each % size == 0]
+    layouts = layouts_of(
+        *(Layout(data=gpus, micro=size, accumulation=each // size) for size in micros)
+    )
+    needed = memory(known, question.recipe, layouts)
+    fits = np.flatnonzero(needed.total <= pool.memory_bytes)
+    index = int(fits[0]) if len(fits) else len(micros) - 1
+    timed = step(known, question.recipe, layouts, pool, question.known)
+    computed = Computed(
+        layout=layouts.one(index),
+        seconds=float(timed.total[index]),
+        bottleneck=timed.bottleneck(index),
+        memory_bytes=float(needed.total[index]),
+        largest=tuple(needed.largest(index)),
+    )
+    return plan_of(question, computed, correction_of(question, gpus))
+
+
+def _from_runs(question: Question, pool: Pool) -> list[Plan]:
+    """Data parallel, at scales no further than twice what this very training was seen at."""
+    scaling = scaling_of(question.seen)
+    count = len(question.seen)
+    grade = Grade.HISTORY if count >= ENOUGH else Grade.PROBE
+    spread = _ENOUGH_POINTS if count >= ENOUGH else _FEW_POINTS
+    learned = Correction(factor=1.0, spread=spread, grade=grade, runs=float(count))
+    plans = []
+    for size in sizes(pool):
+        gpus = int(size)
+        if question.recipe.batch % gpus or scaling.far(gpus):
+            continue
+        nodes = max(1, gpus // pool.gpus_per_node)
+        local = question.recipe.batch / gpus
+        seconds = float(
+            scaling.step_s(*(np.array([float(one)]) for one in (gpus, nodes, local)))[0]
+        )
+        layout = Layout(data=gpus, micro=question.recipe.batch // gpus)
+        computed = Computed(layout=layout, seconds=seconds, bottleneck="what its runs showed")
+        plans.append(plan_of(question, computed, learned))
+    return plans
