@@ -7,9 +7,11 @@ checksums are compared before it runs, and so is whatever the processes had open
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import re
+import time
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -92,11 +94,38 @@ def this_cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> Cpu:
     )
 
 
-def describe_files(folder: Path) -> tuple[ImageFile, ...]:
-    """Every file of an image, as it lies there."""
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """Until when a save may go on, by the monotonic clock."""
+
+    at_s: float = math.inf
+
+    def check(self) -> None:
+        """Go on only as long as there is time.
+
+        Raises
+        ------
+        TimeoutError
+            When it is over.
+        """
+        if time.monotonic() > self.at_s:
+            raise TimeoutError
+
+
+NO_DEADLINE = Deadline()
+
+
+def describe_files(folder: Path, deadline: Deadline = NO_DEADLINE) -> tuple[ImageFile, ...]:
+    """Every file of an image, as it lies there.
+
+    Raises
+    ------
+    TimeoutError
+        When the time is over.
+    """
     found = sorted(path for path in folder.iterdir() if path.suffix in (".img", ".tar"))
     return tuple(
-        ImageFile(name=path.name, bytes=path.stat().st_size, crc32=_checksum(path))
+        ImageFile(name=path.name, bytes=path.stat().st_size, crc32=_checksum(path, deadline))
         for path in found
     )
 
@@ -226,11 +255,12 @@ def _release(text: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", text)[:2])
 
 
-def _checksum(path: Path) -> int:
+def _checksum(path: Path, deadline: Deadline = NO_DEADLINE) -> int:
     """A checksum against damage; whoever may write here can only harm themselves."""
     total = 0
     with path.open("rb", buffering=0) as stream:
         while chunk := stream.read(_CHUNK):
+            deadline.check()
             total = zlib.crc32(chunk, total)
     return total
 

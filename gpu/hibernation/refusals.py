@@ -88,6 +88,14 @@ def disk_too_full(needed_bytes: int, free_bytes: int) -> str:
     )
 
 
+def too_large(needed_bytes: int, most_bytes: int) -> str:
+    """Why saving was not even begun."""
+    return (
+        f"Saving it may take {needed_bytes // _MIB} MiB, and there is time and room for "
+        f"{max(0, most_bytes) // _MIB} MiB."
+    )
+
+
 def holds_device(path: str) -> str:
     """What CRIU cannot know the state of."""
     return f"It holds a device: {path}."

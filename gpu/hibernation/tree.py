@@ -74,15 +74,17 @@ class HibernatableTree:
         """What wakes the image; it stands for the tree as the command before did."""
         return self._init("wake")
 
-    def save(self, timeout_s: float) -> Saved | Refused:
+    def save(self, timeout_s: float, *, most_bytes: int | None = None) -> Saved | Refused:
         """Save the tree and end its processes. A tree that cannot be saved runs on.
 
-        The answer comes when the processes are gone, or soon after the time is over.
+        The answer comes when the processes are gone, or soon after the time is over. One of which it
+        can be told before that it takes more than ``most_bytes`` is not begun with.
         """
+        asked = {"save_within_s": timeout_s, "most_bytes": most_bytes}
         try:
             with _connected(self.folder) as connection:
                 connection.settimeout(timeout_s + _REST_S)
-                connection.sendall(json.dumps({"save_within_s": timeout_s}).encode() + b"\n")
+                connection.sendall(json.dumps(asked).encode() + b"\n")
                 answer = connection.makefile("rb").readline()
         except TimeoutError:
             return Refused(because="Saving it took too long.", alive=self.lives())

@@ -97,7 +97,8 @@ def _keep_image(arguments: argparse.Namespace) -> None:
 
 
 def _save_tree(arguments: argparse.Namespace) -> None:
-    _say(_image_of(arguments).save(arguments.number, arguments.seconds))
+    bounds = (arguments.max_bytes, arguments.rate)
+    _say(_image_of(arguments).save(arguments.number, arguments.until, bounds))
 
 
 def _image_facts(arguments: argparse.Namespace) -> None:
@@ -163,6 +164,9 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--promised", default="")
         one.add_argument("--criu", type=json.loads, default=[])
         one.add_argument("--seconds", type=float, default=0)
+        one.add_argument("--until", type=float, default=0)
+        one.add_argument("--max-bytes", type=int, default=0)
+        one.add_argument("--rate", type=int, default=0)
     errand("drop-image", _drop_image).add_argument("folders", type=Path, nargs="*")
     errand("clear", _clear).add_argument("folders", type=Path, nargs="*")
     errand("erase", _erase).add_argument("folder", type=Path)

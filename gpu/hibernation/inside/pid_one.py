@@ -146,10 +146,10 @@ class _PidOne:
     def _answer(self, listener: socket.socket) -> int | None:
         connection, _ = listener.accept()
         with connection:
-            timeout_s = _requested(connection)
-            if timeout_s is None:
+            bounds = _requested(connection)
+            if bounds is None:
                 return None
-            told = self._save(timeout_s)
+            told = self._save(bounds)
             if "saved" in told:
                 # First the processes, then the answer: whoever hears it may take their devices.
                 _kill_all()
@@ -161,15 +161,17 @@ class _PidOne:
         self._selector.unregister(self._line)
         if not self._line.recv(1):
             return None
-        if self._settings.save_when_orphaned and "saved" in self._save(_ORPHAN_SAVE_S):
+        if self._settings.save_when_orphaned and "saved" in self._save(
+            saving.Bounds(timeout_s=_ORPHAN_SAVE_S)
+        ):
             _kill_all()
             return self._tell({}, layout.SAVED_STATUS)
         self._forward(signal.SIGTERM)
         signal.alarm(_ORPHAN_GRACE_S)
         return None
 
-    def _save(self, timeout_s: float) -> dict[str, Any]:
-        return saving.save(self._settings, self._root, pipes=self._pipes, timeout_s=timeout_s)
+    def _save(self, bounds: saving.Bounds) -> dict[str, Any]:
+        return saving.save(self._settings, self._root, pipes=self._pipes, bounds=bounds)
 
     def _tell(self, what: dict[str, Any], status: int) -> int:
         if what:
@@ -190,13 +192,16 @@ def _listen(folder: Path) -> socket.socket:
     return listener
 
 
-def _requested(connection: socket.socket) -> float | None:
-    """The seconds that a save may take; None for whoever asks for nothing sensible."""
+def _requested(connection: socket.socket) -> saving.Bounds | None:
+    """What a save may take; None for whoever asks for nothing sensible."""
     connection.settimeout(_REQUEST_S)
     try:
         asked = json.loads(connection.recv(_LONGEST_REQUEST))
-        return float(asked["save_within_s"])
-    except (OSError, ValueError, TypeError, KeyError):
+        most = asked.get("most_bytes")
+        return saving.Bounds(
+            timeout_s=float(asked["save_within_s"]), most_bytes=None if most is None else int(most)
+        )
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
     finally:
         with suppress(OSError):

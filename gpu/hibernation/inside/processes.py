@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 
 _PROC = Path("/proc")
 _KIB = 1024
+_BLOCK = 512
 
 
 def numbers() -> tuple[int, ...]:
@@ -29,6 +31,19 @@ def memory_bytes() -> int:
         for name in ("RssAnon", "RssShmem", "VmSwap"):
             total += int(_field(pid, name) or 0) * _KIB
     return total
+
+
+def removed_files_bytes() -> int:
+    """What an image takes for files that have no name any more, and live on in who has them open."""
+    found: dict[tuple[int, int], int] = {}
+    for pid in numbers():
+        with suppress(OSError):
+            for entry in (_PROC / str(pid) / "fd").iterdir():
+                with suppress(OSError):
+                    one = entry.stat()
+                    if stat.S_ISREG(one.st_mode) and not one.st_nlink:
+                        found[one.st_dev, one.st_ino] = one.st_blocks * _BLOCK
+    return sum(found.values())
 
 
 def _field(pid: int, name: str) -> str | None:

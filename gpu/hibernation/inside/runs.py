@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpucommons.gpu.hibernation.inside import calls
 
 _GHOST_LIMIT = 1 << 30
+#: Between the end of its time and its end.
+_LET_GO_S = 2.0
 _FLAGS = (
     "--unprivileged", "-v4", "--file-locks", "--manage-cgroups=ignore",
     "--ghost-limit", str(_GHOST_LIMIT),
@@ -54,9 +59,21 @@ def criu(
             process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             late = True
-            process.kill()
+            _end(process)
         code = process.wait()
     return Run(ok=code == 0 and not late, seconds=time.monotonic() - started, late=late)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Have it give up: it can write no more, so it lets go of the processes as with a full disk.
+
+    Killed in the middle it would leave code of its own in them.
+    """
+    with suppress(OSError):
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, 0))
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_LET_GO_S)
+    process.kill()
 
 
 def _inherited(arguments: Sequence[str]) -> tuple[int, ...]:
@@ -68,3 +85,5 @@ def _inherited(arguments: Sequence[str]) -> tuple[int, ...]:
 def _with_two_capabilities() -> None:
     # All of them would make CRIU change to users that are not mapped here.
     calls.keep_only((calls.CHECKPOINT_RESTORE, calls.SYS_PTRACE))
+    # A limit of its files is an error that it handles, not its end.
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

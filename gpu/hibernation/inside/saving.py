@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,25 +25,37 @@ from gpucommons.gpu.hibernation.inside.settings import Settings
 _SPARE_BYTES = 64 << 20
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bounds:
+    """What a save may take in all: time, and bytes as far as they can be told before; None = any."""
+
+    timeout_s: float
+    most_bytes: int | None = None
+
+
 def save(
-    settings: Settings, root_pid: int, *, pipes: Mapping[int, str], timeout_s: float
+    settings: Settings, root_pid: int, *, pipes: Mapping[int, str], bounds: Bounds
 ) -> dict[str, Any]:
     """Save the tree below this process and leave it standing still; or a refusal, and it runs on."""
     started = time.monotonic()
+    deadline = images.Deadline(started + bounds.timeout_s)
     partial = settings.folder / layout.SAVING
     layout.discard(partial)
     try:
         partial.mkdir(mode=0o700)
         because = (
             obstacles.find()
-            or _no_room(partial)
-            or _dump(settings, root_pid, pipes=pipes, timeout_s=timeout_s)
+            or _no_room(partial, bounds.most_bytes)
+            or _dump(settings, root_pid, pipes=pipes, timeout_s=bounds.timeout_s)
         )
         if because is None:
-            image = _complete(partial, root_pid, pipes, started)
+            image = _complete(partial, root_pid, pipes, (started, deadline))
+            deadline.check()
             layout.discard(settings.folder / layout.COMPLETE)
             partial.rename(settings.folder / layout.COMPLETE)
             return {"saved": {"image_bytes": image.bytes, "seconds": image.seconds}}
+    except TimeoutError:
+        because = refusals.of_save("", late=True)
     except OSError as error:
         because = refusals.of_disk(error)
     _go_on()
@@ -50,9 +63,12 @@ def save(
     return {"refused": because, "alive": processes.lives(root_pid)}
 
 
-def _no_room(partial: Path) -> str | None:
+def _no_room(partial: Path, most_bytes: int | None) -> str | None:
     disk = os.statvfs(partial)
-    free, needed = disk.f_bavail * disk.f_frsize, processes.memory_bytes()
+    free = disk.f_bavail * disk.f_frsize
+    needed = processes.memory_bytes() + processes.removed_files_bytes() + shared_memory.used_bytes()
+    if most_bytes is not None and needed > most_bytes:
+        return refusals.too_large(needed, most_bytes)
     if free < needed + _SPARE_BYTES:
         return refusals.disk_too_full(needed, free)
     return None
@@ -78,16 +94,17 @@ def _dump(
 
 
 def _complete(
-    partial: Path, root_pid: int, pipes: Mapping[int, str], started: float
+    partial: Path, root_pid: int, pipes: Mapping[int, str], times: tuple[float, images.Deadline]
 ) -> images.Image:
     """Add what CRIU leaves out, while everything stands still."""
+    started, deadline = times
     # The clocks go on while CRIU writes; what sleeps has slept until now.
     clocks = {
         "monotonic": time.clock_gettime_ns(time.CLOCK_MONOTONIC),
         "boottime": time.clock_gettime_ns(time.CLOCK_BOOTTIME),
     }
-    shared_memory.pack(partial / layout.SHARED_MEMORY)
-    files = images.describe_files(partial)
+    shared_memory.pack(partial / layout.SHARED_MEMORY, deadline)
+    files = images.describe_files(partial, deadline)
     numbers = processes.numbers()
     image = images.Image(
         folder=partial,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import resource
 import sys
 import time
@@ -14,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from gpucommons.gpu.hibernation import folder as layout
+from gpucommons.gpu.hibernation import image as images
+from gpucommons.gpu.hibernation.inside import shared_memory
 from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused, Saved
 from gpucommons.gpu.linux import mounts
 from tests.gpu.hibernation.conftest import Start, line, python
@@ -270,3 +273,67 @@ def test_a_tree_that_is_killed_while_it_is_saved_leaves_no_image(
     assert "It ended while it was being saved." in line(asking)
     assert tree.settled(_SECONDS)
     assert tree.image() is None
+
+
+#: So much in memory, in shared memory, and in a file whose name is gone.
+LARGE = """
+import os, pathlib, sys
+where, size = sys.argv[1], 48 << 20
+held = os.urandom(size if where == "memory" else 1)
+path = pathlib.Path("/dev/shm/large" if where == "shared" else sys.argv[2])
+stream = path.open("w+b")
+stream.write(os.urandom(1 if where == "memory" else size)); stream.flush()
+if where == "removed":
+    path.unlink()
+"""
+
+
+@pytest.mark.parametrize("where", ["memory", "shared", "removed"])
+def test_whatever_an_image_will_hold_counts_before_it_is_begun(
+    tree: HibernatableTree, start: Start, where: str
+) -> None:
+    code = f"{LARGE}\n{TICKING}"
+    file = tree.folder.parent / "file"
+    program = start(tree.run_command([*python(code), where, str(file)]))
+    line(program)
+
+    answer = tree.save(_SECONDS, most_bytes=40 << 20)
+
+    assert isinstance(answer, Refused)
+    assert re.fullmatch(
+        r"Saving it may take \d+ MiB, and there is time and room for 40 MiB.", answer.because
+    )
+    assert line(program) == "tick"
+    assert isinstance(tree.save(_SECONDS, most_bytes=400 << 20), Saved)
+
+
+def test_what_follows_the_work_of_criu_has_the_same_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pages-1.img").write_bytes(b"x")
+    monkeypatch.setattr(shared_memory, "_PLACE", tmp_path)
+    over = images.Deadline(time.monotonic() - 1)
+    with pytest.raises(TimeoutError):
+        images.describe_files(tmp_path, over)
+    with pytest.raises(TimeoutError):
+        shared_memory.pack(tmp_path.with_suffix(".tar"), over)
+
+
+@pytest.mark.parametrize("within_s", [0.1, 0.2, 0.3])
+def test_a_save_that_is_cut_off_while_it_writes_leaves_the_processes_whole(
+    tree: HibernatableTree, start: Start, within_s: float
+) -> None:
+    code = (
+        "import hashlib, os\nheld = os.urandom(1 << 28)\nonce = hashlib.sha256(held).digest()\n"
+        "print('ready', flush=True)\n"
+        "while hashlib.sha256(held).digest() == once: print('whole', flush=True)"
+    )
+    program = start(tree.run_command(python(code)))
+    line(program)
+
+    answer = tree.save(within_s)
+
+    if isinstance(answer, Saved):
+        pytest.skip("this machine writes faster than it was cut off")
+    assert answer.alive
+    assert {line(program) for _ in range(5)} == {"whole"}

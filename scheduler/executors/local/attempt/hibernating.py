@@ -54,6 +54,8 @@ class Hibernating:
         self._answer: Answer | None = None
         self._turn: Turn | None = None
         self._until_s = 0.0
+        #: Of the limit of its user.
+        self._left_bytes = 0
         #: Why nothing was saved although that was to be done.
         self.not_saved = ""
         #: A save was begun.
@@ -152,7 +154,9 @@ class Hibernating:
         now_s = time.time()
         self._until_s = now_s + max(0.0, kill_at_s - now_s) / 2
         memory_mib = memory_bytes(pid) // _MIB
-        kept_mib = kept_bytes(self._folder.path.parent, self._user) // _MIB
+        kept = kept_bytes(self._folder.path.parent, self._user)
+        self._left_bytes = planned.max_image_bytes - kept
+        kept_mib = kept // _MIB
         if kept_mib + memory_mib > planned.max_image_bytes // _MIB:
             self.not_saved = (
                 f"it uses {memory_mib} MiB, {kept_mib} MiB of {self._user}'s jobs are saved already,"
@@ -174,7 +178,7 @@ class Hibernating:
         if self._turn is None or (self._answer is None and _ms(now_s) < self._turn.from_ms):
             return True
         if self._answer is None:
-            self._send(now_s)
+            self._send()
         done = None if self._answer is None else self._answer.hear(0)
         if done is None:
             if self._answer is not None and now_s < self._until_s + _LATE_S:
@@ -204,11 +208,12 @@ class Hibernating:
             self.not_saved = self.not_saved or "no whole image was found afterwards"
         return None
 
-    def _send(self, now_s: float) -> None:
+    def _send(self) -> None:
         self.tried = True
-        seconds = max(0.1, self._until_s - now_s)
-        words = ["save-tree", str(self._folder.run), "--seconds", f"{seconds:.3f}"]
-        words += ["--number", str(self._plan.number)]
+        rate = self._plan.hibernation.save_mib_per_s if self._plan.hibernation else 0
+        words = ["save-tree", str(self._folder.run), "--number", str(self._plan.number)]
+        words += [f"--until={self._until_s:.3f}", f"--rate={rate}"]
+        words.append(f"--max-bytes={self._left_bytes}")
         try:
             self._answer = Answer(send_on_errand(self._plan, words, None))
         except OSError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from gpucommons.scheduler.files.confined_files import remove
 NAME = "hibernation"
 _LIVED = "lived.json"
 _NOTICE = "notice"
+_MIB = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,12 +86,17 @@ class OwnImage:
         """Take the image back from whoever is waking it, unless it has come to life already."""
         return {"kept": self.tree.take_back()}
 
-    def save(self, number: int, seconds: float) -> dict[str, Any]:
-        """Save the tree and end it; a refusal leaves it running."""
+    def save(self, number: int, until_s: float, bounds: tuple[int, int]) -> dict[str, Any]:
+        """Save the tree and end it; a refusal leaves it running.
+
+        ``until_s`` is by the wall clock, ``bounds`` are bytes that it may take and MiB in a second.
+        """
         # Before it, as nothing may fail behind it.
         lived = json.loads((self.folder / _LIVED).read_text())
         self._note_lived(Path(lived["run"]), number)
-        found = self.tree.save(seconds)
+        seconds = max(0.0, until_s - time.time())
+        most_bytes, mib_per_s = bounds
+        found = self.tree.save(seconds, most_bytes=min(most_bytes, int(seconds * mib_per_s * _MIB)))
         if isinstance(found, Saved):
             return {"saved": True}
         return {"refused": found.because, "alive": found.alive}
