@@ -7,13 +7,13 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import nbformat
+from free_ports import free_port
 
 from gpucommons.scheduler.cli.documents import read_config, read_job
 
@@ -97,8 +97,7 @@ def test_a_damaged_checkpoint_is_not_silently_trained_from(tmp_path: Path) -> No
 
 def gang(folder: Path, size: int, *arguments: str) -> list[str]:
     """Run a gang; returns what each rank printed."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = str(server.getsockname()[1])
+    port = str(free_port())
     workers = []
     for rank in range(size):
         place = {

@@ -154,7 +154,7 @@ def _agents(default_folder: Path) -> Iterator[StartAgent]:
             stderr=subprocess.PIPE,
         )
         started.append(process)
-        client = AgentClient(folder / "control.sock", timeout_s=30)
+        client = AgentClient(folder / "control.sock", timeout_s=60)
         deadline_s = time.monotonic() + _START_S
         while True:
             try:

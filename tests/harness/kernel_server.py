@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 import websocket
+from free_ports import free_port
 
 from gpucommons.gpu.hibernation.criu import Criu, find_criu, state_folder
 
@@ -51,12 +51,6 @@ def _root_of(criu: Criu) -> str:
     """As the variable names it: the folder that it was unpacked into, or the program."""
     own = state_folder(os.environ) / "root"
     return str(own) if criu.command[-1].startswith(str(own)) else criu.command[-1]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Page:

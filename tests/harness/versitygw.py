@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from gpucommons.scheduler.storage.bucket import BucketStorage, open_bucket
+from tests.harness.free_ports import free_port
 from tests.kubernetes.fixtures import need
 from tests.kubernetes.toolchain import toolchain
 
@@ -50,8 +51,7 @@ def s3_server(folder: Path) -> Iterator[S3Server]:
     """One with a bucket ``jobs``."""
     program = binary()
     (folder / "jobs").mkdir(parents=True)
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     server = S3Server(url=f"http://127.0.0.1:{port}")
     secrets = {"ROOT_ACCESS_KEY": server.access_key, "ROOT_SECRET_KEY": server.secret_key}
     with (folder / "log").open("wb") as log:

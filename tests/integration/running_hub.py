@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -22,6 +21,8 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
+
+from tests.harness.free_ports import free_port
 
 T = TypeVar("T")
 
@@ -104,12 +105,6 @@ def until(look: Callable[[], T | None], *, timeout_s: float = 120.0, what: str =
         time.sleep(0.05)
     message = f"{what} did not happen within {timeout_s:g} s"
     raise AssertionError(message)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class OneGpuScheduler:

@@ -93,7 +93,7 @@ def test_a_kernel_outlives_its_server_and_the_page_that_starts_it_says_so(
     machine.close("alice")
     stop_s = time.monotonic() - begun
 
-    assert stop_s < 15
+    assert stop_s < 30
     with machine.scheduler() as scheduler:
         kept = scheduler.send(calls.offers("alice")).kept
     assert kept is not None

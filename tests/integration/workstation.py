@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ import psutil
 
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.models import LeaseView
+from tests.harness.free_ports import free_port
 
 T = TypeVar("T")
 
@@ -130,9 +130,7 @@ class Workstation:
         (self.state / "small_server.py").write_text(SMALL_SERVER)
         (self.state / "jupyterhub_extra.py").write_text(EXTRA.replace("PYTHON", python))
         (folder / "teams.yaml").write_text(config)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self.command = [
             *(sys.executable, "-m", "gpucommons.scheduler.up", *options),

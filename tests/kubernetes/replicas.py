@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ import yaml
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.errors import SchedulerError
+from tests.harness.free_ports import free_port
 
 #: Makes a process's wall clock wrong by SKEW_S seconds.
 SKEW = """
@@ -79,8 +79,7 @@ class Replicas:
     def start(self, name: str, *, skew_s: float = 0.0) -> Replica:
         state = self.folder / name
         state.mkdir()
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = probe.getsockname()[1]
+        port = free_port()
         words = ["--state", state, "--api-port", port, "--store-url", self.database]
         words += ["--kubernetes", self._settings(), "--config", self._config()]
         words += ["--leader-election", self.lease, "--replica", name]

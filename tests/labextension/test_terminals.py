@@ -30,7 +30,7 @@ async def said(served: Any, command: str, *, until: str) -> str:
     socket = await served.websocket(f"terminals/websocket/{name}")
     await socket.write_message(json.dumps(["stdin", f"{command}\r"]))
     seen = ""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while until not in seen:
             text = await socket.read_message()
             assert text is not None, seen

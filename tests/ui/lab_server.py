@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
+from tests.harness.free_ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKE = ROOT / "tests" / "ui" / "fake_server"
@@ -43,12 +44,6 @@ NOTEBOOK: dict[str, Any] = {
     "nbformat": 4,
     "nbformat_minor": 5,
 }
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,8 @@ from typing import Any
 import psutil
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from playwright.sync_api import TimeoutError as NotInTime
+
+from tests.harness.free_ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / "build" / "labextensions" / "gpucommons" / "package.json"
@@ -94,9 +95,7 @@ class Product:
         self.state.mkdir(mode=0o700)
         (self.state / "jupyterhub_extra.py").write_text(_EXTRA)
         self._fill(self.home("alice"))
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         output = self.folder / "up.out"
         command = [
             *(sys.executable, "-m", "gpucommons.scheduler.up", "--demo"),

@@ -21,6 +21,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from free_ports import free_port
 
 from gpucommons.gpu.agent.door.bad_tokens import MAX_WRONG, WINDOW_S
 from gpucommons.gpu.agent.door.door import MAX_CONNECTION_S, Door
@@ -94,7 +95,7 @@ def client(door: Door, token: str = TOKEN) -> AgentClient:
 def request(
     door: Door, method: str, path: str, body: bytes | None = None, *, token: str | None = TOKEN
 ) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", door.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", door.port, timeout=60)
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
         connection.request(method, path, body=body, headers=headers)
@@ -161,7 +162,7 @@ def test_junk_is_refused_with_a_sentence(door: Door, room: Room, body: bytes) ->
 
 
 def test_a_request_of_more_than_64_kib_is_not_read(door: Door, room: Room) -> None:
-    with socket.create_connection(("127.0.0.1", door.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", door.port), timeout=60) as connection:
         head = f"POST /v1/ask HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n"
         connection.sendall(f"{head}Content-Length: 99999999999\r\n\r\n".encode())
         assert b" 413 " in connection.recv(4096)
@@ -170,7 +171,7 @@ def test_a_request_of_more_than_64_kib_is_not_read(door: Door, room: Room) -> No
 
 @pytest.mark.parametrize("length", ["-1", "+5", "0x10", "²", "1e3", ""])
 def test_a_length_that_is_no_number_is_refused(door: Door, length: str) -> None:
-    with socket.create_connection(("127.0.0.1", door.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", door.port), timeout=60) as connection:
         head = f"POST /v1/ask HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n"
         connection.sendall(f"{head}Content-Length: {length}\r\n\r\n".encode("latin-1", "replace"))
         assert b" 413 " in connection.recv(4096)
@@ -250,8 +251,7 @@ def test_an_agent_that_is_starting_counts_as_away(door: Door, room: Room) -> Non
 
 
 def test_nobody_at_the_door_counts_as_away() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
+    port = free_port()
     with pytest.raises(AgentUnavailable, match="look at the agent's pod"):
         AgentClient(DoorTransport(url=f"http://127.0.0.1:{port}", token=TOKEN)).usage()
 
@@ -299,7 +299,7 @@ def test_whoever_asks_for_its_health_all_the_time_does_not_reach_the_agent(
 
 
 def test_callers_who_say_nothing_do_not_keep_others_out(door: Door) -> None:
-    idle = [socket.create_connection(("127.0.0.1", door.port), timeout=30) for _ in range(100)]
+    idle = [socket.create_connection(("127.0.0.1", door.port), timeout=60) for _ in range(100)]
     try:
         assert client(door).slices() == ()
     finally:
@@ -465,11 +465,11 @@ def test_a_caller_who_never_ends_the_handshake_keeps_nobody_waiting(
     )
     door = Door(settings, Inside(ask=room.ask, metrics=room.metrics))
     try:
-        with socket.create_connection(("127.0.0.1", door.port), timeout=30):
+        with socket.create_connection(("127.0.0.1", door.port), timeout=60):
             context = ssl.create_default_context(cafile=cert)
             context.check_hostname = False
             connection = http.client.HTTPSConnection(
-                "127.0.0.1", door.port, timeout=30, context=context
+                "127.0.0.1", door.port, timeout=60, context=context
             )
             connection.request("GET", "/healthz")
             assert connection.getresponse().status == 200
@@ -499,13 +499,12 @@ def test_an_agent_that_cannot_open_its_door_says_why_and_ends(
 def test_a_real_agent_serves_its_slices_through_its_door(
     start_agent: Callable[..., tuple[subprocess.Popen[bytes], AgentClient]], token_file: Path
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     _, local = start_agent(
         "--simulate", "2", "--ignore-real", "--node", "n1",
         "--door", f"127.0.0.1:{port}", "--door-token-file", str(token_file),
     )  # fmt: skip
-    far = AgentClient(DoorTransport(url=f"http://127.0.0.1:{port}", token=TOKEN), timeout_s=30)
+    far = AgentClient(DoorTransport(url=f"http://127.0.0.1:{port}", token=TOKEN), timeout_s=60)
     report = far.devices()
     assert report.node == "n1"
     gpu_slice = GpuSlice(

@@ -73,7 +73,7 @@ def lent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 def ask(server: AgentServer, folder: Path, line: bytes) -> None:
     """One request, answered by the server in this thread."""
-    with connect(folder / "control.sock", timeout_s=5) as connection:
+    with connect(folder / "control.sock", timeout_s=60) as connection:
         connection.sendall(line + b"\n")
         connection.setblocking(False)
         answer = b""

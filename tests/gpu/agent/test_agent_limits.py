@@ -307,4 +307,4 @@ def test_a_driver_slower_than_a_second_starves_nobody_who_asks(start: Any, drive
     for _ in range(3):
         assert agent.reading(SliceId("a")).pids == ()
     process.terminate()
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=60) == 0

@@ -44,7 +44,7 @@ async def door(served: asyncio.Queue[tuple[bytes, Hashable]]) -> AsyncIterator[D
 
 
 async def is_closed(reader: asyncio.StreamReader) -> bool:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         with contextlib.suppress(ConnectionError):
             return await reader.read() == b""
         return True
@@ -146,7 +146,7 @@ async def test_a_process_without_descriptors_turns_away_and_goes_on(
         listener = FullTable(fileno=plain.detach())
     door(listener)
     port = listener.getsockname()[1]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while served.empty():
             _, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(ASK)

@@ -117,7 +117,7 @@ class Machine:
             env=dict(env),
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=60,
             check=False,
         )
         return int(done.stdout or -1)

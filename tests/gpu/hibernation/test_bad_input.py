@@ -46,7 +46,7 @@ def test_what_takes_longer_than_there_is_time_runs_on_and_can_be_saved_later(
     begun = time.monotonic()
     assert refused(tree, 0.05) == "Writing its memory took longer than there was time."
 
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 30
     assert {line(program) for _ in range(50)} == {"tick"}
     assert isinstance(tree.save(_SECONDS), Saved)
     program.wait()
@@ -196,7 +196,7 @@ def test_a_truncated_image_is_refused_at_once(tree: HibernatableTree, start: Sta
 
     assert line(woken).startswith(f"The image is damaged: {pages.name} has ")
     assert woken.wait() == layout.REFUSED_STATUS
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 50
     answer = tree.awake(1)
     assert answer is not None
     assert answer.because.startswith("The image is damaged")

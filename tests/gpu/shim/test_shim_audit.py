@@ -85,7 +85,7 @@ def test_the_real_runtime_asks_for_its_functions_through_the_shim(
             env=machine.env(path),
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=60,
             check=True,
         )
         answer, through_shim, driver = done.stdout.split()

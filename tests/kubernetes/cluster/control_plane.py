@@ -7,7 +7,6 @@ API server keeps its port when it is restarted, so that a client sees an outage 
 import ipaddress
 import shutil
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +18,7 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
+from tests.harness.free_ports import free_port
 from tests.kubernetes.api import api_client
 from tests.kubernetes.cluster.certificates import Authority, service_account_keys
 from tests.kubernetes.cluster.processes import Processes
@@ -273,11 +273,4 @@ class ControlPlane:
 
 def free_ports(count: int) -> list[int]:
     """Ports nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    return [free_port() for _ in range(count)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from kubernetes import client
 from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
+from tests.harness.free_ports import free_port
 from tests.kubernetes.api import is_configured, wait_for
 from tests.kubernetes.gpu.node_agent import PORT, NodeAgent
 
@@ -49,8 +49,7 @@ class Scheduler:
         self._port = 0
 
     def start(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = self._port = probe.getsockname()[1]
+        port = self._port = free_port()
         # The bridge of the node's pods, at which this machine is to be reached from them.
         node = self.core.read_node(self.agent.node)
         inside = next(one.address for one in node.status.addresses if one.type == "InternalIP")

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.models import JobView
 from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL
 from gpucommons.scheduler.service.jobs import jobs
+from tests.harness.free_ports import free_port
 
 OPERATOR = "gpucommons-operator"
 TOKEN = "operator-token"
@@ -29,7 +29,7 @@ class SchedulerServed:
 
     def __init__(self, folder: Path) -> None:
         self.world = ServiceWorld(folder)
-        self.port = _free_port()
+        self.port = free_port()
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
@@ -81,12 +81,6 @@ class SchedulerServed:
 
 def _label(view: JobView) -> str:
     return "" if view.request is None else view.request.labels.get(OBJECT_LABEL, "")
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 class OperatorProcess:

@@ -175,7 +175,7 @@ def test_an_image_that_was_cut_is_a_fresh_kernel_under_the_same_id_and_said(star
     answer = second.page(kernel).run("print('x' in globals())")
 
     assert answer == "False"
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < 55
     assert [each["id"] for each in second.ask("GET", "api/sessions")] == [session]
     (loss,) = lost(second)
     assert (loss["kernel_id"], loss["path"]) == (kernel, "a.ipynb")
@@ -386,7 +386,7 @@ def test_a_kernel_that_cannot_be_saved_ends_as_ever_and_that_is_said(start: Star
 
     took_s = first.stop()
 
-    assert took_s < 20
+    assert took_s < 45
     assert kept(first) == []
     second = start()
     assert second.ask("GET", "api/kernels") == []

@@ -154,7 +154,7 @@ def test_who_is_started_by_somebody_who_is_gone_leaves(tmp_path: Path) -> None:
         event_watch.PARENT: "1" if os.getpid() != 1 else "2",
     }
     words = [sys.executable, "-I", event_watch.__file__]
-    assert subprocess.run(words, env=env, timeout=30, check=False).returncode == 0
+    assert subprocess.run(words, env=env, timeout=60, check=False).returncode == 0
 
 
 def test_the_token_is_left_for_its_owner_alone(tmp_path: Path) -> None:

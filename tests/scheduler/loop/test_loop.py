@@ -247,7 +247,7 @@ def test_the_thread_decides_when_woken_and_ends_when_stopped(machine: Machine) -
     loop.start()
     job = machine.submit()
     loop.wake()
-    assert decided.wait(30)
+    assert decided.wait(60)
     assert job in loop.cluster.workloads
     loop.stop()
 
@@ -458,7 +458,7 @@ def test_a_commit_of_unknown_outcome_is_looked_up(machine: Machine) -> None:
         )
     )
     loop.start()
-    assert settled.wait(30)
+    assert settled.wait(60)
     loop.stop()
     assert machine.world.starts == [current(machine, job).attempt_id]
     numbers = [e.number for e in machine.store.events()]
@@ -493,7 +493,7 @@ def test_a_leader_that_was_replaced_stops_and_writes_nothing(machine: Machine) -
     machine.submit()
     loop.wake()
     assert loop._thread is not None
-    loop._thread.join(30)
+    loop._thread.join(60)
     assert isinstance(loop.lost, LeaderLost)
     assert machine.store.last_event_number() == before
     assert machine.world.starts == []

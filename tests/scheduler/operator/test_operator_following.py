@@ -223,7 +223,7 @@ async def test_a_scheduler_that_stays_away_is_said_in_every_live_object(
     following = asyncio.create_task(followed.follower.run())
 
     async def until(holds: Any) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not holds():
                 followed.now_ms += 1000
                 await asyncio.sleep(0.01)

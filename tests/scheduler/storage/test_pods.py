@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import signal
-import socket
 import subprocess
 import sys
 import tarfile
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from free_ports import free_port
 from pods_as_processes import Cluster, a_tar, results_of, served, uploaded
 from service_world import ServiceWorld, done
 from storages import LinkedMemory, serving_links
@@ -107,7 +107,7 @@ def test_sigterm_reaches_the_command_and_its_exit_code_comes_out(
     noticed = pod.stdout.readline()
     assert json.loads(noticed.removeprefix("noticed "))["why"] == "pause"
     pod.send_signal(signal.SIGTERM)
-    out, _ = pod.communicate(timeout=30)
+    out, _ = pod.communicate(timeout=60)
     assert (out, pod.returncode) == ("told\n", 143)
 
 
@@ -116,7 +116,7 @@ def test_a_command_that_is_not_there_is_said(cluster: Cluster, root: Path) -> No
     prepare(cluster.api(), root)
     worker = [sys.executable, "-I", str(root / "bin" / "worker"), "--", "no-such-command"]
     pod = subprocess.run(
-        worker, env=cluster.environ(root), capture_output=True, text=True, timeout=30, check=False
+        worker, env=cluster.environ(root), capture_output=True, text=True, timeout=60, check=False
     )
     assert pod.returncode == 127
     assert "no-such-command" in pod.stderr
@@ -238,8 +238,7 @@ def test_a_checkpoint_that_was_altered_since_its_receipt_starts_nothing(
 def test_a_pod_waits_while_the_scheduler_restarts(tmp_path: Path, root: Path) -> None:
     with serving_links() as storage:
         world = ServiceWorld(tmp_path / "scheduler", files=BucketFiles(storage=storage))
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = probe.getsockname()[1]
+        port = free_port()
         cluster = Cluster(world=world, storage=storage, url=f"http://127.0.0.1:{port}")
         cluster.submit()
         waiting = threading.Thread(target=prepare, args=(cluster.api(), root))
@@ -247,7 +246,7 @@ def test_a_pod_waits_while_the_scheduler_restarts(tmp_path: Path, root: Path) ->
         while not (root / "bin" / "worker" / "__main__.py").exists():
             time.sleep(0.01)  # the scheduler comes after the first try
         with served(world, port):
-            waiting.join(30)
+            waiting.join(60)
         assert (root / "work").is_dir()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import nbformat
@@ -196,7 +195,7 @@ def test_a_stop_signal_reaches_the_kernel_and_the_job_leaves_as_stopped(tmp_path
         "run = training.current()\n"
         "print('ready')\n"
         "while not run.should_stop:\n"
-        "    run.wait(30)\n"
+        "    run.wait(600)\n"
         "print('saved')\n"
         "run.stop_now()",
     )
@@ -206,7 +205,6 @@ def test_a_stop_signal_reaches_the_kernel_and_the_job_leaves_as_stopped(tmp_path
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        began = time.monotonic()
         process.send_signal(signal.SIGTERM)
         output, _ = process.communicate(timeout=60)
     finally:
@@ -214,4 +212,3 @@ def test_a_stop_signal_reaches_the_kernel_and_the_job_leaves_as_stopped(tmp_path
 
     assert process.returncode == 143
     assert "saved" in output
-    assert time.monotonic() - began < 25

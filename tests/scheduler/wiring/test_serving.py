@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from free_ports import free_port
 
 from gpucommons.gpu.doors.listening import listen_tcp
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
@@ -84,9 +85,7 @@ async def test_pages_that_cannot_listen_end_the_scheduler_with_the_reason(state:
 
 async def test_the_port_takes_tokens_only(state: Path) -> None:
     stop = asyncio.Event()
-    free = listen_tcp(0)
-    port = free.getsockname()[1]
-    free.close()
+    port = free_port()
     serving = asyncio.create_task(serve(SchedulerSettings(state=state, api_port=port), stop))
     await until_up(state)
     async with AsyncSchedulerClient(f"http://127.0.0.1:{port}") as client:

@@ -131,7 +131,7 @@ def test_who_can_still_write_in_a_folder_is_ended(tmp_path: Path, way: str) -> N
     }[way]
     with a_process(code) as process:
         assert kill_holders(tmp_path.resolve())
-        assert process.wait(30) == -signal.SIGKILL
+        assert process.wait(60) == -signal.SIGKILL
     until(lambda: not kill_holders(tmp_path.resolve()))
 
 
