@@ -57,7 +57,7 @@ setup-kubernetes: setup ## Find or build etcd, kube-apiserver, kubelet, … (12 
 setup-hibernation: setup ## Get CRIU into the cache folder, without root (10 s once, then cached)
 	$(BIN)/gpucommons hibernation setup --folder "$${XDG_CACHE_HOME:-$$HOME/.cache}/gpucommons/criu"
 
-setup-frameworks: setup ## Install torch, Lightning, Transformers, Keras, … apart (3 minutes once, 6 GB, then cached)
+setup-frameworks: setup ## Install torch, TensorFlow, JAX, Lightning, … apart (3 minutes once, 7.5 GB, then cached)
 	$(BIN)/python -m benchmarks.real_scripts.environment
 
 test-frameworks: setup-frameworks ## Scripts of the real frameworks: preempted, resumed, brought to their end

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 OURS = Path(__file__).with_name("scripts")
+EXAMPLES = Path(__file__).parents[2] / "examples" / "launchers"
 ORIGINS = Path(__file__).with_name("origins.toml")
 
 
@@ -31,6 +32,8 @@ class Script:
     stopped_after: float
     #: A file that it leaves behind when it has finished; empty where it leaves none.
     makes: str = ""
+    #: Finds its final number in a line of the log; empty where it prints none.
+    final: str = ""
     #: Of somebody else: where it comes from.
     origin: str = ""
 
@@ -115,6 +118,32 @@ def ours() -> tuple[Script, ...]:
             r"step (\d+):",
             options=("-p", "rate", "0.9", "-p", "steps", "60"),
             makes="model.txt",
+        ),
+    )
+
+
+def by_launcher() -> tuple[Script, ...]:
+    """The example of each launcher: two workers, and no launcher named."""
+    fields: dict[str, object] = {
+        "folder": EXAMPLES,
+        "workers": 2,
+        "step": r"^step (\d+):",
+        "final": r"^final (\S+)",
+        "saves_every": 1,
+        "stopped_after": 8,
+    }
+    return (
+        Script(
+            name="tensorflow",
+            files=("tensorflow_workers.py",),
+            makes="model/weights.npy",
+            **fields,  # type: ignore[arg-type] # as above
+        ),
+        Script(
+            name="jax-processes",
+            files=("jax_processes.py",),
+            makes="jax_weights.npy",
+            **fields,  # type: ignore[arg-type] # as above
         ),
     )
 

@@ -46,6 +46,10 @@ class Played:
     #: How it ended, in the product's words; what stood in the way of playing it.
     ended: str
     attempts: int
+    #: The number that it prints at its end; empty where it prints none.
+    final: str = ""
+    #: How its workers were joined.
+    launcher: str = ""
 
     def line(self) -> dict[str, object]:
         """As one JSON object."""
@@ -82,6 +86,8 @@ class Stage:
             ),
             ended=view.attempts[-1].ended_text or view.state if view.attempts else view.state,
             attempts=len(view.attempts),
+            final=self._final(script, job),
+            launcher="" if view.request is None else view.request.launcher,
         )
 
     def _lay_out(self, script: Script) -> Path:
@@ -135,6 +141,10 @@ class Stage:
     def _steps(self, script: Script, job: str) -> list[float]:
         found = (re.search(script.step, line) for line in self._lines(job))
         return [float(match[1]) for match in found if match]
+
+    def _final(self, script: Script, job: str) -> str:
+        found = [re.search(script.final, line) for line in self._lines(job)] if script.final else []
+        return next((match[1] for match in found if match), "")
 
     def _wait_for_step(self, script: Script, job: str) -> bool:
         """Whether it has come so far; not where it ends before."""

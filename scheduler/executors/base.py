@@ -67,11 +67,8 @@ class Place:
     ports: tuple[int, ...]
 
 
-def gang_of(launch: Launch, places: Sequence[Place], join: tuple[str, ...]) -> Gang:
-    """The workers of an attempt for its launcher, each at its place, by rank.
-
-    ``join`` starts the program that joins workers where they run.
-    """
+def gang_of(launch: Launch, places: Sequence[Place]) -> Gang:
+    """The workers of an attempt for its launcher, each at its place, by rank."""
     commands = {role.name: role.command for role in launch.workload.spec.roles}
     workers = tuple(
         Worker(
@@ -85,7 +82,7 @@ def gang_of(launch: Launch, places: Sequence[Place], join: tuple[str, ...]) -> G
         )
         for rank, (one, place) in enumerate(zip(launch.attempt.placements, places, strict=True))
     )
-    return Gang(workers=workers, join=join)
+    return Gang(workers=workers)
 
 
 class Executor(Protocol):

@@ -40,8 +40,6 @@ class Gang:
     """All workers of an attempt, by rank."""
 
     workers: tuple[Worker, ...]
-    #: Starts the program that joins workers in the job's own Python.
-    join: tuple[str, ...] = ("python", "-m", "gpucommons.scheduler.joining")
 
     @property
     def processes(self) -> int:
@@ -84,8 +82,6 @@ class Launcher:
     refusal: Callable[[Asked], str | None] = lambda _asked: None
     #: What it sets, so that nobody else may.
     variables: tuple[str, ...] = ()
-    #: The package that a job's environment must have; "" = none.
-    package: str = ""
 
 
 def ports_from(attempt_id: str) -> Iterator[int]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpucommons.scheduler.launchers.gang import Asked, Gang, Launcher, Start
+from gpucommons.scheduler.launchers.jax import JAX
 from gpucommons.scheduler.launchers.plain import PLAIN as _PLAIN
+from gpucommons.scheduler.launchers.tensorflow import TENSORFLOW
 from gpucommons.scheduler.launchers.torchrun import TORCHRUN
 
 #: The one that the script proposes.
 AUTO = "auto"
 PLAIN = _PLAIN.name
-LAUNCHERS: Mapping[str, Launcher] = {one.name: one for one in (_PLAIN, TORCHRUN)}
+LAUNCHERS: Mapping[str, Launcher] = {one.name: one for one in (_PLAIN, TORCHRUN, TENSORFLOW, JAX)}
 
 
 def starts(launcher: str, gang: Gang) -> tuple[Start, ...]:

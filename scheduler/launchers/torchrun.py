@@ -88,5 +88,8 @@ def _refusal(asked: Asked) -> str | None:
 
 
 TORCHRUN = Launcher(
-    name="torchrun", starts=torch_starts, refusal=_refusal, variables=VARIABLES, package="torch"
+    name="torchrun",
+    starts=torch_starts,
+    refusal=_refusal,
+    variables=VARIABLES,
 )

@@ -39,15 +39,14 @@ _ACCELERATE = Framework(name="Accelerate", advice=_TORCHRUN, launchers=("torchru
 _DEEPSPEED = Framework(name="DeepSpeed", advice=_TORCHRUN, launchers=("torchrun",))
 _JAX = Framework(
     name="jax.distributed",
-    advice="Pass it coordinator_address, num_processes and process_id, made of the variables"
-    " MASTER_ADDR, MASTER_PORT, GPUCOMMONS_WORLD_SIZE and GPUCOMMONS_RANK; or ask for one worker"
-    " with all GPUs.",
+    advice="Choose the launcher jax.",
+    launchers=("jax",),
     explicit=True,
 )
 _TENSORFLOW = Framework(
     name="MultiWorkerMirroredStrategy",
-    advice="It needs TF_CONFIG, which nothing sets here; or ask for one worker with all GPUs and"
-    " MirroredStrategy.",
+    advice="Choose the launcher tensorflow.",
+    launchers=("tensorflow",),
 )
 _HOROVOD = Framework(
     name="Horovod", advice=f"{_ONE_WORKER}: gpucommons submit -- horovodrun -np N python SCRIPT."

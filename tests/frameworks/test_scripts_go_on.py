@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import socket
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +21,13 @@ SCRIPTS = {script.name: script for script in catalogue.ours()}
 #: They save in their own folder and look for it when they start. The others of the catalogue are
 #: played by ``python -m benchmarks.real_scripts``.
 GO_ON = ("slurm-style", "ddp", "torchrun", "lightning", "transformers")
+BY_LAUNCHER = {script.name: script for script in catalogue.by_launcher()}
+#: Started by hand, each of its processes on its own: ports are added.
+BY_HAND = {
+    "tensorflow": [["sh", "tensorflow_by_hand.sh", "{}", "{}"]],
+    "jax-processes": [["python", "jax_by_hand.py", rank, "{}"] for rank in "01"],
+}
+PROPOSED = {"tensorflow": "tensorflow", "jax-processes": "jax"}
 
 
 @pytest.fixture(scope="module")
@@ -39,3 +51,52 @@ def test_a_script_that_finds_its_own_files_repeats_at_most_what_it_had_not_saved
     assert played.steps_repeated == 0, played
     assert played.files_back, played
     assert played.curve_points > 0, played
+
+
+def final_by_hand(environment_: Path, name: str, folder: Path) -> str:
+    """The final number of the same script, started without us and never stopped."""
+    for file in catalogue.EXAMPLES.iterdir():
+        if file.is_file():
+            shutil.copy(file, folder / file.name)
+    path = f"{environment_ / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    with (
+        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as two,
+    ):
+        ports = [one.getsockname()[1], two.getsockname()[1]]
+    log = folder / "by-hand.log"
+    with log.open("wb") as out:
+        started = [
+            subprocess.Popen(
+                [
+                    word if word != "{}" else str(ports[place % 2])
+                    for place, word in enumerate(words)
+                ],
+                cwd=folder,
+                env={**os.environ, "PATH": path},
+                stdout=out,
+                stderr=out,
+            )
+            for words in BY_HAND[name]
+        ]
+        ended = [process.wait(timeout=300) for process in started]
+    text = log.read_text(errors="replace")
+    assert ended == [0] * len(ended), text[-4000:]
+    found = re.search(BY_LAUNCHER[name].final, text, re.MULTILINE)
+    assert found is not None, text[-4000:]
+    return found[1]
+
+
+@pytest.mark.parametrize("name", BY_LAUNCHER)
+def test_two_workers_are_joined_go_on_after_a_preemption_and_end_with_the_number_of_the_manual_way(
+    played_on: Stage, name: str, tmp_path: Path
+) -> None:
+    played = played_on.play(BY_LAUNCHER[name])
+
+    assert (played.runs, played.attempts, played.resumes) == (True, 2, True), played
+    assert (played.launcher, played.steps_repeated) == (PROPOSED[name], 0), played
+    assert played.files_back, played
+    assert played.curve_points > 0, played
+    found = environment.find()
+    assert found is not None
+    assert played.final == final_by_hand(found, name, tmp_path), played

@@ -24,4 +24,4 @@ def a_gang(
         )
         for rank, role in enumerate(named)
     )
-    return Gang(workers=workers, join=("join",))
+    return Gang(workers=workers)

@@ -61,7 +61,7 @@ export interface ITrainForm {
 export const AUTO = 'auto';
 export const PLAIN = 'plain';
 /** Others, by their own names. */
-export const LAUNCHERS = ['torchrun'];
+export const LAUNCHERS = ['torchrun', 'tensorflow', 'jax'];
 
 export const EMPTY_FORM: ITrainForm = {
   source: null,

@@ -33,7 +33,6 @@ from gpucommons.scheduler.launchers.gang import PORTS
 
 MASTER_ADDRESS = "127.0.0.1"
 NOTEBOOK_RUNNER = "gpucommons.scheduler.training.notebook"
-JOINING = ("python", "-m", "gpucommons.scheduler.joining")
 _PYTHON = ("python", "python3")
 
 
@@ -70,7 +69,7 @@ class Surroundings:
 def make_plan(launch: Launch, around: Surroundings) -> Plan:
     """Say what the supervisor of this attempt is to do."""
     spec = launch.workload.spec
-    joined = starts(spec.launcher, gang_of(launch, _places(launch, around), JOINING))
+    joined = starts(spec.launcher, gang_of(launch, _places(launch, around)))
     workers = tuple(
         WorkerPlan(
             rank=rank,

@@ -23,6 +23,11 @@ def asked(*command: str, variables: tuple[str, ...] = (), **roles: int) -> Asked
         ("torchrun", asked("torchrun", "--nnodes=1:4", "a.py"), "--nnodes 1:4 and 2 workers disagree"),
         ("torchrun", asked("torchrun", "--standalone", "a.py"), "keeps each worker alone"),
         ("torchrun", asked("torchrun", "--master_port=29500", "a.py"), "chosen for each attempt"),
+        ("tensorflow", asked("python", variables=("TF_CONFIG",)), "The variable TF_CONFIG is set by"),
+        ("tensorflow", asked("python", chief=1, ps=1), "never end by themselves"),
+        ("tensorflow", asked("python", chief=1, trainer=2), "knows no role 'trainer'"),
+        ("tensorflow", asked("python", chief=2, worker=2), "one chief"),
+        ("jax", asked("python", variables=("JAX_COORDINATOR_ADDRESS",)), "JAX_COORDINATOR_ADDRESS is"),
     ],
 )  # fmt: skip
 def test_ranks_that_would_disagree_are_refused(launcher: str, what: Asked, why: str) -> None:
@@ -35,6 +40,8 @@ def test_ranks_that_would_disagree_are_refused(launcher: str, what: Asked, why: 
         ("plain", asked("python", variables=("WORLD_SIZE", "TF_CONFIG"))),
         ("torchrun", asked("torchrun", "--nnodes=2", "--nproc-per-node", "1", "a.py")),
         ("torchrun", asked("python", "a.py", "--nnodes", "9")),
+        ("tensorflow", asked("python", chief=1, worker=2, evaluator=1)),
+        ("tensorflow", asked("python", trainer=2)),
     ],
 )
 def test_what_agrees_is_not(launcher: str, what: Asked) -> None:

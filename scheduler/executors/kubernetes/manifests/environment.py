@@ -22,8 +22,6 @@ from gpucommons.scheduler.launchers.gang import PORTS, ports_from
 
 Variable = Mapping[str, Any]
 
-#: Starts the program that joins workers, in a pod.
-JOINING = (names.PYTHON, "-I", "/gpucommons/bin/worker", "--join")
 _GPU_VARIABLES = ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 
 
@@ -101,7 +99,7 @@ def _of_launcher(launch: Launch, namespace: str) -> Mapping[str, str]:
     places = [
         Place(address=address, ports=ports(launch)) for address in _addresses(launch, namespace)
     ]
-    found = starts(launcher, gang_of(launch, places, JOINING))
+    found = starts(launcher, gang_of(launch, places))
     return {starting.VARIABLE: starting.written([s.command for s in found], [s.env for s in found])}
 
 
