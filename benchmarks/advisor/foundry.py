@@ -68,7 +68,7 @@ def _at(values: np.ndarray, percent: int) -> float:
 
 def case_of(row: Row) -> Case:
     """A row of the table."""
-    layers, hidden, heads = _SHAPES[row["Model"]]
+    layers, hidden, heads = _shape(row)
     sequence, gpus = int(row["SeqLen (T)"]), int(row["# GPUs"])
     micro, accumulation = int(row["MicroBatchSize"]), int(row["GradAccum"])
     network = Transformer(
@@ -94,8 +94,18 @@ def case_of(row: Row) -> Case:
     )
     recipe = Recipe(batch=batch, sequence=sequence, precision=precision, loss="fused")
     seconds = batch * sequence / float(row["Throughput (T/s)"])
-    pool = pool_of(_KINDS[row["GPU"]], gpus, "infiniband-1600")
+    kind = _KINDS.get(row["GPU"], row["GPU"])
+    pool = pool_of(kind, gpus, "infiniband-1600" if kind.startswith("A100") else "infiniband-3200")
     return Case(network, recipe, layout, pool, seconds)
+
+
+def _shape(row: Row) -> tuple[int, int, int]:
+    """Layers, hidden size and heads; of a size that is not listed, by the proportions of those."""
+    if row["Model"] in _SHAPES:
+        return _SHAPES[row["Model"]]
+    parameters = float(row["NumParams"])
+    hidden = 128 * max(1, round((parameters / (12 * 0.008)) ** (1 / 3) / 128))
+    return max(1, round(parameters / (12 * hidden**2))), hidden, max(1, hidden // 128)
 
 
 def _left_out(cases: Sequence[Case], models: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

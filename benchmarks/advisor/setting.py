@@ -75,21 +75,31 @@ def rows_of(folder: Path, name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+#: Layers, hidden, heads, heads of keys, feed-forward part, vocabulary, one matrix for both ends.
+_LLAMAS = {
+    "8b": (32, 4096, 32, 8, 14336, 128256, False),
+    "70b": (80, 8192, 64, 8, 28672, 128256, False),
+    "405b": (126, 16384, 128, 8, 53248, 128256, False),
+    "llama2-7b": (32, 4096, 32, 32, 11008, 32000, False),
+    "llama2-13b": (40, 5120, 40, 40, 13824, 32000, False),
+    "llama2-70b": (80, 8192, 64, 8, 28672, 32000, False),
+    "llama3.2-1b": (16, 2048, 32, 8, 8192, 128256, True),
+    "llama3.2-3b": (28, 3072, 24, 8, 8192, 128256, True),
+}
+
+
 def llama(name: str) -> Transformer:
-    """Llama 3.1, from its configuration."""
-    layers, hidden, heads, ffn = {
-        "8b": (32, 4096, 32, 14336),
-        "70b": (80, 8192, 64, 28672),
-        "405b": (126, 16384, 128, 53248),
-    }[name]
+    """Llama, from its configuration; without a prefix, that of 3.1."""
+    layers, hidden, heads, kv_heads, ffn, vocabulary, tied = _LLAMAS[name]
     return Transformer(
         layers=layers,
         hidden=hidden,
         heads=heads,
-        kv_heads=8,
+        kv_heads=kv_heads,
         ffn=ffn,
-        vocabulary=128256,
+        vocabulary=vocabulary,
         gated=True,
+        tied=tied,
     )
 
 
