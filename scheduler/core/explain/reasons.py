@@ -147,7 +147,7 @@ def smaller_notebook(cycle: CycleState, workload: Workload) -> int | None:
     """The largest smaller size that would start now."""
     asked = milli_gpu(must_have(workload.spec))
     for size in _SMALLER:
-        if size < asked and notebooks.starts_now(cycle, _resized(workload, size)):
+        if size < asked and notebooks.free_place(cycle, _resized(workload, size)):
             return size
     return None
 

@@ -7,7 +7,7 @@ a borrower asked to go. Another team's notebook is never in the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
@@ -16,13 +16,15 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction import policies, solver
 from gpucommons.scheduler.core.model import eviction_cause
-from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, placed_milli_gpu
+from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.holds import Load, mask_of
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.resources import Block
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
     PoolName,
+    Role,
+    Spec,
     TeamName,
     WorkerPlacement,
     Workload,
@@ -43,13 +45,19 @@ _ENDING: Entry[None, dict[tuple[TeamName, PoolName], int]] = Entry(
 )
 
 
+_NOTHING_ENDS: Mapping[tuple[TeamName, PoolName], int] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class _Option:
     """A part of a block that could take the notebook, and where the block would lie."""
 
+    node: NodeCapacity
     block: Block
     home: Region
     area: Region
+    #: What goes with it there: what was asked for, at most the share of its GPUs.
+    need: Load
     #: Size of the free group around the area: the tightest is taken first.
     group: int
 
@@ -61,7 +69,7 @@ def admit_or_reclaim(cycle: CycleState, workload: Workload) -> bool:
     if found is not None:
         _swap(cycle, found)
         cause = eviction_cause.of_notebooks(workload.spec.team)
-        plan = Plan((_placed(cycle, workload, found),), HoldClass.FIXED, (), cause)
+        plan = Plan((_placed(found, workload.spec.roles[0]),), HoldClass.FIXED, (), cause)
         nominate(cycle, workload, plan)
         return True
     if workload.nomination is not None:
@@ -69,44 +77,36 @@ def admit_or_reclaim(cycle: CycleState, workload: Workload) -> bool:
     return workload.workload_id not in cycle.turns.redeeming and _reclaim(cycle, workload)
 
 
-def starts_now(cycle: CycleState, workload: Workload) -> bool:
-    """It would get a free slice in this cycle."""
-    return any(
-        _is_free(cycle, workload, option)
-        for pool in workload.spec.pools
-        if pool in cycle.pools and within_quota(cycle, workload, pool)
-        for option in _options(cycle, workload, pool)
-    )
-
-
 def free_place(cycle: CycleState, workload: Workload) -> WorkerPlacement | None:
     """Where it would lie if it were granted a free slice in this cycle."""
     option = _free_option(cycle, workload)
-    return None if option is None else _placed(cycle, workload, option)
-
-
-def _free_option(cycle: CycleState, workload: Workload) -> _Option | None:
-    pools = (
-        p for p in workload.spec.pools if p in cycle.pools and within_quota(cycle, workload, p)
-    )
-    return next(filter(None, (_best(cycle, workload, pool) for pool in pools)), None)
+    return None if option is None else _placed(option, workload.spec.roles[0])
 
 
 def could_reclaim(cycle: CycleState, workload: Workload) -> bool:
     """It would get a slice once borrowers have gone."""
     return any(
         _victims(cycle, workload, option) is not None
-        for pool in workload.spec.pools
-        if pool in cycle.pools and within_quota(cycle, workload, pool)
+        for pool in _pools(cycle, workload.spec)
         for option in _options(cycle, workload, pool)
     )
 
 
-def within_quota(cycle: CycleState, workload: Workload, pool: PoolName, *, ending: int = 0) -> bool:
-    """Its team's fixed quota has room for it, once so many milli-GPU are given back."""
-    spec = workload.spec
-    fixed = quota_of(cycle.teams, spec.team, pool).fixed_milli_gpu
-    return cycle.use(spec.team, pool).fixed - ending + milli_gpu(must_have(spec)) <= fixed
+def _free_option(cycle: CycleState, workload: Workload) -> _Option | None:
+    pools = _pools(cycle, workload.spec)
+    return next(filter(None, (_best(cycle, workload, pool) for pool in pools)), None)
+
+
+def _pools(
+    cycle: CycleState, spec: Spec, ending: Mapping[tuple[TeamName, PoolName], int] = _NOTHING_ENDS
+) -> Iterator[PoolName]:
+    """Pools in which fixed quota has room for it, once so many milli-GPU are given back."""
+    for pool in spec.pools:
+        if pool in cycle.pools:
+            fixed = quota_of(cycle.teams, spec.team, pool).fixed_milli_gpu
+            used = cycle.use(spec.team, pool).fixed - ending.get((spec.team, pool), 0)
+            if used + spec.roles[0].milli_gpu <= fixed:
+                yield pool
 
 
 def _ending(cycle: CycleState) -> dict[tuple[TeamName, PoolName], int]:
@@ -126,11 +126,8 @@ def _ending(cycle: CycleState) -> dict[tuple[TeamName, PoolName], int]:
 
 
 def _reclaim(cycle: CycleState, workload: Workload) -> bool:
-    for pool in workload.spec.pools:
-        there = cycle.memo.remember(_ENDING, None, lambda: _ending(cycle))
-        ending = there.get((workload.spec.team, pool), 0)
-        if pool not in cycle.pools or not within_quota(cycle, workload, pool, ending=ending):
-            continue
+    ending = cycle.memo.remember(_ENDING, None, lambda: _ending(cycle))
+    for pool in _pools(cycle, workload.spec, ending):
         if not reclaim_cooldown.may_win_back(cycle, workload, pool):
             continue
         best: tuple[tuple[object, ...], _Option, tuple[EvictionCandidate, ...]] | None = None
@@ -144,7 +141,7 @@ def _reclaim(cycle: CycleState, workload: Workload) -> bool:
         if best is not None:
             _, option, taken = best
             _swap(cycle, option)
-            placement = _placed(cycle, workload, option)
+            placement = _placed(option, workload.spec.roles[0])
             cause = eviction_cause.of_notebooks(workload.spec.team)
             nominate(cycle, workload, Plan((placement,), HoldClass.FIXED, taken, cause))
             return True
@@ -155,7 +152,7 @@ def _best(cycle: CycleState, workload: Workload, pool: PoolName) -> _Option | No
     """The free part of a block that leaves the others most useful; where blocks lie, if there is one."""
     for swap in (False, True):
         options = _options(cycle, workload, pool, swap=swap)
-        free = [option for option in options if _is_free(cycle, workload, option)]
+        free = [option for option in options if _is_free(option)]
         if free:
             return min(free, key=lambda one: one.group)
     return None
@@ -164,8 +161,8 @@ def _best(cycle: CycleState, workload: Workload, pool: PoolName) -> _Option | No
 def _options(
     cycle: CycleState, workload: Workload, pool: PoolName, *, swap: bool = True
 ) -> Iterator[_Option]:
-    size = milli_gpu(must_have(workload.spec))
-    team = workload.spec.team
+    role, team = workload.spec.roles[0], workload.spec.team
+    size = role.milli_gpu
     mine = sorted(
         (b for b in cycle.blocks if b.team == team and b.pool == pool and b.milli_gpu >= size),
         key=lambda block: block.milli_gpu,
@@ -175,15 +172,15 @@ def _options(
         homes = _homes(cycle, block, usable.values()) if swap else (region_of(block),)
         for home in homes:
             node = usable.get(home.node_id)
-            if node is None or not _suits(node, home, workload):
+            if node is None or not _suits(node, home, role.gpu_kind):
                 continue
+            need = Load(role.cpu_milli, role.memory_mib).lower(node.share(size))
             for area in areas_of(node, home, size):
                 if not _firmly_taken(cycle, node, area):
-                    yield _Option(block, home, area, _group(node, home, area))
+                    yield _Option(node, block, home, area, need, _group(node, home, area))
 
 
-def _suits(node: NodeCapacity, home: Region, workload: Workload) -> bool:
-    kind = workload.spec.roles[0].gpu_kind
+def _suits(node: NodeCapacity, home: Region, kind: str | None) -> bool:
     return kind is None or all(node.devices[d].device.kind == kind for d in home.device_ids)
 
 
@@ -285,34 +282,23 @@ def _group(node: NodeCapacity, home: Region, area: Region) -> int:
     return size
 
 
-def _need(node: NodeCapacity, workload: Workload) -> Load:
-    """What the notebook asks of the node, at most what goes with its share of the GPUs."""
-    role = workload.spec.roles[0]
-    return Load(role.cpu_milli, role.memory_mib).lower(node.share(role.milli_gpu))
-
-
-def _fits(node: NodeCapacity, workload: Workload, area: Region) -> bool:
-    if any(node.devices[d].blocked(HoldClass.FIXED) & area.mask for d in area.device_ids):
+def _is_free(option: _Option) -> bool:
+    devices, area = option.node.devices, option.area
+    if any(devices[d].blocked(HoldClass.FIXED) & area.mask for d in area.device_ids):
         return False
-    return node.free(HoldClass.FIXED).at_least(_need(node, workload))
+    return option.node.free(HoldClass.FIXED).at_least(option.need)
 
 
-def _is_free(cycle: CycleState, workload: Workload, option: _Option) -> bool:
-    return _fits(cycle.capacity.nodes[option.area.node_id], workload, option.area)
-
-
-def _placed(cycle: CycleState, workload: Workload, option: _Option) -> WorkerPlacement:
-    node = cycle.capacity.nodes[option.area.node_id]
-    need = _need(node, workload)
+def _placed(option: _Option, role: Role) -> WorkerPlacement:
     return WorkerPlacement(
-        role=workload.spec.roles[0].name,
+        role=role.name,
         index=0,
         node_id=option.area.node_id,
         device_ids=option.area.device_ids,
         milli_gpu=min(option.area.milli_gpu, WHOLE_MILLI_GPU),
         offset=option.area.offset,
-        cpu_milli=need.cpu_milli,
-        memory_mib=need.memory_mib,
+        cpu_milli=option.need.cpu_milli,
+        memory_mib=option.need.memory_mib,
     )
 
 
@@ -320,8 +306,7 @@ def _victims(
     cycle: CycleState, workload: Workload, option: _Option
 ) -> tuple[EvictionCandidate, ...] | None:
     policy = policies.for_notebook(workload.spec.team)
-    need = _need(cycle.capacity.nodes[option.area.node_id], workload)
-    return solver.victims_in(cycle, workload.spec, policy, option.area, need)
+    return solver.victims_in(cycle, workload.spec, policy, option.area, option.need)
 
 
 def _swap(cycle: CycleState, option: _Option) -> None:

@@ -310,7 +310,7 @@ def _availability(cycle: CycleState, ask: Workload, size: int) -> tuple[Availabi
     if size > largest:
         text = f"needs {format_milli_gpu(size)}, the largest notebook of {team} has {format_gpus(largest)}: ask your admin"
         return Availability.NEVER, text, False
-    if notebooks.starts_now(cycle, ask):
+    if notebooks.free_place(cycle, ask) is not None:
         return Availability.FREE, "free now", False
     if size > left:
         text = f"needs {format_milli_gpu(size)}, {team} has {format_milli_gpu(left)}: wait in line, or ask your admin"
