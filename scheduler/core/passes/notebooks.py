@@ -43,8 +43,6 @@ from gpucommons.scheduler.core.quota.quota import quota_of
 _ENDING: Entry[None, dict[tuple[TeamName, PoolName], int]] = Entry(
     "notebooks that end", Fact.REFRESHED, Fact.ENDING_NOTEBOOKS
 )
-
-
 _NOTHING_ENDS: Mapping[tuple[TeamName, PoolName], int] = {}
 
 
@@ -62,19 +60,19 @@ class _Option:
     group: int
 
 
-def admit_or_reclaim(cycle: CycleState, workload: Workload) -> bool:
-    """Grant a notebook its slice, or nominate it for one; False where it has to wait on."""
+def admit_or_reclaim(cycle: CycleState, workload: Workload) -> None:
+    """Grant a notebook its slice, or nominate it for one; else it waits on."""
+    taken: tuple[EvictionCandidate, ...] = ()
     with without_its_promise(cycle, workload):
-        found = _free_option(cycle, workload)
-    if found is not None:
-        _swap(cycle, found)
+        option = _free_option(cycle, workload)
+    waits = workload.nomination is None and workload.workload_id not in cycle.turns.redeeming
+    if option is None and waits:
+        option, taken = _reclaimable(cycle, workload)
+    if option is not None:
+        _swap(cycle, option)
         cause = eviction_cause.of_notebooks(workload.spec.team)
-        plan = Plan((_placed(found, workload.spec.roles[0]),), HoldClass.FIXED, (), cause)
-        nominate(cycle, workload, plan)
-        return True
-    if workload.nomination is not None:
-        return True
-    return workload.workload_id not in cycle.turns.redeeming and _reclaim(cycle, workload)
+        place = _placed(option, workload.spec.roles[0])
+        nominate(cycle, workload, Plan((place,), HoldClass.FIXED, taken, cause))
 
 
 def free_place(cycle: CycleState, workload: Workload) -> WorkerPlacement | None:
@@ -125,7 +123,10 @@ def _ending(cycle: CycleState) -> dict[tuple[TeamName, PoolName], int]:
     return found
 
 
-def _reclaim(cycle: CycleState, workload: Workload) -> bool:
+def _reclaimable(
+    cycle: CycleState, workload: Workload
+) -> tuple[_Option | None, tuple[EvictionCandidate, ...]]:
+    """The part of a block that costs least to win back, and who has to go for it."""
     ending = cycle.memo.remember(_ENDING, None, lambda: _ending(cycle))
     for pool in _pools(cycle, workload.spec, ending):
         if not reclaim_cooldown.may_win_back(cycle, workload, pool):
@@ -139,13 +140,8 @@ def _reclaim(cycle: CycleState, workload: Workload) -> bool:
             if best is None or rank < best[0]:
                 best = (rank, option, taken)
         if best is not None:
-            _, option, taken = best
-            _swap(cycle, option)
-            placement = _placed(option, workload.spec.roles[0])
-            cause = eviction_cause.of_notebooks(workload.spec.team)
-            nominate(cycle, workload, Plan((placement,), HoldClass.FIXED, taken, cause))
-            return True
-    return False
+            return best[1:]
+    return None, ()
 
 
 def _best(cycle: CycleState, workload: Workload, pool: PoolName) -> _Option | None:
