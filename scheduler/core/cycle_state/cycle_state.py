@@ -13,10 +13,17 @@ from typing import Any
 from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.capacity.views import asked
 from gpucommons.scheduler.core.cycle_state.clock import Clock
-from gpucommons.scheduler.core.cycle_state.counted_uses import CountedUses
-from gpucommons.scheduler.core.cycle_state.derived_state import DerivedState, Settled
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact, Memo
-from gpucommons.scheduler.core.cycle_state.parts import Carried, ChangeLog, Rules, Told, Turns
+from gpucommons.scheduler.core.cycle_state.parts import (
+    Carried,
+    ChangeLog,
+    CountedUses,
+    DerivedState,
+    Rules,
+    Settled,
+    Told,
+    Turns,
+)
 from gpucommons.scheduler.core.cycle_state.workload_index import WorkloadIndex
 from gpucommons.scheduler.core.model.demand import must_have
 from gpucommons.scheduler.core.model.lifecycle import is_remembered

@@ -1,15 +1,17 @@
-"""The parts of a cycle's state: rules, what is carried on, changes, turns, and what is told."""
+"""The parts of a cycle's state: rules, what is carried on and derived, changes, turns, what is told."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.capacity.hold_back import FairShareClaim
-from gpucommons.scheduler.core.cycle_state.counted_uses import CountedUses
+from gpucommons.scheduler.core.cycle_state.clock import Clock
 from gpucommons.scheduler.core.cycle_state.versions import Versions
+from gpucommons.scheduler.core.cycle_state.workload_index import WorkloadIndex
 from gpucommons.scheduler.core.model.holds import FairShareReservation
-from gpucommons.scheduler.core.model.resources import Block, Policy, Pool, Team
+from gpucommons.scheduler.core.model.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.model.state import (
     Cluster,
     Event,
@@ -18,13 +20,16 @@ from gpucommons.scheduler.core.model.state import (
     Verdict,
 )
 from gpucommons.scheduler.core.model.types import (
+    NodeId,
     PoolName,
     Reason,
     TeamName,
+    Workload,
     WorkloadId,
 )
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.learning import LearnedDemand
+from gpucommons.scheduler.core.quota import quota
 
 
 @dataclass(slots=True)
@@ -74,6 +79,77 @@ class Carried:
             self.demand[pool] = self.demand.get(pool, LearnedDemand()).after(*asks)
         self.arrivals.clear()
         return self.demand
+
+
+class CountedUses:
+    """What teams hold while a cycle goes on: only workloads that have changed are counted again."""
+
+    def __init__(self, before: Cluster, uses: quota.Uses) -> None:
+        """``uses``: those of the cluster from which the cycle began."""
+        self._before = before
+        #: Kept up to date by whoever gives and takes devices; also what is promised for a moment.
+        self.uses: quota.Uses = {}
+        self._counted = dict(uses)
+        self._as: dict[WorkloadId, Workload | None] = {}
+
+    def count(
+        self,
+        nodes: Mapping[NodeId, Node],
+        workloads: Mapping[WorkloadId, Workload],
+        changed: Iterable[WorkloadId],
+    ) -> quota.Uses:
+        """Who holds what, from what it was before and what has changed since."""
+        if nodes != self._before.nodes:
+            self.uses = quota.uses(nodes, workloads.values())
+            return self.uses
+        for workload_id in changed:
+            known = self._as if workload_id in self._as else self._before.workloads
+            before = known.get(workload_id)
+            now = self._as[workload_id] = workloads.get(workload_id)
+            if now is not before:
+                for workload, sign in ((before, -1), (now, 1)):
+                    if workload is not None:
+                        quota.count_workload(self._counted, nodes, workload, sign=sign)
+        self.uses = dict(self._counted)
+        return self.uses
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Until when, and under which rules, nothing is to be decided unless something happens."""
+
+    until_ms: int
+    rules: tuple[object, ...]
+
+
+@dataclass(slots=True)
+class DerivedState:
+    """What is worked out of a cluster once and then kept up to date from cycle to cycle.
+
+    It says nothing that the cluster does not, and is true for all workloads but the stale ones:
+    without it the next cycle works everything out again.
+    """
+
+    capacity: Capacity = field(default_factory=lambda: Capacity({}))
+    index: WorkloadIndex = field(default_factory=WorkloadIndex)
+    clock: Clock = field(default_factory=Clock)
+    #: As of the cluster from which the cycle state was begun.
+    uses: quota.Uses = field(default_factory=dict)
+    #: Changed since the capacity last looked at them.
+    stale: set[WorkloadId] = field(default_factory=set)
+    #: Of the cycle that made it.
+    settled: Settled | None = None
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> DerivedState:
+        """Work it out anew."""
+        derived = cls(uses=quota.uses(cluster.nodes, cluster.workloads.values()))
+        derived.capacity = Capacity.of(
+            cluster.nodes.values(), cluster.workloads.values(), cluster.blocks
+        )
+        derived.index.look(cluster.workloads, cluster.workloads)
+        derived.clock.fresh = set(cluster.workloads)
+        return derived
 
 
 @dataclass(slots=True)
