@@ -50,10 +50,25 @@ def criu_at(place: Path) -> Criu | None:
     command = _in_folder(place) if place.is_dir() else None
     if place.is_file():
         command = (str(place),)
-    version = _version(command) if command else None
+    version = _version(command) if command and _is_trusted(command) else None
     if command is None or version is None or _numbers(version) < OLDEST:
         return None
     return Criu(command=_with_preload(command), version=version)
+
+
+def _is_trusted(command: tuple[str, ...]) -> bool:
+    """Whether nobody but this user and root can put something else in its place.
+
+    ``sudo`` may leave the variables of the user who called: root does not run what lies in their home.
+    """
+    trusted = {0, os.geteuid()}
+    try:
+        places = [Path(word).resolve(strict=True) for word in command if word.startswith("/")]
+        return all(
+            one.stat().st_uid in trusted for place in places for one in (place, *place.parents)
+        )
+    except OSError:
+        return False
 
 
 def state_folder(environ: Mapping[str, str]) -> Path:

@@ -207,5 +207,6 @@ def _local_settings(
         account_of=accounts(settings, os.geteuid()),
         pool_of=lambda name: next((pool for pool in asked.pools() if pool.name == name), None),
         criu=abilities.criu,
+        is_tested=abilities.are_known,
         is_over=is_over,
     )

@@ -34,17 +34,30 @@ class Box:
     """This machine with two pretended GPUs and a loop that is turned by hand."""
 
     def __init__(
-        self, folder: Path, can: HibernationAbility | None = None, criu: tuple[str, ...] = ()
+        self,
+        folder: Path,
+        can: HibernationAbility | None = None,
+        criu: tuple[str, ...] = (),
+        notice_signal: str = "none",
     ) -> None:
         node = a_node(gpus=2)
         simulated = tuple(replace(device, simulated=True) for device in node.devices)
         node = replace(node, devices=simulated, hibernation=can)
-        pool = a_pool(executor="local", notice_ms=100, grace_ms=5000, min_run_ms=0)
+        pool = a_pool(
+            executor="local",
+            notice_ms=100,
+            grace_ms=5000,
+            min_run_ms=0,
+            notice_signal=notice_signal,
+        )
+        #: Whether it is known what this machine can do, and what that is.
+        self.tested, self.can = True, can
         self.executor = LocalExecutor(
             LocalSettings(
                 state_dir=folder / "state",
                 home_of=lambda _: folder,
-                nodes=lambda: (node,),
+                nodes=lambda: (replace(node, hibernation=self.can if self.tested else None),),
+                is_tested=lambda: self.tested,
                 pool_of=lambda _name: pool,
                 criu=lambda: criu,
             )
@@ -73,8 +86,10 @@ class Box:
             Intent(intent_id=intent_id, action=action, by=a_job().owner, at_ms=now_ms())
         )
 
-    def submit(self, name: str, milli_gpu: int, command: tuple[str, ...] = SLEEP) -> WorkloadId:
-        spec = a_job(name, milli_gpu)
+    def submit(
+        self, name: str, milli_gpu: int, command: tuple[str, ...] = SLEEP, priority: str = "normal"
+    ) -> WorkloadId:
+        spec = replace(a_job(name, milli_gpu), priority=priority)
         spec = replace(spec, roles=(replace(spec.roles[0], command=command),))
         workload_id = WorkloadId(next(self.names))
         self.ask(Submit(workload_id=workload_id, spec=spec))

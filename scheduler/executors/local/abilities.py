@@ -29,6 +29,7 @@ class Abilities:
         self._environ, self._folder, self._test = environ, folder, test
         self._criu: Criu | None = None
         self._found: HibernationAbility | None = None
+        self._is_over = False
         self._thread: threading.Thread | None = None
 
     def found(self) -> HibernationAbility | None:
@@ -38,11 +39,22 @@ class Abilities:
             self._thread.start()
         return self._found
 
+    def are_known(self) -> bool:
+        """Whether the trial is over, whatever it found."""
+        self.found()
+        return self._is_over
+
     def criu(self) -> tuple[str, ...]:
         """How CRIU is started; empty where there is none."""
         return () if self._criu is None else self._criu.command
 
     def _try(self) -> None:
+        try:
+            self._find_out()
+        finally:
+            self._is_over = True
+
+    def _find_out(self) -> None:
         try:
             self._criu = find_criu(self._environ)
             if self._criu is None:

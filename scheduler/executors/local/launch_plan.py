@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gpucommons.gpu.devices.devices import Device
@@ -119,8 +119,10 @@ def hibernation_plan(
     attempt = launch.attempt
     on = attempt.placements[0].node_id if attempt.placements else None
     node = next((one for one in nodes if one.node_id == on), None)
+    promised = _promised(launch)
     if node is None or node.hibernation is None:
-        return None
+        lost = HibernationPlan(hindrance="its node cannot save and wake processes any more")
+        return replace(lost, promised=promised) if promised else None
     pool = pool_of(node.pool) or Pool(name=node.pool)
     known = hibernation_of(launch.workload.spec, attempt, pool, node)
     if known is None:
@@ -131,7 +133,7 @@ def hibernation_plan(
         save_mib_per_s=node.hibernation.save_mib_per_s,
         cost_ms=known.cost_ms,
         max_image_bytes=max_image_bytes,
-        promised=_promised(launch),
+        promised=promised,
     )
 
 

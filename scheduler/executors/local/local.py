@@ -19,6 +19,7 @@ from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.slices.slices import MpsDaemon, SliceId
+from gpucommons.scheduler.core.going_on.hibernating import kept_image
 from gpucommons.scheduler.core.model.kept import Hibernation
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.state import (
@@ -82,6 +83,8 @@ class LocalSettings:
     pool_of: Callable[[PoolName], Pool | None] = lambda _pool: None
     #: Whether the job of this id has ended for good.
     is_over: Callable[[str], bool] = lambda _job_id: False
+    #: Whether it is known what this machine can do: what was saved is not woken before.
+    is_tested: Callable[[], bool] = lambda: True
     #: How CRIU is started; empty where there is none.
     criu: Callable[[], tuple[str, ...]] = tuple
     python: str = sys.executable
@@ -144,6 +147,8 @@ class LocalExecutor:
         folder = self.folder(attempt.attempt_id)
         self._track(attempt)
         if folder.supervisor.exists() or folder.supervised() or folder.exit.exists():
+            return
+        if kept_image(launch.workload) is not None and not self._settings.is_tested():
             return
         known = self._supervisors.get(attempt.attempt_id)
         if known is not None and known.poll() is None:

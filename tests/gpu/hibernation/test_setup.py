@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -143,3 +144,21 @@ def test_what_is_there_and_good_is_not_fetched_again(criu: criu.Criu, tmp_path: 
     (tmp_path / "root").symlink_to(root.parents[2])
 
     assert setup.set_up(tmp_path, print, apt=tmp_path / "none").version == criu.version
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="gives a folder away")
+@pytest.mark.parametrize("given", [".", "state", "state/gpucommons/criu/root/usr/sbin/criu"])
+def test_root_runs_no_criu_of_another_user(
+    tmp_path: Path, given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(criu, "_LOADERS", {platform.machine(): "loader"})
+    root = tmp_path / "state" / "gpucommons" / "criu" / "root"
+    a_criu(root / "usr" / "sbin" / "criu", "4.2.1")
+    a_criu(root / "usr" / "lib" / f"{platform.machine()}-linux-gnu" / "loader", "4.2.1")
+    environ = {"PATH": "", "XDG_STATE_HOME": str(tmp_path / "state")}
+    assert criu.find_criu(environ) is not None
+
+    os.chown(tmp_path / given, 12_345, 12_345)
+
+    assert criu.find_criu(environ) is None
+    assert criu.find_criu({**environ, "GPUCOMMONS_CRIU": str(root)}) is None

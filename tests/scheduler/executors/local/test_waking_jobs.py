@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from launches import python
 from real_box import Box
 from saved_jobs import (
     ABLE,
     ALL,
+    STEPS,
     before_criu,
     criu_command,
     folder_of,
@@ -235,3 +237,61 @@ def test_a_command_that_cannot_run_frees_its_gpu_and_its_log_says_why(
     assert said in (first.ended_text or "")
     text = box.executor.folder(first.attempt_id).log(0).read_text()
     assert f"gpucommons: {first.ended_text}" in text
+
+
+def test_what_was_saved_waits_until_it_is_known_whether_it_can_be_woken(
+    make_box: MakeBox, tmp_path: Path
+) -> None:
+    box = make_box(criu_command())
+    job = running(box)
+    paused(box, job)
+    box.tested = False
+    box.ask(Resume(workload_id=job))
+    box.until(lambda: len(box.get(job).attempts) == 2)
+    for _ in range(5):
+        box.loop.cycle()
+    assert not folder_of(box, job).plan.exists()
+
+    box.tested = True
+
+    assert steps_in_the_end(box, job, tmp_path) == ALL
+
+
+def test_where_the_machine_can_no_longer_wake_it_that_is_said(
+    make_box: MakeBox, tmp_path: Path
+) -> None:
+    box = make_box(criu_command())
+    job = running(box)
+    paused(box, job)
+    box.can = None
+    box.ask(Resume(workload_id=job))
+
+    assert steps_in_the_end(box, job, tmp_path)[-300:] == ALL
+
+    over = box.store.workload(job)
+    assert over is not None
+    known = over.attempts[1].hibernation
+    assert known is not None
+    assert known.not_woken == "its node cannot save and wake processes any more"
+
+
+def test_what_an_announcement_signalled_is_saved_all_the_same(tmp_path: Path) -> None:
+    box = Box(tmp_path, ABLE, criu_command(), notice_signal="SIGUSR1")
+    deaf = f"import signal\nsignal.signal(signal.SIGUSR1, signal.SIG_IGN)\n{STEPS}"
+    job = box.submit("steps", 2000, python(deaf))
+    box.until(lambda: job in box.loop.cluster.workloads and box.gpu_of(job) is not None)
+    box.until(lambda: len(history(box, job)) > 20)
+    urgent = box.submit("urgent", 1000, ("sleep", "0"), priority="high")
+
+    box.until(lambda: box.get(job).attempts[0].ended_ms is not None)
+
+    first = box.get(job).attempts[0]
+    assert first.image is not None, first
+    assert first.image.told
+    box.until(lambda: urgent not in box.loop.cluster.workloads)
+    # It was told, so its end would be no success: it is begun again, and has nothing to do over.
+    box.until(lambda: len(box.get(job).attempts) == 2 and box.gpu_of(job) is not None)
+    known = box.get(job).attempts[1].hibernation
+    assert known is not None
+    assert known.woken_from == 1
+    box.executor.close()
