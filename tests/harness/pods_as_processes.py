@@ -71,7 +71,14 @@ class Cluster:
 @contextmanager
 def served(world: ServiceWorld, port: int = 0) -> Iterator[int]:
     """The API over a world, at a real port."""
-    config = uvicorn.Config(an_app(world), port=port, log_level="error", lifespan="off")
+    # What a pod that is gone still waits for is not waited for: a long poll takes 25 s.
+    config = uvicorn.Config(
+        an_app(world),
+        port=port,
+        log_level="critical",
+        lifespan="off",
+        timeout_graceful_shutdown=0,
+    )
     server = uvicorn.Server(config)
     listening = socket.create_server(("127.0.0.1", port))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
