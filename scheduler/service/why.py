@@ -98,7 +98,7 @@ def _answer(
         forecast=forecast_view(service.forecasts.of(workload)),
         ways=[_way_view(way) for way in ways if way.blocker is None],
         at_latest_ms=at_latest_ms,
-        way_to_go_on=way_view(workload, service.now_ms()),
+        way_to_go_on=way_view(workload, cluster, service.now_ms()),
     )
 
 

@@ -57,6 +57,17 @@ def _switched_off(pool: Pool) -> str:
     return f"the pool {pool.name} has hibernation switched off" if off else ""
 
 
+def hindered_since(
+    workload: Workload, pools: Mapping[PoolName, Pool], nodes: Mapping[NodeId, Node]
+) -> str:
+    """Why what could be saved or woken when its last attempt began can't be any more; empty = it can."""
+    if not workload.attempts or not can_be_hibernated(workload, workload.attempts[-1]):
+        return ""
+    node = nodes.get(workload.attempts[-1].placements[0].node_id)
+    pool = None if node is None else pools.get(node.pool)
+    return "" if pool is None else _switched_off(pool)
+
+
 def hindrance_of(spec: Spec, pool: Pool) -> str:
     """Why such a job is not hibernated in that pool, wherever it runs; empty where nothing is known."""
     if not spec.hibernation:

@@ -46,8 +46,11 @@ class WayToGoOn:
     otherwise: WayToGoOn | None = None
 
 
-def way_to_go_on(workload: Workload) -> WayToGoOn | None:
-    """How it goes on, as far as that is known; None where nothing ran yet and nothing is saved."""
+def way_to_go_on(workload: Workload, hindered: str = "") -> WayToGoOn | None:
+    """How it goes on, as far as that is known; None where nothing ran yet and nothing is saved.
+
+    ``hindered``: why its processes are neither saved nor woken, although they could be when it began.
+    """
     current = workload.current
     ran = [attempt for attempt in workload.attempts if attempt.started_ms is not None]
     saved = workload.checkpoint
@@ -66,8 +69,10 @@ def way_to_go_on(workload: Workload) -> WayToGoOn | None:
             since_ms=since,
             began_anew=anew,
         )
-    weaker = _without_images(ran, began, anew)
+    weaker = _without_images(ran, (began, anew), hindered)
     image = kept_image(workload)
+    if hindered:
+        return weaker
     if image is None and (current is None or not can_be_hibernated(workload, current)):
         return weaker
     return WayToGoOn(
@@ -84,23 +89,27 @@ def _began_anew(attempt: Attempt) -> bool:
     return attempt.resumed_from is None and not woken
 
 
-def _without_images(ran: list[Attempt], began: Millis | None, anew: int) -> WayToGoOn:
+def _without_images(
+    ran: list[Attempt], times: tuple[Millis | None, int], hindered: str
+) -> WayToGoOn:
+    began, anew = times
     kept = any(attempt.files_kept for attempt in ran)
     return WayToGoOn(
         way=Way.WORKING_FOLDER if kept else Way.START_OVER,
-        because="it has saved no checkpoint" if kept else _why_nothing_is_kept(ran[-1]),
+        because="it has saved no checkpoint" if kept else _why_nothing_is_kept(ran[-1], hindered),
         may_find_files=not kept and ran[-1].files_kept is None,
         since_ms=began,
         began_anew=anew,
     )
 
 
-def _why_nothing_is_kept(last: Attempt) -> str:
+def _why_nothing_is_kept(last: Attempt, hindered: str) -> str:
     nothing = ["it has saved no checkpoint"]
     if last.files_kept is not None:
         nothing.append("changed no file in its working folder")
-    if last.hibernation is not None and last.hibernation.hindrance:
-        nothing.append(last.hibernation.hindrance)
+    known = "" if last.hibernation is None else last.hibernation.hindrance
+    if hindered or known:
+        nothing.append(hindered or known)
     *first, final = nothing
     return f"{', '.join(first)} and {final}" if first else final
 

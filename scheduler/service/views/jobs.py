@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.going_on import words
-from gpucommons.scheduler.core.going_on.hibernating import is_kept
+from gpucommons.scheduler.core.going_on.hibernating import hindered_since, is_kept
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
@@ -97,7 +97,7 @@ def job_view(
         forecast=forecast_view(forecast) if in_full else None,
         progress=_progress(workload) if in_full else None,
         checkpoint=_checkpoint(workload) if in_full else None,
-        way_to_go_on=way_view(workload, now_ms) if in_full else None,
+        way_to_go_on=way_view(workload, cluster, now_ms) if in_full else None,
         attempts=[attempt_view(attempt) for attempt in attempts],
         pauses=[
             models.PauseView(from_ms=pause.from_ms, to_ms=pause.to_ms)
@@ -298,10 +298,11 @@ def _checkpoint(workload: Workload) -> models.CheckpointView | None:
     return models.CheckpointView(step=found.step, size_bytes=found.size_bytes, at_ms=found.at_ms)
 
 
-def way_view(workload: Workload, now_ms: int) -> models.WayToGoOnView | None:
+def way_view(workload: Workload, cluster: Cluster, now_ms: int) -> models.WayToGoOnView | None:
     """What becomes of its work when it is stopped."""
     over = is_final(workload) or is_lease(workload)
-    way = None if over else way_to_go_on(workload)
+    hindered = "" if over else hindered_since(workload, cluster.pools, cluster.nodes)
+    way = None if over else way_to_go_on(workload, hindered)
     if way is None:
         return None
     return models.WayToGoOnView(

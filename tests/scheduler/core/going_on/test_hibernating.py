@@ -11,6 +11,7 @@ from gpucommons.scheduler.core.eviction.candidates import work_lost
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.hibernating import (
     hibernation_of,
+    hindered_since,
     hindrances_before_start,
     is_kept,
     speaks_for,
@@ -304,3 +305,22 @@ def test_an_image_from_which_nothing_ran_is_there_although_its_supervisor_was_ki
     world.step(AttemptEnded(attempt_id=world.attempt_id(job), exit_code=None, image=IMAGE))
     assert world.get(job).state is State.QUEUED
     assert way_of(world, job).image == IMAGE
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_where_a_pool_is_switched_off_later_the_way_that_holds_is_named(
+    world: World, *, is_stopped: bool
+) -> None:
+    job = start(world)
+    if is_stopped:
+        stop(world, job)
+    node = a_node(gpus=2)
+    known = hindered_since(world.get(job), {node.pool: a_pool()}, {node.node_id: node})
+    off = replace(a_pool(), hibernation="off")
+    hindered = hindered_since(world.get(job), {node.pool: off}, {node.node_id: node})
+
+    assert known == ""
+    way = way_to_go_on(world.get(job), hindered)
+    assert way is not None
+    assert way.way is Way.START_OVER
+    assert f"and the pool {off.name} has hibernation switched off" in words.goes_on(way)
