@@ -10,7 +10,7 @@ import signal
 from typing import Any, ClassVar
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from traitlets import Bool, Dict, Enum, Integer, TraitError, Unicode, default
+from traitlets import Bool, Dict, Integer, TraitError, Unicode, default
 from traitlets.config import Application
 from traitlets.config.application import catch_config_error
 
@@ -64,10 +64,8 @@ class CullerApp(Application):
         help="Longest time a notebook may hold a GPU without report or reading, after a warning."
         " 0 = for ever.",
     ).tag(config=True)
-    on_idle = Enum(
-        ("cull", "release"),
-        "cull",
-        help="'cull' stops the server; 'release' restarts it without its GPU.",
+    on_idle = Unicode(
+        help="Not here any more: what becomes of idle notebooks is a setting of pools (on_idle)."
     ).tag(config=True)
     per_pool: Dict[str, Any] = Dict(
         Dict(),
@@ -165,7 +163,7 @@ class CullerApp(Application):
             "warn_after_s": self.warn_after_s,
             "stale_after_s": self.stale_after_s,
             "unverified_after_s": self.unverified_after_s,
-            "on_idle": self.on_idle,
+            **({"on_idle": self.on_idle} if self.on_idle else {}),
         }
         try:
             limits = changed(Limits(), settings)

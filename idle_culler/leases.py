@@ -22,8 +22,10 @@ from gpucommons.idle_culler.policy import (
     Activity,
     Cull,
     Decision,
+    Hibernate,
     Keep,
     Occupant,
+    OnIdle,
     Release,
     Warn,
     decide,
@@ -31,7 +33,13 @@ from gpucommons.idle_culler.policy import (
 )
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import UnknownWorkload
-from gpucommons.scheduler.models import ActivityView, EndReport, IdleReport, IdleView
+from gpucommons.scheduler.models import (
+    ActivityView,
+    EndReport,
+    HibernateRequest,
+    IdleReport,
+    IdleView,
+)
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -85,7 +93,7 @@ class Leases:
             if isinstance(decision, Keep | Warn) and _idle_report(decision) != _reported(view):
                 yield partial(self._report, view, decision)
         for view, decision in decided:
-            if isinstance(decision, Cull | Release):
+            if isinstance(decision, Cull | Hibernate | Release):
                 yield partial(self._take_back, view)
 
     def _now(self) -> int:
@@ -144,6 +152,11 @@ class Leases:
             await self.scheduler.send(calls.drop(lease.id))
             self.metrics.released.labels(decision.reason).inc()
             log.info("%s released: %s", _label(view), decision.text)
+        elif isinstance(decision, Hibernate):
+            request = HibernateRequest(text=decision.text)
+            await self.scheduler.send(calls.hibernate(lease.id, request))
+            self.metrics.hibernated.labels(decision.reason).inc()
+            log.info("%s hibernates: %s", _label(view), decision.text)
         elif isinstance(decision, Cull):
             await self._cull(view, decision)
         else:
@@ -194,7 +207,15 @@ def activity_of(view: ActivityView, *, seen_ms: int | None, now_ms: int) -> Acti
         returns_ms=idle.returns_ms,
         kept_until_ms=idle.kept_until_ms or 0,
         reclaimed=idle.reclaimed,
+        on_idle=_on_idle(idle),
     )
+
+
+def _on_idle(idle: IdleView) -> OnIdle:
+    """What was chosen, where its server can do it: it keeps what it can all the same, if it stops."""
+    if idle.on_idle == "release":
+        return "release"
+    return "hibernate" if idle.on_idle == "hibernate" and idle.keeps == "kernels" else "cull"
 
 
 def _not_after(moment_ms: int | None, now_ms: int) -> int | None:
@@ -226,7 +247,8 @@ def _label(view: ActivityView) -> str:
 
 
 def _log_decision(view: ActivityView, decision: Decision, *, dry_run: bool) -> None:
-    verb = {Keep: "kept", Warn: "warned", Release: "to release", Cull: "to cull"}[type(decision)]
+    verbs = {Keep: "kept", Warn: "warned", Release: "to release", Hibernate: "to hibernate"}
+    verb = verbs.get(type(decision), "to cull")
     if dry_run and not isinstance(decision, Keep):
         verb = f"dry run, not {verb}"
     level = logging.WARNING if decision.reason == "unverified" else logging.INFO

@@ -15,7 +15,11 @@ _SECONDS = {
     "stale_after_s": "stale_after_ms",
     "unverified_after_s": "unverified_after_ms",
 }
-_ON_IDLE = ("cull", "release")
+#: Said to whoever set it here, as it once was.
+POOLS_SAY = (
+    "on_idle is a setting of pools now: write `on_idle: [release]`, or what users may choose, the"
+    " default first, with the pool (`gpucommons apply`), and leave it out here."
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,14 +53,11 @@ def changed(limits: Limits, settings: Mapping[str, Any]) -> Limits:
     fields: dict[str, Any] = {}
     for name, value in settings.items():
         if name == "on_idle":
-            if value not in _ON_IDLE:
-                message = f"on_idle is {value!r}: write 'cull' or 'release'."
-                raise ValueError(message)
-            fields[name] = value
-        elif name in _SECONDS:
+            raise ValueError(POOLS_SAY)
+        if name in _SECONDS:
             fields[_SECONDS[name]] = _millis(name, value)
         else:
-            message = f"There is no limit {name!r}; there are: {', '.join(_SECONDS)}, on_idle."
+            message = f"There is no limit {name!r}; there are: {', '.join(_SECONDS)}."
             raise ValueError(message)
     return replace(limits, **fields)
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 MINUTE_MS = 60_000
+#: Save its kernels and stop its server, restart it without its device, or stop it.
+OnIdle = Literal["hibernate", "release", "cull"]
 #: Quiet for less than this is still "active" on screen: nobody wants a timer between two cells.
 SETTLE_MS = 2 * MINUTE_MS
 
@@ -27,8 +29,6 @@ class Limits:
     stale_after_ms: int = 3 * MINUTE_MS
     #: Unseen for so long (promise 11); None = held forever.
     unverified_after_ms: int | None = 24 * 60 * MINUTE_MS
-    #: Stop the server, or restart it without its device.
-    on_idle: Literal["cull", "release"] = "cull"
 
     def __post_init__(self) -> None:
         if not 0 < self.warn_after_ms < self.idle_after_ms:
@@ -66,7 +66,7 @@ class Occupant:
 class Activity:
     """All that is known of one lease. An open browser tab is not part of it, on purpose."""
 
-    #: Lease state: ``granted``, ``active`` or ``warned``.
+    #: Lease state: ``granted``, ``active``, ``warned`` or ``hibernating``.
     state: str
     #: Since when silence counts where the GPU was never seen active.
     since_ms: int
@@ -88,6 +88,8 @@ class Activity:
     kept_until_ms: int = 0
     #: The return announced is an admin's wish; a later *Keep* takes it away.
     reclaimed: bool = False
+    #: What its user or pool chose, where its server can do that now.
+    on_idle: OnIdle = "cull"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,6 +125,14 @@ class Release:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Hibernate:
+    """Have the server save its kernels and stop."""
+
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Cull:
     """Stop the server."""
 
@@ -130,13 +140,17 @@ class Cull:
     text: str
 
 
-Decision = Keep | Warn | Release | Cull
+Decision = Keep | Warn | Release | Hibernate | Cull
 
 
 def decide(activity: Activity, limits: Limits, now_ms: int) -> Decision:
     """The one rule book; see the module's sentence for its spirit."""
     if activity.state == "granted":
         return Keep(reason="starting", text="its server is starting")
+    if activity.state == "hibernating":
+        return Keep(
+            reason="hibernating", text="its server is stopping, its kernels are being saved"
+        )
     if not _missing(activity.reported_ms, limits, now_ms):
         for occupant in activity.occupants:
             if occupant.busy:
@@ -296,7 +310,9 @@ def _when_warned(activity: Activity, limits: Limits, now_ms: int, quiet: Quiet) 
         )
     if activity.reclaimed:
         text = f"{text}, and an admin asked for its GPU"
-    if limits.on_idle == "release":
+    if activity.on_idle == "hibernate":
+        return Hibernate(reason=quiet.reason, text=text)
+    if activity.on_idle == "release":
         return Release(reason=quiet.reason, text=text)
     return Cull(reason=quiet.reason, text=text)
 

@@ -25,8 +25,9 @@ from gpucommons.labextension.hibernation.kept import KeptKernel
 from gpucommons.labextension.hibernation.reporting import report_of as kernels_report_of
 from gpucommons.labextension.hibernation.reporting import take_back, tell_kept
 from gpucommons.labextension.live.fanout import Fanout
-from gpucommons.labextension.live.feed import Feed
+from gpucommons.labextension.live.feed import Feed, Keeps
 from gpucommons.labextension.live.sampler import Sampler
+from gpucommons.labextension.on_idle import keeps_nothing
 from gpucommons.labextension.place import Place
 from gpucommons.labextension.results import Results
 from gpucommons.labextension.routes.examples import ExamplesHandler
@@ -155,7 +156,7 @@ class GpuCommonsExtension(ExtensionApp):
             days=self.keep_variables_days,
         )
 
-    def _keeps(self) -> str:
+    def _keeps(self) -> Keeps:
         """What a stop keeps of kernels that are not saved whole, for the words on notices and dialogs."""
         return "variables" if self._bounds.seconds else "nothing"
 
@@ -176,6 +177,7 @@ class GpuCommonsExtension(ExtensionApp):
                 lease_id=parts.place.lease_id,
                 take_lease=parts.feed.take_lease,
                 take_activity=parts.feed.take_activity,
+                keeps=lambda: parts.feed.keeps,
                 last_activity_times=serverapp.web_app.settings["last_activity_times"],
             )
             self._start(reporter.run())
@@ -236,11 +238,13 @@ class GpuCommonsExtension(ExtensionApp):
     async def stop_extension(self) -> None:
         """Stop with the server."""
         kept: Sequence[KeptKernel] = ()
+        nothing = keeps_nothing(self.parts.feed.lease, time.time_ns() // 1_000_000)
         if self.parts.hibernation is not None:
-            kept = await self.parts.hibernation.stop()
+            kept = await self.parts.hibernation.stop(keeps_nothing=nothing)
             await self._tell_kept(kept)
         try:
-            await self._keep_variables(kept)
+            if not nothing:
+                await self._keep_variables(kept)
         except Exception:
             # Whatever it is, the rest stops all the same.
             self.log.exception("variables are not kept")

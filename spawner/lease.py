@@ -287,6 +287,7 @@ class LeaseMixin(StartOptions, Spawner):  # type: ignore[misc] # jupyterhub has 
                 milli_gpu=options.milli_gpu,
                 gpu_memory_mib=options.gpu_memory_mib or None,
                 environment=options.environment,
+                on_idle=options.on_idle,
             )
             self._lease = await self._acquire(request)
         except ValidationError as error:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from gpucommons.labextension.live.feed import Keeps
 from gpucommons.labextension.live.shown_jobs import SendsCalls
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import SchedulerError
@@ -48,6 +49,8 @@ class Reporter:
     take_lease: Callable[[LeaseView], None]
     #: Gets the time of what was last at work here, before the scheduler and the culler know of it.
     take_activity: Callable[[int], None]
+    #: What a stop of this server keeps of its kernels.
+    keeps: Callable[[], Keeps]
     #: The server's own record of activity, which plain cullers and ``shutdown_no_activity`` read.
     last_activity_times: dict[str, Any]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -67,6 +70,7 @@ class Reporter:
     async def report(self) -> None:
         """One report."""
         report = await self.collector.collect()
+        report = report.model_copy(update={"keeps": self.keeps()})
         if any(entry.busy for entry in report.kernels):
             self.last_activity_times["gpucommons"] = datetime.now(UTC)
         try:

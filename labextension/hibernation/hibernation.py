@@ -21,7 +21,7 @@ from gpucommons.labextension.hibernation.kept import KeptKernel, state_folder
 from gpucommons.labextension.hibernation.limits import limits_of
 from gpucommons.labextension.hibernation.machine import Machine, this_machine
 from gpucommons.labextension.hibernation.provisioner import NAME
-from gpucommons.labextension.hibernation.saving import keep_notes, save_all
+from gpucommons.labextension.hibernation.saving import keep_notes, save_all, save_none
 from gpucommons.labextension.hibernation.waking import wake_all, watch
 
 log = logging.getLogger("gpucommons.labextension")
@@ -99,14 +99,16 @@ class Hibernation:
         except Exception:
             log.exception("what became of kernel %s is not known", kernel_id)
 
-    async def stop(self) -> tuple[KeptKernel, ...]:
-        """Save all kernels; what is kept. A second order to stop waits for the first."""
+    async def stop(self, *, keeps_nothing: bool = False) -> tuple[KeptKernel, ...]:
+        """Save all kernels, or none; what is kept. A second order to stop waits for the first."""
         if self._stop is None:
-            self._stop = asyncio.create_task(self._save())
+            self._stop = asyncio.create_task(self._save(keeps_nothing=keeps_nothing))
         return await asyncio.shield(self._stop)
 
-    async def _save(self) -> tuple[KeptKernel, ...]:
+    async def _save(self, *, keeps_nothing: bool) -> tuple[KeptKernel, ...]:
         try:
+            if keeps_nothing:
+                return save_none(self._server, self.keeper)
             return await save_all(self._server, self.keeper)
         except Exception:
             log.exception("kernels are not kept")

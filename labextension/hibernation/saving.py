@@ -24,6 +24,7 @@ from gpucommons.labextension.hibernation.records import Record
 log = logging.getLogger("gpucommons.labextension")
 
 NOTE_EVERY_S = 2.0
+CHOSEN = "Its server was stopped because it was idle, and nothing is kept then, as was chosen."
 #: A kernel that takes longer ends as it always did; its tree ends the save by itself.
 _SAVE_S = 120.0
 
@@ -54,6 +55,13 @@ async def save_all(server: Any, keeper: Keeper) -> tuple[KeptKernel, ...]:
     await asyncio.gather(
         *(_save_or_say(server, keeper, record, reasons.get(id_)) for id_, record in records.items())
     )
+    return keeper.write_kept()
+
+
+def save_none(server: Any, keeper: Keeper) -> tuple[KeptKernel, ...]:
+    """For who wants nothing kept of an idle notebook; its notebooks say why they begin anew."""
+    for kernel_id in hibernatable(server):
+        keeper.lose(describe(server, kernel_id), CHOSEN)
     return keeper.write_kept()
 
 

@@ -11,7 +11,7 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
@@ -25,6 +25,8 @@ from gpucommons.scheduler.errors import NotFound, SchedulerError, Unavailable
 from gpucommons.scheduler.threads.repeating import Troubles
 
 log = logging.getLogger("gpucommons.labextension")
+
+Keeps = Literal["kernels", "variables", "nothing"]
 
 #: How long the scheduler may hold the question for events…
 QUIET_WAIT_S = 20.0
@@ -54,7 +56,7 @@ class Feed:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         steady_s: Callable[[], float] = time.monotonic,
         on_jobs: Callable[[Sequence[models.JobView]], None] = lambda _jobs: None,
-        keeps: str = "nothing",
+        keeps: Keeps = "nothing",
     ) -> None:
         """``keeps`` is what a stop keeps of kernels: ``kernels``, ``variables`` or ``nothing``."""
         self._keeps = keeps
@@ -93,7 +95,12 @@ class Feed:
         }
         return hello if self._state == "ok" else {**hello, "message": self._trouble}
 
-    def say_keeps(self, keeps: str) -> None:
+    @property
+    def keeps(self) -> Keeps:
+        """What a stop keeps of kernels, as far as it is known."""
+        return self._keeps
+
+    def say_keeps(self, keeps: Keeps) -> None:
         """What a stop keeps of kernels, where that is known only now."""
         self._keeps = keeps
         self._fanout.send(self.hello())
@@ -103,6 +110,11 @@ class Feed:
         tab.put(self.hello())
         for message in self._known.values():
             tab.put(message)
+
+    @property
+    def lease(self) -> models.LeaseView | None:
+        """This server's lease as the scheduler last told it."""
+        return self._lease
 
     def take_lease(self, lease: models.LeaseView | None) -> None:
         """A newer view of this server's lease, from whoever got it."""

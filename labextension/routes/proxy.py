@@ -131,6 +131,17 @@ TABLE = (
         body=models.KeepRequest,
     ),
     Row(method="POST", pattern=f"leases/{ID}/drop", call=lambda a: calls.drop(a.id)),
+    Row(
+        method="POST",
+        pattern=f"leases/{ID}/hibernate",
+        call=lambda a: calls.hibernate(a.id, models.HibernateRequest()),
+    ),
+    Row(
+        method="POST",
+        pattern=f"leases/{ID}/on-idle",
+        call=lambda a: calls.choose_on_idle(a.id, a.body),
+        body=models.OnIdleRequest,
+    ),
 )
 
 

@@ -20,6 +20,7 @@ import { Api } from './server/api';
 import { addCommands } from './commands/commands';
 import type { IPanelContext } from './components/context';
 import { DocumentWatcher } from './submission/documents';
+import { OnIdleChoice } from './model/onidle';
 import { Seen } from './model/seen';
 import { addCards, welcome } from './greeting/welcome';
 import { CATEGORY, CommandIDs, PANEL_RANK, PLUGIN_ID } from './lab/ids';
@@ -212,7 +213,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
     }
     const notices = new Notices(model, msg, commands);
     if (settings) {
-      void applySettings(settings, { panel, status, notices, seen });
+      const onIdle = new OnIdleChoice(model);
+      void applySettings(settings, { panel, status, notices, seen, onIdle });
     }
     if (launcher) {
       addCards(launcher);

@@ -199,13 +199,22 @@ def idle(arguments: argparse.Namespace) -> int:
             format_milli_gpu(view.lease.milli_gpu),
             f"{(answer.now_ms - since(view)) // MINUTE_MS} min",
             "busy" if any(kernel.busy for kernel in view.kernels) else "",
+            _on_idle(view.lease.idle),
             clock(view.reported_ms) or "no report",
         )
         for view in sorted(answer.activities, key=since)
     )
-    header = ("LEASE", "USER", "TEAM", "GPU", "IDLE", "BUSY", "LAST REPORT")
+    header = ("LEASE", "USER", "TEAM", "GPU", "IDLE", "BUSY", "WHEN IDLE", "LAST REPORT")
     show(answer, table(header, rows), output=arguments.output)
     return 0
+
+
+def _on_idle(idle: models.IdleView | None) -> str:
+    """What becomes of it, and what its server says that it keeps: ``hibernate (keeps kernels)``."""
+    if idle is None:
+        return ""
+    said = "not said" if not idle.keeps else f"keeps {idle.keeps}"
+    return idle.on_idle if idle.on_idle == "cull" else f"{idle.on_idle} ({said})"
 
 
 def notebook(scheduler: SchedulerClient, text: str) -> str:

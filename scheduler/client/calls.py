@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from collections.abc import Sequence
+from typing import TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.client.call import Call as Call  # noqa: PLC0414 - for who sends them
 
 R = TypeVar("R", bound=BaseModel)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Call(Generic[R]):
-    """One request. ``answer`` is the model of a 2xx body."""
-
-    method: str
-    path: str
-    answer: type[R]
-    query: Mapping[str, str] = field(default_factory=dict)
-    body: BaseModel | None = None
-    #: Raw body instead of JSON (a snapshot's bytes).
-    content: bytes | None = None
-    #: Repeating a call with the same key does nothing twice.
-    idempotency_key: str | None = None
-    #: How long the server may hold the request before it answers.
-    wait_s: float = 0
 
 
 def _path(*segments: str) -> str:
@@ -37,6 +20,11 @@ def _path(*segments: str) -> str:
 
 def _query(**items: str | int | float | bool | None) -> dict[str, str]:
     return {name: str(value) for name, value in items.items() if value is not None}
+
+
+def _lease_put(lease_id: str, part: str, body: BaseModel) -> Call[models.LeaseView]:
+    path = _path("leases", lease_id, part)
+    return Call(method="PUT", path=path, answer=models.LeaseView, body=body)
 
 
 def _post(path: str, answer: type[R], body: BaseModel) -> Call[R]:
@@ -63,9 +51,8 @@ def nodes() -> Call[models.NodeList]:
 
 def set_node_state(node: str, request: models.NodeStateRequest) -> Call[models.NodeView]:
     """Cordon, uncordon or fence a node (admin)."""
-    return Call(
-        method="PUT", path=_path("nodes", node, "state"), answer=models.NodeView, body=request
-    )
+    path = _path("nodes", node, "state")
+    return Call(method="PUT", path=path, answer=models.NodeView, body=request)
 
 
 def teams() -> Call[models.TeamList]:
@@ -316,6 +303,16 @@ def drop(lease_id: str) -> Call[models.LeaseView]:
     return Call(method="POST", path=_path("leases", lease_id, "drop"), answer=models.LeaseView)
 
 
+def hibernate(lease_id: str, request: models.HibernateRequest) -> Call[models.LeaseView]:
+    """*Hibernate*: save the kernels and stop the server (owner, culler, admin)."""
+    return _post(_path("leases", lease_id, "hibernate"), models.LeaseView, request)
+
+
+def choose_on_idle(lease_id: str, request: models.OnIdleRequest) -> Call[models.LeaseView]:
+    """What is to become of a notebook that was idle for too long (owner, admin)."""
+    return _lease_put(lease_id, "on-idle", request)
+
+
 def reclaim(lease_id: str, request: models.ReclaimRequest) -> Call[models.LeaseView]:
     """Take an idle notebook's GPU back after its warning; busy ones need force (admin)."""
     return _post(_path("leases", lease_id, "reclaim"), models.LeaseView, request)
@@ -328,14 +325,12 @@ def resize(lease_id: str, request: models.ResizeRequest) -> Call[models.LeaseVie
 
 def report_activity(lease_id: str, report: models.ActivityReport) -> Call[models.LeaseView]:
     """What the notebook server does right now (the server's own token)."""
-    path = _path("leases", lease_id, "activity")
-    return Call(method="PUT", path=path, answer=models.LeaseView, body=report)
+    return _lease_put(lease_id, "activity", report)
 
 
 def report_kept_kernels(lease_id: str, report: models.KeptKernelsReport) -> Call[models.LeaseView]:
     """What is kept of its kernels (its owner's server); ``KeptKernelsReport()``: nothing any more."""
-    path = _path("leases", lease_id, "kept")
-    return Call(method="PUT", path=path, answer=models.LeaseView, body=report)
+    return _lease_put(lease_id, "kept", report)
 
 
 def activities() -> Call[models.ActivityList]:
@@ -352,9 +347,7 @@ def activity(lease_id: str) -> Call[models.ActivityView]:
 
 def report_idle(lease_id: str, report: models.IdleReport) -> Call[models.LeaseView]:
     """Idle since, returned at; both None = active again (culler)."""
-    return Call(
-        method="PUT", path=_path("leases", lease_id, "idle"), answer=models.LeaseView, body=report
-    )
+    return _lease_put(lease_id, "idle", report)
 
 
 # --- history ---------------------------------------------------------------------------------

@@ -25,6 +25,8 @@ log = logging.getLogger("gpucommons.scheduler.hub.missing_servers")
 
 #: A slice must be seen empty for so long; a server that is starting has its grant, not a lease.
 EMPTY_FOR_MS = 60_000
+#: States of a lease that has a server.
+_RUN = frozenset({State.ACTIVE, State.WARNED, State.HIBERNATING})
 
 
 class KnowsServers(Protocol):
@@ -56,9 +58,7 @@ class MissingServers:
 
     async def step(self) -> None:
         """Look at every running notebook once, and at each that should have run by now."""
-        held = [
-            w for w in self._workloads() if w.state in (State.ACTIVE, State.WARNED) or never_ran(w)
-        ]
+        held = [w for w in self._workloads() if w.state in _RUN or never_ran(w)]
         empty = await asyncio.to_thread(lambda: [w for w in held if self._is_empty(w)])
         now = self._now_ms()
         self._empty_since = {

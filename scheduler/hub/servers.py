@@ -259,7 +259,8 @@ def _encoded_bytes(options: dict[str, Any]) -> int | None:
 def _common(lease: Workload) -> dict[str, Any]:
     """Options that both starts have; names of the spawner's ``user_options``."""
     spec = lease.spec
-    return {"team": spec.team, "pool": spec.pools[0], "environment": spec.environment}
+    chosen = {"on_idle": spec.on_idle} if spec.on_idle else {}
+    return {"team": spec.team, "pool": spec.pools[0], "environment": spec.environment, **chosen}
 
 
 def _verb(act: ServerAct) -> str:

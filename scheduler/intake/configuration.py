@@ -124,6 +124,7 @@ def _pool(pool: models.PoolModel, executor: str) -> Pool:
         grace_ms=pool.grace_s * 1000,
         notice_signal=pool.notice_signal,
         hibernation=pool.hibernation,
+        on_idle=tuple(dict.fromkeys(pool.on_idle)),
         headroom_milli_gpu=pool.headroom_milli_gpu,
         moved_permille=pool.moved_permille,
         unlent_permille=pool.unlent_permille,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_milli_gpu
-from gpucommons.scheduler.core.model.resources import Node, Team
+from gpucommons.scheduler.core.model.resources import Node, Pool, Team
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Kind, PoolName, Role, Spec, TeamName, UserName
-from gpucommons.scheduler.errors import BadRequest, Misconfigured, UnknownPool
+from gpucommons.scheduler.errors import BadRequest, Misconfigured, PolicyRefused, UnknownPool
 from gpucommons.scheduler.intake.gpu_memory import memory_of
 from gpucommons.scheduler.intake.policies import Asked, check_policies
 from gpucommons.scheduler.intake.teams import choose_team, names
@@ -59,8 +59,31 @@ def lease_spec(
         ),
         environment=request.environment,
         server_name=request.server_name,
+        on_idle=_on_idle(request, cluster.pools[pool]),
         other_options={name: tuple(values) for name, values in request.other_options.items()},
     )
+
+
+def _on_idle(request: LeaseRequest, pool: Pool) -> str:
+    if request.on_idle:
+        check_on_idle(request.on_idle, pool)
+    return request.on_idle
+
+
+def check_on_idle(on_idle: str, pool: Pool) -> None:
+    """Refuse what the pool does not allow for idle notebooks.
+
+    Raises
+    ------
+    PolicyRefused
+        With what it allows.
+    """
+    if on_idle not in pool.on_idle:
+        message = (
+            f"The pool {pool.name} does not allow {on_idle} for idle notebooks (on_idle); it allows"
+            f" {', '.join(pool.on_idle)}."
+        )
+        raise PolicyRefused(message)
 
 
 def _by_memory(

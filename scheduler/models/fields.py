@@ -67,6 +67,8 @@ def _switch(value: object) -> object:
 
 
 Switch = Annotated[Literal["on", "off"], BeforeValidator(_switch)]
+#: What is to become of a notebook that was idle for too long: the core's ``ON_IDLE``.
+OnIdle = Literal["hibernate", "release", "cull"]
 RelativePath = Annotated[
     str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,512}$"), AfterValidator(_stays_below)
 ]

@@ -76,6 +76,7 @@ class NewTicket(PageHandler):
             pool=wish.pool or None,
             server_name=wish.server_name,
             environment=wish.environment,
+            **({"on_idle": wish.on_idle} if wish.on_idle else {}),
             others=wish.others,
         )
         lease = await self.ask(calls.wait_in_line(request))

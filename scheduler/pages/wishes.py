@@ -14,7 +14,7 @@ from gpucommons.gpu.slices.slices import parse_milli_gpu
 from gpucommons.scheduler.errors import BadRequest
 
 #: Fields of the hub's form that say what the wish itself is.
-_WISH = ("wait", "environment")
+_WISH = ("wait", "environment", "on_idle")
 #: Team, pool and size of a card of the hub's form; the server's name behind them.
 _WAIT_PARTS = (3, 4)
 
@@ -28,6 +28,7 @@ class Wish:
     milli_gpu: int | None = None
     server_name: str = ""
     environment: str = ""
+    on_idle: str = ""
     #: Fields of a profile, as forms send them.
     others: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
@@ -49,6 +50,7 @@ def read_wish(fields: Mapping[str, Sequence[str]]) -> Wish:
         milli_gpu=_size(given),
         server_name=given.get("server_name", ""),
         environment=given.get("environment", ""),
+        on_idle=given.get("on_idle", ""),
         others=of_profile(fields),
     )
 

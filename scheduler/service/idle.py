@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.state import Cancel, ReportIdle
+from gpucommons.scheduler.core.events.leases import HIBERNATED
+from gpucommons.scheduler.core.model.state import Cancel, ChooseOnIdle, ReportIdle
 from gpucommons.scheduler.core.model.types import Millis, State, Workload
 from gpucommons.scheduler.errors import BadRequest, InvalidTransition, NotIdle
+from gpucommons.scheduler.intake.leases import check_on_idle
 from gpucommons.scheduler.models.words.state_words import state_words
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
@@ -16,6 +18,7 @@ from gpucommons.scheduler.service.leases import live_leases, view
 from gpucommons.scheduler.service.lookup import find_lease
 from gpucommons.scheduler.service.service import Pending, Service, decision
 from gpucommons.scheduler.service.views.leases import lease_view
+from gpucommons.scheduler.service.views.on_idle import with_keeps
 
 
 def report_activity(
@@ -24,8 +27,15 @@ def report_activity(
     """What a notebook server does right now."""
     found = find_lease(service, lease_id)
     authorization.report_activity(principal, found)
-    service.activity.report(found.workload_id, report.kernels, service.now_ms())
-    return lease_view(found, principal, service.loop.cluster, service.settings.idle)
+    service.activity.report(
+        found.workload_id, report.kernels, service.now_ms(), keeps=report.keeps or ""
+    )
+    return _lease_view(service, principal, found)
+
+
+def _lease_view(service: Service, principal: Principal, lease: Workload) -> models.LeaseView:
+    made = lease_view(lease, principal, service.loop.cluster, service.settings.idle)
+    return with_keeps(made, service.activity.keeps_of(lease.workload_id))
 
 
 def activities(service: Service, principal: Principal) -> models.ActivityList:
@@ -53,7 +63,7 @@ def _activity(service: Service, principal: Principal, lease: Workload) -> models
     report = service.activity.report_of(lease.workload_id)
     gpu = service.activity.gpu_of(_slice_id(lease))
     return models.ActivityView(
-        lease=lease_view(lease, principal, service.loop.cluster, service.settings.idle),
+        lease=_lease_view(service, principal, lease),
         reported_ms=None if report is None else report.at_ms,
         kernels=[] if report is None else list(report.kernels),
         gpu_active_ms=gpu.active_ms,
@@ -88,6 +98,42 @@ def report_idle(
 
 def _moment(at_ms: int | None) -> Millis | None:
     return None if at_ms is None else Millis(at_ms)
+
+
+def choose_on_idle(
+    service: Service, principal: Principal, lease_id: str, request: models.OnIdleRequest
+) -> Pending[models.LeaseView]:
+    """What is to become of a notebook that was idle for too long, as far as its pool allows it."""
+    found = find_lease(service, lease_id)
+    authorization.choose_on_idle(principal, found)
+    if request.on_idle:
+        check_on_idle(request.on_idle, service.loop.cluster.pools[found.spec.pools[0]])
+    action = ChooseOnIdle(workload_id=found.workload_id, on_idle=request.on_idle)
+    intent = service.ask(principal, action)
+    return decision(service, intent, lambda _: view(service, principal, found.workload_id))
+
+
+def hibernate(
+    service: Service, principal: Principal, lease_id: str, request: models.HibernateRequest
+) -> Pending[models.LeaseView]:
+    """*Hibernate*: its server saves its kernels and stops; its GPU is free."""
+    found = find_lease(service, lease_id)
+    authorization.hibernate(principal, found)
+    if found.state not in (State.ACTIVE, State.WARNED):
+        message = f"This notebook is {state_words(found.state)}: only a running one is hibernated."
+        raise InvalidTransition(message)
+    check_on_idle("hibernate", service.loop.cluster.pools[found.spec.pools[0]])
+    if service.activity.keeps_of(found.workload_id) != "kernels":
+        message = (
+            "This notebook's server cannot save its kernels, or has not said yet that it can:"
+            " `gpucommons doctor` in its terminal says what is missing."
+        )
+        raise InvalidTransition(message)
+    by_another = authorization.may_word_end(principal)
+    text = request.text if by_another else f"hibernated by {principal.name}"
+    action = Cancel(workload_id=found.workload_id, why=HIBERNATED, text=text)
+    intent = service.ask(principal, action)
+    return decision(service, intent, lambda _: view(service, principal, found.workload_id))
 
 
 def reclaim(

@@ -36,6 +36,7 @@ from gpucommons.scheduler.service.lookup import find_lease, unseen_submits, work
 from gpucommons.scheduler.service.service import Pending, Service, decision
 from gpucommons.scheduler.service.views.kept import kept_view
 from gpucommons.scheduler.service.views.leases import lease_view
+from gpucommons.scheduler.service.views.on_idle import with_keeps
 from gpucommons.scheduler.store.base import WorkloadFilter
 
 _NOTEBOOKS = frozenset({Kind.NOTEBOOK})
@@ -51,6 +52,7 @@ def _view(service: Service, principal: Principal, workload: Workload) -> models.
     likely = service.forecasts.of(workload)
     limits = service.settings.idle
     made = lease_view(workload, principal, service.loop.cluster, limits, likely)
+    made = with_keeps(made, service.activity.keeps_of(workload.workload_id))
     return service.slices.with_cards(made, workload)
 
 

@@ -81,7 +81,8 @@ class Section:
     lent: str
     cards: tuple[Card, ...]
     isolation: str
-    idle_after_min: int
+    #: "The notebook stops after 60 min without GPU use and without a running cell".
+    idle_rule: str
     simulated: bool
 
 
@@ -92,6 +93,8 @@ class Form:
     cpu: Card
     sections: tuple[Section, ...]
     environments: tuple[tuple[str, bool], ...]
+    #: What may be chosen for when it is idle: value, words, whether it is chosen; empty = nothing may.
+    on_idle: tuple[tuple[str, str, bool], ...]
     age: str
     last_end: str | None
     #: What its last stop kept of its kernels.
@@ -103,6 +106,29 @@ class Form:
     shared_account: bool
     keeps_files: bool
     problem: str | None
+
+
+_ON_IDLE = {
+    "hibernate": "Stop it; kernels that can be saved go on at the next start",
+    "release": "Restart it without its GPU",
+    "cull": "Stop it and keep nothing of its kernels",
+}
+#: Whether it restarts without its GPU → what becomes of an idle notebook where nothing else is chosen.
+_IDLE_RULES = {
+    False: "The notebook stops after {} min without GPU use and without a running cell",
+    True: "The notebook restarts without its GPU after {} min without GPU use and without a running cell",
+}
+
+
+def _on_idle(
+    offers: OfferList | None, last: Mapping[str, object]
+) -> tuple[tuple[str, str, bool], ...]:
+    """Nothing where no pool leaves a choice."""
+    allowed = [offer.on_idle for offer in (offers.offers if offers else ())]
+    if all(len(one) <= 1 for one in allowed):
+        return ()
+    found = [name for name in _ON_IDLE if any(name in one for one in allowed)]
+    return tuple((name, _ON_IDLE[name], name == last.get("on_idle")) for name in found)
 
 
 def build_form(offers: OfferList | None, context: FormContext, *, now_ms: int) -> Form:
@@ -124,6 +150,7 @@ def build_form(offers: OfferList | None, context: FormContext, *, now_ms: int) -
         ),
         sections=sections,
         environments=_environments(context),
+        on_idle=_on_idle(offers, context.last or {}),
         age=_age(offers, now_ms),
         last_end=offers.last_end if offers else None,
         kept=offers.kept.text if offers and offers.kept else None,
@@ -158,7 +185,7 @@ def _section(offer: OfferView, context: FormContext, chosen: str, usual: int | N
         lent=offer.lent_text(),
         cards=tuple(_card(offer, size, context, chosen, usual) for size in offer.sizes),
         isolation=isolation_sentence(offer.isolation),
-        idle_after_min=offer.idle_after_min,
+        idle_rule=_IDLE_RULES[offer.on_idle[:1] == ["release"]].format(offer.idle_after_min),
         simulated=offer.simulated,
     )
 

@@ -11,10 +11,11 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_milli_gpu
-from gpucommons.scheduler.models import NOTEBOOK_OPTIONS
+from gpucommons.scheduler.models import NOTEBOOK_OPTIONS, OnIdle
 
 #: More than this in one notebook is a mistake of typing.
 MAX_MILLI_GPU = 64 * WHOLE_MILLI_GPU
@@ -22,6 +23,7 @@ MAX_GPU_MEMORY_MIB = 16_777_216
 #: Of all options as the hub stores them. Lists of servers repeat them, known and unknown ones.
 MAX_OPTIONS_BYTES = 8 << 10
 
+ON_IDLE: tuple[OnIdle, ...] = get_args(OnIdle)
 LINK_PREFIX = "opt-"
 #: Fields that the hub's own pages put beside ours.
 HUB_FIELDS = frozenset({"_xsrf", "display_name"})
@@ -51,6 +53,8 @@ class NotebookOptions:
     pool: str | None = None
     #: Name of an environment of the deployment; empty = its first one.
     environment: str = ""
+    #: What is to become of it when it was idle for too long; empty = as its pool says.
+    on_idle: OnIdle | Literal[""] = ""
     #: The place in line that this start redeems. A stale one counts as none.
     ticket: str | None = None
 
@@ -71,7 +75,7 @@ class NotebookOptions:
         found: dict[str, int | str] = {"milli_gpu": self.milli_gpu}
         if self.gpu_memory_mib:
             found = {"gpu_memory": f"{self.gpu_memory_mib / _MIB_PER_GIB:g} GiB"}
-        for name in ("team", "pool", "environment", "ticket"):
+        for name in ("team", "pool", "environment", "on_idle", "ticket"):
             value = getattr(self, name)
             if value:
                 found[name] = value
@@ -113,6 +117,7 @@ def parse_options(
         team=_name("team", fields.get("team")),
         pool=_name("pool", fields.get("pool")),
         environment=_environment(fields.get("environment", ""), environments),
+        on_idle=_on_idle(fields.get("on_idle", "")),
         ticket=_ticket(fields.get("ticket")),
     )
 
@@ -229,6 +234,16 @@ def _environment(value: object, environments: Collection[str]) -> str:
         message = f"There is no environment {shown(value)}. Possible are: {names}."
         raise BadOptions(message)
     return value
+
+
+def _on_idle(value: object) -> OnIdle | Literal[""]:
+    if value == "":
+        return ""
+    for one in ON_IDLE:
+        if value == one:
+            return one
+    message = f"on_idle is {', '.join(ON_IDLE)} or empty; got {shown(value)}."
+    raise BadOptions(message)
 
 
 def _ticket(value: object) -> str | None:

@@ -62,6 +62,7 @@ class Notebook:
     state: str = "active"
     ended: tuple[str, str] | None = None
     dropped: bool = False
+    hibernated: str | None = None
 
 
 class FakeScheduler:
@@ -105,6 +106,8 @@ class FakeScheduler:
             returns_ms=returns_ms,
             warned_ms=(warned_ms or self.clock.now_ms) if returns_ms is not None else None,
             kept_until_ms=notebook.idle.kept_until_ms,
+            on_idle=notebook.idle.on_idle,
+            keeps=notebook.idle.keeps,
         )
         notebook.state = "warned" if returns_ms is not None else "active"
         return self._view(lease_id).lease
@@ -115,6 +118,11 @@ class FakeScheduler:
 
     def _drop(self, lease_id: str, _body: Any) -> LeaseView:
         self.notebooks[lease_id].dropped = True
+        return self._view(lease_id).lease
+
+    def _hibernate(self, lease_id: str, body: Any) -> LeaseView:
+        self.notebooks[lease_id].hibernated = body.text
+        self.notebooks[lease_id].state = "hibernating"
         return self._view(lease_id).lease
 
     def _view(self, lease_id: str) -> ActivityView:

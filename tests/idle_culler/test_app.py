@@ -28,9 +28,9 @@ def test_every_setting_has_a_help_text() -> None:
 
 def test_flags_reach_the_rules() -> None:
     app = CullerApp()
-    app.initialize(["--idle-after-s=600", "--warn-after-s=300", "--on-idle=release", "--dry-run"])
+    app.initialize(["--idle-after-s=600", "--warn-after-s=300", "--dry-run"])
     limits = app._rules().of(pool="build", team="vision")
-    assert (limits.idle_after_ms, limits.lead_ms, limits.on_idle) == (600_000, 300_000, "release")
+    assert (limits.idle_after_ms, limits.lead_ms) == (600_000, 300_000)
     assert app.dry_run
 
 
@@ -54,10 +54,10 @@ def test_a_config_file_sets_limits_and_the_command_line_wins(tmp_path: object) -
         ("--warn-after-s=9999", "the warning must come first"),
         ("--idle-after-s=soon", "expected an int"),
         ("--idle-after-s=0", "should not be less than 1"),
-        ("--on-idle=explode", "on_idle"),
+        ("--on-idle=release", "a setting of pools"),
         ("--per-pool=train={'idle': 5}", "There is no limit 'idle'"),
         ("--per-team=vision={'idle_after_s': -5}", "write whole seconds"),
-        ("--per-team=vision={'on_idle': 'x'}", "write 'cull' or 'release'"),
+        ("--per-team=vision={'on_idle': 'x'}", "a setting of pools"),
     ],
 )
 def test_mistakes_end_the_program_with_a_sentence(

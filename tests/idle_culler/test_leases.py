@@ -7,7 +7,6 @@ import pytest
 from gpucommons.idle_culler.hub import HubUnavailable
 from gpucommons.idle_culler.limits import Rules
 from gpucommons.idle_culler.loop import run_bounded
-from gpucommons.idle_culler.policy import Limits
 from gpucommons.scheduler.models import IdleView
 
 MINUTE = 60_000
@@ -173,12 +172,31 @@ async def test_keep_30_min_is_honoured(bench: Any) -> None:
 
 
 async def test_release_mode_drops_the_device_and_leaves_the_server(make_bench: Any) -> None:
-    bench = make_bench(Rules(default=Limits(on_idle="release")))
+    bench = make_bench()
     notebook = bench.scheduler.add("alice")
+    notebook.idle = IdleView(on_idle="release")
     await bench.at_minute(50)
     await bench.at_minute(60)
     assert (notebook.dropped, bench.hub.stopped) == (True, [])
     assert bench.metrics.value("released_total", reason="idle") == 1
+
+
+async def test_kernels_are_saved_where_that_was_chosen_and_its_server_can(bench: Any) -> None:
+    notebook = bench.scheduler.add("alice")
+    notebook.idle = IdleView(on_idle="hibernate", keeps="kernels")
+    for minute in (50, 60, 61, 62):
+        await bench.at_minute(minute)
+    assert (notebook.hibernated, notebook.ended, bench.hub.stopped) == ("idle 60 min", None, [])
+    assert bench.metrics.value("hibernated_total", reason="idle") == 1
+
+
+@pytest.mark.parametrize("keeps", ["variables", "nothing", ""])
+async def test_a_server_that_cannot_save_its_kernels_is_culled(bench: Any, keeps: str) -> None:
+    notebook = bench.scheduler.add("alice")
+    notebook.idle = IdleView(on_idle="hibernate", keeps=keeps)
+    await bench.at_minute(50)
+    await bench.at_minute(60)
+    assert (notebook.hibernated, notebook.ended) == (None, ("culled", "idle 60 min"))
 
 
 async def test_a_team_has_its_own_limits(make_bench: Any) -> None:

@@ -6,6 +6,7 @@ from gpucommons.idle_culler.policy import (
     MINUTE_MS,
     Activity,
     Cull,
+    Hibernate,
     Keep,
     Limits,
     Occupant,
@@ -62,9 +63,17 @@ def test_warned_but_not_yet_due_waits_for_the_announced_time() -> None:
     assert (decision.reason, decision.returns_ms, decision.due_ms) == ("warned", at(60), at(60))
 
 
-def test_release_mode_keeps_the_server() -> None:
-    limits = Limits(on_idle="release")
-    assert decide(warned(60), limits, at(60)) == Release(reason="idle", text="idle 60 min")
+def test_what_was_chosen_for_an_idle_notebook_is_what_becomes_of_it() -> None:
+    said = {"reason": "idle", "text": "idle 60 min"}
+    assert decide(warned(60, on_idle="release"), LIMITS, at(60)) == Release(**said)
+    assert decide(warned(60, on_idle="hibernate"), LIMITS, at(60)) == Hibernate(**said)
+
+
+def test_a_server_that_is_saving_its_kernels_is_left_alone() -> None:
+    activity = replace(warned(60), state="hibernating")
+    decision = decide(activity, LIMITS, at(600))
+    assert isinstance(decision, Keep)
+    assert decision.reason == "hibernating"
 
 
 @pytest.mark.parametrize("kind", ["kernel", "terminal", "process"])

@@ -9,6 +9,7 @@ from gpucommons.idle_culler.policy import (
     MINUTE_MS,
     Activity,
     Cull,
+    Hibernate,
     Keep,
     Limits,
     Occupant,
@@ -42,6 +43,7 @@ activities = st.builds(
     returns_ms=moments,
     kept_until_ms=st.integers(0, START + 10**9),
     reclaimed=st.booleans(),
+    on_idle=st.sampled_from(["hibernate", "release", "cull"]),
 )
 limits = st.builds(
     Limits,
@@ -49,7 +51,6 @@ limits = st.builds(
     warn_after_ms=st.just(1),
     stale_after_ms=st.integers(1, 10**6),
     unverified_after_ms=st.none() | st.integers(10**7, 10**9),
-    on_idle=st.sampled_from(["cull", "release"]),
 )
 
 
@@ -58,7 +59,7 @@ def test_taking_back_needs_silence_sight_and_a_warning(
     activity: Activity, limits: Limits, now_ms: int
 ) -> None:
     decision = decide(activity, limits, now_ms)
-    if not isinstance(decision, Cull | Release):
+    if not isinstance(decision, Cull | Hibernate | Release):
         return
     assert activity.state != "granted"
     assert activity.warned_ms is not None

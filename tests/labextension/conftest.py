@@ -178,6 +178,8 @@ class FakeApi:
             ("POST", "quote"): quote,
             ("POST", f"leases/{LEASE_ID}/keep"): self.lease,
             ("POST", f"leases/{LEASE_ID}/drop"): self.lease,
+            ("POST", f"leases/{LEASE_ID}/hibernate"): self.lease,
+            ("PUT", f"leases/{LEASE_ID}/on-idle"): self.lease,
             ("PUT", f"leases/{LEASE_ID}/activity"): self.lease,
         }
         for verb in ("cancel", "pause", "resume", "resize", "again"):

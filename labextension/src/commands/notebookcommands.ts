@@ -8,7 +8,7 @@ import { showFolder } from '../lab/folder';
 import { gpuIcon } from '../lab/icons';
 import { CommandIDs } from '../lab/ids';
 import { isKept, KEEP_MINUTES } from '../model/idle';
-import { confirmDrop } from '../notices/notices';
+import { confirmDrop, confirmHibernate } from '../notices/notices';
 import { showStored } from '../notices/stored';
 import { reloadWhenBack } from '../notices/returning';
 import { startAgain } from '../notices/stoppeddialog';
@@ -93,6 +93,17 @@ export function addNotebookCommands(options: ICommandOptions): void {
           notebooks: options.notebooks
         })
       )
+  });
+  add(CommandIDs.hibernate, {
+    label: trans.__('Hibernate…'),
+    isEnabled: () => model.canHibernate,
+    execute: () =>
+      attempt(options, async () => {
+        if (model.lease && (await confirmHibernate(msg))) {
+          await saveAll(commands);
+          model.setLease(await model.api.hibernate(model.lease.id));
+        }
+      })
   });
   add(CommandIDs.dropGpu, {
     label: trans.__('Drop to CPU…'),

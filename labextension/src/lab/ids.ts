@@ -23,6 +23,7 @@ export const CommandIDs = {
   runFromHere: 'gpucommons:run-from-here',
   keepGpu: 'gpucommons:keep-gpu',
   dropGpu: 'gpucommons:drop-gpu',
+  hibernate: 'gpucommons:hibernate',
   startAgain: 'gpucommons:start-again',
   storedVariables: 'gpucommons:stored-variables',
   examples: 'gpucommons:examples',

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 
 import { idleLine, idleNotice } from './idle';
 import { makeLease, msg } from '../testing/make';
+import type { Keeps } from '../server/lostkernels';
 import { IIdle } from '../server/tokens';
 
 const MINUTE = 60_000;
@@ -40,6 +41,28 @@ describe('the idle notification', () => {
     );
 
     expect(first?.key).not.toBe(second?.key);
+  });
+
+  it('names what will happen and what is kept, as is true for this server', () => {
+    const told = (changes: Partial<IIdle>, keeps: Keeps) =>
+      idleNotice(
+        makeLease({ state: 'warned', idle: { ...warned, ...changes } }),
+        msg,
+        keeps
+      )?.text;
+
+    expect(told({ on_idle: 'hibernate' }, 'kernels')).toContain(
+      'Kernels that can be saved are kept.'
+    );
+    expect(told({ on_idle: 'hibernate' }, 'variables')).toContain(
+      'Variables that can be stored are kept.'
+    );
+    expect(told({ on_idle: 'release' }, 'kernels')).toBe(
+      'Idle 50 min. Restarts without its GPU when idle for 60 min. It can be kept 2 times. Kernels that can be saved are kept.'
+    );
+    expect(told({ on_idle: 'cull' }, 'kernels')).toContain(
+      'Otherwise its variables are lost.'
+    );
   });
 
   it('counts in seconds where limits are that short', () => {

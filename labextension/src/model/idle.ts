@@ -24,7 +24,7 @@ export interface IIdleNotice {
 export function idleNotice(
   lease: ILease | null,
   msg: Messages,
-  stopKeeps: Keeps
+  keeps: Keeps
 ): IIdleNotice | null {
   const idle = lease?.idle;
   if (
@@ -45,14 +45,18 @@ export function idleNotice(
   const idleFor = length > 0 ? `${length} ${unit}` : '';
   const text = idle.reclaimed
     ? msg.reclaimWarning(idleFor, idle.returns_ms, idle.keeps_left > 0)
-    : msg.idleWarning(idleFor, `${returned} ${unit}`);
-  const keeps = idle.keeps_left > 0 ? [msg.keepsLeft(idle.keeps_left)] : [];
+    : idle.on_idle === 'release'
+      ? msg.releaseWarning(idleFor, `${returned} ${unit}`)
+      : msg.idleWarning(idleFor, `${returned} ${unit}`);
+  const left = idle.keeps_left > 0 ? [msg.keepsLeft(idle.keeps_left)] : [];
   // An admin's wish is longer, and all of it must fit.
-  const kept = idle.reclaimed ? [] : [msg.atReturn(stopKeeps)];
+  const kept = idle.reclaimed
+    ? []
+    : [msg.atReturn(idle.on_idle === 'cull' ? 'nothing' : keeps)];
   return {
-    key: `${idle.returns_ms}/${idle.reclaimed}`,
+    key: `${idle.returns_ms}/${idle.reclaimed}/${idle.on_idle}/${keeps}`,
     // Not on the button: three of them fill a line.
-    text: [text, ...keeps, ...kept].join(' '),
+    text: [text, ...left, ...kept].join(' '),
     keepsLeft: idle.keeps_left
   };
 }

@@ -109,6 +109,16 @@ export class Model implements IFollowing {
 
   /** What a stop keeps of kernels; nothing until the server has said so. */
   keeps: Keeps = 'nothing';
+
+  /** Whether its kernels can be saved now, and the pool allows it. */
+  get canHibernate(): boolean {
+    const idle = this.lease?.idle;
+    return (
+      Boolean(this.lease?.slice) &&
+      idle?.keeps === 'kernels' &&
+      Boolean(idle.on_idle_allowed?.includes('hibernate'))
+    );
+  }
   /** Null until they came for the first time. */
   jobs: readonly IJob[] | null = null;
   teams: readonly ITeam[] | null = null;

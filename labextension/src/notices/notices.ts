@@ -75,17 +75,29 @@ export class Notices {
       displayType: 'accent',
       callback: run(CommandIDs.keepGpu)
     };
+    const asking = (
+      command: string,
+      label: string,
+      caption: string
+    ): Notification.IAction => ({
+      label,
+      caption,
+      callback: event => {
+        // The question may be answered with no: the warning stays.
+        event.preventDefault();
+        run(command)();
+      }
+    });
     return [
       ...(notice.keepsLeft > 0 ? [keep] : []),
-      {
-        label: msg.dropToCpu(),
-        caption: msg.dropBody(this._model.keeps),
-        callback: event => {
-          // The question may be answered with no: the warning stays.
-          event.preventDefault();
-          run(CommandIDs.dropGpu)();
-        }
-      },
+      // Three buttons fill a line: the other way to free the GPU is in the panel.
+      this._model.canHibernate
+        ? asking(CommandIDs.hibernate, msg.hibernate(), msg.hibernateBody())
+        : asking(
+            CommandIDs.dropGpu,
+            msg.dropToCpu(),
+            msg.dropBody(this._model.keeps)
+          ),
       // Only where a notebook is open is there one to turn.
       ...(this._commands.isEnabled(CommandIDs.trainNotebook)
         ? [
@@ -197,13 +209,23 @@ export async function confirmDrop(
   msg: Messages,
   keeps: Keeps | 'unknown' = 'unknown'
 ): Promise<boolean> {
+  return confirm(msg.dropToCpu(), msg.dropBody(keeps), msg.restart());
+}
+
+/** Ask before the server is stopped. */
+export function confirmHibernate(msg: Messages): Promise<boolean> {
+  return confirm(msg.hibernate(), msg.hibernateBody(), msg.hibernate());
+}
+
+async function confirm(
+  title: string,
+  body: string,
+  label: string
+): Promise<boolean> {
   const { button } = await showDialog({
-    title: msg.dropToCpu(),
-    body: msg.dropBody(keeps),
-    buttons: [
-      Dialog.cancelButton(),
-      Dialog.warnButton({ label: msg.restart() })
-    ]
+    title,
+    body,
+    buttons: [Dialog.cancelButton(), Dialog.warnButton({ label })]
   });
   return button.accept;
 }

@@ -127,7 +127,7 @@ function Tile({ lease }: { lease: ILease | null }): React.JSX.Element {
 
 /** What the notice offers, for as long as its countdown runs: it may have been closed. */
 function WarnedActions({ left }: { left: number }): React.JSX.Element {
-  const { msg, commands } = usePanel();
+  const { model, msg, commands } = usePanel();
   const action = (command: string, label: string, isPrimary = false) => (
     <ActionButton
       isPrimary={isPrimary}
@@ -142,6 +142,9 @@ function WarnedActions({ left }: { left: number }): React.JSX.Element {
     <div className="gc-Row gc-Buttons">
       {left > 0
         ? action(CommandIDs.keepGpu, msg.keepMore(KEEP_MINUTES, left), true)
+        : null}
+      {model.canHibernate
+        ? action(CommandIDs.hibernate, msg.hibernate())
         : null}
       {action(CommandIDs.dropGpu, msg.dropToCpu())}
       {action(CommandIDs.trainNotebook, msg.turnIntoJob())}

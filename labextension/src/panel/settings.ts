@@ -1,6 +1,7 @@
 /** What people may set, and where it goes. */
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 
+import type { OnIdleChoice } from '../model/onidle';
 import type { Seen } from '../model/seen';
 import type { Notices } from '../notices/notices';
 import type { GpuPanel } from './widget';
@@ -12,6 +13,7 @@ export interface ISettable {
   status: StatusItem;
   notices: Notices;
   seen: Seen;
+  onIdle: OnIdleChoice;
 }
 
 export async function applySettings(
@@ -22,6 +24,7 @@ export async function applySettings(
   const apply = () => {
     parts.notices.tellsJobs = settings.get('tellJobs').composite === true;
     parts.status.setEnabled(settings.get('statusBar').composite === true);
+    parts.onIdle.choose(settings.get('onIdle').composite as string);
     parts.panel.setFinishedShown(
       Number(settings.get('finishedJobs').composite)
     );

@@ -115,6 +115,7 @@ function openActions(commands: CommandRegistry, item: HTMLElement): void {
   const menu = new Menu({ commands });
   for (const command of [
     CommandIDs.keepGpu,
+    CommandIDs.hibernate,
     CommandIDs.dropGpu,
     CommandIDs.trainNotebook,
     CommandIDs.showPanel

@@ -173,6 +173,15 @@ export class Api {
     return this._request('POST', ['api', 'leases', leaseId, 'drop'], {});
   }
 
+  hibernate(leaseId: string): Promise<ILease> {
+    return this._request('POST', ['api', 'leases', leaseId, 'hibernate'], {});
+  }
+
+  chooseOnIdle(leaseId: string, onIdle: string): Promise<ILease> {
+    const path = ['api', 'leases', leaseId, 'on-idle'];
+    return this._request('POST', path, { on_idle: onIdle });
+  }
+
   closeLostKernel(id: string): Promise<void> {
     return this._request('DELETE', ['lost-kernels', id]);
   }

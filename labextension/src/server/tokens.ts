@@ -29,6 +29,11 @@ export interface IIdle {
   reclaimed?: boolean;
   idle_after_min: number;
   warn_after_min: number;
+  /** What becomes of the notebook then: `hibernate`, `release` or `cull`; none of an older scheduler. */
+  on_idle?: string;
+  on_idle_allowed?: string[];
+  /** What its server said that a stop keeps: `kernels`, `variables` or `nothing`; empty: not said yet. */
+  keeps?: string;
 }
 
 export interface ILease {

@@ -185,6 +185,14 @@ export function sliceMessages(trans: TranslationBundle) {
       );
     },
 
+    releaseWarning(idle: string, returned: string): string {
+      return trans.__(
+        'Idle %1. Restarts without its GPU when idle for %2.',
+        idle,
+        returned
+      );
+    },
+
     /** `idle` is empty where there is no length worth a word. */
     reclaimWarning(idle: string, returnsMs: number, keeps: boolean): string {
       const at = clock(returnsMs);
@@ -240,6 +248,16 @@ export function sliceMessages(trans: TranslationBundle) {
             'The notebook server restarts without its GPU: what it cannot keep of its kernels is lost.'
           );
       }
+    },
+
+    hibernate(): string {
+      return trans.__('Hibernate');
+    },
+
+    hibernateBody(): string {
+      return trans.__(
+        'The notebook server is stopped and its GPU is free. Kernels that can be saved are kept, and go on where they are when it is started again; what cannot be saved is lost.'
+      );
     },
 
     /** Behind a warning; short, as notifications are cut off. */

@@ -104,6 +104,22 @@ async def drop(lease_id: models.Id, caller: AnyCaller) -> models.LeaseView:
     return await caller.run(leases.drop, lease_id)
 
 
+@router.post("/leases/{lease_id}/hibernate")
+async def hibernate(
+    lease_id: models.Id, request: models.HibernateRequest, caller: AnyCaller
+) -> models.LeaseView:
+    """*Hibernate*: the server saves its kernels and stops; only where it said that it can."""
+    return await caller.run(idle.hibernate, lease_id, request)
+
+
+@router.put("/leases/{lease_id}/on-idle")
+async def choose_on_idle(
+    lease_id: models.Id, request: models.OnIdleRequest, caller: AnyCaller
+) -> models.LeaseView:
+    """What is to become of the notebook when it was idle for too long."""
+    return await caller.run(idle.choose_on_idle, lease_id, request)
+
+
 @router.post("/leases/{lease_id}/reclaim")
 async def reclaim(
     lease_id: models.Id, request: models.ReclaimRequest, caller: AnyCaller

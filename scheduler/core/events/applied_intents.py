@@ -13,6 +13,7 @@ from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, move
 from gpucommons.scheduler.core.model.state import (
     Action,
     Cancel,
+    ChooseOnIdle,
     Intent,
     Keep,
     NoteAgent,
@@ -50,7 +51,7 @@ from gpucommons.scheduler.errors import (
 _PAUSES_KEPT = 50
 #: No spawner waits longer for the answer to its acquire.
 ACQUIRE_PATIENCE_MS = 45_000
-_OnLease = Keep | ReportIdle | ResizeSlice | Started | Restarted
+_OnLease = Keep | ReportIdle | ChooseOnIdle | ResizeSlice | Started | Restarted
 
 
 def apply(cycle: CycleState, intent: Intent) -> None:
@@ -71,7 +72,7 @@ def _apply(cycle: CycleState, intent: Intent, action: Action) -> WorkloadId | No
             return submit(cycle, intent, action)
         case Cancel() | Pause() | Resume() | ResizeJob():
             return _on_workload(cycle, action, by)
-        case Keep() | ReportIdle() | ResizeSlice() | Started() | Restarted():
+        case Keep() | ReportIdle() | ChooseOnIdle() | ResizeSlice() | Started() | Restarted():
             return _on_workload(cycle, action, by)
         case NoteAgent():
             _note(cycle, action)
@@ -172,7 +173,7 @@ def _on_workload(
             _resume(cycle, _job(workload), by)
         case ResizeJob():
             job_size.resize(cycle, _job(workload), action, by)
-        case Keep() | ReportIdle() | ResizeSlice() | Started() | Restarted():
+        case Keep() | ReportIdle() | ChooseOnIdle() | ResizeSlice() | Started() | Restarted():
             _on_lease(cycle, _lease(workload), action, by)
     return action.workload_id
 
@@ -201,6 +202,8 @@ def _on_lease(cycle: CycleState, lease: Workload, action: _OnLease, by: str) -> 
             leases.keep(cycle, lease, action, by)
         case ReportIdle():
             leases.report_idle(cycle, lease, action)
+        case ChooseOnIdle():
+            leases.choose_on_idle(cycle, lease, action, by)
         case Started():
             leases.started(cycle, lease)
         case Restarted():

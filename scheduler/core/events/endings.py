@@ -152,9 +152,11 @@ def _end_lease(cycle: CycleState, workload: Workload, attempt: Attempt, text: st
     stop = attempt.stop
     if stop is not None and stop.text:
         text = stop.text
-    workload = cycle.put(
-        move(workload, State.ENDED, cycle.now_ms, ended_text=text, redeem_by_ms=None)
-    )
+    # Only what its server itself said that it kept makes it hibernated, not that it was asked to.
+    kernels = 0 if workload.kept is None else workload.kept.kernels
+    saved = workload.state is State.HIBERNATING and kernels > 0
+    to = State.HIBERNATED if saved else State.ENDED
+    workload = cycle.put(move(workload, to, cycle.now_ms, ended_text=text, redeem_by_ms=None))
     why = "stopped" if stop is None else stop.why
     cycle.tell("lease-ended", text, workload, data={"why": why}, attempt_id=attempt.attempt_id)
     return workload

@@ -18,7 +18,13 @@ from gpucommons.scheduler.core.model.lifecycle import (
     move_attempt,
     with_attempt,
 )
-from gpucommons.scheduler.core.model.state import Cancel, Keep, NoteKept, ReportIdle
+from gpucommons.scheduler.core.model.state import (
+    Cancel,
+    ChooseOnIdle,
+    Keep,
+    NoteKept,
+    ReportIdle,
+)
 from gpucommons.scheduler.core.model.state_words import state_words
 from gpucommons.scheduler.core.model.types import (
     AttemptState,
@@ -39,7 +45,8 @@ MAX_TICKETS = 5
 SERVER_GONE = frozenset({"stopped", "failed"})
 #: The end of a lease whose server starts again without a GPU.
 RELEASED = "released"
-
+#: The end of a lease whose server saves its kernels first.
+HIBERNATED = "hibernated"
 
 #: The end of a ticket whose turn came though its server cannot take the slice.
 NOT_STARTED = "not-started"
@@ -73,6 +80,22 @@ def _keeps_age(old: Workload, new: Spec) -> bool:
     smaller = new.roles[0].milli_gpu < old.spec.roles[0].milli_gpu
     fits = same_line and (smaller or same_ask(old.spec, new))
     return fits and old.current is None and not retry_limits.in_vain(old)
+
+
+def _handed_back(cycle: CycleState, old: Workload, spec: Spec, *, redeem: bool) -> WorkloadId:
+    """The ticket or lease there is, with what was chosen this time."""
+    chosen = _with_choice(old.spec, spec)
+    if chosen != old.spec:
+        cycle.put(replace(old, spec=chosen))
+    if redeem:
+        cycle.turns.redeeming.add(old.workload_id)
+    return old.workload_id
+
+
+def _with_choice(spec: Spec, *choices: Spec) -> Spec:
+    """What was chosen last for this server when it is idle; who chooses nothing changes nothing."""
+    chosen = [one.on_idle for one in choices if one.on_idle]
+    return replace(spec, on_idle=chosen[-1]) if chosen else spec
 
 
 def of_server(cycle: CycleState, spec: Spec) -> Workload | None:
@@ -109,9 +132,7 @@ def take_ticket(cycle: CycleState, new: Workload, *, redeem: bool, by: str) -> W
     """Put a ticket into line, or hand back the one there is; ``redeem`` starts it now or not."""
     old = of_server(cycle, new.spec)
     if old is not None and _will_do(old, new.spec, redeem=redeem):
-        if redeem:
-            cycle.turns.redeeming.add(old.workload_id)
-        return old.workload_id
+        return _handed_back(cycle, old, new.spec, redeem=redeem)
     if not redeem:
         _check_tickets(cycle, new.spec)
     if old is not None:
@@ -136,6 +157,7 @@ def take_ticket(cycle: CycleState, new: Workload, *, redeem: bool, by: str) -> W
         if not redeem:
             # Whoever let a turn pass rests, under whatever ticket.
             new = replace(new, not_before_ms=old.not_before_ms)
+        new = replace(new, spec=_with_choice(new.spec, old.spec, new.spec))
         if _keeps_age(old, new.spec):
             new = replace(new, submitted_ms=old.submitted_ms)
     cycle.put(new)
@@ -181,6 +203,8 @@ def end(cycle: CycleState, workload: Workload, action: Cancel, by: str) -> None:
         return
     was_down = attempt.stop is not None and attempt.stop.why in SERVER_GONE
     workload = reclaim_cooldown.noted(cycle, workload)
+    if action.why == HIBERNATED:
+        workload = move(workload, State.HIBERNATING, cycle.now_ms)
     workload = stops.end_now(cycle, workload, why=action.why, text=text)
     if action.why == RELEASED and not was_down:
         _restart_on_cpu(cycle, workload, wanted=True)
@@ -192,6 +216,7 @@ _END_TEXTS = {
     "failed": "The server did not start",
     "culled": "Stopped because it was idle",
     RELEASED: "Its GPU was returned",
+    HIBERNATED: "Stopped, and its kernels saved first",
     "reclaimed": "An admin took its GPU back",
     "left": "Left the line",
 }
@@ -201,7 +226,7 @@ OWN_ENDS = frozenset({_END_TEXTS["stopped"], _END_TEXTS["failed"], _END_TEXTS["l
 #: Ends that a later, fuller account may replace.
 _PLAIN_ENDS = frozenset({_END_TEXTS["stopped"], _END_TEXTS["failed"]})
 #: Ends that give an idle or reclaimed device back.
-RETURNS = frozenset({"culled", RELEASED, "reclaimed"})
+RETURNS = frozenset({"culled", RELEASED, HIBERNATED, "reclaimed"})
 
 
 def never_ran(workload: Workload) -> bool:
@@ -285,8 +310,31 @@ def keep(cycle: CycleState, workload: Workload, action: Keep, by: str) -> None:
 def note_kept(cycle: CycleState, action: NoteKept) -> None:
     """What is kept of the kernels of a lease, while its server stops or long after its end."""
     lease = cycle.workloads.get(action.workload_id) or action.ended
-    if lease is not None and lease.kept != action.kept:
-        cycle.put(replace(lease, kept=action.kept))
+    if lease is None or lease.kept == action.kept:
+        return
+    lease = replace(lease, kept=action.kept)
+    has_kernels = action.kept is not None and action.kept.kernels > 0
+    if lease.state is State.HIBERNATED and not has_kernels:
+        # They are awake again, or gone; when it ended, and why, stays as it was.
+        lease = move(lease, State.ENDED, cycle.now_ms, ended_ms=lease.ended_ms)
+    elif lease.state in {State.ACTIVE, State.WARNED} and has_kernels and not _restarts(lease):
+        # Whoever stopped it: a server says so only while it stops.
+        lease = move(lease, State.HIBERNATING, cycle.now_ms)
+    cycle.put(lease)
+
+
+def _restarts(lease: Workload) -> bool:
+    """Its server starts again without a GPU, and wakes its kernels at once."""
+    attempt = lease.current
+    return attempt is not None and attempt.stop is not None and attempt.stop.restart_on_cpu
+
+
+def choose_on_idle(cycle: CycleState, workload: Workload, action: ChooseOnIdle, by: str) -> None:
+    """What is to become of this notebook when it was idle for too long."""
+    if workload.spec.on_idle != action.on_idle:
+        workload = cycle.put(replace(workload, spec=replace(workload.spec, on_idle=action.on_idle)))
+        text = f"When idle: {action.on_idle or 'as its pool says'}."
+        cycle.tell("on-idle-chosen", text, workload, by=by)
 
 
 def report_idle(cycle: CycleState, workload: Workload, action: ReportIdle) -> None:

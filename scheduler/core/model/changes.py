@@ -111,13 +111,13 @@ def _amount(name: str, value: Any) -> str:
     if name.endswith("_ms"):
         return f"{value / 1000:g} s"
     if isinstance(value, tuple):
-        return " ".join(format_milli_gpu(size) for size in value)
+        return " ".join(one if isinstance(one, str) else format_milli_gpu(one) for one in value)
     return format_milli_gpu(value) if "milli_gpu" in name else str(value)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, frozenset | tuple):
-        return sorted(value)
+        return sorted(value) if isinstance(value, frozenset) else list(value)
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     return value

@@ -116,6 +116,14 @@ class ReportIdle:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ChooseOnIdle:
+    """What is to become of a notebook that was idle for too long; empty = as its pool says."""
+
+    workload_id: WorkloadId
+    on_idle: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NoteKept:
     """Put on record what a notebook's server keeps of its kernels."""
 
@@ -211,6 +219,7 @@ Action = (
     | ResizeJob
     | Keep
     | ReportIdle
+    | ChooseOnIdle
     | ResizeSlice
     | Started
     | Restarted

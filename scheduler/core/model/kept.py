@@ -1,13 +1,23 @@
-"""What a stopped notebook server keeps of its kernels, as it said itself; nothing is decided by it."""
+"""What becomes of live processes that are stopped: what a pool and a user chose, and what was kept."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: What can become of a notebook that was idle for too long: its server is stopped and its kernels are
+#: saved first, where its server can do that; it starts again without its GPU; it is stopped, and
+#: nothing of its kernels is kept.
+ON_IDLE = ("hibernate", "release", "cull")
+
+
+def on_idle_of(chosen: str, allowed: tuple[str, ...]) -> str:
+    """What its user chose, where the pool still allows it, else the first that the pool allows."""
+    return chosen if chosen in allowed else allowed[0]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeptKernels:
-    """Whole kernels that can be woken, or variables of others."""
+    """Whole kernels that can be woken, or variables of others, as a stopped server said itself."""
 
     kernels: int
     kernel_bytes: int

@@ -22,9 +22,16 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.errors import InvalidTransition
 
-#: States a workload never leaves. A released lease may still be marked ended.
+#: States a workload never leaves. A released or hibernated lease may still be marked ended.
 FINAL_STATES = frozenset(
-    {State.SUCCEEDED, State.FAILED, State.CANCELLED, State.RELEASED, State.ENDED}
+    {
+        State.SUCCEEDED,
+        State.FAILED,
+        State.CANCELLED,
+        State.RELEASED,
+        State.HIBERNATED,
+        State.ENDED,
+    }
 )
 #: Leases that ended so long ago are remembered: how they ended may still be told, and a server that
 #: gave its GPU back is still to start again.
@@ -62,9 +69,13 @@ JOB_MOVES: Mapping[State, frozenset[State]] = {
 LEASE_MOVES: Mapping[State, frozenset[State]] = {
     State.WAITING: frozenset({State.GRANTED, State.ENDED}),
     State.GRANTED: frozenset({State.ACTIVE, State.WAITING, State.ENDED}),
-    State.ACTIVE: frozenset({State.WARNED, State.ENDED}),
-    State.WARNED: frozenset({State.RELEASED, State.ACTIVE, State.ENDED}),
+    State.ACTIVE: frozenset({State.WARNED, State.HIBERNATING, State.ENDED}),
+    State.WARNED: frozenset({State.RELEASED, State.ACTIVE, State.HIBERNATING, State.ENDED}),
     State.RELEASED: frozenset({State.ENDED}),
+    # Without kernels that are kept it was no hibernation, and it ends.
+    State.HIBERNATING: frozenset({State.HIBERNATED, State.ENDED}),
+    # The server that wakes them has a lease of its own: its slice may be another one.
+    State.HIBERNATED: frozenset({State.ENDED}),
     State.ENDED: frozenset(),
 }
 ATTEMPT_MOVES: Mapping[AttemptState, frozenset[AttemptState]] = {

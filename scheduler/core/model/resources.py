@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.slices.slices import MpsDaemon
-from gpucommons.scheduler.core.model.kept import HibernationAbility
+from gpucommons.scheduler.core.model.kept import ON_IDLE, HibernationAbility
 from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName, TeamName, UserName
 
 
@@ -90,6 +90,8 @@ class Pool:
     mps: MpsDaemon | None = None
     #: Processes of stopped jobs are saved to disk where that works: ``on`` or ``off``.
     hibernation: str = "off"
+    #: What users may choose for idle notebooks; the first is for who chose nothing.
+    on_idle: tuple[str, ...] = ON_IDLE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

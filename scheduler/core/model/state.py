@@ -16,6 +16,7 @@ from gpucommons.scheduler.core.model.holds import FairShareReservation
 from gpucommons.scheduler.core.model.intents import (
     Action,
     Cancel,
+    ChooseOnIdle,
     Intent,
     Keep,
     NoteAgent,
@@ -59,6 +60,7 @@ from gpucommons.scheduler.core.packing.learning import LearnedDemand
 __all__ = [
     "Action",
     "Cancel",
+    "ChooseOnIdle",
     "Intent",
     "Keep",
     "NoteAgent",

@@ -26,6 +26,8 @@ LEASE_WORDS: Mapping[str, str] = {
     "active": "started",
     "warned": "idle, about to be returned",
     "released": "returned",
+    "hibernating": "stopping, kernels are being saved",
+    "hibernated": "hibernated",
     "ended": "ended",
 }
 #: Of one run of a job; those it shares with a job bear the same word.
@@ -63,6 +65,7 @@ ENDED_WORDS: Mapping[str, str] = {
     "failed": "has failed",
     "cancelled": "was cancelled",
     "released": "was returned",
+    "hibernated": "was hibernated",
     "ended": "has ended",
 }
 

@@ -20,11 +20,9 @@ from gpucommons.scheduler.core.model.kept import Hibernation, KeptKernels, Proce
 from gpucommons.scheduler.core.model.waiting import Reason as Reason  # noqa: PLC0414 - for others
 from gpucommons.scheduler.core.model.waiting import ReasonClass as ReasonClass  # noqa: PLC0414 - for others
 
-#: Lowercase UUIDv7.
+# These three are lowercase UUIDv7.
 WorkloadId = NewType("WorkloadId", str)
-#: Lowercase UUIDv7.
 AttemptId = NewType("AttemptId", str)
-#: Lowercase UUIDv7.
 IntentId = NewType("IntentId", str)
 NodeId = NewType("NodeId", str)
 PoolName = NewType("PoolName", str)
@@ -69,6 +67,8 @@ class State(StrEnum):
     GRANTED = "granted"
     ACTIVE = "active"
     WARNED = "warned"
+    HIBERNATING = "hibernating"
+    HIBERNATED = "hibernated"
     RELEASED = "released"
     ENDED = "ended"
 
@@ -178,8 +178,9 @@ class Spec:
     #: What the snapshot left out, linked from the same place below ``links_from`` in the home.
     links: tuple[str, ...] = ()
     links_from: str | None = None
-    #: Leases: the hub's server name.
+    #: Leases: the hub's server name; what its user chose of ``kept.ON_IDLE``, or as its pool says.
     server_name: str = ""
+    on_idle: str = ""
     #: Tickets: what others than we handle of the options that were chosen with it, as a form sent them.
     other_options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 

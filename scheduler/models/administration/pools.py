@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from gpucommons.scheduler.models.fields import MilliGpu, Model, Name, Switch, View
+from gpucommons.scheduler.models.fields import MilliGpu, Model, Name, OnIdle, Switch, View
 
 _MPS_WITH_SERVERS = 3
 
@@ -40,6 +40,8 @@ class PoolModel(Model):
     notice_signal: Literal["SIGUSR1", "none"] = "none"
     #: Processes of stopped jobs are saved to disk, where its nodes can do that.
     hibernation: Switch = "off"
+    #: What users may choose for their idle notebooks; the first is for who chose nothing.
+    on_idle: list[OnIdle] = Field(default=list(get_args(OnIdle)), min_length=1, max_length=3)
     headroom_milli_gpu: MilliGpu = 0
     moved_permille: int = Field(default=20, strict=True, ge=0, le=1000)
     unlent_permille: int = Field(default=20, strict=True, ge=0, le=1000)
@@ -63,6 +65,7 @@ class PoolView(View):
     hibernation: str = "off"
     #: What becomes of the processes of a job that is stopped there; empty = nobody has looked.
     hibernation_text: str = ""
+    on_idle: list[str] = []
     headroom_milli_gpu: int = 0
     notebook_sizes: list[int] = []
     total_milli_gpu: int

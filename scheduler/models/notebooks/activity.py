@@ -24,6 +24,8 @@ class ActivityReport(Model):
     """What a notebook server does, sent every 15 s by the extension."""
 
     kernels: list[KernelActivity] = Field(default_factory=list, max_length=512)
+    #: What a stop keeps here: whole kernels, variables of theirs, or nothing; None = not known (yet).
+    keeps: Literal["kernels", "variables", "nothing"] | None = None
 
 
 class ActivityView(View):

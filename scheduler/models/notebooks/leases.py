@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from gpucommons.scheduler.models.administration.pools import MpsModel
-from gpucommons.scheduler.models.fields import Line, Model, Name, UserName, View
+from gpucommons.scheduler.models.fields import Line, Model, Name, OnIdle, UserName, View
 from gpucommons.scheduler.models.jobs.reasons import ForecastView, ReasonView
 from gpucommons.scheduler.models.notebooks.kept import KeptKernelsView
 
 #: The keys of ours among a server's ``user_options``; ``offer`` is a card of the options form.
 NOTEBOOK_OPTIONS = frozenset(
-    {"milli_gpu", "team", "pool", "environment", "ticket", "offer", "gpu_memory"}
+    {"milli_gpu", "team", "pool", "environment", "ticket", "offer", "gpu_memory", "on_idle"}
 )
 #: Fields that the hub's pages and API put beside options: it refuses them as options, or errs.
 HUB_FIELDS = frozenset({"_xsrf", "display_name", "user_options"})
@@ -66,6 +66,8 @@ class LeaseRequest(Model):
     gpu_memory_mib: Annotated[int, Field(strict=True, ge=1, le=16_777_216)] | None = None
     gpu_kind: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9 ._-]{1,64}$")] | None = None
     environment: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9 ._:/@-]{0,256}$")] = ""
+    #: What is to become of it when it was idle for too long; empty = as its pool says.
+    on_idle: OnIdle | Literal[""] = ""
     #: With which its server starts when its turn comes; empty: those of its last start.
     other_options: OtherOptions = {}
 
@@ -112,6 +114,14 @@ class IdleView(View):
     #: Limits in force, in minutes, for the sentence "returned after 60 idle min".
     idle_after_min: int = 60
     warn_after_min: int = 50
+    #: What is to become of it then, and what else its pool allows.
+    on_idle: str = "hibernate"
+    on_idle_allowed: list[str] = []
+    #: What its server says that it keeps when it stops: ``kernels``, ``variables`` or ``nothing``;
+    #: empty = it has not said anything yet.
+    keeps: str = ""
+    #: Both in a sentence: "Its server is stopped. Kernels that can be saved are kept …".
+    on_idle_text: str = ""
 
 
 class LeaseView(View):
@@ -173,6 +183,19 @@ class ResizeRequest(Model):
     """Another memory limit for a notebook's slice."""
 
     memory_mib: int = Field(strict=True, ge=1, le=1 << 30)
+
+
+class HibernateRequest(Model):
+    """*Hibernate*: save the kernels of a server and stop it."""
+
+    #: Why, in the culler's words.
+    text: Line = ""
+
+
+class OnIdleRequest(Model):
+    """What is to become of a notebook that was idle for too long; empty = as its pool says."""
+
+    on_idle: OnIdle | Literal[""]
 
 
 class ReclaimRequest(Model):

@@ -38,6 +38,8 @@ class OfferView(View):
     idle_after_min: int = 60
     #: Within how many seconds what is lent is the team's again; None from an older scheduler.
     win_back_s: int | None = None
+    #: What may be chosen for when it is idle; the first is for who chooses nothing.
+    on_idle: list[str] = []
 
     def lent_for_s(self) -> int | None:
         """Where training has what no size starts without: it comes back within so many seconds."""

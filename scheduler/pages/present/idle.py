@@ -34,6 +34,8 @@ class IdleRow:
     busy_with: str
     more_time: str
     returns_ms: int | None
+    #: "Its server is stopped. Kernels that can be saved are kept …"; empty = not known.
+    then: str
     #: What its user gets to know, and may do, where it is asked for now.
     asks: str
 
@@ -124,6 +126,7 @@ def _row(item: ActivityView, now_ms: int) -> IdleRow:
         busy_with=", ".join(sorted({kernel.kind for kernel in busy})),
         more_time="" if idle is None else _more_time(idle, now_ms),
         returns_ms=_returns_ms(idle) if mark == "idle" or (idle and idle.returns_ms) else None,
+        then="" if idle is None else idle.on_idle_text,
         asks=_asks(lease, now_ms),
     )
 

@@ -20,7 +20,7 @@ from gpucommons.scheduler.models.words.state_words import state_words
 from gpucommons.scheduler.pages.present import words
 from gpucommons.scheduler.pages.present.quotas import Segment
 
-_FINAL_LEASES = frozenset({"released", "ended"})
+_FINAL_LEASES = frozenset({"released", "hibernated", "ended"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

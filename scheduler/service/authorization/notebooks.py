@@ -100,20 +100,31 @@ def why_lease(principal: Principal, workload: Workload) -> None:
 
 def keep(principal: Principal, workload: Workload) -> None:
     """Owner, admin."""
-    _own(principal, workload, "keep")
+    _own(principal, workload, "keep this notebook's GPU")
 
 
 def drop(principal: Principal, workload: Workload) -> None:
     """Owner, culler, admin."""
     if not is_culler(principal):
-        _own(principal, workload, "drop")
+        _own(principal, workload, "drop this notebook's GPU")
+
+
+def hibernate(principal: Principal, workload: Workload) -> None:
+    """Owner, culler, admin."""
+    if not is_culler(principal):
+        _own(principal, workload, "hibernate this notebook")
+
+
+def choose_on_idle(principal: Principal, workload: Workload) -> None:
+    """Owner, admin."""
+    _own(principal, workload, "choose what becomes of this notebook")
 
 
 def _own(principal: Principal, workload: Workload, what: str) -> None:
     must_see(principal, workload)
     own = workload.spec.owner == principal.name and is_person(principal)
     if not (principal.admin or (own and principal.holds("submit"))):
-        message = f"Only its owner or an admin may {what} this notebook's GPU."
+        message = f"Only its owner or an admin may {what}."
         raise Forbidden(message)
 
 

@@ -35,6 +35,8 @@ class Report:
 
     at_ms: Millis
     kernels: tuple[KernelActivity, ...]
+    #: What the server says that it keeps when it stops; empty = it did not say.
+    keeps: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,12 +58,17 @@ class ActivityBoard:
         self._compute: dict[SliceId, deque[tuple[int, int]]] = {}
 
     def report(
-        self, lease_id: WorkloadId, kernels: Iterable[KernelActivity], now_ms: Millis
+        self,
+        lease_id: WorkloadId,
+        kernels: Iterable[KernelActivity],
+        now_ms: Millis,
+        *,
+        keeps: str = "",
     ) -> None:
         """A notebook's server tells what runs; nothing has happened later than it is told."""
         happened = _those_that_count([_until(kernel, now_ms) for kernel in kernels])
         with self._lock:
-            self._reports[lease_id] = Report(at_ms=now_ms, kernels=happened)
+            self._reports[lease_id] = Report(at_ms=now_ms, kernels=happened, keeps=keeps)
 
     def read(self, samples: Iterable[UsageSample]) -> None:
         """The agent's newest samples."""
@@ -93,6 +100,11 @@ class ActivityBoard:
         """The newest report; None = never one."""
         with self._lock:
             return self._reports.get(lease_id)
+
+    def keeps_of(self, lease_id: WorkloadId) -> str:
+        """What its server says that it keeps when it stops; empty = it has not said anything."""
+        report = self.report_of(lease_id)
+        return "" if report is None else report.keeps
 
     def gpu_of(self, slice_id: SliceId | None) -> GpuActivity:
         """What is known of a slice."""

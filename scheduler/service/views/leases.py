@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.resizing import slice_memory_mib
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.kept import ON_IDLE, on_idle_of
 from gpucommons.scheduler.core.model.state import Cluster
-from gpucommons.scheduler.core.model.types import Idleness, Workload
+from gpucommons.scheduler.core.model.types import Idleness, State, Workload
 from gpucommons.scheduler.core.whatif.counterfactuals import Way
 from gpucommons.scheduler.forecast.forecast import Forecast
 from gpucommons.scheduler.principal import Principal
@@ -18,6 +19,7 @@ from gpucommons.scheduler.service.views.blockers import blocker_view
 from gpucommons.scheduler.service.views.in_the_way import names_of_others, shows_names
 from gpucommons.scheduler.service.views.jobs import forecast_view, reason_class, reason_view
 from gpucommons.scheduler.service.views.kept import kept_view
+from gpucommons.scheduler.service.views.on_idle import on_idle_text
 from gpucommons.scheduler.service.views.places import position
 
 
@@ -52,7 +54,7 @@ def lease_view(
         server_name=spec.server_name if named else "",
         team=spec.team,
         pool=spec.pools[0],
-        state=workload.state,
+        state=_state(workload, cluster.now_ms),
         milli_gpu=role.milli_gpu,
         gpu_kind=role.gpu_kind,
         environment=spec.environment if in_full else "",
@@ -69,12 +71,18 @@ def lease_view(
         redeem_by_ms=workload.redeem_by_ms if in_full else None,
         started_ms=next((one.started_ms for one in workload.attempts if one.started_ms), None),
         slice=slice_view(workload, cluster) if in_full else None,
-        idle=_idle_view(workload, limits) if in_full else None,
+        idle=_idle_view(workload, cluster, limits) if in_full else None,
         ended_text=workload.ended_text if in_full else None,
         kept=kept_view(workload.kept, cluster.now_ms)
         if authorization.sees_options(principal, workload)
         else None,
     )
+
+
+def _state(workload: Workload, now_ms: int) -> str:
+    """Kernels whose time is over are removed: there is nothing to wake any more."""
+    over = workload.state is State.HIBERNATED and kept_view(workload.kept, now_ms) is None
+    return State.ENDED if over else workload.state
 
 
 def _reason(
@@ -114,11 +122,14 @@ def slice_view(workload: Workload, cluster: Cluster) -> models.SliceView | None:
     )
 
 
-def _idle_view(workload: Workload, limits: IdleLimits) -> models.IdleView | None:
+def _idle_view(workload: Workload, cluster: Cluster, limits: IdleLimits) -> models.IdleView | None:
     """The rule holds from the first second, also before the culler has said anything."""
     if workload.idleness is None and workload.current is None:
         return None
     idleness = workload.idleness or Idleness()
+    pool = cluster.pools.get(workload.spec.pools[0])
+    allowed = ON_IDLE if pool is None else pool.on_idle
+    on_idle = on_idle_of(workload.spec.on_idle, allowed)
     return models.IdleView(
         idle_since_ms=idleness.idle_since_ms,
         warned_ms=idleness.warned_ms,
@@ -128,6 +139,9 @@ def _idle_view(workload: Workload, limits: IdleLimits) -> models.IdleView | None
         reclaimed=idleness.reclaimed,
         idle_after_min=_minutes(limits.idle_after_ms),
         warn_after_min=_minutes(limits.warn_after_ms),
+        on_idle=on_idle,
+        on_idle_allowed=list(allowed),
+        on_idle_text=on_idle_text(on_idle, ""),
     )
 
 

@@ -24,6 +24,7 @@ class Collected:
 
 def reporter(client: Any, *, busy: bool = False) -> Reporter:
     return Reporter(
+        keeps=lambda: "variables",
         scheduler=client,
         collector=Collected(busy=busy),
         lease_id=LEASE_ID,
@@ -33,10 +34,11 @@ def reporter(client: Any, *, busy: bool = False) -> Reporter:
     )
 
 
-async def test_a_report_says_what_is_busy(client: Any, api: Any) -> None:
+async def test_a_report_says_what_is_busy_and_what_a_stop_keeps(client: Any, api: Any) -> None:
     await reporter(client, busy=True).report()
     assert api.body(f"/v1/leases/{LEASE_ID}/activity") == {
-        "kernels": [{"kind": "kernel", "name": "p", "busy": True}]
+        "kernels": [{"kind": "kernel", "name": "p", "busy": True}],
+        "keeps": "variables",
     }
 
 

@@ -70,3 +70,15 @@ async def test_what_goes_wrong_with_one_kernel_leaves_the_others_said(
         "k1",
         "Saving it went wrong (No space left on device).",
     )
+
+
+def test_who_wants_nothing_kept_has_nothing_saved_and_is_told_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = keeper(tmp_path)
+    monkeypatch.setattr(saving, "describe", lambda _server, kernel_id: record(kernel_id))
+    monkeypatch.setattr(saving, "hibernatable", lambda _: ["k1"])
+
+    assert saving.save_none(None, of) == ()
+
+    assert [(loss.kernel_id, loss.because) for loss in of.losses] == [("k1", saving.CHOSEN)]

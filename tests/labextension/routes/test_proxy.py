@@ -32,6 +32,7 @@ WRITES = [
     (f"jobs/{JOB_ID}/again", {}),
     (f"leases/{LEASE_ID}/keep", {"minutes": 30}),
     (f"leases/{LEASE_ID}/drop", {}),
+    (f"leases/{LEASE_ID}/hibernate", {}),
 ]
 
 
@@ -44,6 +45,14 @@ async def test_reads_are_passed_on_with_the_servers_own_token(
     assert api.asked("GET") == [f"/v1/{path}"]
     assert api.requests[0].headers["authorization"] == "token secret-token"
     assert "x-evil" not in api.requests[0].headers
+
+
+async def test_what_becomes_of_an_idle_notebook_is_passed_on(served: Any, api: Any) -> None:
+    path = f"leases/{LEASE_ID}/on-idle"
+    headers, body = {"X-Evil": "1"}, {"on_idle": "cull"}
+    answer = await served.http.post(f"gpucommons/api/{path}", headers=headers, json=body)
+    assert answer.status_code == 200
+    assert api.asked("PUT") == [f"/v1/{path}"]
 
 
 @pytest.mark.parametrize("verb", ["", "/curve"])
@@ -84,8 +93,8 @@ async def test_a_job_goes_on_from_where_it_stood_only_where_that_is_said(
 
 
 async def test_every_row_of_the_table_was_tried() -> None:
-    # `offers` alone is not: the fake has none.
-    assert len(READS) + len(WRITES) + 1 == len(TABLE)
+    # `offers` alone is not: the fake has none. `on-idle` has a test of its own.
+    assert len(READS) + len(WRITES) + 2 == len(TABLE)
 
 
 @pytest.mark.parametrize("key", ["page-key-1", f"{JOB_ID}/500"])

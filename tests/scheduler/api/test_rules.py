@@ -259,6 +259,30 @@ RULES: dict[str, Rule] = {
         ("ann-token",),
         NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404, "hub-token": 403},
     ),
+    "hibernate": Rule(
+        "POST",
+        "/leases/{lease}/hibernate",
+        (),
+        NOBODY
+        | {
+            "ann-reads": 403,
+            "alf-token": 403,
+            "bob-token": 404,
+            "hub-token": 403,
+            # They may, and its server has not said that it can.
+            "ann-token": 409,
+            "root-token": 409,
+            "culler-token": 409,
+        },
+        body={},
+    ),
+    "choose_on_idle": Rule(
+        "PUT",
+        "/leases/{lease}/on-idle",
+        ("ann-token",),
+        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404, "culler-token": 403},
+        body={"on_idle": "cull"},
+    ),
     "reclaim": Rule(
         "POST",
         "/leases/{lease}/reclaim",

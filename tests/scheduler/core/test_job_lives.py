@@ -82,10 +82,12 @@ def test_every_live_job_can_be_cancelled(state: State) -> None:
         assert lifecycle.move(workload, State.CANCELLED, Millis(2)).ended_ms == 2
 
 
-def test_final_states_are_left_by_nothing_but_a_released_lease() -> None:
+def test_final_states_are_left_by_nothing_but_a_released_or_hibernated_lease() -> None:
     for state in lifecycle.FINAL_STATES:
         table = lifecycle.LEASE_MOVES if state in LEASE_STATES else lifecycle.JOB_MOVES
-        assert table[state] <= ({State.ENDED} if state is State.RELEASED else set())
+        assert table[state] <= (
+            {State.ENDED} if state in {State.RELEASED, State.HIBERNATED} else set()
+        )
 
 
 # --- ends ------------------------------------------------------------------------------------

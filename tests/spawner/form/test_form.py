@@ -191,6 +191,20 @@ def test_isolation_idle_rule_and_simulation_are_said() -> None:
     assert "share one operating-system account: nothing isolates" in words(page(OFFER, shared))
 
 
+def test_what_becomes_of_it_when_idle_is_chosen_among_what_the_pool_allows() -> None:
+    offer = OFFER | {"on_idle": ["release", "cull"]}
+    soup = page(offer, FormContext(last={"on_idle": "cull"}))
+    options = {one["value"]: one for one in soup.find_all("option")}
+    assert list(options) == ["", "release", "cull"]
+    assert [value for value, one in options.items() if one.has_attr("selected")] == ["cull"]
+    assert "The notebook restarts without its GPU after 60 min" in words(soup)
+
+
+@pytest.mark.parametrize("allowed", [[], ["cull"]])
+def test_where_the_pool_leaves_no_choice_none_is_offered(allowed: list[str]) -> None:
+    assert page(OFFER | {"on_idle": allowed}, FormContext()).find("select") is None
+
+
 def test_a_stopped_notebook_says_when_and_why() -> None:
     text = words(page(OFFER, last_end="Stopped at 14:02: idle 60 min."))
     assert "Stopped at 14:02: idle 60 min." in text

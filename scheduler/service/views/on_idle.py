@@ -1,0 +1,39 @@
+"""What becomes of a notebook that is idle for too long, in sentences for all screens. Pure.
+
+Only what is known is promised: what a server keeps of its kernels, it has said itself, and which of them
+can be saved shows when that is tried.
+"""
+
+from __future__ import annotations
+
+from gpucommons.scheduler import models
+
+_KEPT = {
+    "kernels": "Kernels that can be saved are kept and go on {then}.",
+    "variables": "Variables that can be stored are kept; all else of its kernels is lost.",
+    "nothing": "Nothing of its kernels is kept.",
+    "": "Its server has not said yet what it keeps of its kernels.",
+}
+
+
+def with_keeps(lease: models.LeaseView, keeps: str) -> models.LeaseView:
+    """The same view with what its server says that it keeps when it stops."""
+    idle = lease.idle
+    if idle is None or not keeps:
+        return lease
+    told = {"keeps": keeps, "on_idle_text": on_idle_text(idle.on_idle, keeps)}
+    return lease.model_copy(update={"idle": idle.model_copy(update=told)})
+
+
+def on_idle_text(on_idle: str, keeps: str) -> str:
+    """What will happen, what is kept and what is lost.
+
+    ``on_idle`` is one of the core's ``ON_IDLE``; ``keeps`` what the server says that it keeps when it
+    stops: ``kernels``, ``variables``, ``nothing``, or empty where it has not said anything yet.
+    """
+    if on_idle == "cull":
+        return f"Its server is stopped. {_KEPT['nothing']}"
+    kept = _KEPT.get(keeps, _KEPT[""])
+    if on_idle == "release":
+        return f"Its server restarts without its GPU. {kept.format(then='there')}"
+    return f"Its server is stopped. {kept.format(then='when it is started again')}"
