@@ -40,7 +40,7 @@ _SPACED = re.compile(
 _SHARE = re.compile(r"\b(?P<name>[Aa]cc(?:uracy)?)[:=]? {1,8}(?P<of>\d{1,12})/(?P<all>\d{1,12})\b")
 
 _EPOCH = re.compile(
-    r"(?<![\w.?&/-])['\"]?epochs?['\"]?(?: {0,2}[:=#] {0,2}\[? {0,6}| {1,4}\[? {0,6}|\[ {0,6})['\"]?"
+    r"(?<![\w.?&/-])['\"]?epochs?['\"]?(?: {0,2}[:=#] {0,2}\[? {0,6}| {1,4}\[? {0,6}|\[ {0,6})(?P<quoted>['\"]?)"
     r"(?P<at>\d{1,12}(?P<part>\.\d{1,12})?)(?![\w.])"
     r"(?:\]? {0,2}(?:/|of) {0,2}(?P<all>\d{1,12})\b)?",
     re.IGNORECASE,
@@ -231,7 +231,8 @@ def _within(text: str, epoch: re.Match[str]) -> Counter | None:
 def _epochs(match: re.Match[str]) -> Counter | None:
     total = None if match["all"] is None else int(match["all"])
     at = float(match["at"])
-    if match["part"] is None:
+    # Transformers quotes its numbers, and writes whole epochs among parts of them as ``'2'``.
+    if match["part"] is None and not match["quoted"]:
         return _count(Unit.EPOCH, match["at"], match["all"], at)
     step = round(at * EPOCH_PARTS)
     return Counter(unit=Unit.EPOCH, step=step, total=total, epoch=at) if step <= _MOST else None

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpucommons.scheduler.curves.lines import NOTHING, Line, plain, read_line
-from gpucommons.scheduler.curves.points import MAX_NAMES, Counter, Point, Unit
+from gpucommons.scheduler.curves.points import EPOCH_PARTS, MAX_NAMES, Counter, Point, Unit
 from gpucommons.scheduler.curves.tables import Table, row_of, table_of
 
 #: So many lines with a metric before one is believed that names no counter; as many that only count.
@@ -38,6 +38,10 @@ class LogCurve:
     _bar_before: tuple[int, int] | None = None
     _bars_done: int = 0
     _table: Table | None = None
+    #: Where the bar of the whole run ends.
+    _run_total: int | None = None
+    #: Epochs were told in parts.
+    _has_parts: bool = False
     #: The unit that the curve has; a curve has one.
     _unit: Unit | None = None
     _names: set[str] = field(default_factory=set)
@@ -124,10 +128,30 @@ class LogCurve:
                 return self._counter
             # A bar of its own counts; another one may be of a download.
             return None if line.bar is None else self._bar_place(None)
-        if counter.unit is Unit.EPOCH and counter.step != counter.epoch:
+        if counter.unit is Unit.EPOCH and counter.epoch is not None and self._in_parts(counter):
+            counter = replace(counter, step=round(counter.epoch * EPOCH_PARTS))
             # Fractions of an epoch, and a bar that counts the steps: these are the better axis.
-            return self._bar_place(counter.epoch) or counter
+            return self._run_place(counter.epoch) or counter
         return counter
+
+    def _in_parts(self, counter: Counter) -> bool:
+        """Once an epoch was told in part, whole ones stand on the same axis."""
+        self._has_parts = self._has_parts or counter.step != counter.epoch
+        return self._has_parts
+
+    def _run_place(self, epoch: float | None) -> Counter | None:
+        """By the bar of the whole run: not by one that is full before anything was measured, as those
+        of downloads and saves are, and not by another one later.
+        """
+        if self._bar is None or self._unit is Unit.EPOCH:
+            return None
+        at, total = self._bar
+        if self._run_total is None and at >= total:
+            return None
+        place = self._bar_place(epoch) if self._run_total in {None, total} else None
+        if place is not None:
+            self._run_total = total
+        return place
 
     def _bar_place(self, epoch: float | None) -> Counter | None:
         if self._bar is None or self._lines_seen - self._bar_line > _REACH_LINES:

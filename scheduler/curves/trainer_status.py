@@ -45,14 +45,18 @@ def _counter(
     epoch = next((values[name] for name in _EPOCH if name in values), None)
     if step is None and before is not None and before.unit is Unit.STEP:
         done = percent is not None and percent >= _WHOLE
-        step = before.total if done and before.total is not None else before.step
+        if done and before.total is None:
+            # It is over, and nobody said at which step.
+            return None
+        step = before.total if done else before.step
         total, epoch = before.total, before.epoch if epoch is None else epoch
     if step is None and total is not None and percent == 0:
         step = 0
     if step is not None:
         fits = total is not None and total >= step
         return Counter(unit=Unit.STEP, step=step, total=total if fits else None, epoch=epoch)
-    if percent is None:
+    if percent is None or (before is None and percent >= _WHOLE):
+        # The last status names no step: on an axis of steps its percentage would be a false place.
         return None
     return Counter(unit=Unit.PERCENT, step=min(max(percent, 0), _WHOLE), total=_WHOLE, epoch=epoch)
 

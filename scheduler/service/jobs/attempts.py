@@ -51,7 +51,7 @@ def report_trainer_status(
     attempt_id = speaks_as(workload, attempt_id)
     status = report.trainerStatus
     metrics = {one.name: one.value for one in status.metrics}
-    point = point_of(metrics, status.progressPercentage, _last_of_trainer(workload))
+    point = point_of(metrics, status.progressPercentage, _last_of_trainer(service, workload))
     if point is not None:
         _take_points(service, workload, attempt_id, [point], Source.TRAINER)
     return _orders(workload)
@@ -72,14 +72,22 @@ def report_curve(
     return _orders(workload)
 
 
-def _last_of_trainer(workload: Workload) -> Counter | None:
+def _last_of_trainer(service: Service, workload: Workload) -> Counter | None:
+    """Where the trainer was last; a log that was read since may have told the job's progress."""
     told, attempt = workload.progress, workload.current
-    if told is None or attempt is None or told.source != Source.TRAINER:
+    if attempt is None or told is None:
         return None
-    is_earlier = told.at_ms < attempt.reserved_ms
-    if is_earlier or told.unit not in set(Unit):
+    if told.source == Source.TRAINER:
+        is_earlier = told.at_ms < attempt.reserved_ms
+        if is_earlier or told.unit not in set(Unit):
+            return None
+        return Counter(unit=Unit(told.unit), step=told.step, total=told.total_steps)
+    points = service.store.points(workload.workload_id, source=Source.TRAINER)
+    kept = [one for one in points if one.attempt_number == attempt.number]
+    last = kept[-1] if kept else None
+    if last is None or last.unit not in set(Unit):
         return None
-    return Counter(unit=Unit(told.unit), step=told.step, total=told.total_steps)
+    return Counter(unit=Unit(last.unit), step=last.step)
 
 
 def _take_points(

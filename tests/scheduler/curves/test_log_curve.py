@@ -40,7 +40,7 @@ PRINTED: dict[str, tuple[list[str], tuple[str, int, int | None, dict[str, float]
     ),
     "Transformers 5 without a bar": (
         ["{'loss': '0.5', 'grad_norm': '1.2', 'epoch': '0.5'}", "{'loss': '0.4', 'epoch': '1'}"],
-        ("epoch", 1, None, {"loss": 0.4, "epoch": 1}),
+        ("epoch", 1000, None, {"loss": 0.4, "epoch": 1}),
     ),
     "Lightning": (
         ["\rEpoch 3:  45%|████▌     | 420/938 [00:05<00:06, 80.14it/s, v_num=0, train_loss=0.046]"],
@@ -142,11 +142,28 @@ def test_what_is_printed_becomes_a_point(name: str) -> None:
     lines, (unit, step, total, metrics) = PRINTED[name]
     newest = _read(lines)[-1]
     counter = newest.counter
-    told = (counter.unit.value, counter.step, counter.total)
-    if name == "Transformers 5 without a bar":
-        told = (told[0], round(counter.epoch or 0), told[2])
-    assert told == (unit, step, total)
+    assert (counter.unit.value, counter.step, counter.total) == (unit, step, total)
     assert newest.stored == pytest.approx(metrics)
+
+
+def test_the_bar_of_a_save_is_no_place_of_an_epoch() -> None:
+    bar = "\rWriting model shards: 100%|██████████| 1/1 [00:00<00:00, 663.66it/s]"
+    lines = [f"{{'loss': '0.5', 'epoch': '{at / 2}'}}" for at in range(1, 5)]
+    printed = [part for line in lines for part in (bar, line)]
+    assert [point.counter.step for point in _read(printed)] == [500, 1000, 1500, 2000]
+
+
+@pytest.mark.parametrize("quote", ["", "'"])
+def test_whole_epochs_stand_on_the_axis_of_those_told_in_part(quote: str) -> None:
+    printed = ("0.5", "1", "1.5", "2")
+    lines = [f"{{'loss': 0.5, 'epoch': {quote}{epoch}{quote}}}" for epoch in printed]
+    assert [point.counter.step for point in _read(lines)] == [500, 1000, 1500, 2000]
+
+
+def test_a_whole_epoch_of_transformers_stands_there_before_any_part_is_told() -> None:
+    """An attempt that goes on may begin with one."""
+    lines = ["{'loss': '0.5', 'epoch': '3'}", "{'loss': '0.4', 'epoch': '3.5'}"]
+    assert [point.counter.step for point in _read(lines)] == [3000, 3500]
 
 
 def test_a_bar_alone_says_not_how_long_the_run_is() -> None:

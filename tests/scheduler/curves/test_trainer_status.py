@@ -24,6 +24,15 @@ def test_a_run_from_its_first_status_to_its_last() -> None:
     assert (last.counter.step, last.metrics) == (480, {"loss": 0.4, "train_loss": 0.45})
 
 
+def test_a_last_status_is_no_point_where_nobody_said_how_long_the_run_is() -> None:
+    before = Counter(unit=Unit.STEP, step=175)
+    assert point_of({"train_loss": "0.45"}, 100, before) is None
+    assert point_of({"train_loss": "0.45"}, 100) is None
+    during = point_of({"eval_loss": "0.4"}, 88, before)
+    assert during is not None
+    assert (during.counter.unit, during.counter.step) == (Unit.STEP, 175)
+
+
 def test_a_trainer_that_names_no_step_is_followed_by_its_percentage() -> None:
     point = point_of({"accuracy": "0.9"}, 42)
     assert point is not None
