@@ -199,7 +199,8 @@ class Workstation:
         """The live ones."""
         with self.scheduler() as scheduler:
             found = scheduler.send(calls.leases()).leases
-        return [lease for lease in found if lease.user == user and lease.state != "ended"]
+        over = {"hibernated", "ended"}
+        return [lease for lease in found if lease.user == user and lease.state not in over]
 
     def user_token(self, user: str) -> str:
         self.api.post(f"/users/{user}")
