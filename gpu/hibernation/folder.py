@@ -7,6 +7,7 @@ step. So an image is woken at most once, and a wake that was killed half-way los
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -21,6 +22,10 @@ SAVING, COMPLETE, WAKING, USED, REFUSED = "saving", "image", "waking", "used", "
 WOKEN = "woken.json"
 #: Of the last start: it has the lock. Who waits for it knows then whose lock is seen.
 BEGUN = "begun"
+#: Why the tree may not save itself when its caller dies: a sentence, written by whoever decides that.
+NOT_ALONE = "not-alone.json"
+#: Why it has not: a sentence, written by PID 1.
+UNSAVED = "unsaved.json"
 DUMP_LOG, RESTORE_LOG = "dump.log", "restore.log"
 DESCRIPTION = "image.json"
 SHARED_MEMORY = "shm.tar"
@@ -116,6 +121,28 @@ def read_note(path: Path) -> str | None:
         return os.read(descriptor, _MOST_BYTES).decode(errors="replace")
     finally:
         os.close(descriptor)
+
+
+def tell(path: Path, what: object) -> None:
+    """Write a small file, whole or not at all.
+
+    Raises
+    ------
+    OSError
+        When the disk refuses.
+    """
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(what), encoding="utf-8")
+    partial.replace(path)
+
+
+def told(path: Path) -> str | None:
+    """The sentence in such a file; None where there is none."""
+    try:
+        found = json.loads(read_note(path) or "null")
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, str) else None
 
 
 def discard(path: Path) -> None:

@@ -115,6 +115,24 @@ class HibernatableTree:
             time.sleep(_POLL_S)
         return Refused(because="Waking it takes too long.", alive=self.lives())
 
+    def forbid_orphan(self, because: str | None) -> None:
+        """A tree whose caller dies does not save itself, for this reason; None = it does.
+
+        Raises
+        ------
+        OSError
+            When the disk refuses.
+        """
+        path = self.folder / layout.NOT_ALONE
+        if because is None:
+            path.unlink(missing_ok=True)
+        elif layout.told(path) != because:
+            layout.tell(path, because)
+
+    def why_unsaved(self) -> str | None:
+        """Why a tree whose caller died has not saved itself; None where nothing was said."""
+        return layout.told(self.folder / layout.UNSAVED)
+
     def lives(self) -> bool:
         """Whether a tree lives in the folder, or is being saved or woken there."""
         return layout.is_held(self.folder)

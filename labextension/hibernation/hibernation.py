@@ -20,6 +20,7 @@ from gpucommons.labextension.hibernation.keeper import (
 from gpucommons.labextension.hibernation.kept import KeptKernel, state_folder
 from gpucommons.labextension.hibernation.limits import limits_of
 from gpucommons.labextension.hibernation.machine import Machine, this_machine
+from gpucommons.labextension.hibernation.others import remove_old
 from gpucommons.labextension.hibernation.provisioner import NAME
 from gpucommons.labextension.hibernation.saving import keep_notes, save_all, save_none
 from gpucommons.labextension.hibernation.waking import wake_all, watch
@@ -86,6 +87,7 @@ class Hibernation:
 
     async def run(self, told: Callable[[tuple[KeptKernel, ...]], Awaitable[None]]) -> None:
         """While the server runs; once all kernels are awake or begin anew, what is still kept is told."""
+        await asyncio.to_thread(remove_old, self.keeper)
         await asyncio.gather(keep_notes(self._server, self.keeper), self._see_through(told))
 
     async def _see_through(self, told: Callable[[tuple[KeptKernel, ...]], Awaitable[None]]) -> None:

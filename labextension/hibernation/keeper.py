@@ -20,6 +20,7 @@ from typing import Any, Self
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
+from gpucommons.gpu.hibernation.image import Image
 from gpucommons.gpu.hibernation.tree import HibernatableTree
 from gpucommons.labextension.hibernation.kept import KeptKernel, read_kept, write_kept
 from gpucommons.labextension.hibernation.limits import Limits
@@ -41,6 +42,14 @@ def has_kernels(folder: Path) -> bool:
     """Whether anything of a kernel lies in a server's folder."""
     kernels = folder / _KERNELS
     return kernels.is_dir() and any(kernels.iterdir())
+
+
+def images_below(folder: Path, make_tree: Callable[[Path], HibernatableTree]) -> Iterator[Image]:
+    """What is kept in a server's folder, also of one that is not this process'."""
+    for kernel in (folder / _KERNELS).iterdir():
+        image = make_tree(kernel / _TREE).image()
+        if image is not None:
+            yield image
 
 
 def now_ms() -> int:

@@ -23,8 +23,13 @@ class Limits:
     """What an admin allows."""
 
     days: int = DEFAULT_DAYS
-    #: Of all kernels of a server together.
+    #: Of all kernels of a user's servers together.
     most_bytes: int = DEFAULT_GIB * _GIB
+
+    @property
+    def over(self) -> str:
+        """What is said of a kernel after that."""
+        return f"It was kept for {self.days} days, and they are over."
 
     def kept_until_ms(self, saved_ms: int) -> int:
         """Until when a kernel is kept."""
@@ -50,14 +55,20 @@ def limits_of(environ: Mapping[str, str]) -> tuple[bool, Limits]:
     return environ.get(SWITCH, "1") != "0" and limits.days > 0, limits
 
 
-def refused(candidates: Iterable[Candidate], limits: Limits, *, free_bytes: int) -> dict[str, str]:
-    """Who cannot be kept, and why in a sentence; what was used last is kept first."""
-    room, disk, reasons = limits.most_bytes, free_bytes - SPARE_BYTES, {}
+def refused(
+    candidates: Iterable[Candidate], limits: Limits, *, free_bytes: int, elsewhere_bytes: int = 0
+) -> dict[str, str]:
+    """Who cannot be kept, and why in a sentence; what was used last is kept first.
+
+    ``elsewhere_bytes`` are kept of other servers of this user.
+    """
+    room, disk = limits.most_bytes - elsewhere_bytes, free_bytes - SPARE_BYTES
+    reasons = {}
     for one in sorted(candidates, key=lambda each: each.last_activity, reverse=True):
         if one.bytes > room:
             reasons[one.kernel_id] = (
                 f"Its memory ({_size(one.bytes)}) is more than what may be kept"
-                f" ({_size(limits.most_bytes)} for all kernels of a server)."
+                f" ({_size(limits.most_bytes)} for all kernels of your servers)."
             )
         elif one.bytes > disk:
             reasons[one.kernel_id] = f"The disk has no room for its memory ({_size(one.bytes)})."

@@ -7,6 +7,7 @@ stop comes before, and takes what was saved out of Jupyter's hands.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import shutil
 import time
@@ -19,12 +20,15 @@ from gpucommons.labextension.hibernation.describing import describe, hibernatabl
 from gpucommons.labextension.hibernation.keeper import Keeper
 from gpucommons.labextension.hibernation.kept import KeptKernel
 from gpucommons.labextension.hibernation.limits import Candidate, refused
+from gpucommons.labextension.hibernation.others import kept_elsewhere_bytes
 from gpucommons.labextension.hibernation.records import Record
 
 log = logging.getLogger("gpucommons.labextension")
 
 NOTE_EVERY_S = 2.0
 CHOSEN = "Its server was stopped because it was idle, and nothing is kept then, as was chosen."
+#: Who may be kept is looked at in every so many of these rounds: it asks for the memory of all.
+_LIMITS_EVERY = 10
 #: A kernel that takes longer ends as it always did; its tree ends the save by itself.
 _SAVE_S = 120.0
 
@@ -32,9 +36,11 @@ _SAVE_S = 120.0
 async def keep_notes(server: Any, keeper: Keeper) -> None:
     """For a server that is killed: its kernels save themselves then, and say nothing of sessions."""
     noted: dict[str, Record] = {}
-    while True:
+    for round_ in itertools.count():
         await asyncio.sleep(NOTE_EVERY_S)
-        for kernel_id in hibernatable(server):
+        kernel_ids = hibernatable(server)
+        is_new = not noted.keys() >= set(kernel_ids)
+        for kernel_id in kernel_ids:
             try:
                 record = describe(server, kernel_id)
                 if not _says_the_same(record, noted.get(kernel_id)):
@@ -42,6 +48,21 @@ async def keep_notes(server: Any, keeper: Keeper) -> None:
                     noted[kernel_id] = record
             except Exception:
                 log.exception("nothing is noted of kernel %s", kernel_id)
+        if is_new or round_ % _LIMITS_EVERY == 0:
+            await asyncio.to_thread(_tell_limits, server, keeper, dict(noted), kernel_ids)
+
+
+def _tell_limits(
+    server: Any, keeper: Keeper, noted: dict[str, Record], kernel_ids: list[str]
+) -> None:
+    """A kernel that saves itself asks nobody: it is told before whether it may."""
+    try:
+        records = {each: noted[each] for each in kernel_ids if each in noted}
+        reasons = _refused(server, keeper, records)
+        for kernel_id in records:
+            keeper.tree(kernel_id).forbid_orphan(reasons.get(kernel_id))
+    except Exception:
+        log.exception("kernels are not told whether they may save themselves")
 
 
 def _says_the_same(new: Record, old: Record | None) -> bool:
@@ -85,8 +106,12 @@ def _refused(server: Any, keeper: Keeper, records: dict[str, Record]) -> dict[st
         )
         for kernel_id, record in records.items()
     ]
-    free_bytes = shutil.disk_usage(keeper.folder).free
-    return refused(candidates, keeper.limits, free_bytes=free_bytes)
+    return refused(
+        candidates,
+        keeper.limits,
+        free_bytes=shutil.disk_usage(keeper.folder).free,
+        elsewhere_bytes=kept_elsewhere_bytes(keeper),
+    )
 
 
 def _memory_bytes(pid: int) -> int:

@@ -59,9 +59,9 @@ def _due(keeper: Keeper, kernel_id: str) -> Record | None:
     if record is None:
         because = "What its server had noted of it cannot be read."
     elif not tree.has_image():
-        because = _UNSAVED
+        because = tree.why_unsaved() or _UNSAVED
     elif keeper.limits.kept_until_ms(record.noted_ms) < now_ms():
-        because = f"It was kept for {keeper.limits.days} days, and they are over."
+        because = keeper.limits.over
     if because is None:
         return record
     log.warning("kernel %s does not come back: %s", kernel_id, because)

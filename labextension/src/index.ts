@@ -16,7 +16,10 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
+import { PageConfig } from '@jupyterlab/coreutils';
+
 import { Api } from './server/api';
+import { keepLoggedIn } from './server/login';
 import { addCommands } from './commands/commands';
 import type { IPanelContext } from './components/context';
 import { DocumentWatcher } from './submission/documents';
@@ -49,7 +52,21 @@ const server: JupyterFrontEndPlugin<IGpuServer> = {
     translator: ITranslator | null
   ): IGpuServer => {
     const msg = messages((translator ?? nullTranslator).load('gpucommons'));
-    const api = new Api(app.serviceManager.serverSettings);
+    const { serviceManager } = app;
+    if (PageConfig.getOption('hubUser')) {
+      // Each kind of service has settings of its own, or shares those of all.
+      const { kernels, sessions, contents } = serviceManager;
+      new Set(
+        [serviceManager, kernels, sessions, contents].map(
+          each => each.serverSettings
+        )
+      ).forEach(each => {
+        if (each) {
+          keepLoggedIn(each);
+        }
+      });
+    }
+    const api = new Api(serviceManager.serverSettings);
     return { msg, model: new Model(api, number => msg.attempt(number)) };
   }
 };

@@ -51,15 +51,18 @@ def stopped_words(
 ) -> Stopped:
     """Decide what is said of a server whose last options these were."""
     size = _size(last)
+    if offers is None:
+        return Stopped(size=size)
+    kernels = () if offers.kept is None else (offers.kept.brief,)
     # Whoever had no GPU had no lease: the end that the scheduler remembers is an older one's.
-    if offers is None or not offers.last_end or size == _NO_GPU:
+    if not offers.last_end or size == _NO_GPU:
         return Stopped(
             size=size,
-            again="" if offers is None else _again(offers, last),
-            kernels="" if offers is None or offers.kept is None else offers.kept.text,
+            again=_again(offers, last),
+            kept=kernels,
+            kernels="" if offers.kept is None else offers.kept.text,
         )
     files = ("Saved files.",) if keeps_files else ()
-    kernels = () if offers.kept is None else (offers.kept.brief,)
     return Stopped(
         why=offers.last_end,
         kept=(*files, *kernels),

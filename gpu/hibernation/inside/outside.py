@@ -104,6 +104,8 @@ def _clear(folder: Path) -> None:
         layout.SAVING, layout.COMPLETE, layout.WAKING, layout.USED, layout.REFUSED,
     ):  # fmt: skip
         layout.discard(folder / name)
+    for name in (layout.NOT_ALONE, layout.UNSAVED):
+        (folder / name).unlink(missing_ok=True)
 
 
 def _enter_namespaces(image: images.Image | None) -> None:

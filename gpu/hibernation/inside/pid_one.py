@@ -161,14 +161,24 @@ class _PidOne:
         self._selector.unregister(self._line)
         if not self._line.recv(1):
             return None
-        if self._settings.save_when_orphaned and "saved" in self._save(
-            saving.Bounds(timeout_s=_ORPHAN_SAVE_S)
-        ):
+        if self._settings.save_when_orphaned and self._save_alone():
             _kill_all()
             return self._tell({}, layout.SAVED_STATUS)
         self._forward(signal.SIGTERM)
         signal.alarm(_ORPHAN_GRACE_S)
         return None
+
+    def _save_alone(self) -> bool:
+        folder = self._settings.folder
+        because = layout.told(folder / layout.NOT_ALONE)
+        if because is None:
+            outcome = self._save(saving.Bounds(timeout_s=_ORPHAN_SAVE_S))
+            if "saved" in outcome:
+                return True
+            because = outcome["refused"]
+        with suppress(OSError):
+            layout.tell(folder / layout.UNSAVED, because)
+        return False
 
     def _save(self, bounds: saving.Bounds) -> dict[str, Any]:
         return saving.save(self._settings, self._root, pipes=self._pipes, bounds=bounds)

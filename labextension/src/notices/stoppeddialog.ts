@@ -53,12 +53,14 @@ export function tellStops(options: IStoppedOptions): IConnectionLost {
       void launch(dialog, model.gone, options);
     }
   });
-  window.addEventListener('focus', () => {
-    if (model.gone !== null) {
+  const look = () => {
+    if (model.gone !== null && !document.hidden) {
       // Started again in another tab, it may be back.
       model.api.connect();
     }
-  });
+  };
+  window.addEventListener('focus', look);
+  document.addEventListener('visibilitychange', look);
   return async (manager, error, translator) => {
     if (!(await model.learnsStop(PATIENCE_MS)) && model.connection !== 'ok') {
       await ConnectionLost(manager, error, translator);

@@ -1,7 +1,7 @@
 import { ServerConnection } from '@jupyterlab/services';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { Api, ApiError, retryDelay } from './api';
+import { Api, ApiError, retryDelay, stoppedDelay } from './api';
 import { fakeApi, FakeSocket, HELLO } from '../testing/sockets';
 
 beforeEach(() => {
@@ -140,4 +140,9 @@ describe('what became of the server', () => {
 
     expect(await api.stopped()).toBeNull();
   });
+});
+
+it('asks soon whether a stopped server is back while somebody looks', () => {
+  expect(stoppedDelay(false, 1)).toBeLessThan(10_000);
+  expect(stoppedDelay(true, 0)).toBeGreaterThan(40_000);
 });

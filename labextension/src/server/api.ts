@@ -6,6 +6,7 @@ import type { IEnvironments } from './environments';
 import { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 
+import { withoutLogin } from './login';
 import { type IStopped, readStopped } from './stopped';
 import type { ILoaded, IStored } from './stored';
 import {
@@ -27,6 +28,9 @@ import {
 const STOPPED = new Set([424, 503]);
 const FIRST_RETRY_MS = 500;
 const LAST_RETRY_MS = 15_000;
+/** Of a stopped server: whoever looks waits for it, and a page in the background waits for nothing. */
+const STOPPED_MS = 5_000;
+const STOPPED_HIDDEN_MS = 60_000;
 
 /** How the page stands with the server, in the order in which a reader cares. */
 export type Connection = 'connecting' | 'lost' | SchedulerState;
@@ -49,7 +53,16 @@ export function told(error: unknown): string {
 /** How long to wait before the n-th retry: doubling, capped, spread so that tabs do not march. */
 export function retryDelay(attempt: number, random: number): number {
   const full = Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** attempt);
-  return Math.round(full * (0.75 + random / 2));
+  return spread(full, random);
+}
+
+/** How long until it is asked again whether a server is back that was stopped. */
+export function stoppedDelay(hidden: boolean, random: number): number {
+  return spread(hidden ? STOPPED_HIDDEN_MS : STOPPED_MS, random);
+}
+
+function spread(ms: number, random: number): number {
+  return Math.round(ms * (0.75 + random / 2));
 }
 
 /** One shared connection to our server extension. */
@@ -92,13 +105,14 @@ export class Api {
     };
     socket.onclose = () => {
       const delay = retryDelay(this.retries++, this._random());
+      const seldom = stoppedDelay(document.hidden, this._random());
       this.isConnected = false;
       this.connectedChanged.emit(false);
       this._timer = window.setTimeout(
         () => {
-          this.connect();
+          void this._connectKnown();
         },
-        this.isStopped ? delay * 20 : delay
+        this.isStopped ? seldom : delay
       );
     };
     this._socket = socket;
@@ -219,9 +233,10 @@ export class Api {
   }
 
   /** How this server answers: an HTTP status, 0 for not at all. */
-  status(): Promise<number> {
-    const { fetch, init, baseUrl } = this._settings;
-    return fetch(`${baseUrl}api/status`, { ...init, cache: 'no-store' }).then(
+  status({ logsIn = false } = {}): Promise<number> {
+    const settings = logsIn ? this._settings : withoutLogin(this._settings);
+    const url = `${settings.baseUrl}api/status`;
+    return ServerConnection.makeRequest(url, {}, settings).then(
       answer => answer.status,
       () => 0
     );
@@ -280,6 +295,14 @@ export class Api {
       throw new ApiError(sentence(answer, response), response.status);
     }
     return answer as T;
+  }
+
+  /** A socket cannot say that it is a stranger to a new server, or log in; asking for the status does. */
+  private async _connectKnown(): Promise<void> {
+    if (this.isStopped) {
+      await this.status({ logsIn: true });
+    }
+    this.connect();
   }
 
   private _drop(): void {

@@ -121,6 +121,42 @@ def test_a_server_that_was_killed_leaves_its_kernels_saved(start: Start) -> None
     assert second.page(kernel).run("print(x)") == "7"
 
 
+def test_a_kernel_that_saves_itself_keeps_to_the_limits_and_says_so(start: Start) -> None:
+    first = start(GPUCOMMONS_KERNELS_KEPT_GIB="0")
+    kernel, _ = opened(first)
+    first.page(kernel).run("x = 7")
+    folder = kernel_folder(first, kernel)
+    until((folder / "tree" / "not-alone.json").exists, "the limit")
+
+    first.stop(signal.SIGKILL)
+    until((folder / "tree" / "unsaved.json").exists, "the refusal")
+    second = start()
+
+    assert not (folder / "tree" / "image").exists()
+    assert second.ask("GET", "api/kernels") == []
+    (loss,) = lost(second)
+    assert loss["path"] == "a.ipynb"
+    assert "may be kept" in loss["because"]
+
+
+def test_kernels_of_a_server_that_is_never_started_again_end_on_their_date(start: Start) -> None:
+    first = start()
+    kernel, _ = opened(first)
+    first.page(kernel).run("x = 1")
+    first.stop()
+    folder = kernel_folder(first, kernel)
+    record = json.loads((folder / "record.json").read_text())
+    old = record | {"noted_ms": record["noted_ms"] - 10 * 24 * 3600 * 1000}
+    (folder / "record.json").write_text(json.dumps(old))
+
+    start(JUPYTERHUB_SERVER_NAME="another")
+
+    until(lambda: not folder.exists(), "the removal")
+    until(lambda: kept(first) == [], "that nothing is kept any more")
+    again = start()
+    assert "9 days" in lost(again)[0]["because"]
+
+
 @pytest.mark.parametrize("ignored", [False, True], ids=["as ever", "ignored by the hub's shell"])
 def test_a_server_that_is_interrupted_as_hubs_do_it_says_what_it_keeps(
     start: Start, *, ignored: bool

@@ -32,8 +32,16 @@ def test_what_was_used_last_is_kept_first() -> None:
 
     assert reasons == {
         "older": "Its memory (6.0 GiB) is more than what may be kept"
-        " (10.0 GiB for all kernels of a server)."
+        " (10.0 GiB for all kernels of your servers)."
     }
+
+
+def test_what_other_servers_keep_leaves_less_room() -> None:
+    limits = Limits(most_bytes=10 * GIB)
+    kernels = [kernel("a", 5)]
+
+    assert refused(kernels, limits, free_bytes=PLENTY, elsewhere_bytes=5 * GIB) == {}
+    assert list(refused(kernels, limits, free_bytes=PLENTY, elsewhere_bytes=6 * GIB)) == ["a"]
 
 
 def test_a_smaller_one_is_kept_where_a_larger_one_has_no_room() -> None:

@@ -115,8 +115,11 @@ async def test_who_stopped_it_themselves_reads_what_is_kept(
     monkeypatch.setattr(Spawner, "orm_spawner", SimpleNamespace(user_options=last))
     found = await page(offers(last_end=None, kept=KEPT))
 
+    (shown,) = found.select('[role="status"]')
+    assert shown.get_text(strip=True) == "Your 2 kernels (1.0 GiB) are kept until 3 December."
+    # Lab says "Kept: " before it.
     (kept,) = found.select('[data-gpucommons="kept"]')
-    assert kept.get_text(strip=True) == "Your 2 kernels (1.0 GiB) are kept until 3 December."
+    assert kept.get_text(strip=True) == "2 kernels (1.0 GiB), until 3 December."
 
 
 def test_of_who_never_started_nothing_is_said() -> None:
