@@ -16,4 +16,6 @@ def keeps_nothing(lease: LeaseView | None, now_ms: int) -> bool:
     idle = None if lease is None else lease.idle
     if lease is None or idle is None or lease.state != "warned" or idle.returns_ms is None:
         return False
+    if idle.reclaimed:  # by an admin, who chose nothing for its user
+        return False
     return idle.on_idle == "cull" and now_ms >= idle.returns_ms - _CLOCKS_MS

@@ -37,6 +37,7 @@ def test_nothing_is_kept_where_that_was_chosen_and_the_announced_time_has_come()
         a_lease(on_idle="release"),
         a_lease(returns_ms=NOW_MS + 60_000),
         a_lease(returns_ms=None),
+        a_lease(reclaimed=True),
     ],
 )
 def test_any_other_stop_keeps_what_it_can(lease: LeaseView | None) -> None:

@@ -152,10 +152,12 @@ def _end_lease(cycle: CycleState, workload: Workload, attempt: Attempt, text: st
     stop = attempt.stop
     if stop is not None and stop.text:
         text = stop.text
-    # Only what its server itself said that it kept makes it hibernated, not that it was asked to.
+    # Only what its server itself said that it kept makes it hibernated, not that it was asked to; and
+    # one that starts again without its GPU wakes its kernels at once.
     kernels = 0 if workload.kept is None else workload.kept.kernels
-    saved = workload.state is State.HIBERNATING and kernels > 0
-    to = State.HIBERNATED if saved else State.ENDED
+    goes_on = stop is not None and stop.restart_on_cpu
+    ran = workload.state in {State.ACTIVE, State.WARNED, State.HIBERNATING}
+    to = State.HIBERNATED if kernels > 0 and ran and not goes_on else State.ENDED
     workload = cycle.put(move(workload, to, cycle.now_ms, ended_text=text, redeem_by_ms=None))
     why = "stopped" if stop is None else stop.why
     cycle.tell("lease-ended", text, workload, data={"why": why}, attempt_id=attempt.attempt_id)

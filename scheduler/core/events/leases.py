@@ -317,16 +317,8 @@ def note_kept(cycle: CycleState, action: NoteKept) -> None:
     if lease.state is State.HIBERNATED and not has_kernels:
         # They are awake again, or gone; when it ended, and why, stays as it was.
         lease = move(lease, State.ENDED, cycle.now_ms, ended_ms=lease.ended_ms)
-    elif lease.state in {State.ACTIVE, State.WARNED} and has_kernels and not _restarts(lease):
-        # Whoever stopped it: a server says so only while it stops.
-        lease = move(lease, State.HIBERNATING, cycle.now_ms)
+    # One that holds its slice goes on: it is its user who says so, and only its end is known.
     cycle.put(lease)
-
-
-def _restarts(lease: Workload) -> bool:
-    """Its server starts again without a GPU, and wakes its kernels at once."""
-    attempt = lease.current
-    return attempt is not None and attempt.stop is not None and attempt.stop.restart_on_cpu
 
 
 def choose_on_idle(cycle: CycleState, workload: Workload, action: ChooseOnIdle, by: str) -> None:

@@ -69,8 +69,11 @@ JOB_MOVES: Mapping[State, frozenset[State]] = {
 LEASE_MOVES: Mapping[State, frozenset[State]] = {
     State.WAITING: frozenset({State.GRANTED, State.ENDED}),
     State.GRANTED: frozenset({State.ACTIVE, State.WAITING, State.ENDED}),
-    State.ACTIVE: frozenset({State.WARNED, State.HIBERNATING, State.ENDED}),
-    State.WARNED: frozenset({State.RELEASED, State.ACTIVE, State.HIBERNATING, State.ENDED}),
+    # Whoever stopped its server, it is hibernated if its kernels were saved.
+    State.ACTIVE: frozenset({State.WARNED, State.HIBERNATING, State.HIBERNATED, State.ENDED}),
+    State.WARNED: frozenset(
+        {State.RELEASED, State.ACTIVE, State.HIBERNATING, State.HIBERNATED, State.ENDED}
+    ),
     State.RELEASED: frozenset({State.ENDED}),
     # Without kernels that are kept it was no hibernation, and it ends.
     State.HIBERNATING: frozenset({State.HIBERNATED, State.ENDED}),

@@ -79,6 +79,25 @@ def test_whoever_stopped_it_what_is_kept_makes_it_hibernated(world: ServiceWorld
     assert seen(world, lease_id).state == "hibernated"
 
 
+def test_a_running_server_that_calls_its_kernels_kept_is_reclaimed_like_any_other(
+    world: ServiceWorld,
+) -> None:
+    lease_id = a_server(world)
+    report_kept(world, lease_id, 1)
+    assert seen(world, lease_id).state == "active"
+    forced = models.ReclaimRequest(force=True, reason="needed")
+    done(idle.reclaim(world.service, world.admin, lease_id, forced))
+    assert ("StopServer", "ann") in world.server_acts
+
+
+def test_a_place_that_was_never_taken_is_not_hibernated(world: ServiceWorld) -> None:
+    request = models.LeaseRequest.model_validate({"user": "ann", "milli_gpu": 500})
+    lease = done(leases.acquire(world.service, world.hub_service, request, key=None))
+    report_kept(world, lease.id, 1)
+    is_down(world, lease.id)
+    assert seen(world, lease.id).state == "ended"
+
+
 def test_kernels_that_go_on_without_the_gpu_are_not_hibernated(world: ServiceWorld) -> None:
     lease_id = a_server(world)
     done(leases.drop(world.service, world.principal("ann"), lease_id))
