@@ -65,9 +65,8 @@ def lease_spec(
 
 
 def _on_idle(request: LeaseRequest, pool: Pool) -> str:
-    if request.on_idle:
-        check_on_idle(request.on_idle, pool)
-    return request.on_idle
+    """What the pool no longer allows counts for nothing: hubs remember it from earlier starts."""
+    return request.on_idle if request.on_idle in pool.on_idle else ""
 
 
 def check_on_idle(on_idle: str, pool: Pool) -> None:

@@ -81,7 +81,8 @@ class Section:
     lent: str
     cards: tuple[Card, ...]
     isolation: str
-    #: "The notebook stops after 60 min without GPU use and without a running cell".
+    #: "The notebook stops after 60 min without GPU use and without a running cell"; where something
+    #: else may be chosen: "Unless chosen otherwise, the notebook stops after …".
     idle_rule: str
     simulated: bool
 
@@ -113,11 +114,14 @@ _ON_IDLE = {
     "release": "Restart it without its GPU",
     "cull": "Stop it and keep nothing of its kernels",
 }
-#: Whether it restarts without its GPU → what becomes of an idle notebook where nothing else is chosen.
-_IDLE_RULES = {
-    False: "The notebook stops after {} min without GPU use and without a running cell",
-    True: "The notebook restarts without its GPU after {} min without GPU use and without a running cell",
-}
+
+
+def _idle_rule(offer: OfferView) -> str:
+    """The page changes nothing when something is chosen on it, so this holds for each choice."""
+    begin = "Unless chosen otherwise, the" if len(offer.on_idle) > 1 else "The"
+    does = "restarts without its GPU" if offer.on_idle[:1] == ["release"] else "stops"
+    after = f"after {offer.idle_after_min} min without GPU use and without a running cell"
+    return f"{begin} notebook {does} {after}"
 
 
 def _on_idle(
@@ -185,7 +189,7 @@ def _section(offer: OfferView, context: FormContext, chosen: str, usual: int | N
         lent=offer.lent_text(),
         cards=tuple(_card(offer, size, context, chosen, usual) for size in offer.sizes),
         isolation=isolation_sentence(offer.isolation),
-        idle_rule=_IDLE_RULES[offer.on_idle[:1] == ["release"]].format(offer.idle_after_min),
+        idle_rule=_idle_rule(offer),
         simulated=offer.simulated,
     )
 

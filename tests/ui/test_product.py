@@ -90,7 +90,8 @@ def test_the_start_page_says_what_is_free_and_what_is_enforced(people: LogIn) ->
         " share. Computing time is shared and not guaranteed."
     )
     expect(page.locator(".gpucommons")).to_contain_text(
-        "The notebook stops after 60 min without GPU use and without a running cell; saved files stay."
+        "Unless chosen otherwise, the notebook stops after 60 min without GPU use and without a running"
+        " cell; saved files stay."
     )
     expect(page.locator(".gpucommons")).to_contain_text(ACCOUNT)
     expect(page.get_by_text("simulated", exact=True)).to_be_visible()

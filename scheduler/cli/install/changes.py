@@ -1,11 +1,13 @@
 """Which of a Zero to JupyterHub's values are ours, and why; pure, over plain mappings and lists.
 
-What stood there before is written down under ``custom``, which the chart leaves to admins, so that
-all of it can be taken back later, whatever else was changed meanwhile.
+What stood there before and what was added to lists is written down under ``custom``, which the
+chart leaves to admins, so that all of it, and only that, can be taken back later, whatever else was
+changed meanwhile.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, MutableMapping, MutableSequence, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -197,8 +199,10 @@ def apply(values: MutableMapping[str, Any], choice: Choice) -> list[Value | Item
     if found is not None:
         raise BadRequest(found)
     done: list[Value | Item] = []
+    wanted = changes(choice)
     before: dict[str, object] = dict(at(values, (*RECORD, "before")) or {})
-    for change in changes(choice):
+    added = _without_outdated(values, wanted)
+    for change in wanted:
         *parents, name = change.path
         place = _made(values, parents)
         if isinstance(change, Value):
@@ -210,12 +214,39 @@ def apply(values: MutableMapping[str, Any], choice: Choice) -> list[Value | Item
             listed = _listed(place, change.path)
             if change.item in listed:
                 continue
-            listed.append(dict(change.item))
+            listed.append(copy.deepcopy(change.item))
+            # A copy of its own: one object at two places is written as an alias.
+            added.setdefault(".".join(change.path), []).append(copy.deepcopy(change.item))
         done.append(change)
-    if done:
+    if done or at(values, RECORD) is not None:
         _made(values, RECORD)["before"] = before
-        _made(values, RECORD)["namespace"] = choice.namespace
+        _made(values, RECORD)["added"] = added
     return done
+
+
+def _without_outdated(
+    values: MutableMapping[str, Any], wanted: Sequence[Value | Item]
+) -> dict[str, list[object]]:
+    """What we have added to lists; what is not wanted any more is taken out of them."""
+    ours = [(".".join(one.path), one.item) for one in wanted if isinstance(one, Item)]
+    kept: dict[str, list[object]] = {}
+    for dotted, item in _added(values):
+        if (dotted, item) in ours:
+            kept.setdefault(dotted, []).append(item)
+        else:
+            _take_out(values, dotted, item)
+    return kept
+
+
+def _added(values: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    record = at(values, (*RECORD, "added")) or {}
+    return ((dotted, item) for dotted, items in dict(record).items() for item in list(items))
+
+
+def _take_out(values: Mapping[str, Any], dotted: str, item: object) -> None:
+    listed = at(values, dotted.split("."))
+    if isinstance(listed, MutableSequence) and item in listed:
+        listed.remove(item)
 
 
 def undo(values: MutableMapping[str, Any]) -> bool:
@@ -223,14 +254,9 @@ def undo(values: MutableMapping[str, Any]) -> bool:
     record = at(values, RECORD)
     if not isinstance(record, Mapping):
         return False
-    namespace = str(record.get("namespace", "gpucommons"))
-    # Only entries of lists are looked up: values are those that were written down.
-    for change in changes(Choice(hub_image="any:any", namespace=namespace)):
-        if isinstance(change, Item):
-            listed = _listed(_made(values, change.path[:-1]), change.path)
-            if change.item in listed:
-                listed.remove(change.item)
-            _pruned(values, change.path)
+    for dotted, item in _added(values):
+        _take_out(values, dotted, item)
+        _pruned(values, dotted.split("."))
     for dotted, value in dict(record.get("before") or {}).items():
         *parents, name = path = tuple(dotted.split("."))
         if value == _ABSENT:

@@ -59,7 +59,7 @@ def add_commands(
     queue.set_defaults(run=squeue)
     cancel = commands.add_parser("scancel", parents=[shared], help="cancel jobs")
     cancel.add_argument("jobs", nargs="*", metavar="JOB")
-    cancel.add_argument("-u", "--user", help="all of theirs that are not over")
+    cancel.add_argument("-u", "--user", help="all of theirs; of named jobs only theirs")
     cancel.add_argument("-n", "--name", help="only those whose name without its number is this")
     cancel.add_argument("-t", "--states", metavar="PD,R", help="only in these states")
     cancel.set_defaults(run=scancel)
@@ -208,14 +208,12 @@ def _elapsed(total_s: int) -> str:
 
 
 def scancel(arguments: argparse.Namespace) -> int:
-    """Cancel jobs by name, or all of a user, name or state."""
+    """Cancel jobs, named or all of a user or name; further options leave some of them out."""
     if not (arguments.jobs or arguments.user or arguments.name):
         raise BadRequest("Name the jobs to cancel, or --user or --name.")
     with connect(arguments) as scheduler:
-        if arguments.jobs:
-            cancelled = [scheduler.send(calls.cancel(job)) for job in arguments.jobs]
-        else:
-            cancelled = list(_cancelled(scheduler, arguments))
+        of = _cancelled_named if arguments.jobs else _cancelled
+        cancelled = list(of(scheduler, arguments))
     text = "\n".join(f"{job.name} {job.state_text}" for job in cancelled)
     show(models.JobList(jobs=cancelled), text or "No job is like that.", output=arguments.output)
     return 0
@@ -226,9 +224,28 @@ def _cancelled(
 ) -> Iterator[models.JobView]:
     owner = arguments.user or scheduler.send(calls.whoami()).name
     for job in list(_live(scheduler, owner=owner)):
-        named = arguments.name in (None, job.name.rpartition("-")[0])
-        if named and _is_asked(job, None, arguments.states):
+        if _is_to_be_cancelled(job, arguments):
             try:
                 yield scheduler.send(calls.cancel(job.id))
             except Conflict:
                 continue  # it ended meanwhile
+
+
+def _cancelled_named(
+    scheduler: SchedulerClient, arguments: argparse.Namespace
+) -> Iterator[models.JobView]:
+    for ref in arguments.jobs:
+        job = scheduler.send(calls.job(ref))
+        if _is_to_be_cancelled(job, arguments):
+            yield scheduler.send(calls.cancel(job.id))
+        else:
+            said = f"{job.name} is not cancelled: --user, --name or --states leaves it out."
+            sys.stderr.write(printable(said) + "\n")
+
+
+def _is_to_be_cancelled(job: models.JobView, arguments: argparse.Namespace) -> bool:
+    return (
+        arguments.user in (None, job.owner)
+        and arguments.name in (None, job.name.rpartition("-")[0])
+        and _is_asked(job, None, arguments.states)
+    )

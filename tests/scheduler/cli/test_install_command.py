@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,30 @@ def test_it_may_be_said_again_with_another_image(
     assert file.read_text() == VALUES
 
 
+def test_with_another_namespace_nothing_of_the_first_is_left(file: Path) -> None:
+    run(file, *OPTIONS, "--namespace", "a", "--apply")
+    run(file, *OPTIONS, "--namespace", "b", "--apply")
+    written = yaml.safe_load(file.read_text())
+    assert [selected(rule) for rule in written["singleuser"]["networkPolicy"]["egress"]] == ["b"]
+    run(file, "--undo")
+    assert file.read_text() == VALUES
+
+
+def selected(rule: dict[str, Any]) -> str:
+    (to,) = rule["to"]
+    found: str = to["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+    return found
+
+
+def test_an_entry_that_the_admin_had_stays_after_undo(file: Path) -> None:
+    toleration = "{key: gpucommons.io/pool, operator: Exists, effect: NoSchedule}"
+    values = f"{VALUES}prePuller:\n  extraTolerations:\n    - {toleration}\n"
+    file.write_text(values)
+    run(file, *OPTIONS, "--apply")
+    run(file, "--undo")
+    assert file.read_text() == values
+
+
 @pytest.mark.parametrize(
     ("values", "says"),
     [
@@ -149,9 +174,12 @@ def test_a_file_without_ours_has_nothing_to_undo(
 
 
 _LEAVES = st.sampled_from([True, False, "accept", "ignore", 1000, "x"])
-_LISTS = st.lists(
-    st.fixed_dictionaries({"name": st.sampled_from(["a", "b"])}), min_size=1, max_size=2
-)
+_ITEMS = st.fixed_dictionaries({"name": st.sampled_from(["a", "b"])})
+
+
+def lists(change: changes.Item) -> st.SearchStrategy[list[Any]]:
+    """With entries of the admin's own that are the same as ours."""
+    return st.lists(_ITEMS | st.just(change.item), min_size=1, max_size=3)
 
 
 @st.composite
@@ -165,13 +193,14 @@ def hubs(draw: st.DrawFn) -> dict[str, Any]:
         place = found
         for one in parents:
             place = place.setdefault(one, {})
-        place[name] = draw(_LEAVES if isinstance(change, changes.Value) else _LISTS)
+        place[name] = draw(_LEAVES if isinstance(change, changes.Value) else lists(change))
     return found
 
 
 @given(hubs())
 def test_whatever_stood_there_is_back_after_undo(values: dict[str, Any]) -> None:
     before = copy.deepcopy(values)
+    changes.apply(values, replace(OURS, namespace="earlier"))
     changes.apply(values, OURS)
     assert changes.apply(values, OURS) == []
     assert changes.undo(values)

@@ -236,3 +236,20 @@ def test_jobs_are_cancelled_by_name_and_all_at_once(cli: Cli, old: Path) -> None
     assert cli("scancel").code == 2
     assert "b-1" in cli("scancel", "-u", "ann").out
     assert cli("scancel", "-u", "bob").out == "No job is like that.\n"
+
+
+@pytest.mark.parametrize(
+    "leaves_out", [("--states", "S"), ("--user", "bob"), ("--name", "b"), ("-t", "PD,R", "-n", "b")]
+)
+def test_named_jobs_are_cancelled_only_where_the_filters_leave_them(
+    cli: Cli, old: Path, leaves_out: tuple[str, ...]
+) -> None:
+    cli("sbatch", "-J", "a", "old_job.sh")
+    done = cli("scancel", *leaves_out, "a-1")
+    assert (done.code, done.out) == (0, "No job is like that.\n")
+    assert "a-1 is not cancelled: --user, --name or --states leaves it out." in done.err
+    (job,) = cli("jobs", "--output", "json").json["jobs"]
+    assert job["state"] != "cancelling"
+    done = cli("scancel", "-u", "ann", "-n", "a", "-t", "PD,CF,R", "a-1")
+    assert "a-1" in done.out
+    assert done.err == ""

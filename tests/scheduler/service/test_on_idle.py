@@ -214,6 +214,18 @@ def test_a_pool_allows_what_its_admin_wrote_and_a_refusal_names_it(world: Servic
         hibernate(world, lease_id)
 
 
+def test_what_a_pool_no_longer_allows_hinders_no_start(world: ServiceWorld) -> None:
+    pool = seen(world, a_server(world)).pool
+    allow(world, pool, ["release"])
+    ticket = models.LeaseRequest.model_validate(
+        {"server_name": "two", "milli_gpu": 500, "on_idle": "cull"}
+    )
+    done(leases.wait_in_line(world.service, world.principal("ann"), ticket, key=None))
+    told = seen(world, a_server(world, server_name="two", on_idle="cull")).idle
+    assert told is not None
+    assert told.on_idle == "release"
+
+
 def allow(world: ServiceWorld, pool: str, on_idle: list[str]) -> None:
     model = models.PoolModel.model_validate({"name": pool, "on_idle": on_idle})
     config = models.ConfigModel(pools=[model])

@@ -197,7 +197,23 @@ def test_what_becomes_of_it_when_idle_is_chosen_among_what_the_pool_allows() -> 
     options = {one["value"]: one for one in soup.find_all("option")}
     assert list(options) == ["", "release", "cull"]
     assert [value for value, one in options.items() if one.has_attr("selected")] == ["cull"]
-    assert "The notebook restarts without its GPU after 60 min" in words(soup)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "says"),
+    [
+        (["hibernate"], ". The notebook stops after 60 min"),
+        (["release"], ". The notebook restarts without its GPU after 60 min"),
+        (["hibernate", "release"], ". Unless chosen otherwise, the notebook stops after 60 min"),
+        (
+            ["release", "cull"],
+            ". Unless chosen otherwise, the notebook restarts without its GPU after 60 min",
+        ),
+    ],
+)
+def test_the_idle_rule_is_true_whatever_is_chosen(allowed: list[str], says: str) -> None:
+    context = FormContext(last={"on_idle": "release"})
+    assert says in words(page(OFFER | {"on_idle": allowed}, context))
 
 
 @pytest.mark.parametrize("allowed", [[], ["cull"]])
