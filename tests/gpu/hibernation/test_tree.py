@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from ignored_signals import ignored
 
 from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation.preload import library
 from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused, Saved
 from tests.gpu.hibernation.conftest import Start, line, python
+from tests.gpu.ignored_signals import ignored
 
 pytestmark = pytest.mark.criu
 _SECONDS = 60

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from ignored_signals import ignored
 from launches import a_launch, attempt_id, ended, gone, lines, python, stopping, until
 
 from gpucommons.scheduler.core.model.types import Checkpoint, Millis
 from gpucommons.scheduler.executors.local.attempt.secret_files import is_missing
 from gpucommons.scheduler.executors.local.local import LocalExecutor
+from tests.gpu.ignored_signals import ignored
 
 
 def test_a_worker_sees_our_variables_and_none_of_the_services_secrets(
