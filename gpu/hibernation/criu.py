@@ -10,6 +10,7 @@ import os
 import platform
 import re
 import shutil
+import stat
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ OLDEST = (4, 2)
 VARIABLE = "GPUCOMMONS_CRIU"
 _LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
 _SECONDS = 10
+_LAST_SYSTEM_GROUP = 999
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,10 +52,22 @@ def criu_at(place: Path) -> Criu | None:
     command = _in_folder(place) if place.is_dir() else None
     if place.is_file():
         command = (str(place),)
+    # Only what was looked at is started: a link on the way may lead elsewhere by then.
+    command = _resolved(command) if command else None
     version = _version(command) if command and _is_trusted(command) else None
     if command is None or version is None or _numbers(version) < OLDEST:
         return None
     return Criu(command=_with_preload(command), version=version)
+
+
+def _resolved(command: tuple[str, ...]) -> tuple[str, ...] | None:
+    try:
+        return tuple(
+            word if word.startswith("--") else str(Path(word).resolve(strict=True))
+            for word in command
+        )
+    except (OSError, RuntimeError):  # gone meanwhile, or links in a circle
+        return None
 
 
 def _is_trusted(command: tuple[str, ...]) -> bool:
@@ -62,13 +76,49 @@ def _is_trusted(command: tuple[str, ...]) -> bool:
     ``sudo`` may leave the variables of the user who called: root does not run what lies in their home.
     """
     trusted = {0, os.geteuid()}
+    places = [Path(word) for word in command if word.startswith("/")]
     try:
-        places = [Path(word).resolve(strict=True) for word in command if word.startswith("/")]
         return all(
-            one.stat().st_uid in trusted for place in places for one in (place, *place.parents)
+            _is_kept_by(place, trusted, above=False)
+            and all(_is_kept_by(folder, trusted, above=True) for folder in place.parents)
+            for place in places
         )
     except OSError:
         return False
+
+
+def _is_kept_by(place: Path, trusted: set[int], *, above: bool) -> bool:
+    found = place.lstat()
+    if found.st_uid not in trusted or stat.S_ISLNK(found.st_mode):
+        return False
+    if above and found.st_mode & stat.S_ISVTX:
+        return True  # like /tmp: what is trusted's own in it, no other can move away
+    if found.st_mode & stat.S_IWOTH:
+        return False
+    return not found.st_mode & stat.S_IWGRP or _is_group_of(place, found.st_gid, trusted)
+
+
+def _is_group_of(place: Path, gid: int, trusted: set[int]) -> bool:
+    """Whether the group that may write has no members but these.
+
+    Distributions make such folders: Debian's /usr/local/sbin is of the group staff, which is empty
+    until an admin puts somebody in, and homes with the umask 002 are of the user's own group.
+    A directory service may keep its members to itself, so root trusts groups of the system only.
+    """
+    import grp  # noqa: PLC0415 - only where there are such groups
+    import pwd  # noqa: PLC0415
+
+    if "system.posix_acl_access" in os.listxattr(place):
+        return False  # the group's bits then stand for others, too
+    if gid == 0:
+        return True
+    if os.geteuid() == 0 and gid > _LAST_SYSTEM_GROUP:
+        return False
+    try:
+        members = {pwd.getpwnam(name).pw_uid for name in grp.getgrgid(gid).gr_mem}
+    except KeyError:
+        return False
+    return members | {one.pw_uid for one in pwd.getpwall() if one.pw_gid == gid} <= trusted
 
 
 def state_folder(environ: Mapping[str, str]) -> Path:

@@ -18,6 +18,24 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     sync_folder(path.parent)
 
 
+def write_again(path: Path, content: bytes) -> None:
+    """Replace a file that may hold secrets: as private as it was, before and after."""
+    before = path.stat()
+    aside = _written_aside(path, content, 0o600)
+    try:
+        mode = before.st_mode & 0o777
+        try:
+            os.chown(aside, before.st_uid if os.geteuid() == 0 else -1, before.st_gid)
+        except PermissionError:
+            mode &= ~0o070  # they were another group's rights
+        aside.chmod(mode)
+        aside.replace(path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
 def write_once(path: Path, content: bytes) -> None:
     """Make a file that only this account may read, unless there is one: the first writer wins."""
     aside = _written_aside(path, content, 0o600)

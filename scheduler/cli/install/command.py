@@ -14,6 +14,7 @@ from gpucommons.gpu.extras import coming_with
 from gpucommons.scheduler.cli.install import changes
 from gpucommons.scheduler.cli.present import printable
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.files.durable_files import write_again
 
 _MAX_BYTES = 4 << 20
 _NEXT = """
@@ -30,7 +31,8 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "install",
         help="what the values of a Zero to JupyterHub need: show, write or undo it",
         description="Show as a diff what a values file of Zero to JupyterHub needs so that its hub gives"
-        " GPUs, and why. Nothing is written without --apply or --undo, and no cluster is asked.",
+        " GPUs, and why. Nothing is written without --apply or --undo, and no cluster is asked."
+        " The diff shows the lines around each change, too: look for secrets in it before you pass it on.",
     )
     command.add_argument("--values", type=Path, required=True, metavar="FILE.yaml")
     command.add_argument("--hub-image", metavar="NAME:TAG", help="the hub's, with our package")
@@ -147,8 +149,9 @@ def _read(file: Path) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """Whole or not at all, with the rights that it has."""
-    aside = file.with_name(f".{file.name}.gpucommons")
-    aside.write_text(text)
-    aside.chmod(file.stat().st_mode & 0o777)
-    aside.replace(file)
+    """Whole or not at all, with the rights that it has: it may hold secrets."""
+    try:
+        write_again(file, text.encode())
+    except OSError as error:
+        message = f"{file} cannot be written: {error.strerror}."
+        raise BadRequest(message) from None

@@ -162,3 +162,67 @@ def test_root_runs_no_criu_of_another_user(
 
     assert criu.find_criu(environ) is None
     assert criu.find_criu({**environ, "GPUCOMMONS_CRIU": str(root)}) is None
+
+
+@pytest.fixture
+def unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder as ``setup`` makes it, with a program that is only a script."""
+    monkeypatch.setattr(criu, "_LOADERS", {platform.machine(): "loader"})
+    root = tmp_path / "unpacked"
+    a_criu(root / "usr" / "sbin" / "criu", "4.2.1")
+    a_criu(root / "usr" / "lib" / f"{platform.machine()}-linux-gnu" / "loader", "4.2.1")
+    return root
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="gives a link away")
+def test_a_link_of_another_user_is_not_kept(tmp_path: Path, unpacked: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(unpacked)
+    os.chown(link, 12_345, 12_345, follow_symlinks=False)
+
+    found = criu.criu_at(link)
+
+    assert found is not None
+    assert str(link) not in " ".join(found.command)
+    assert str(unpacked / "usr" / "sbin" / "criu") in found.command
+
+
+@pytest.mark.skipif(os.name != "posix", reason="has no such rights")
+@pytest.mark.parametrize("given", [".", "usr/sbin", "usr/sbin/criu", "usr/lib"])
+def test_what_others_may_write_is_not_run(unpacked: Path, given: str) -> None:
+    assert criu.criu_at(unpacked) is not None
+
+    (unpacked / given).chmod(0o757)
+
+    assert criu.criu_at(unpacked) is None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="has no such rights")
+def test_a_sticky_folder_is_good_above_but_not_for_libraries(unpacked: Path) -> None:
+    unpacked.chmod(0o1777)
+    assert criu.criu_at(unpacked) is not None
+
+    (unpacked / "usr" / "lib" / f"{platform.machine()}-linux-gnu").chmod(0o1777)
+    assert criu.criu_at(unpacked) is None
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="gives a folder to a group")
+@pytest.mark.parametrize(
+    ("group", "members", "good"),
+    [(50, [], True), (50, ["nobody"], False), (50, ["root"], True), (54_321, [], False)],
+)
+def test_a_group_may_write_only_while_nobody_else_is_in_it(
+    unpacked: Path, monkeypatch: pytest.MonkeyPatch, group: int, members: list[str], good: bool
+) -> None:
+    import grp  # noqa: PLC0415 - not on every system
+    import pwd  # noqa: PLC0415
+
+    nobody = pwd.struct_passwd(("nobody", "x", 65_534, 65_534, "", "/", "/bin/false"))
+    root = pwd.struct_passwd(("root", "x", 0, 0, "", "/root", "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwall", lambda: [root, nobody])
+    monkeypatch.setattr(pwd, "getpwnam", {"root": root, "nobody": nobody}.__getitem__)
+    monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group(("staff", "x", gid, members)))
+    os.chown(unpacked / "usr", 0, group)
+    (unpacked / "usr").chmod(0o2775)
+
+    assert (criu.criu_at(unpacked) is not None) is good

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,50 @@ def test_what_is_written_holds_both_and_is_undone_to_the_letter(file: Path) -> N
 
     assert run(file, "--undo") == 0
     assert file.read_text() == VALUES
+
+
+def test_a_link_that_was_put_beside_the_file_is_not_followed(file: Path, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.write_text("theirs")
+    (tmp_path / f".{file.name}.gpucommons").symlink_to(theirs)
+
+    assert run(file, *OPTIONS, "--apply") == 0
+
+    assert theirs.read_text() == "theirs"
+    assert not file.is_symlink()
+
+
+@pytest.mark.parametrize("rights", [0o600, 0o640, 0o664])
+def test_what_is_written_is_private_until_it_has_the_rights_of_the_file(
+    file: Path, rights: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    opened = os.open
+
+    def noted(path: Any, flags: int, mode: int = 0o777, **other: Any) -> int:
+        if flags & os.O_CREAT:
+            made.append(mode)
+        return opened(path, flags, mode, **other)
+
+    file.chmod(rights)
+    monkeypatch.setattr(os, "open", noted)
+    assert run(file, *OPTIONS, "--apply") == 0
+
+    assert made == [0o600]
+    assert file.stat().st_mode & 0o777 == rights
+
+
+def test_a_file_that_cannot_be_written_is_said(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "replace", refused)
+    assert run(file, *OPTIONS, "--apply") == 2
+    assert f"{file} cannot be written: Permission denied." in capsys.readouterr().err
+    assert file.read_text() == VALUES
+    assert list(file.parent.iterdir()) == [file]
 
 
 def test_what_was_changed_meanwhile_stays(file: Path) -> None:
