@@ -59,8 +59,7 @@ def lock(folder: Path, *, patience_s: float = 0) -> int | None:
     """
     import fcntl  # noqa: PLC0415 - not on every system that may ask whether this one can
 
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    descriptor = os.open(folder / LOCK, flags, 0o600)
+    descriptor = _open_lock(folder)
     end = time.monotonic() + patience_s
     while True:
         try:
@@ -75,14 +74,27 @@ def lock(folder: Path, *, patience_s: float = 0) -> int | None:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether a tree lives here, or is being saved or woken."""
+    """Whether a tree lives here, or is being saved or woken.
+
+    Who looks shares the lock: two that look at once must not take each other for a tree.
+    """
+    import fcntl  # noqa: PLC0415 - not on every system that may ask whether this one can
+
     if not (folder / LOCK).exists():
         return False
-    descriptor = lock(folder)
-    if descriptor is None:
+    descriptor = _open_lock(folder)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
         return True
-    os.close(descriptor)
+    finally:
+        os.close(descriptor)
     return False
+
+
+def _open_lock(folder: Path) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    return os.open(folder / LOCK, flags, 0o600)
 
 
 def complete_image(folder: Path) -> Path | None:

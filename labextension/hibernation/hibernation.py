@@ -12,8 +12,10 @@ from typing import Any, Self
 from jupyter_client.provisioning.factory import KernelProvisionerFactory
 
 from gpucommons.labextension.hibernation.keeper import (
+    OPEN_PATIENCE_S,
     Keeper,
     has_kernels,
+    now_ms,
     server_folder,
     set_keeper,
 )
@@ -22,7 +24,7 @@ from gpucommons.labextension.hibernation.limits import limits_of
 from gpucommons.labextension.hibernation.machine import Machine, this_machine
 from gpucommons.labextension.hibernation.others import remove_old
 from gpucommons.labextension.hibernation.provisioner import NAME
-from gpucommons.labextension.hibernation.saving import keep_notes, save_all, save_none
+from gpucommons.labextension.hibernation.saving import keep_notes, save_all, save_none, say_lost
 from gpucommons.labextension.hibernation.waking import wake_all, watch
 
 log = logging.getLogger("gpucommons.labextension")
@@ -71,6 +73,7 @@ class Hibernation:
             limits=limits,
             make_tree=machine.make_tree,
             hindrance=_asked(machine.why_not if allowed else lambda: SWITCHED_OFF),
+            patience_s=OPEN_PATIENCE_S,
         )
         if keeper is None:
             log.warning("kernels are not kept: another server of this folder keeps its own")
@@ -87,8 +90,11 @@ class Hibernation:
 
     async def run(self, told: Callable[[tuple[KeptKernel, ...]], Awaitable[None]]) -> None:
         """While the server runs; once all kernels are awake or begin anew, what is still kept is told."""
-        await asyncio.to_thread(remove_old, self.keeper)
-        await asyncio.gather(keep_notes(self._server, self.keeper), self._see_through(told))
+        await asyncio.gather(
+            asyncio.to_thread(remove_old, self.keeper),
+            keep_notes(self._server, self.keeper),
+            self._see_through(told),
+        )
 
     async def _see_through(self, told: Callable[[tuple[KeptKernel, ...]], Awaitable[None]]) -> None:
         await self.wake()
@@ -108,12 +114,14 @@ class Hibernation:
         return await asyncio.shield(self._stop)
 
     async def _save(self, *, keeps_nothing: bool) -> tuple[KeptKernel, ...]:
+        begun_ms = now_ms()
         try:
             if keeps_nothing:
                 return save_none(self._server, self.keeper)
             return await save_all(self._server, self.keeper)
-        except Exception:
+        except Exception as error:
             log.exception("kernels are not kept")
+            say_lost(self._server, self.keeper, error, since_ms=begun_ms)
             return ()
         finally:
             self._factory.default_provisioner_name = _ORDINARY

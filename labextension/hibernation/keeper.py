@@ -28,6 +28,11 @@ from gpucommons.labextension.hibernation.losses import Loss, Losses
 from gpucommons.labextension.hibernation.records import Record, read_record, write_record
 
 _LOCK, _KERNELS, _TREE = "lock", "kernels", "tree"
+#: What is over and waits for its removal.
+_OVER = "over"
+#: A server of this user that removes what is over has another's folder for a moment.
+OPEN_PATIENCE_S = 2.0
+_LOOK_AGAIN_S = 0.01
 #: Of a server's name in the name of its folder.
 _MOST_NAME = 100
 
@@ -50,6 +55,26 @@ def images_below(folder: Path, make_tree: Callable[[Path], HibernatableTree]) ->
         image = make_tree(kernel / _TREE).image()
         if image is not None:
             yield image
+
+
+def remove_over(folder: Path) -> None:
+    """Remove what was put away in a server's folder, also by a process that was killed meanwhile."""
+    shutil.rmtree(folder / _OVER, ignore_errors=True)
+
+
+def _lock(folder: Path, patience_s: float) -> int | None:
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    end = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() >= end:
+                os.close(lock)
+                return None
+            time.sleep(_LOOK_AGAIN_S)
+        else:
+            return lock
 
 
 def now_ms() -> int:
@@ -95,14 +120,12 @@ class Keeper:
         limits: Limits,
         make_tree: Callable[[Path], HibernatableTree],
         hindrance: Future[str | None],
+        patience_s: float = 0,
     ) -> Self | None:
         """The keeper of this folder; None where another process has it."""
         (folder / _KERNELS).mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock)
+        lock = _lock(folder, patience_s)
+        if lock is None:
             return None
         return cls(
             folder=folder,
@@ -111,6 +134,16 @@ class Keeper:
             hindrance=hindrance,
             losses=Losses(folder),
             _lock=lock,
+        )
+
+    def at(self, folder: Path) -> Self:
+        """Of another folder with the same limits, for who only reads: it has no lock."""
+        return type(self)(
+            folder=folder,
+            limits=self.limits,
+            make_tree=self.make_tree,
+            hindrance=self.hindrance,
+            losses=Losses(folder),
         )
 
     def close(self) -> None:
@@ -149,6 +182,18 @@ class Keeper:
         if folder.is_dir():
             self.tree(kernel_id).remove()
             shutil.rmtree(folder, ignore_errors=True)
+
+    def put_away(self, kernel_id: str) -> None:
+        """As :meth:`forget`, at once: what is large is removed by :func:`remove_over`, without the lock.
+
+        Raises
+        ------
+        OSError
+            When the disk refuses.
+        """
+        over = self.folder / _OVER
+        over.mkdir(mode=0o700, exist_ok=True)
+        self.kernel_folder(kernel_id).rename(over / f"{kernel_id}-{time.time_ns()}")
 
     def lose(self, record: Record, because: str) -> None:
         """The variables of this kernel are gone; its notebook is told."""

@@ -6,47 +6,75 @@ starts next removes what is over. One that runs sees to its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from contextlib import suppress
 from pathlib import Path
 
-from gpucommons.labextension.hibernation.keeper import Keeper, has_kernels, images_below, now_ms
+from gpucommons.labextension.hibernation.keeper import (
+    Keeper,
+    has_kernels,
+    images_below,
+    now_ms,
+    remove_over,
+)
+
+log = logging.getLogger("gpucommons.labextension")
 
 
 def kept_elsewhere_bytes(keeper: Keeper) -> int:
-    """What the images of this user's other servers take."""
-    return sum(
-        image.bytes
-        for folder in _others(keeper)
-        for image in images_below(folder, keeper.make_tree)
-    )
+    """What the images of this user's other servers take; a folder that cannot be read counts nothing."""
+    sum_bytes = 0
+    for folder in _others(keeper):
+        # It may be removed meanwhile, and this server's kernels must not be lost for another's folder.
+        with suppress(OSError):
+            if has_kernels(folder):
+                sum_bytes += sum(each.bytes for each in images_below(folder, keeper.make_tree))
+    return sum_bytes
 
 
 def remove_old(keeper: Keeper) -> None:
     """Remove kernels of other servers that were kept until now; those say so when they start again."""
     for folder in _others(keeper):
-        other = Keeper.open(
-            folder,
-            limits=keeper.limits,
-            make_tree=keeper.make_tree,
-            hindrance=keeper.hindrance,
-        )
-        if other is None:
-            continue
         try:
-            old = [each for each in other.kernel_ids() if _is_old(other, each)]
-            for kernel_id in old:
-                other.say_lost(kernel_id, other.record(kernel_id), other.limits.over)
-                other.forget(kernel_id)
-            if old:
-                other.write_kept()
-        finally:
-            other.close()
+            if has_kernels(folder) and _old(keeper.at(folder)):
+                _put_away_old(keeper, folder)
+            remove_over(folder)
+        except Exception:
+            log.exception("what is over in %s stays", folder)
 
 
-def _others(keeper: Keeper) -> Iterator[Path]:
-    for folder in keeper.folder.parent.iterdir():
-        if folder != keeper.folder and not folder.is_symlink() and has_kernels(folder):
-            yield folder
+def _put_away_old(keeper: Keeper, folder: Path) -> None:
+    other = Keeper.open(
+        folder,
+        limits=keeper.limits,
+        make_tree=keeper.make_tree,
+        hindrance=keeper.hindrance,
+    )
+    if other is None:
+        return
+    try:
+        for kernel_id in _old(other):
+            other.say_lost(kernel_id, other.record(kernel_id), other.limits.over)
+            other.put_away(kernel_id)
+        other.write_kept()
+    finally:
+        other.close()
+
+
+def _others(keeper: Keeper) -> list[Path]:
+    try:
+        return [
+            folder
+            for folder in keeper.folder.parent.iterdir()
+            if folder != keeper.folder and not folder.is_symlink() and folder.is_dir()
+        ]
+    except OSError:
+        log.exception("folders of other servers are not looked at")
+        return []
+
+
+def _old(keeper: Keeper) -> list[str]:
+    return [each for each in keeper.kernel_ids() if _is_old(keeper, each)]
 
 
 def _is_old(keeper: Keeper, kernel_id: str) -> bool:

@@ -93,8 +93,23 @@ async def _save_or_say(server: Any, keeper: Keeper, record: Record, refusal: str
     except Exception as error:
         log.exception("saving kernel %s went wrong", record.kernel_id)
         if not await asyncio.to_thread(keeper.has_image, record.kernel_id):
-            why = error.strerror if isinstance(error, OSError) else None
-            keeper.lose(record, f"Saving it went wrong ({why or type(error).__name__}).")
+            keeper.lose(record, _went_wrong(error))
+
+
+def say_lost(server: Any, keeper: Keeper, error: Exception, *, since_ms: int) -> None:
+    """Where saving went wrong as a whole: what was said of a kernel since then stands."""
+    said = {one.kernel_id for one in keeper.losses if one.at_ms >= since_ms}
+    for kernel_id in hibernatable(server):
+        try:
+            if kernel_id not in said and not keeper.has_image(kernel_id):
+                keeper.lose(describe(server, kernel_id), _went_wrong(error))
+        except Exception:
+            log.exception("it is not said that kernel %s is lost", kernel_id)
+
+
+def _went_wrong(error: Exception) -> str:
+    why = error.strerror if isinstance(error, OSError) else None
+    return f"Saving it went wrong ({why or type(error).__name__})."
 
 
 def _refused(server: Any, keeper: Keeper, records: dict[str, Record]) -> dict[str, str]:

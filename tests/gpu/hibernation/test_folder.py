@@ -28,6 +28,18 @@ def test_a_tree_that_starts_waits_for_who_only_looks(tmp_path: Path) -> None:
     looked.join()
 
 
+def test_two_that_look_at_once_see_no_tree_and_one_that_starts_waits_for_both(
+    tmp_path: Path,
+) -> None:
+    import fcntl  # noqa: PLC0415 - not on Windows
+
+    (tmp_path / layout.LOCK).touch()
+    with (tmp_path / layout.LOCK).open("r+b") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        assert not layout.is_held(tmp_path)
+        assert layout.lock(tmp_path) is None
+
+
 def test_a_tree_that_lives_keeps_its_folder(tmp_path: Path) -> None:
     lives = layout.lock(tmp_path)
     assert lives is not None
