@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpucommons.scheduler.core.model.demand import may_have, milli_gpu, must_have
 from gpucommons.scheduler.core.model.resources import Team
@@ -46,6 +47,9 @@ from gpucommons.scheduler.principal import Principal
 
 #: Of a whole request, as JSON: it is kept as long as history is, and copied with every look.
 MAX_REQUEST_BYTES = 64 << 10
+#: Of the commands of all workers that a launcher starts: on a cluster all of them are told to each, in
+#: one variable, and Linux starts nothing with one of 128 KiB.
+MAX_COMMANDS_BYTES = 100 << 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,11 +109,18 @@ def job_spec(request: JobRequest, principal: Principal, cluster: Cluster, found:
         raise Misconfigured(message)
     if found.resume_from is not None:
         _check_resumed(found.resume_from, team)
-    # Its files may be read from here on.
-    request = _launched(request, found)
     spec = _spec(request, principal, cluster, team, found)
-    check_policies(asked_of(spec), team, cluster.policy)
     check_pending(found.pending, team, cluster.policy)
+    check_policies(replace(asked_of(spec), environment=None), team, cluster.policy)
+    # Its files are read from here on, which takes time: what is refused anyhow was refused before.
+    words = (request.environment,) if found.environment is None else found.environment()
+    spec = replace(
+        spec,
+        launcher=_launcher(request, found),
+        environment=as_allowed(words, team, cluster.policy),
+    )
+    check_commands(spec)
+    check_policies(asked_of(spec), team, cluster.policy)
     check_can_run(spec, cluster)
     return spec
 
@@ -131,7 +142,6 @@ def _spec(
     owner = UserName(request.user or principal.name)
     chosen = "priority" in request.model_fields_set
     asked, pools = settled(request.roles, _pools(request, team, cluster), cluster)
-    words = (request.environment,) if found.environment is None else found.environment()
     return Spec(
         kind=Kind(request.kind),
         name=request.name,
@@ -157,7 +167,7 @@ def _spec(
         launcher=request.launcher,
         snapshot=request.snapshot,
         working_dir=request.working_dir,
-        environment=as_allowed(words, team, cluster.policy),
+        environment=request.environment,
         links=tuple(dict.fromkeys(request.links)),
         links_from=request.links_from,
         env=dict(request.env),
@@ -250,8 +260,8 @@ def _check_names(request: JobRequest) -> None:
         raise Misconfigured(message)
 
 
-def _launched(request: JobRequest, found: Found) -> JobRequest:
-    """The request with the launcher that it gets.
+def _launcher(request: JobRequest, found: Found) -> str:
+    """The launcher that it gets.
 
     Raises
     ------
@@ -266,7 +276,30 @@ def _launched(request: JobRequest, found: Found) -> JobRequest:
     )
     if (why := refusal(launcher, asked)) is not None:
         raise Misconfigured(f"launcher: {why}")
-    return request.model_copy(update={"launcher": launcher})
+    return launcher
+
+
+def check_commands(spec: Spec) -> None:
+    """Refuse commands that are too long to be told to so many workers.
+
+    Raises
+    ------
+    Misconfigured
+        With how long they may be.
+    """
+    counts = [role.count for role in spec.roles]
+    counts[0] = max(counts[0], spec.max_workers or 0)
+    workers = sum(counts)
+    size_bytes = sum(
+        count * len(json.dumps(role.command))
+        for count, role in zip(counts, spec.roles, strict=True)
+    )
+    if spec.launcher != PLAIN and workers > 1 and size_bytes > MAX_COMMANDS_BYTES:
+        message = (
+            f"command: it is told to each of {workers} workers, which makes {-(-size_bytes >> 10)} KiB, and"
+            f" {MAX_COMMANDS_BYTES >> 10} KiB are possible. Put its long words into a file that the job reads."
+        )
+        raise Misconfigured(message)
 
 
 def _check_variables(variables: Iterable[str]) -> None:

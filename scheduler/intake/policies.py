@@ -15,7 +15,8 @@ from gpucommons.scheduler.intake.teams import names
 class Asked:
     """What policies look at."""
 
-    environment: str = ""
+    #: None = not known yet, so no rule refuses it.
+    environment: str | None = ""
     max_run_ms: int | None = None
     priority: str | None = None
     milli_gpu: int = 0
@@ -69,7 +70,8 @@ def _too_many(pending: int, policy: Policy) -> Iterator[tuple[str, str]]:
 
 
 def _broken(asked: Asked, policy: Policy) -> Iterator[tuple[str, str]]:
-    if policy.environments and asked.environment not in policy.environments:
+    known = asked.environment is not None
+    if known and policy.environments and asked.environment not in policy.environments:
         yield (
             "environments",
             f"{asked.environment or 'the default'!r} was asked, allowed:"

@@ -11,7 +11,7 @@ from gpucommons.scheduler.core.model.types import Size, Spec, Workload
 from gpucommons.scheduler.errors import BadRequest, Misconfigured
 from gpucommons.scheduler.intake.fit import check_can_run
 from gpucommons.scheduler.intake.gpu_memory import smallest
-from gpucommons.scheduler.intake.jobs import asked_of
+from gpucommons.scheduler.intake.jobs import asked_of, check_commands
 from gpucommons.scheduler.intake.leases import host_share
 from gpucommons.scheduler.intake.policies import check_policies
 from gpucommons.scheduler.models import JobSize
@@ -49,6 +49,7 @@ def resized_spec(workload: Workload, asked: JobSize, cluster: Cluster) -> Spec:
             raise Misconfigured(message)
     size = _size(workload, asked, cluster)
     spec = with_size(workload.spec, size)
+    check_commands(spec)
     team = cluster.teams.get(spec.team)
     if team is not None:  # else the cycle says so
         check_policies(asked_of(spec), team, cluster.policy)

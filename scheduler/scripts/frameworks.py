@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 #: A longer file is no script of somebody's.
 MAX_BYTES = 512 << 10
+#: More code is not parsed: that takes seconds, and much memory, of who answers everybody.
+MAX_SOURCE_CHARACTERS = 64 << 10
 #: Programs that start workers themselves.
 PROGRAMS = frozenset(
     {"torchrun", "accelerate", "deepspeed", "horovodrun", "mpirun", "mpiexec", "srun", "prun"}
@@ -68,6 +71,7 @@ _CALLS = {
 }
 _IMPORTS = {"mpi4py.MPI": _MPI}
 _OURS = "gpucommons.scheduler"
+_IMPORTS_OURS = re.compile(r"^[ \t]*(?:import|from)[ \t]+gpucommons\.scheduler\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,14 +89,18 @@ class Script:
     starts: tuple[Start, ...] = ()
     #: It imports something of ours.
     uses_ours: bool = False
+    #: So much code that it was not parsed.
+    is_long: bool = False
 
 
 def read_script(name: str, content: bytes) -> Script:
     """Read a script, or the code cells of a notebook; of what cannot be read nothing is known."""
     if len(content) > MAX_BYTES or not name.endswith((".py", ".ipynb")):
-        return Script()
+        return Script(is_long=len(content) > MAX_BYTES)
     try:
         text = _cells(content) if name.endswith(".ipynb") else content.decode()
+        if len(text) > MAX_SOURCE_CHARACTERS:
+            return Script(uses_ours=_IMPORTS_OURS.search(text) is not None, is_long=True)
         tree = ast.parse(text)
         names = _imported(tree)
         found = sorted(_starts(tree, names), key=lambda start: start.line)

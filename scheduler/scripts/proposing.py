@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpucommons.scheduler.launchers import LAUNCHERS, PLAIN
 from gpucommons.scheduler.launchers.gang import program_of
-from gpucommons.scheduler.scripts.frameworks import Script, where
+from gpucommons.scheduler.scripts.frameworks import MAX_SOURCE_CHARACTERS, Script, where
 
 #: Programs that join workers, and the launcher that does it in their stead.
 _BY_PROGRAM: Mapping[str, str] = {"torchrun": "torchrun"}
@@ -31,7 +31,11 @@ def of_command(command: Sequence[str]) -> Proposal | None:
 
 
 def of_script(name: str, script: Script) -> Proposal:
-    """What the script starts first that a launcher joins."""
+    """What the script starts first that a launcher joins; of one too long to be read, nothing."""
+    if script.is_long:
+        most = f"{MAX_SOURCE_CHARACTERS >> 10} KiB"
+        why = f"{name} has more than {most} of code and was not read"
+        return Proposal(launcher=PLAIN, why=why)
     for start in script.starts:
         launcher = next((one for one in start.framework.launchers if one in LAUNCHERS), None)
         if launcher is not None:

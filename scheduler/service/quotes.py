@@ -15,7 +15,7 @@ from gpucommons.scheduler.intake import notebook_pools
 from gpucommons.scheduler.intake.gpu_memory import in_words
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.jobs.environments import warnings
+from gpucommons.scheduler.service.jobs.environments import script_reader, warnings
 from gpucommons.scheduler.service.jobs.jobs import checked_spec
 from gpucommons.scheduler.service.leases import last_end, last_kept, live_leases, view
 from gpucommons.scheduler.service.service import Service
@@ -30,7 +30,8 @@ _LOOKED_BACK, _OFTEN = 5, 3
 def quote_job(service: Service, principal: Principal, request: models.JobRequest) -> models.Quote:
     """Say what would happen to this job if it were submitted now; nothing is stored."""
     authorization.quote_job(principal, request.user)
-    spec = checked_spec(service, principal, request)
+    read = script_reader(service, request)
+    spec = checked_spec(service, principal, request, read)
     quoted = preview.quote(service.loop.cluster, spec, service.now_ms())
     return models.Quote(
         hold_class=quoted.hold_class,
@@ -41,7 +42,7 @@ def quote_job(service: Service, principal: Principal, request: models.JobRequest
         guaranteed_milli_gpu=quoted.guaranteed_milli_gpu,
         guaranteed_used_milli_gpu=quoted.guaranteed_used_milli_gpu,
         free_milli_gpu=quoted.free_milli_gpu,
-        warnings=warnings(service, principal, request, spec.environment),
+        warnings=warnings(service, principal, request, spec.environment, read),
     )
 
 

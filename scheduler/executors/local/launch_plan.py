@@ -46,7 +46,7 @@ class Surroundings:
     snapshot: Path | None
     home: Path
     python: str
-    #: Free ones, for each worker in a row.
+    #: For each worker in a row; free ones where workers meet.
     ports: tuple[int, ...]
     devices: Mapping[str, Device]
     #: The service's environment.

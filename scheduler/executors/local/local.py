@@ -48,7 +48,7 @@ from gpucommons.scheduler.executors.local.attempt.supervision import (
     kill_those_in,
     wake,
 )
-from gpucommons.scheduler.executors.local.free_ports import free_ports
+from gpucommons.scheduler.executors.local.free_ports import ports_for
 from gpucommons.scheduler.executors.local.job_slices import JobSlices
 from gpucommons.scheduler.executors.local.launch_plan import (
     Surroundings,
@@ -179,7 +179,7 @@ class LocalExecutor:
             snapshot=self._snapshot(spec.snapshot),
             home=home,
             python=settings.python,
-            ports=free_ports(launch.attempt),
+            ports=ports_for(launch),
             devices=machine.devices,
             environ=settings.environ,
             account=machine.account,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import islice
 from pathlib import PurePosixPath
 
@@ -16,6 +17,9 @@ from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.scripts import frameworks, proposing
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.service import Service
+
+#: Reads the script of one request.
+Reader = Callable[[], frameworks.Script]
 
 #: Found in every environment, or put there.
 _ALWAYS = frozenset({"python", "python3", "sh"})
@@ -38,8 +42,18 @@ def environments(service: Service, principal: Principal) -> models.EnvironmentLi
     )
 
 
+def script_reader(service: Service, request: models.JobRequest) -> Reader:
+    """Reads the request's script when it is first asked for, and never again."""
+    return cache(lambda: _script(service, request))
+
+
 def settled(
-    service: Service, principal: Principal, request: models.JobRequest, *, is_stored: bool = False
+    service: Service,
+    principal: Principal,
+    request: models.JobRequest,
+    read: Reader,
+    *,
+    is_stored: bool = False,
 ) -> tuple[str, ...]:
     """The environment that a job really gets, under each word that a rule may name it by.
 
@@ -48,7 +62,7 @@ def settled(
     commands = [role.command for role in request.roles]
     script = frameworks.Script()
     if request.environment and service.environments.kind == "folder":
-        script = _script(service, request)
+        script = read()
     wanted = Wanted(
         environment=request.environment,
         programs=tuple(
@@ -74,48 +88,55 @@ def _server(principal: Principal, request: models.JobRequest) -> str | None:
 
 
 def with_warnings(
-    service: Service, principal: Principal, request: models.JobRequest, view: models.JobView
+    service: Service,
+    principal: Principal,
+    request: models.JobRequest,
+    view: models.JobView,
+    read: Reader,
 ) -> models.JobView:
     """What was submitted, with what likely goes wrong, and how its workers are joined."""
     chosen = None if view.request is None else view.request.environment
-    found = proposal(service, request)
+    found = proposal(request, read)
     return view.model_copy(
         update={
-            "warnings": warnings(service, principal, request, chosen),
+            "warnings": warnings(service, principal, request, chosen, read),
             "launcher_text": "" if found is None else f"{found.launcher}, as {found.why}",
         }
     )
 
 
 def warnings(
-    service: Service, principal: Principal, request: models.JobRequest, chosen: str | None
+    service: Service,
+    principal: Principal,
+    request: models.JobRequest,
+    chosen: str | None,
+    read: Reader,
 ) -> list[str]:
     """What likely goes wrong, given the environment that was chosen for it; None = not known."""
     wanted = Wanted(environment=request.environment, server=_server(principal, request))
     remarks = [] if chosen is None else service.environments.remarks(wanted, chosen)
-    return [*remarks, *_of_workers(service, request)]
+    return [*remarks, *_of_workers(request, read)]
 
 
-def _of_workers(service: Service, request: models.JobRequest) -> list[str]:
+def _of_workers(request: models.JobRequest, read: Reader) -> list[str]:
     """What likely goes wrong with several workers."""
     role = request.roles[0]
     name = frameworks.script_in(role.command)
     if role.count <= 1 or name is None:
         return []
-    script = _script(service, request)
-    launcher = request.launcher
+    launcher: str = request.launcher
     if launcher == launchers.AUTO:
-        launcher = proposing.of_script(name, script).launcher  # type: ignore[assignment] # one of them
-    return frameworks.warnings(name, script, workers=role.count, launcher=launcher)
+        launcher = proposing.of_script(name, read()).launcher
+    return frameworks.warnings(name, read(), workers=role.count, launcher=launcher)
 
 
-def launcher_of(service: Service, request: models.JobRequest) -> str:
+def launcher_of(request: models.JobRequest, read: Reader) -> str:
     """What a job gets that names no launcher."""
-    found = proposal(service, request)
+    found = proposal(request, read)
     return launchers.PLAIN if found is None else found.launcher
 
 
-def proposal(service: Service, request: models.JobRequest) -> proposing.Proposal | None:
+def proposal(request: models.JobRequest, read: Reader) -> proposing.Proposal | None:
     """The launcher that is proposed, and why; None where one was chosen, and where none is needed."""
     if request.launcher != launchers.AUTO or sum(role.count for role in request.roles) <= 1:
         return None
@@ -123,7 +144,7 @@ def proposal(service: Service, request: models.JobRequest) -> proposing.Proposal
     if (told := proposing.of_command(role.command)) is not None:
         return told
     name = frameworks.script_in(role.command)
-    return None if name is None else proposing.of_script(name, _script(service, request))
+    return None if name is None else proposing.of_script(name, read())
 
 
 def _script(service: Service, request: models.JobRequest) -> frameworks.Script:

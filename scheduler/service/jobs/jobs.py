@@ -13,7 +13,6 @@ from gpucommons.scheduler.core.model.state import Action, Cancel, Pause, ResizeJ
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,
     Kind,
-    Millis,
     PoolName,
     Spec,
     State,
@@ -23,20 +22,32 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import InvalidTransition, Misconfigured
-from gpucommons.scheduler.intake import Found, check_pending, job_spec, resized_spec
+from gpucommons.scheduler.intake import Found, job_spec, resized_spec
 from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL
 from gpucommons.scheduler.models.words.state_words import state_words
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs import snapshots
-from gpucommons.scheduler.service.jobs.environments import launcher_of, settled, with_warnings
+from gpucommons.scheduler.service.jobs.caps import (
+    beside,
+    check_hour,
+    check_submits,
+    within_the_caps,
+)
+from gpucommons.scheduler.service.jobs.environments import (
+    Reader,
+    launcher_of,
+    script_reader,
+    settled,
+    with_warnings,
+)
 from gpucommons.scheduler.service.jobs.results import results_view
 from gpucommons.scheduler.service.lookup import find_job, unseen_submits, workload_of
 from gpucommons.scheduler.service.service import Pending, Service, decision
 from gpucommons.scheduler.service.views.jobs import job_view, request_of
 from gpucommons.scheduler.service.views.listed import page_of
 from gpucommons.scheduler.store import rules
-from gpucommons.scheduler.store.base import Admit, Page, WorkloadFilter
+from gpucommons.scheduler.store.base import Page, WorkloadFilter
 
 #: How long steering waits for the cycle that handles it before it answers with what is known.
 _STEER_TIMEOUT_S = 2.0
@@ -44,7 +55,6 @@ _STEER_TIMEOUT_S = 2.0
 _ANEW = {"not_before_ms": 0, "resume_from": None}
 #: What means something else where another person runs it.
 _OF_ITS_OWNER: dict[str, object] = {"secrets": {}, "results_to": None}
-_HOUR_MS = 3_600_000
 _NUMBER = re.compile(r"-[0-9]+$")
 
 
@@ -78,14 +88,23 @@ def submit(
     if authorization.is_person(principal) and OBJECT_LABEL in request.labels:
         message = f"labels: {OBJECT_LABEL} is set by the operator alone. Leave it out."
         raise Misconfigured(message)
+    read = script_reader(service, request)
     view = _submitted(
         service,
         principal,
-        lambda: checked_spec(service, principal, request),
+        lambda: _checked_in_time(service, principal, request, read),
         request=request,
         key=key,
     )
-    return with_warnings(service, principal, request, view)
+    return with_warnings(service, principal, request, view, read)
+
+
+def _checked_in_time(
+    service: Service, principal: Principal, request: models.JobRequest, read: Reader
+) -> Spec:
+    """Who has submitted too much within the hour has no files read either."""
+    check_hour(service, UserName(request.user or principal.name), size_bytes=0)
+    return checked_spec(service, principal, request, read)
 
 
 def _submitted(
@@ -103,14 +122,14 @@ def _submitted(
     intent = service.asked(principal, Submit, key=key, request=request)
     if intent is None:
         spec = spec_of()
-        _check_submits(service, spec)
+        check_submits(service, spec)
         spec = replace(spec, name=service.store.next_name(spec.team, spec.name))
         action = Submit(
             workload_id=WorkloadId(next(service.new_ids)),
             spec=spec,
             checkpoint=_saved(service, spec.resume_from),
         )
-        admit = _within_the_caps(service, spec)
+        admit = within_the_caps(service, spec)
         intent = service.ask(principal, action, key=key, request=request, admit=admit)
     first = intent.action
     assert isinstance(first, Submit)  # noqa: S101 - the fingerprint names the kind of action
@@ -121,6 +140,7 @@ def checked_spec(
     service: Service,
     principal: Principal,
     request: models.JobRequest,
+    read: Reader,
     *,
     of_job: bool = False,
 ) -> Spec:
@@ -130,13 +150,13 @@ def checked_spec(
     """
     resumed = _resumed(service, principal, request)
     found = Found(
-        environment=lambda: settled(service, principal, request, is_stored=of_job),
-        launcher=lambda: launcher_of(service, request),
+        environment=lambda: settled(service, principal, request, read, is_stored=of_job),
+        launcher=lambda: launcher_of(request, read),
         after=_dependencies(service, principal, request.after),
         near=_neighbours(service, principal, request.near),
         resume_from=resumed,
         has_snapshot=lambda team: of_job or snapshots.are_usable(service, principal, request, team),
-        pending=_beside(
+        pending=beside(
             service.store.pending_jobs(UserName(request.user or principal.name)),
             None if resumed is None else resumed.workload_id,
         ),
@@ -207,31 +227,6 @@ def _dependency(service: Service, principal: Principal, ref: str) -> Workload:
     return found
 
 
-def _beside(pending: frozenset[WorkloadId], resumed: WorkloadId | None) -> int:
-    """How many wait beside a new job: the one that it takes the place of does not."""
-    return len(pending - {resumed})
-
-
-def _check_submits(service: Service, spec: Spec) -> None:
-    # Whose job it is: a service submits for many.
-    before = service.store.submits(spec.owner, since_ms=Millis(service.now_ms() - _HOUR_MS))
-    size_bytes = len(request_of(spec).model_dump_json().encode())
-    service.submits.check(spec.owner, before, size_bytes)
-
-
-def _within_the_caps(service: Service, spec: Spec) -> Admit:
-    """Looks once more where nobody else of the owner's can come in between."""
-    cluster = service.loop.cluster
-    team = cluster.teams.get(spec.team)
-
-    def admit(pending: frozenset[WorkloadId]) -> None:
-        if team is not None:  # else the cycle says so
-            check_pending(_beside(pending, spec.resume_from), team, cluster.policy)
-        _check_submits(service, spec)
-
-    return admit
-
-
 def again(
     service: Service, principal: Principal, ref: str, *, key: str | None, from_here: bool = False
 ) -> models.JobView:
@@ -261,7 +256,9 @@ def again(
                 " it anew from its folder or notebook."
             )
             raise Misconfigured(message)
-        return checked_spec(service, principal, request, of_job=True)
+        check_hour(service, UserName(principal.name), size_bytes=0)
+        read = script_reader(service, request)
+        return checked_spec(service, principal, request, read, of_job=True)
 
     return _submitted(
         service,

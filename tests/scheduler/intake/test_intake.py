@@ -239,3 +239,41 @@ def test_names_must_be_told_apart(world: ServiceWorld) -> None:
         spec_of(world, pools=["moon"])
     with pytest.raises(Misconfigured, match="upload it first"):
         spec_of(world, snapshot="a" * 64, found=Found(has_snapshot=lambda _team: False))
+
+
+@pytest.mark.parametrize(
+    ("rules", "pending"),
+    [({"max_workers": 1}, 0), ({"max_pending_per_user": 2}, 2), ({"priorities": {"low"}}, 0)],
+)
+def test_what_is_refused_anyhow_has_no_files_read(
+    world: ServiceWorld, rules: dict[str, Any], pending: int
+) -> None:
+    reads: list[str] = []
+
+    def environment() -> tuple[str, ...]:
+        reads.append("environment")
+        return ("",)
+
+    def launcher() -> str:
+        reads.append("launcher")
+        return "plain"
+
+    found = Found(environment=environment, launcher=launcher, pending=pending)
+    ask: dict[str, Any] = {"role": {"count": 2}, "launcher": "auto", "priority": "high"}
+    with pytest.raises(PolicyRefused):
+        spec_of(world, with_policy(world, **rules), found=found, **ask)
+    assert reads == []
+    assert spec_of(world, found=Found(launcher=launcher), **ask).launcher == "plain"
+    assert reads == ["launcher"]
+
+
+def test_commands_that_cannot_be_told_to_all_workers_are_refused(world: ServiceWorld) -> None:
+    long = {"command": ["python", "a.py", "x" * 2000]}
+    with pytest.raises(
+        Misconfigured, match=r"each of 60 workers, which makes .* 100 KiB are possible"
+    ):
+        spec_of(world, role={**long, "count": 60}, launcher="jax")
+    with pytest.raises(Misconfigured, match="each of 60 workers"):
+        spec_of(world, role={**long, "count": 2}, max_workers=60, launcher="torchrun")
+    assert spec_of(world, role={**long, "count": 2}, launcher="jax").launcher == "jax"
+    assert spec_of(world, role={**long, "count": 2}, max_workers=60, launcher="plain")

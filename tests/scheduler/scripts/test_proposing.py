@@ -35,3 +35,17 @@ def test_a_command_that_joins_workers_says_so_itself(command: list[str], launche
 def test_other_commands_say_nothing() -> None:
     assert of_command(["python", "torchrun.py"]) is None
     assert of_command([]) is None
+
+
+def test_nothing_is_proposed_for_more_code_than_is_read_and_nothing_claimed_of_it() -> None:
+    text = b"import torch.distributed as dist\ndist.init_process_group()\n" + b"x = 1\n" * 11_000
+    found = of_script("a.py", read_script("a.py", text))
+    assert (found.launcher, found.why) == (
+        "plain",
+        "a.py has more than 64 KiB of code and was not read",
+    )
+
+
+def test_that_a_long_script_imports_ours_is_still_known() -> None:
+    text = b"from gpucommons.scheduler.training import run\n" + b"x = 1\n" * 11_000
+    assert read_script("a.py", text).uses_ours

@@ -11,9 +11,10 @@ from service_world import ServiceWorld, a_request
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.errors import TooLarge, TooManyRequests
+from gpucommons.scheduler.scripts.frameworks import Script
 from gpucommons.scheduler.service import leases, quotes
 from gpucommons.scheduler.service.in_memory.allowance import Allowance, SubmitLimit
-from gpucommons.scheduler.service.jobs import jobs
+from gpucommons.scheduler.service.jobs import environments, jobs
 from gpucommons.scheduler.service.jobs.jobs import JobFilter
 from gpucommons.scheduler.service.views.listed import (
     LISTED_REQUEST_BYTES,
@@ -158,3 +159,23 @@ def test_an_allowance_forgets_who_brings_nothing_more() -> None:
     assert list(allowance._taken) == ["bob"]
     with pytest.raises(TooManyRequests):
         allowance.take("bob", 0, now_ms=Millis(129))
+
+
+def test_who_submitted_too_much_within_the_hour_has_no_script_read(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[object] = []
+
+    def read(_service: object, request: object) -> Script:
+        reads.append(request)
+        return Script()
+
+    monkeypatch.setattr(environments, "_script", read)
+    service = replace(world.service, submits=SubmitLimit(per_hour=1))
+    role = {"command": ["python", "train.py"], "count": 2}
+    request = a_request(role=role, launcher="auto")
+    jobs.submit(service, world.principal("ann"), request, key=None)
+    assert len(reads) == 1
+    with pytest.raises(TooManyRequests):
+        jobs.submit(service, world.principal("ann"), request, key=None)
+    assert len(reads) == 1

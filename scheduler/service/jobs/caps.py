@@ -1,0 +1,41 @@
+"""How much one user may submit and have waiting: asked before a job's files are read, and when it is stored."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler.core.model.types import Millis, Spec, UserName, WorkloadId
+from gpucommons.scheduler.intake import check_pending
+from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.service.views.jobs import request_of
+from gpucommons.scheduler.store.base import Admit
+
+_HOUR_MS = 3_600_000
+
+
+def beside(pending: frozenset[WorkloadId], resumed: WorkloadId | None) -> int:
+    """How many wait beside a new job: the one that it takes the place of does not."""
+    return len(pending - {resumed})
+
+
+def check_submits(service: Service, spec: Spec) -> None:
+    """Refuse what is more than its owner may submit within an hour."""
+    check_hour(service, spec.owner, size_bytes=len(request_of(spec).model_dump_json().encode()))
+
+
+def check_hour(service: Service, owner: UserName, *, size_bytes: int) -> None:
+    """Refuse so many bytes more of who has submitted too much within the hour."""
+    # Whose job it is: a service submits for many.
+    before = service.store.submits(owner, since_ms=Millis(service.now_ms() - _HOUR_MS))
+    service.submits.check(owner, before, size_bytes)
+
+
+def within_the_caps(service: Service, spec: Spec) -> Admit:
+    """Looks once more where nobody else of the owner's can come in between."""
+    cluster = service.loop.cluster
+    team = cluster.teams.get(spec.team)
+
+    def admit(pending: frozenset[WorkloadId]) -> None:
+        if team is not None:  # else the cycle says so
+            check_pending(beside(pending, spec.resume_from), team, cluster.policy)
+        check_submits(service, spec)
+
+    return admit
