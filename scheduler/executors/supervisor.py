@@ -89,7 +89,8 @@ class Supervisor:
         self._stopping = False
         #: By the order to stop: saved, where that can be.
         self._hibernates = False
-        #: An image is being woken: a signal now would be its first.
+        #: A start is not over: a signal now could be missed, and a save could not begin.
+        self._starting = False
         self._waking = False
         self._records = Records()
         together = _FULL_LOGS * plan.max_log_bytes // max(1, len(plan.workers))
@@ -210,7 +211,7 @@ class Supervisor:
         while True:
             if self._stopping:
                 return _BEFORE
-            self._waking = start.woken_from is not None
+            self._starting, self._waking = True, start.woken_from is not None
             for worker in self._plan.workers:
                 try:
                     one = start_worker(self._plan, worker, start, self._folder.run)
@@ -227,7 +228,7 @@ class Supervisor:
             if self._stopping:
                 return _BEFORE
             start = self._image.instead(start, done)
-        self._waking = False
+        self._starting = self._waking = False
         self._events = event_process(self._plan, self._folder.run, since_s=time.time())
         pids = {str(rank): worker.process.pid for rank, worker in self._workers.items()}
         facts = {"started_ms": int(time.time() * 1000), "hibernation": self._image.known()}
@@ -328,7 +329,7 @@ class Supervisor:
             return
         self._stopping = True
         self._hibernates = bool(order.get("hibernates"))
-        if not self._waking:
+        if not self._starting:
             self._stop_workers()
 
     def _stop_workers(self) -> None:

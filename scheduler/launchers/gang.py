@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 PORTS = 3
 #: Below those that the kernel gives to outgoing connections.
 FIRST_PORT, LAST_PORT = 10_240, 32_000
+#: The module that runs a notebook: one process, whatever it has.
+NOTEBOOK_RUNNER = "gpucommons.scheduler.training.notebook"
 _PYTHON = ("python", "python3")
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpucommons.scheduler.launchers import LAUNCHERS, PLAIN
-from gpucommons.scheduler.launchers.gang import program_of
+from gpucommons.scheduler.launchers.torchrun import TORCHRUN, is_torchrun
 from gpucommons.scheduler.scripts.frameworks import MAX_SOURCE_CHARACTERS, Script, where
-
-#: Programs that join workers, and the launcher that does it in their stead.
-_BY_PROGRAM: Mapping[str, str] = {"torchrun": "torchrun"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,11 +20,9 @@ class Proposal:
 
 def of_command(command: Sequence[str]) -> Proposal | None:
     """What the command itself says."""
-    program = program_of(command)
-    launcher = _BY_PROGRAM.get(program)
-    return (
-        None if launcher is None else Proposal(launcher=launcher, why=f"the command is {program}")
-    )
+    if not is_torchrun(command):
+        return None
+    return Proposal(launcher=TORCHRUN.name, why=f"the command is {TORCHRUN.name}")
 
 
 def of_script(name: str, script: Script) -> Proposal:

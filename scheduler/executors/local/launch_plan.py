@@ -29,10 +29,9 @@ from gpucommons.scheduler.executors.local.attempt.plan import (
     passed_on,
 )
 from gpucommons.scheduler.launchers import starts
-from gpucommons.scheduler.launchers.gang import PORTS
+from gpucommons.scheduler.launchers.gang import NOTEBOOK_RUNNER, PORTS
 
 MASTER_ADDRESS = "127.0.0.1"
-NOTEBOOK_RUNNER = "gpucommons.scheduler.training.notebook"
 _PYTHON = ("python", "python3")
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from gangs import TRAIN, a_gang
 
+from gpucommons.scheduler.client.submission import FileJob, command_for
 from gpucommons.scheduler.launchers import starts
 
 
@@ -36,6 +39,29 @@ def test_torchrun_itself_is_told_where_the_others_are(program: str) -> None:
     else:
         meeting = ("--nnodes", "2", "--node-rank", "1", "--master-addr", "host-0")
         assert second.command == ("torchrun", *meeting, "--master-port", "7000", "-m", "pack.age")
+
+
+@pytest.mark.parametrize("gpus", [1, 4])
+@pytest.mark.parametrize("module", ["torch.distributed.run", "torch.distributed.launch"])
+@pytest.mark.parametrize("python", ["python", "/env/bin/python3", "python3.12"])
+def test_torchrun_as_a_module_of_python_is_told_the_same(
+    python: str, module: str, gpus: int
+) -> None:
+    start = (python, "-u", "-X", "dev", "-m", module)
+    command = (*start, "--nproc-per-node", "2", "train.py")
+    _, second = starts("torchrun", a_gang(gpus=gpus, command=command))
+    meeting = ("--nnodes", "2", "--node-rank", "1", "--master-addr", "host-0")
+    assert second.command == (
+        *start, *meeting, "--master-port", "7000", "--nproc-per-node", "2", "train.py",
+    )  # fmt: skip
+    assert second.env == {}
+
+
+def test_a_notebook_is_one_process_however_many_gpus_it_has() -> None:
+    command = tuple(command_for(FileJob(root=Path(), path="train.ipynb")))
+    _, second = starts("torchrun", a_gang(gpus=4, command=command))
+    assert second.command == command
+    assert (second.env["RANK"], second.env["WORLD_SIZE"]) == ("1", "2")
 
 
 def test_plain_workers_stay_as_they_are() -> None:

@@ -24,7 +24,12 @@ def test_what_joins_nobody_stays_plain() -> None:
 
 @pytest.mark.parametrize(
     ("command", "launcher"),
-    [(["torchrun", "a.py"], "torchrun"), (["/opt/bin/torchrun", "a.py"], "torchrun")],
+    [
+        (["torchrun", "a.py"], "torchrun"),
+        (["/opt/bin/torchrun", "a.py"], "torchrun"),
+        (["python", "-u", "-m", "torch.distributed.run", "a.py"], "torchrun"),
+        (["python3", "-m", "torch.distributed.launch", "a.py"], "torchrun"),
+    ],
 )
 def test_a_command_that_joins_workers_says_so_itself(command: list[str], launcher: str) -> None:
     found = of_command(command)
@@ -34,6 +39,8 @@ def test_a_command_that_joins_workers_says_so_itself(command: list[str], launche
 
 def test_other_commands_say_nothing() -> None:
     assert of_command(["python", "torchrun.py"]) is None
+    assert of_command(["python", "a.py", "-m", "torch.distributed.run"]) is None
+    assert of_command(["python", "-m"]) is None
     assert of_command([]) is None
 
 
