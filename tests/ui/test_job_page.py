@@ -215,7 +215,9 @@ def test_a_pause_says_before_what_it_costs(lab: LabServer, job_page: Page) -> No
     job_page.get_by_role("button", name="Pause", exact=True).click()
 
     dialog = job_page.get_by_role("dialog")
-    expect(dialog).to_contain_text("Goes on from epoch 20; 40 s of work since then is repeated.")
+    expect(dialog).to_contain_text(
+        "Goes on from epoch 20; at most 40 s of work since then is repeated."
+    )
     dialog.get_by_role("button", name="Let it run").click()
     expect(dialog).to_have_count(0)
     assert len(lab.asked(f"jobs/{scene.RUNNING}/pause")) == asked

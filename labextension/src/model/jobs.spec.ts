@@ -23,7 +23,8 @@ import { makeAttempt, makeForecast, makeJob, msg } from '../testing/make';
 const WAY = {
   way: 'checkpoint',
   text: 'goes on from step 5,430',
-  stop_text: 'Goes on from step 5,430; 40 s of work since then is repeated.',
+  stop_text:
+    'Goes on from step 5,430; at most 40 s of work since then is repeated.',
   repeats_ms: 40_000
 };
 

@@ -56,7 +56,8 @@ def with_cost(way: WayToGoOn, now_ms: int) -> str:
     work = f"{spent(spent_ms)} of work"
     match way.way:
         case Way.CHECKPOINT if spent_ms >= _SECOND:
-            return f"{goes_on(way)}; {work} since then is repeated"
+            # A script that is told may save once more.
+            return f"{goes_on(way)}; at most {work} since then is repeated"
         case Way.WORKING_FOLDER:
             return f"{goes_on(way)}; what it did since it last saved is repeated, {work} at most"
         case Way.START_OVER:

@@ -214,7 +214,7 @@ def running(now_ms: int, **changes: Any) -> dict[str, Any]:
         way_to_go_on={
             "way": "checkpoint",
             "text": "goes on from epoch 20",
-            "stop_text": "Goes on from epoch 20; 40 s of work since then is repeated.",
+            "stop_text": "Goes on from epoch 20; at most 40 s of work since then is repeated.",
             "repeats_ms": 40_000,
         },
         attempts=[first, second],

@@ -76,7 +76,7 @@ def test_a_checkpoint_is_named_with_the_work_since_then(world: World) -> None:
     assert way.way is Way.CHECKPOINT
     assert words.goes_on(way) == "goes on from step 5,430"
     said = words.before_a_pause(way, world.now)
-    assert said == "Goes on from step 5,430; 40 s of work since then is repeated."
+    assert said == "Goes on from step 5,430; at most 40 s of work since then is repeated."
 
 
 def test_what_counts_epochs_reads_epochs(world: World) -> None:
