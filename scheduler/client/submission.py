@@ -16,10 +16,10 @@ from gpucommons.scheduler.client.snapshot import ExcludedFile, Packed, pack
 from gpucommons.scheduler.environments.finding import grounds_of, resolve
 from gpucommons.scheduler.environments.reading import NoEnvironment, packages_in
 from gpucommons.scheduler.errors import BadRequest, Misconfigured
+from gpucommons.scheduler.launchers.gang import NOTEBOOK_RUNNER
 from gpucommons.scheduler.models import JobRequest
 from gpucommons.scheduler.scripts.parameters import as_text, check_parameters
 
-NOTEBOOK_RUNNER = "gpucommons.scheduler.training.notebook"
 SUFFIXES = (".ipynb", ".py", ".sh")
 #: As many as a job may name.
 MAX_LINKS = 64

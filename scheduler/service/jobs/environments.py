@@ -13,6 +13,7 @@ from gpucommons.scheduler import launchers, models
 from gpucommons.scheduler.environments.base import Wanted
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.files.confined_files import ShortHeaders
+from gpucommons.scheduler.launchers.gang import NOTEBOOK_RUNNER
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.scripts import frameworks, proposing
 from gpucommons.scheduler.service import authorization
@@ -23,7 +24,6 @@ Reader = Callable[[], frameworks.Script]
 
 #: Found in every environment, or put there.
 _ALWAYS = frozenset({"python", "python3", "sh"})
-_RUNNER = "gpucommons.scheduler.training.notebook"
 #: Further into a snapshot its script is not looked for.
 _MAX_READ_BYTES, _MAX_MEMBERS = 256 << 20, 10_000
 
@@ -72,7 +72,7 @@ def settled(
                 if "/" not in command[0] and command[0] not in _ALWAYS
             )
         ),
-        runs_notebook=any(_RUNNER in command for command in commands),
+        runs_notebook=any(NOTEBOOK_RUNNER in command for command in commands),
         uses_training=script.uses_ours,
         links=bool(request.links),
         server=_server(principal, request),

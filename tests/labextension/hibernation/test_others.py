@@ -17,22 +17,7 @@ from gpucommons.labextension.hibernation import hibernation, others, saving
 from gpucommons.labextension.hibernation.hibernation import Hibernation
 from gpucommons.labextension.hibernation.keeper import Keeper, now_ms
 from gpucommons.labextension.hibernation.limits import Limits
-from gpucommons.labextension.hibernation.records import Record
-
-
-def record(kernel_id: str, noted_ms: int = 1) -> Record:
-    return Record(
-        kernel_id=kernel_id,
-        kernel_name="python3",
-        cwd=None,
-        connection={},
-        sessions=[],
-        execution_state="idle",
-        last_activity="2026-11-24T10:00:00+00:00",
-        kernel_info=None,
-        session_key=None,
-        noted_ms=noted_ms,
-    )
+from tests.labextension.hibernation.kernel_records import record
 
 
 def keeper(folder: Path, *, patience_s: float = 0) -> Keeper | None:

@@ -15,21 +15,7 @@ from gpucommons.labextension.hibernation import saving
 from gpucommons.labextension.hibernation.keeper import Keeper
 from gpucommons.labextension.hibernation.limits import Limits
 from gpucommons.labextension.hibernation.records import Record
-
-
-def record(kernel_id: str) -> Record:
-    return Record(
-        kernel_id=kernel_id,
-        kernel_name="python3",
-        cwd=None,
-        connection={},
-        sessions=[],
-        execution_state="idle",
-        last_activity="2026-11-24T10:00:00+00:00",
-        kernel_info=None,
-        session_key=None,
-        noted_ms=1,
-    )
+from tests.labextension.hibernation.kernel_records import record
 
 
 def keeper(folder: Path) -> Keeper:
