@@ -25,7 +25,6 @@ from gpucommons.idle_culler.policy import (
     Hibernate,
     Keep,
     Occupant,
-    OnIdle,
     Release,
     Warn,
     decide,
@@ -40,6 +39,7 @@ from gpucommons.scheduler.models import (
     IdleReport,
     IdleView,
 )
+from gpucommons.scheduler.on_idle import OnIdle
 
 R = TypeVar("R", bound=BaseModel)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from gpucommons.scheduler.on_idle import OnIdle
+
 MINUTE_MS = 60_000
-#: Save its kernels and stop its server, restart it without its device, or stop it.
-OnIdle = Literal["hibernate", "release", "cull"]
 #: Quiet for less than this is still "active" on screen: nobody wants a timer between two cells.
 SETTLE_MS = 2 * MINUTE_MS
 

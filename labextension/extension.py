@@ -18,14 +18,14 @@ from typing import Any
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Float, Integer
 
+from gpucommons.gpu.linux.state_home import state_home
 from gpucommons.labextension.activity.activity import collector_for
 from gpucommons.labextension.activity.reporter import Reporter
 from gpucommons.labextension.hibernation.hibernation import Hibernation
 from gpucommons.labextension.hibernation.kept import KeptKernel
-from gpucommons.labextension.hibernation.reporting import report_of as kernels_report_of
-from gpucommons.labextension.hibernation.reporting import take_back, tell_kept
+from gpucommons.labextension.hibernation.reporting import kernels_report, take_back, tell_kept
 from gpucommons.labextension.live.fanout import Fanout
-from gpucommons.labextension.live.feed import Feed, Keeps
+from gpucommons.labextension.live.feed import Feed
 from gpucommons.labextension.live.sampler import Sampler
 from gpucommons.labextension.on_idle import keeps_nothing
 from gpucommons.labextension.place import Place
@@ -39,16 +39,17 @@ from gpucommons.labextension.routes.proxy import ProxyHandler
 from gpucommons.labextension.routes.stored_variables import StoredVariablesHandler
 from gpucommons.labextension.routes.websocket import TabHandler
 from gpucommons.labextension.terminals import shell_command
-from gpucommons.labextension.variables.folders import Folders, StoredVariables, state_folder
+from gpucommons.labextension.variables.folders import Folders, StoredVariables
 from gpucommons.labextension.variables.keeper import (
     Bounds,
-    Keeper,
+    VariableKeeper,
     notebooks_of,
-    report_of,
     seconds_left,
+    variables_report,
 )
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
 from gpucommons.scheduler.errors import SchedulerError
+from gpucommons.scheduler.models import Keeps
 
 #: Of the server's last seconds, for telling the scheduler.
 REPORT_SECONDS = 1.0
@@ -81,7 +82,7 @@ class GpuCommonsExtension(ExtensionApp):
         """Make the parts; nothing runs yet."""
         place, fanout = Place.from_environment(os.environ), Fanout()
         scheduler = AsyncSchedulerClient(place.url, token=place.token) if place.url else None
-        stored = Folders(state_folder(os.environ, Path.home()), owner=place.owner)
+        stored = Folders(state_home(os.environ), owner=place.owner)
         self._bounds = self._bounds_of(place)
         results = Results(place, say=lambda text: fanout.send({"type": "error", "message": text}))
         self.parts = Parts(
@@ -213,7 +214,7 @@ class GpuCommonsExtension(ExtensionApp):
         server, parts = self.serverapp, self.parts
         if server is None or not self._bounds.seconds:
             return
-        keeper = Keeper(
+        keeper = VariableKeeper(
             kernels=server.kernel_manager,
             notebooks=lambda: notebooks_of(server.session_manager),
             folders=parts.stored,
@@ -221,11 +222,11 @@ class GpuCommonsExtension(ExtensionApp):
             owner=parts.place.owner,
             server_name=parts.place.server_name,
         )
-        report = report_of(await keeper.keep())
+        report = variables_report(await keeper.keep())
         if report is None or parts.scheduler is None or not parts.place.lease_id:
             return
         if whole:
-            saved = kernels_report_of(whole)
+            saved = kernels_report(whole)
             ends = [ms for ms in (saved.until_ms, report.until_ms) if ms is not None]
             numbers = {"kernels": saved.kernels, "kernel_bytes": saved.kernel_bytes}
             report = report.model_copy(update={**numbers, "until_ms": min(ends)})

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpucommons.gpu.hibernation import preload
+from gpucommons.gpu.linux.state_home import state_home
 
 #: The first version that saves and wakes on current kernels, and has no hole in external mounts.
 OLDEST = (4, 2)
@@ -123,10 +124,7 @@ def _is_group_of(place: Path, gid: int, trusted: set[int]) -> bool:
 
 def state_folder(environ: Mapping[str, str]) -> Path:
     """Where ``setup`` puts CRIU for this user."""
-    named = environ.get("XDG_STATE_HOME", "")
-    home = environ.get("HOME") or str(Path.home())
-    state = Path(named) if named.startswith("/") else Path(home, ".local", "state")
-    return state / "gpucommons" / "criu"
+    return state_home(environ) / "gpucommons" / "criu"
 
 
 def _path(environ: Mapping[str, str]) -> str:

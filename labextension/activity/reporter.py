@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from gpucommons.labextension.live.feed import Keeps
 from gpucommons.labextension.live.shown_jobs import SendsCalls
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import SchedulerError
-from gpucommons.scheduler.models import ActivityReport, LeaseView
+from gpucommons.scheduler.models import ActivityReport, Keeps, LeaseView
 from gpucommons.scheduler.threads.repeating import repeat_task
 
 log = logging.getLogger("gpucommons.labextension")

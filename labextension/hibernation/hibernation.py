@@ -19,7 +19,7 @@ from gpucommons.labextension.hibernation.keeper import (
     server_folder,
     set_keeper,
 )
-from gpucommons.labextension.hibernation.kept import KeptKernel, state_folder
+from gpucommons.labextension.hibernation.kept import KeptKernel, kernels_folder
 from gpucommons.labextension.hibernation.limits import limits_of
 from gpucommons.labextension.hibernation.machine import Machine, this_machine
 from gpucommons.labextension.hibernation.others import remove_old
@@ -58,7 +58,7 @@ class Hibernation:
         # Who chose another way to start kernels has a reason for it.
         if factory.default_provisioner_name != _ORDINARY:
             return None
-        base = state_folder(environ, Path.home())
+        base = kernels_folder(environ)
         folder = server_folder(base, server_name, server.root_dir)
         machine = find_machine(environ, base)
         if not (allowed and machine.has_criu) and not has_kernels(folder):

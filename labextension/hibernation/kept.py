@@ -18,6 +18,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from gpucommons.gpu.linux.state_home import state_home
+
 FILE = "kept.json"
 
 
@@ -34,11 +36,9 @@ class KeptKernel:
     kept_until_ms: int
 
 
-def state_folder(environ: Mapping[str, str], home: Path) -> Path:
+def kernels_folder(environ: Mapping[str, str]) -> Path:
     """The folder of all servers' kernels of this user."""
-    state = environ.get("XDG_STATE_HOME", "")
-    base = Path(state) if Path(state).is_absolute() else home / ".local" / "state"
-    return base / "gpucommons" / "kernels"
+    return state_home(environ) / "gpucommons" / "kernels"
 
 
 def read_kept(folder: Path) -> tuple[KeptKernel, ...]:

@@ -36,7 +36,7 @@ _FILE = "told-lease"
 _PATIENCE_S = 2.0
 
 
-def report_of(kept: Sequence[KeptKernel]) -> KeptKernelsReport:
+def kernels_report(kept: Sequence[KeptKernel]) -> KeptKernelsReport:
     """All kept kernels as numbers; the date is that of the first to go."""
     return KeptKernelsReport(
         kernels=len(kept),
@@ -51,7 +51,7 @@ async def tell_kept(
     """At the server's stop. Who kept nothing, and said nothing before, says nothing."""
     if kept:
         write_private(folder / _FILE, lease_id)
-        await _send(scheduler, lease_id, report_of(kept))
+        await _send(scheduler, lease_id, kernels_report(kept))
 
 
 async def take_back(scheduler: SendsCalls, kept: Sequence[KeptKernel], folder: Path) -> None:
@@ -60,7 +60,7 @@ async def take_back(scheduler: SendsCalls, kept: Sequence[KeptKernel], folder: P
         lease_id = (folder / _FILE).read_text()
     except OSError:
         return
-    if await _send(scheduler, lease_id, report_of(kept)) and not kept:
+    if await _send(scheduler, lease_id, kernels_report(kept)) and not kept:
         (folder / _FILE).unlink(missing_ok=True)
 
 

@@ -11,7 +11,7 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -25,8 +25,6 @@ from gpucommons.scheduler.errors import NotFound, SchedulerError, Unavailable
 from gpucommons.scheduler.threads.repeating import Troubles
 
 log = logging.getLogger("gpucommons.labextension")
-
-Keeps = Literal["kernels", "variables", "nothing"]
 
 #: How long the scheduler may hold the question for events…
 QUIET_WAIT_S = 20.0
@@ -56,7 +54,7 @@ class Feed:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         steady_s: Callable[[], float] = time.monotonic,
         on_jobs: Callable[[Sequence[models.JobView]], None] = lambda _jobs: None,
-        keeps: Keeps = "nothing",
+        keeps: models.Keeps = "nothing",
     ) -> None:
         """``keeps`` is what a stop keeps of kernels: ``kernels``, ``variables`` or ``nothing``."""
         self._keeps = keeps
@@ -96,11 +94,11 @@ class Feed:
         return hello if self._state == "ok" else {**hello, "message": self._trouble}
 
     @property
-    def keeps(self) -> Keeps:
+    def keeps(self) -> models.Keeps:
         """What a stop keeps of kernels, as far as it is known."""
         return self._keeps
 
-    def say_keeps(self, keeps: Keeps) -> None:
+    def say_keeps(self, keeps: models.Keeps) -> None:
         """What a stop keeps of kernels, where that is known only now."""
         self._keeps = keeps
         self._fanout.send(self.hello())

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -55,12 +54,6 @@ class StoredVariables:
     until_ms: int
     #: When it was loaded last.
     loaded_ms: int | None = None
-
-
-def state_folder(environ: Mapping[str, str], home: Path) -> Path:
-    """Where programs keep what is of no use to anybody else."""
-    named = environ.get("XDG_STATE_HOME", "")
-    return Path(named) if named.startswith("/") else home / ".local" / "state"
 
 
 class Folders:

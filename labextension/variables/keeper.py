@@ -60,7 +60,7 @@ class Kernels(Protocol):
 
 
 @dataclass(kw_only=True)
-class Keeper:
+class VariableKeeper:
     """Asks the kernels of one server."""
 
     kernels: Kernels
@@ -174,7 +174,7 @@ async def _is_idle(kernel: Any, until_s: float) -> bool:
     return True
 
 
-def report_of(stored: Sequence[StoredVariables]) -> KeptKernelsReport | None:
+def variables_report(stored: Sequence[StoredVariables]) -> KeptKernelsReport | None:
     """For the scheduler, in numbers; None where nothing is kept."""
     kept = sum(len(one.kept) for one in stored)
     if not kept:

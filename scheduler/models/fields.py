@@ -67,8 +67,8 @@ def _switch(value: object) -> object:
 
 
 Switch = Annotated[Literal["on", "off"], BeforeValidator(_switch)]
-#: What is to become of a notebook that was idle for too long: the core's ``ON_IDLE``.
-OnIdle = Literal["hibernate", "release", "cull"]
+#: What a notebook's server keeps of its kernels when it stops: all of them, variables of theirs, nothing.
+Keeps = Literal["kernels", "variables", "nothing"]
 RelativePath = Annotated[
     str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,512}$"), AfterValidator(_stays_below)
 ]

@@ -11,11 +11,12 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_milli_gpu
-from gpucommons.scheduler.models import NOTEBOOK_OPTIONS, OnIdle
+from gpucommons.scheduler.models import NOTEBOOK_OPTIONS
+from gpucommons.scheduler.on_idle import ON_IDLE, OnIdle
 
 #: More than this in one notebook is a mistake of typing.
 MAX_MILLI_GPU = 64 * WHOLE_MILLI_GPU
@@ -23,7 +24,6 @@ MAX_GPU_MEMORY_MIB = 16_777_216
 #: Of all options as the hub stores them. Lists of servers repeat them, known and unknown ones.
 MAX_OPTIONS_BYTES = 8 << 10
 
-ON_IDLE: tuple[OnIdle, ...] = get_args(OnIdle)
 LINK_PREFIX = "opt-"
 #: Fields that the hub's own pages put beside ours.
 HUB_FIELDS = frozenset({"_xsrf", "display_name"})

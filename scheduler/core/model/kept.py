@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: What can become of a notebook that was idle for too long: its server is stopped and its kernels are
-#: saved first, where its server can do that; it starts again without its GPU; it is stopped, and
-#: nothing of its kernels is kept.
-ON_IDLE = ("hibernate", "release", "cull")
-
 
 def on_idle_of(chosen: str, allowed: tuple[str, ...]) -> str:
     """What its user chose, where the pool still allows it, else the first that the pool allows."""

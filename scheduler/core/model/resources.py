@@ -8,8 +8,9 @@ from enum import StrEnum
 
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.slices.slices import MpsDaemon
-from gpucommons.scheduler.core.model.kept import ON_IDLE, HibernationAbility
+from gpucommons.scheduler.core.model.kept import HibernationAbility
 from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName, TeamName, UserName
+from gpucommons.scheduler.on_idle import ON_IDLE
 
 
 class NodeState(StrEnum):

@@ -178,7 +178,7 @@ class Spec:
     #: What the snapshot left out, linked from the same place below ``links_from`` in the home.
     links: tuple[str, ...] = ()
     links_from: str | None = None
-    #: Leases: the hub's server name; what its user chose of ``kept.ON_IDLE``, or as its pool says.
+    #: Leases: the hub's server name; what its user chose of ``on_idle.ON_IDLE``, or as its pool says.
     server_name: str = ""
     on_idle: str = ""
     #: Tickets: what others than we handle of the options that were chosen with it, as a form sent them.

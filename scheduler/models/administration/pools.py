@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gpucommons.scheduler.models.fields import MilliGpu, Model, Name, OnIdle, Switch, View
+from gpucommons.scheduler.models.fields import MilliGpu, Model, Name, Switch, View
+from gpucommons.scheduler.on_idle import ON_IDLE, OnIdle
 
 _MPS_WITH_SERVERS = 3
 
@@ -41,7 +42,7 @@ class PoolModel(Model):
     #: Processes of stopped jobs are saved to disk, where its nodes can do that.
     hibernation: Switch = "off"
     #: What users may choose for their idle notebooks; the first is for who chose nothing.
-    on_idle: list[OnIdle] = Field(default=list(get_args(OnIdle)), min_length=1, max_length=3)
+    on_idle: list[OnIdle] = Field(default=list(ON_IDLE), min_length=1, max_length=len(ON_IDLE))
     headroom_milli_gpu: MilliGpu = 0
     moved_permille: int = Field(default=20, strict=True, ge=0, le=1000)
     unlent_permille: int = Field(default=20, strict=True, ge=0, le=1000)

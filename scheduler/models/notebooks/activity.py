@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from gpucommons.scheduler.models.fields import Line, Model, View
+from gpucommons.scheduler.models.fields import Keeps, Line, Model, View
 from gpucommons.scheduler.models.notebooks.leases import LeaseView
 
 
@@ -24,8 +24,8 @@ class ActivityReport(Model):
     """What a notebook server does, sent every 15 s by the extension."""
 
     kernels: list[KernelActivity] = Field(default_factory=list, max_length=512)
-    #: What a stop keeps here: whole kernels, variables of theirs, or nothing; None = not known (yet).
-    keeps: Literal["kernels", "variables", "nothing"] | None = None
+    #: What a stop keeps here; None = not known (yet).
+    keeps: Keeps | None = None
 
 
 class ActivityView(View):

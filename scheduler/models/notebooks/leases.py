@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from gpucommons.scheduler.models.administration.pools import MpsModel
-from gpucommons.scheduler.models.fields import Line, Model, Name, OnIdle, UserName, View
+from gpucommons.scheduler.models.fields import Line, Model, Name, UserName, View
 from gpucommons.scheduler.models.jobs.reasons import ForecastView, ReasonView
 from gpucommons.scheduler.models.notebooks.kept import KeptKernelsView
+from gpucommons.scheduler.on_idle import OnIdle
 
 #: The keys of ours among a server's ``user_options``; ``offer`` is a card of the options form.
 NOTEBOOK_OPTIONS = frozenset(

@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.resizing import slice_memory_mib
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
-from gpucommons.scheduler.core.model.kept import ON_IDLE, on_idle_of
+from gpucommons.scheduler.core.model.kept import on_idle_of
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Idleness, State, Workload
 from gpucommons.scheduler.core.whatif.counterfactuals import Way
 from gpucommons.scheduler.forecast.forecast import Forecast
+from gpucommons.scheduler.on_idle import ON_IDLE
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.views.blockers import blocker_view

@@ -28,7 +28,7 @@ def with_keeps(lease: models.LeaseView, keeps: str) -> models.LeaseView:
 def on_idle_text(on_idle: str, keeps: str) -> str:
     """What will happen, what is kept and what is lost.
 
-    ``on_idle`` is one of the core's ``ON_IDLE``; ``keeps`` what the server says that it keeps when it
+    ``on_idle`` is one of ``ON_IDLE``; ``keeps`` what the server says that it keeps when it
     stops: ``kernels``, ``variables``, ``nothing``, or empty where it has not said anything yet.
     """
     if on_idle == "cull":

@@ -11,7 +11,6 @@ from gpucommons.labextension.hibernation.kept import (
     FILE,
     KeptKernel,
     read_kept,
-    state_folder,
     write_kept,
 )
 from gpucommons.labextension.hibernation.losses import Loss, Losses
@@ -23,7 +22,7 @@ from gpucommons.labextension.hibernation.records import (
     read_record,
     write_record,
 )
-from gpucommons.labextension.hibernation.reporting import report_of
+from gpucommons.labextension.hibernation.reporting import kernels_report
 
 KEPT = KeptKernel(id="k1", name="python3", path="a.ipynb", bytes=5, kept_until_ms=7)
 
@@ -60,11 +59,6 @@ def test_a_file_that_is_none_says_that_nothing_is_known(tmp_path: Path, text: st
     (tmp_path / FILE).write_text(text)
 
     assert read_kept(tmp_path) == ()
-
-
-def test_a_state_folder_is_absolute(tmp_path: Path) -> None:
-    assert state_folder({"XDG_STATE_HOME": "here"}, tmp_path).is_relative_to(tmp_path / ".local")
-    assert state_folder({"XDG_STATE_HOME": "/s"}, tmp_path) == Path("/s/gpucommons/kernels")
 
 
 def test_a_record_comes_back_whole_and_private(tmp_path: Path) -> None:
@@ -107,9 +101,11 @@ def test_one_loss_is_told_of_a_notebook_until_it_is_closed(tmp_path: Path) -> No
 def test_a_report_counts_and_says_the_first_date() -> None:
     later = KeptKernel(id="k2", name="ir", path="", bytes=6, kept_until_ms=9)
 
-    assert report_of([later, KEPT]).model_dump(include={"kernels", "kernel_bytes", "until_ms"}) == {
+    assert kernels_report([later, KEPT]).model_dump(
+        include={"kernels", "kernel_bytes", "until_ms"}
+    ) == {
         "kernels": 2,
         "kernel_bytes": 11,
         "until_ms": 7,
     }
-    assert report_of([]).kernels == 0
+    assert kernels_report([]).kernels == 0

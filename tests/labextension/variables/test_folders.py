@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.labextension.variables.folders import Folders, StoredVariables, state_folder
+from gpucommons.labextension.variables.folders import Folders, StoredVariables
 from gpucommons.labextension.variables.inside import NotKept
-from gpucommons.labextension.variables.keeper import report_of, seconds_left
+from gpucommons.labextension.variables.keeper import seconds_left, variables_report
 
 ONE, TWO = (f"018f0000-0000-4000-8000-00000000000{n}" for n in (1, 2))
 HOUR_MS = 3600_000
@@ -114,12 +114,6 @@ def test_names_that_are_no_kernels_are_left_alone(folders: Folders, tmp_path: Pa
     assert os.listdir(tmp_path) == ["gpucommons"]  # noqa: PTH208 - names alone
 
 
-def test_the_state_folder_is_the_users_choice(tmp_path: Path) -> None:
-    assert state_folder({}, tmp_path) == tmp_path / ".local" / "state"
-    assert state_folder({"XDG_STATE_HOME": "/state"}, tmp_path) == Path("/state")
-    assert state_folder({"XDG_STATE_HOME": "below"}, tmp_path) == tmp_path / ".local" / "state"
-
-
 @pytest.mark.parametrize(
     ("until_killed", "seconds"), [(None, 5.0), (10, 5.0), (6, 3.0), (5, 2.0), (4, 0.0), (1, 0.0)]
 )
@@ -130,8 +124,8 @@ def test_storing_takes_no_longer_than_the_server_has(
 
 
 def test_what_is_kept_is_reported_in_numbers_and_nothing_not_at_all() -> None:
-    assert report_of([]) is None
-    assert report_of([about(kept=())]) is None
-    report = report_of([about(), about(TWO, kept=("y", "z"), until_ms=500)])
+    assert variables_report([]) is None
+    assert variables_report([about(kept=())]) is None
+    report = variables_report([about(), about(TWO, kept=("y", "z"), until_ms=500)])
     assert report is not None
     assert (report.variables, report.variable_bytes, report.until_ms) == (3, 20, 500)

@@ -13,7 +13,7 @@ from jupyter_client.manager import AsyncKernelManager
 
 from gpucommons.labextension.variables import asking
 from gpucommons.labextension.variables.folders import Folders, StoredVariables
-from gpucommons.labextension.variables.keeper import Bounds, Keeper, report_of
+from gpucommons.labextension.variables.keeper import Bounds, VariableKeeper, variables_report
 from gpucommons.labextension.variables.loading import Loaded, load
 
 NOW_MS = 1_800_000_000_000
@@ -95,11 +95,11 @@ def folders(tmp_path: Path) -> Folders:
     return Folders(tmp_path / "state", owner="ann")
 
 
-def keeper(folders: Folders, *kernels: Kernel, **bounds: Any) -> Keeper:
+def keeper(folders: Folders, *kernels: Kernel, **bounds: Any) -> VariableKeeper:
     async def notebooks() -> dict[str, str]:
         return {IDS[0]: "analysis.ipynb"}
 
-    return Keeper(
+    return VariableKeeper(
         kernels=Kernels(*kernels),
         notebooks=notebooks,
         folders=folders,
@@ -178,7 +178,7 @@ async def test_what_is_too_large_is_named_and_the_small_is_kept(
     (lost,) = stored.lost
     assert (lost.name, lost.because) == ("large", "it is larger than the room that is left")
     assert stored.size_bytes < 1000
-    report = report_of([stored])
+    report = variables_report([stored])
     assert report is not None
     assert (report.variables, report.variables_lost) == (1, 1)
 
