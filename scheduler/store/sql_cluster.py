@@ -173,7 +173,9 @@ def _write_workloads(connection: Connection, changed: Sequence[Workload], number
 
 def _row_of(workload: Workload) -> dict[str, Any]:
     plain = to_plain(workload)
-    del plain["spec"]  # its size now is in ``resized``; what was submitted is never written over
+    # What was submitted is never written over: its size now is in ``resized``, and where its image
+    # can be woken is found again in the first cycle.
+    del plain["spec"], plain["submitted_pools"]
     spec = to_plain(as_submitted(workload))
     return {
         "workload_id": workload.workload_id,

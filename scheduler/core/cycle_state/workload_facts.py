@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from gpucommons.scheduler.core.going_on.hibernating import kept_image
 from gpucommons.scheduler.core.model.demand import (
     class_of_worker,
     elastic,
@@ -57,10 +58,11 @@ SETS = (
     "moved",
     "growable",
     "withdrawn",
+    "saved",
 )
 BIT = {name: 1 << i for i, name in enumerate(SETS)}
 _HOLDING, _NOMINATED, _STOPPING, _BORROWING, _ACTING = (BIT[name] for name in SETS[:5])
-_TICKETS, _PAUSED, _HINDERED, _DEPENDENT, _FINAL, _MOVED, _GROWABLE, _WITHDRAWN = (
+_TICKETS, _PAUSED, _HINDERED, _DEPENDENT, _FINAL, _MOVED, _GROWABLE, _WITHDRAWN, _SAVED = (
     BIT[name] for name in SETS[5:]
 )
 
@@ -121,6 +123,9 @@ def facts_of(workload: Workload, workloads: Mapping[WorkloadId, Workload]) -> Wo
         sets |= _NOMINATED
     if after:
         sets |= _DEPENDENT
+    if workload.submitted_pools or (attempt is None and kept_image(workload) is not None):
+        # Where its image can be woken may change, and may keep it out of the line.
+        sets |= _SAVED
     if attempt is not None:
         sets |= _of_attempt(workload, attempt)
         splits = elastic(workload.spec)
@@ -130,7 +135,7 @@ def facts_of(workload: Workload, workloads: Mapping[WorkloadId, Workload]) -> Wo
         return WorkloadFacts(sets | _PAUSED, after=after, stops=stops)
     if state not in WAITING_STATES:
         return WorkloadFacts(sets, after=after, stops=stops)
-    if after or workload.not_before_ms or workload.spec.not_before_ms:
+    if after or workload.not_before_ms or workload.spec.not_before_ms or sets & _SAVED:
         sets |= _HINDERED
     promise, place = workload.nomination, None
     borrowed = (

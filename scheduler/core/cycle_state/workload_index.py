@@ -39,6 +39,8 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 
+_AT_FIRST: tuple[Resized | None, tuple[PoolName, ...]] = (None, ())
+
 
 class EquivalenceKey(NamedTuple):
     """What the jobs of one class have in common."""
@@ -91,6 +93,8 @@ class WorkloadIndex:
         self.growable: set[WorkloadId] = set()
         #: It left the line at some time, or was paused, after others had been stopped for it.
         self.withdrawn: set[WorkloadId] = set()
+        #: Its processes are saved on a disk, or its pools were fewer for that.
+        self.saved: set[WorkloadId] = set()
         #: Whose current attempt it is.
         self.attempts: dict[AttemptId, WorkloadId] = {}
         self.equivalence_classes: dict[EquivalenceKey, EquivalenceClass] = {}
@@ -107,8 +111,8 @@ class WorkloadIndex:
         self.stopped_for: dict[WorkloadId, dict[WorkloadId, Millis]] = {}
         self._keys: dict[WorkloadId, EquivalenceKey] = {}
         self._known: dict[WorkloadId, WorkloadFacts] = {}
-        #: In what size those were looked at whose size was changed.
-        self._resized: dict[WorkloadId, Resized] = {}
+        #: In what size and for which pools those were looked at who ask for another than at first.
+        self._changed: dict[WorkloadId, tuple[Resized | None, tuple[PoolName, ...]]] = {}
         self._sets = tuple((BIT[name], getattr(self, name)) for name in SETS)
 
     def key_of(self, workload: Workload) -> EquivalenceKey:
@@ -142,23 +146,26 @@ class WorkloadIndex:
                 after = UNKNOWN
                 self._known.pop(workload_id, None)
             else:
-                before = self._left_where_resized(workload, before)
+                before = self._left_where_changed(workload, before)
                 after = self._known[workload_id] = facts_of(workload, workloads)
             if after != before:
                 self._change(workload_id, workload, before, after)
             if workload is None:
                 self._keys.pop(workload_id, None)
-                self._resized.pop(workload_id, None)
+                self._changed.pop(workload_id, None)
 
-    def _left_where_resized(self, workload: Workload, before: WorkloadFacts) -> WorkloadFacts:
-        """A job of another size belongs to another class: it leaves the one in which it was."""
-        resized, workload_id = workload.resized, workload.workload_id
-        if resized is None or resized == self._resized.get(workload_id):
+    def _left_where_changed(self, workload: Workload, before: WorkloadFacts) -> WorkloadFacts:
+        """A job of another size, or for fewer pools, belongs to another class: it leaves its own."""
+        workload_id = workload.workload_id
+        if workload.resized is None and not workload.submitted_pools and not self._changed:
+            return before
+        now = (workload.resized, workload.spec.pools if workload.submitted_pools else ())
+        if now == self._changed.get(workload_id, _AT_FIRST):
             return before
         if before.place is not None:
             self._leave(before.place)
         self._keys.pop(workload_id, None)
-        self._resized[workload_id] = resized
+        self._changed[workload_id] = now
         return before._replace(place=None)
 
     def _change(

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.going_on.image_places import for_all_pools
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import move
 from gpucommons.scheduler.core.model.state import ResizeJob
@@ -54,9 +55,9 @@ def with_size(spec: Spec, size: Size) -> Spec:
 
 
 def as_submitted(workload: Workload) -> Spec:
-    """What was submitted, whatever its size is now."""
-    resized = workload.resized
-    return workload.spec if resized is None else with_size(workload.spec, resized.submitted)
+    """What was submitted, whatever its size is now and wherever it can go on."""
+    spec, resized = for_all_pools(workload), workload.resized
+    return spec if resized is None else with_size(spec, resized.submitted)
 
 
 def in_words(size: Size) -> str:

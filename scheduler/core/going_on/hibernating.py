@@ -49,23 +49,13 @@ def hindrances_before_start(
 
 def hindrance_in(pool: Pool, node: Node) -> str:
     """Why no job with a GPU is hibernated on that node of a pool; empty where some are."""
-    return _switched_off(pool) or node_hindrance(node, gpus=bool(node.devices))
+    return switched_off(pool) or node_hindrance(node, gpus=bool(node.devices))
 
 
-def _switched_off(pool: Pool) -> str:
+def switched_off(pool: Pool) -> str:
+    """That an admin does not want it there; empty where it is on."""
     off = pool.hibernation == OFF
     return f"the pool {pool.name} has hibernation switched off" if off else ""
-
-
-def hindered_since(
-    workload: Workload, pools: Mapping[PoolName, Pool], nodes: Mapping[NodeId, Node]
-) -> str:
-    """Why what could be saved or woken when its last attempt began can't be any more; empty = it can."""
-    if not workload.attempts or not can_be_hibernated(workload, workload.attempts[-1]):
-        return ""
-    node = nodes.get(workload.attempts[-1].placements[0].node_id)
-    pool = None if node is None else pools.get(node.pool)
-    return "" if pool is None else _switched_off(pool)
 
 
 def hindrance_of(spec: Spec, pool: Pool) -> str:
@@ -73,7 +63,7 @@ def hindrance_of(spec: Spec, pool: Pool) -> str:
     if not spec.hibernation:
         return "the job was submitted without hibernation"
     if pool.hibernation == OFF:
-        return _switched_off(pool)
+        return switched_off(pool)
     if _most_workers(spec) > _ALONE:
         return "jobs of several workers are not hibernated"
     return ""

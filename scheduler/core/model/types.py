@@ -157,8 +157,7 @@ class Spec:
     snapshot: str | None = None
     #: Folder inside the snapshot where commands start.
     working_dir: str = "."
-    #: Folder of its Python environment with all links followed, or an image by name or digest;
-    #: "" = the default of the place where it runs.
+    #: Folder of its Python environment (links followed), or an image; "" = that of where it runs.
     environment: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     #: Variable name → name of the owner's secret. Values never come here.
@@ -224,9 +223,8 @@ class Stop:
     #: For people: "for nlp (its guarantee)".
     text: str
     announced_ms: Millis
-    #: SIGTERM at the latest.
+    #: SIGTERM at the latest, and SIGKILL.
     term_ms: Millis
-    #: SIGKILL.
     kill_ms: Millis
     beneficiary: WorkloadId | None = None
     #: By which right, for the receipt: "guarantee of nlp", "fair share".
@@ -390,6 +388,8 @@ class Workload:
     withdrawn_ms: tuple[Millis, ...] = ()
     #: None where it asks for what was submitted; else ``spec`` has the size that is asked for now.
     resized: Resized | None = None
+    #: Not empty while only some of the pools that it was submitted for, all these, can wake what is saved.
+    submitted_pools: tuple[PoolName, ...] = ()
     #: Of a lease: what its server said that it kept; None = nothing, or nothing any more.
     kept: KeptKernels | None = None
 

@@ -9,11 +9,15 @@ from collections.abc import Callable
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.going_on.hibernating import kept_image
+from gpucommons.scheduler.core.going_on.image_places import nodes_that_wake
+from gpucommons.scheduler.core.going_on.ways import way_to_go_on
+from gpucommons.scheduler.core.going_on.words import goes_on, size
 from gpucommons.scheduler.core.model.demand import bounds, is_block_size, milli_gpu, must_have
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
-from gpucommons.scheduler.core.model.resources import Policy
+from gpucommons.scheduler.core.model.resources import NodeState, Policy
 from gpucommons.scheduler.core.model.state import Cluster
-from gpucommons.scheduler.core.model.state_words import ended_words
+from gpucommons.scheduler.core.model.state_words import ended_words, node_words
 from gpucommons.scheduler.core.model.types import Reason, ReasonClass, State, Workload, WorkloadId
 
 Question = Callable[[CycleState, Workload], Reason | None]
@@ -110,6 +114,29 @@ def policy(cycle: CycleState, workload: Workload) -> Reason | None:
     return None
 
 
+def saved_memory(cycle: CycleState, workload: Workload) -> Reason | None:
+    """A node that can wake what was saved of it takes work."""
+    kept = kept_image(workload)
+    if kept is None:
+        return None
+    able = [
+        node
+        for pool in workload.spec.pools
+        for node in nodes_that_wake(workload, pool, cycle.pools, cycle.nodes)
+    ]
+    if not able or any(node.state is NodeState.READY for node in able):
+        return None
+    node, (_, image) = able[0], kept
+    state = f"{'is ' if node.state is NodeState.LOST else ''}{node_words(node.state)}"
+    text = f"{size(image.size_bytes)} of its memory is on {node.node_id}, which {state}."
+    way = way_to_go_on(workload)
+    weaker = None if way is None else way.otherwise
+    unblock = "An admin can let the node take work again."
+    if weaker is not None:
+        unblock = f"{unblock[:-1]}, or fence it: then {workload.spec.name} {goes_on(weaker)}."
+    return Reason(code=ReasonClass.DEPENDENCY, text=text, unblock=unblock)
+
+
 def duration(seconds: int) -> str:
     """Write a wait for people: ``40 s``, ``5 min``, ``2 h``."""
     if seconds < 120:  # noqa: PLR2004 - below two minutes, seconds say more
@@ -118,7 +145,15 @@ def duration(seconds: int) -> str:
     return f"{minutes} min" if minutes < 120 else f"{-(-minutes // 60)} h"  # noqa: PLR2004 - as above
 
 
-QUESTIONS: tuple[Question, ...] = (known, paused, dependencies, schedule, back_off, policy)
+QUESTIONS: tuple[Question, ...] = (
+    known,
+    paused,
+    dependencies,
+    schedule,
+    back_off,
+    policy,
+    saved_memory,
+)
 
 
 def obstacle(cycle: CycleState, workload: Workload) -> Reason | None:

@@ -7,7 +7,8 @@ from pathlib import PurePosixPath
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.going_on import words
-from gpucommons.scheduler.core.going_on.hibernating import hindered_since, is_kept
+from gpucommons.scheduler.core.going_on.hibernating import is_kept
+from gpucommons.scheduler.core.going_on.image_places import for_all_pools, hindered_since
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
@@ -79,7 +80,7 @@ def job_view(
         state=workload.state,
         state_text=state_words(workload.state),
         hold_class=_hold_class(workload),
-        pools=list(spec.pools),
+        pools=list(for_all_pools(workload).pools),
         pool=pool,
         milli_gpu=sum(role.milli_gpu * role.count for role in spec.roles),
         workers=sum(role.count for role in spec.roles),
@@ -108,7 +109,7 @@ def job_view(
         simulated=_is_simulated(spec, cluster, spec.pools if pool is None else (pool,)),
         source=_source(spec) if in_full else None,
         results_away=in_full and results_are_away(cluster, workload),
-        request=request_of(spec) if in_full else None,
+        request=request_of(for_all_pools(workload)) if in_full else None,
     )
 
 

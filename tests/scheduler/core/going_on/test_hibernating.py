@@ -11,11 +11,11 @@ from gpucommons.scheduler.core.eviction.candidates import work_lost
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.hibernating import (
     hibernation_of,
-    hindered_since,
     hindrances_before_start,
     is_kept,
     speaks_for,
 )
+from gpucommons.scheduler.core.going_on.image_places import hindered_since
 from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn, way_to_go_on
 from gpucommons.scheduler.core.model.kept import (
     Hibernation,

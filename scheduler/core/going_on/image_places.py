@@ -1,0 +1,103 @@
+"""Where a job can go on whose processes were saved: its image lies on one machine's disk.
+
+An executor reaches what its own nodes saved, so any of its pools can wake it whose nodes can, and no
+other. While there is such a pool the job is kept to those of its pools, also if another has a place
+free. When there is none any more (the node is gone, or fenced, or cannot do it now), nothing is
+waited for: the job may start in all its pools, the next weaker way, and that is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gpucommons.scheduler.core.going_on.hibernating import (
+    can_be_hibernated,
+    hindrance_of,
+    kept_image,
+    node_hindrance,
+    switched_off,
+)
+from gpucommons.scheduler.core.model.evolving import evolve
+from gpucommons.scheduler.core.model.resources import Node, NodeState, Pool
+from gpucommons.scheduler.core.model.types import NodeId, PoolName, Spec, Workload
+
+Pools = Mapping[PoolName, Pool]
+Nodes = Mapping[NodeId, Node]
+
+
+def for_all_pools(workload: Workload) -> Spec:
+    """What it asks for, with all the pools that it was submitted for."""
+    asked = workload.submitted_pools
+    return replace(workload.spec, pools=asked) if asked else workload.spec
+
+
+def kept_to_its_image(workload: Workload, pools: Pools, nodes: Nodes) -> Workload:
+    """The same job, asking for those of its pools alone that can wake it; for all where none can."""
+    submitted = workload.submitted_pools or workload.spec.pools
+    able = tuple(name for name in submitted if nodes_that_wake(workload, name, pools, nodes))
+    wanted = able or submitted
+    if wanted == workload.spec.pools:
+        return workload
+    spec = replace(workload.spec, pools=wanted)
+    return evolve(workload, spec=spec, submitted_pools=() if wanted == submitted else submitted)
+
+
+def nodes_that_wake(
+    workload: Workload, name: PoolName, pools: Pools, nodes: Nodes
+) -> tuple[Node, ...]:
+    """Nodes of a pool that may wake what is saved of it, also those that take nothing now."""
+    kept, pool = kept_image(workload), pools.get(name)
+    if kept is None or pool is None or hindrance_of(workload.spec, pool):
+        return ()
+    place = kept[0].placements[0]
+    home = _pool_of(place.node_id, pools, nodes)
+    if home is None or home.executor != pool.executor:
+        return ()
+    return tuple(
+        node
+        for node in nodes.values()
+        if node.pool == name
+        and node.state is not NodeState.FENCED
+        and _may_wake(node, gpus=bool(place.device_ids))
+    )
+
+
+def why_not_woken(workload: Workload, pools: Pools, nodes: Nodes) -> str:
+    """Why what is saved of a job that waits is woken nowhere; empty where it may be, or is not there."""
+    kept = kept_image(workload)
+    submitted = workload.submitted_pools or workload.spec.pools
+    if kept is None or any(nodes_that_wake(workload, one, pools, nodes) for one in submitted):
+        return ""
+    place = kept[0].placements[0]
+    node = nodes.get(place.node_id)
+    if node is None:
+        return f"{place.node_id}, on which its memory was saved, is gone"
+    if node.state is NodeState.FENCED:
+        return f"{place.node_id}, on which its memory was saved, was lost and fenced"
+    pool = pools.get(node.pool)
+    if pool is None:
+        return f"the pool {node.pool}, in which its memory was saved, is gone"
+    hindrance = hindrance_of(workload.spec, pool)
+    return hindrance or node_hindrance(node, gpus=bool(place.device_ids))
+
+
+def hindered_since(workload: Workload, pools: Pools, nodes: Nodes) -> str:
+    """Why what could be saved or woken when its last attempt began can't be any more; empty = it can."""
+    if workload.current is None:
+        return why_not_woken(workload, pools, nodes)
+    if not can_be_hibernated(workload, workload.current):
+        return ""
+    node = nodes.get(workload.current.placements[0].node_id)
+    pool = None if node is None else pools.get(node.pool)
+    return "" if pool is None else switched_off(pool)
+
+
+def _may_wake(node: Node, *, gpus: bool) -> bool:
+    """A node of which it is not known (yet) still may: its executor starts nothing before it is."""
+    return node.hibernation is None or not node_hindrance(node, gpus=gpus)
+
+
+def _pool_of(node_id: NodeId, pools: Pools, nodes: Nodes) -> Pool | None:
+    node = nodes.get(node_id)
+    return None if node is None or node.state is NodeState.FENCED else pools.get(node.pool)
