@@ -5,7 +5,7 @@ last would be played by one process while the others have nothing left to do.
 
 A browser, a hub, a kernel or a kubelet is at times late on a busy machine. What fails once and then passes is
 printed as a rerun at the end, with its traceback; what fails twice is a failure. Tests of our own
-code alone get one try.
+code alone get one try here; `.ci/run` tries a few failures again when nothing else runs, and names them.
 """
 
 import gc

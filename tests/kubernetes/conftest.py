@@ -20,7 +20,7 @@ from tests.kubernetes.fixtures import (  # noqa: F401 fixtures are found by thei
     two_real_nodes,
 )
 
-ON_A_CLUSTER = {"cluster", "own_cluster"}
+ON_A_CLUSTER = {"cluster", "own_cluster", "older_cluster"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -14,8 +14,9 @@ from kubernetes.client.exceptions import ApiException
 
 from tests.kubernetes.api import api_client, wait_for
 from tests.kubernetes.cluster.cluster import Cluster
-from tests.kubernetes.cluster.control_plane import Options
+from tests.kubernetes.cluster.control_plane import PROGRAMS, Options
 from tests.kubernetes.cluster.processes import start_time
+from tests.kubernetes.fixtures import need
 
 ROOT = Path(__file__).parents[3]
 STARTS_AND_WAITS = """
@@ -96,7 +97,9 @@ def test_requests_hang_while_etcd_stands_still_and_go_on_after(own_cluster) -> N
         wait_for(lambda: _creates(core, "after"), "etcd to answer again")
 
 
+@pytest.mark.kubernetes
 def test_a_feature_gate_can_be_off_as_on_older_clusters() -> None:
+    need(*PROGRAMS)
     gate = "MutableSchedulingDirectivesForSuspendedJobs"
     cluster = Cluster(Options(feature_gates={gate: False}))
     try:
@@ -110,7 +113,9 @@ def test_a_feature_gate_can_be_off_as_on_older_clusters() -> None:
     assert [line[-2:] for line in lines if f'name="{gate}"' in line] == [" 0"]
 
 
+@pytest.mark.kubernetes
 def test_the_audit_log_counts_requests_by_user() -> None:
+    need(*PROGRAMS)
     cluster = Cluster(Options(audit=True))
     try:
         cluster.start()
@@ -123,7 +128,9 @@ def test_the_audit_log_counts_requests_by_user() -> None:
     assert '"username":"ann"' in log
 
 
+@pytest.mark.kubernetes
 def test_a_killed_test_run_leaves_no_process_and_no_folder() -> None:
+    need(*PROGRAMS)
     run = subprocess.Popen(
         [sys.executable, "-c", STARTS_AND_WAITS], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )

@@ -128,8 +128,9 @@ class Jobs:
         """Until all of its workers run."""
 
         def started() -> bool:
-            if self.seen(launch, AttemptEnded) is None:
-                self.start(launch)
+            ended = self.seen(launch, AttemptEnded)
+            assert ended is None, f"it ended before all of its workers ran: {ended}"
+            self.start(launch)
             return self.seen(launch, AttemptStarted) is not None
 
         wait_for(started, "a start", seconds=120)

@@ -40,7 +40,8 @@ def older_cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def jobs(older_cluster: Cluster) -> Iterator[Jobs]:
     with older_cluster.client() as api:
-        made = Jobs(api, older_cluster.kubeconfig, "default")
+        # As patient as the product: what the cluster refuses while it is disturbed gets better.
+        made = Jobs(api, older_cluster.kubeconfig, "default", patience_s=60)
         nodes = SimulatedNodes(api, f"out-{made.pool.name}")
         nodes(2, 4, labels=made.labels)
         wait_for(lambda: len(made.executor.nodes()) == 2, "nodes")
