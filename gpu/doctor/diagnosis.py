@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.hibernation.self_test import Ability
+from gpucommons.gpu.parking.driver import FIRST_BRANCH
+from gpucommons.gpu.parking.self_test import ParkAbility
 from gpucommons.gpu.providers.base import Capability, NodeTraits
 from gpucommons.gpu.providers.node.cgroup_mem import FIRST_DRIVER
 from gpucommons.gpu.providers.node.mig import smallest_profile
@@ -56,6 +58,8 @@ class Facts:
     criu: str | None = None
     #: What came of saving and waking a small process; None = not tried.
     hibernation: Ability | None = None
+    #: What came of parking a small process on the GPU; None = there is none, so it was not tried.
+    parking: ParkAbility | None = None
     #: Whether semaphores can be saved, which takes a compiled library.
     semaphores: bool = False
 
@@ -83,6 +87,7 @@ def diagnose(facts: Facts) -> tuple[Finding, ...]:
         _interpreter(facts),
         _disk(facts),
         *_hibernation(facts),
+        *_parking(facts),
     )
 
 
@@ -256,6 +261,27 @@ def _hibernation(facts: Facts) -> tuple[Finding, ...]:
         )
         return (Finding(check=check, level=ADVICE, found=found, change=change),)
     return (Finding(check=check, level=OK, found=found),)
+
+
+def _parking(facts: Facts) -> tuple[Finding, ...]:
+    check, ability = "parking", facts.parking
+    if ability is None:
+        return ()
+    if ability.can_park:
+        found = (
+            "the GPU memory of a small process was moved to the host and back: "
+            f"{ability.park_mib_per_s} MiB/s out, {ability.unpark_mib_per_s} MiB/s in"
+        )
+        return (Finding(check=check, level=OK, found=found),)
+    if facts.traits.driver_branch < FIRST_BRANCH:
+        change = f"Driver {FIRST_BRANCH} or newer can, on x86-64."
+    elif any(device.device_id.startswith("MIG-") for device in facts.devices):
+        change = "Only cards that are not cut can be parked."
+    else:
+        change = (
+            "It takes a GPU that is free for it, no MPS, and on some drivers the persistence mode."
+        )
+    return (Finding(check=check, level=ADVICE, found=ability.because, change=change),)
 
 
 def _disk(facts: Facts) -> Finding:

@@ -19,6 +19,7 @@ from gpucommons.gpu.hibernation.preload import library
 from gpucommons.gpu.hibernation.self_test import self_test
 from gpucommons.gpu.node.node_traits import Wishes, survey
 from gpucommons.gpu.node.telemetry import Telemetry
+from gpucommons.gpu.parking import self_test as parking
 from gpucommons.gpu.providers.stack import capabilities, provider_stack
 from gpucommons.gpu.shim.audit import audit
 from gpucommons.gpu.slices.cgroups import find_mount
@@ -79,6 +80,7 @@ def _facts(telemetry: Telemetry | None, state: Path, no_nvml: str) -> Facts:
         devices=telemetry.devices(),
         isolations={d.device_id: isolation_of(stack, d) for d in telemetry.devices()},
         unknown_calls=_unknown_calls(),
+        parking=parking.self_test(shim.find_drivers().cuda),
     )
 
 

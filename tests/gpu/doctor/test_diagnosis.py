@@ -20,6 +20,7 @@ from gpucommons.gpu.doctor.diagnosis import (
 )
 from gpucommons.gpu.doctor.examination import examine
 from gpucommons.gpu.hibernation.self_test import Ability
+from gpucommons.gpu.parking.self_test import ParkAbility
 from gpucommons.gpu.providers import Capability, MigProfile, NodeTraits
 
 CARD = Device(device_id=DeviceId("GPU-0"), index=0, kind="H200-141", memory_mib=143_771)
@@ -163,3 +164,19 @@ def test_what_saving_live_processes_needs_is_named() -> None:
     assert (found(able, "hibernation").level, found(able, "hibernation").change) == (OK, "")
     assert "300 MiB/s saving" in found(able, "hibernation").found
     assert "pools of processes" in found(replace(able, semaphores=False), "hibernation").change
+
+
+def test_whether_gpu_memory_can_leave_the_gpu_is_said_and_what_would_help() -> None:
+    able = replace(
+        OLD, parking=ParkAbility(can_park=True, park_mib_per_s=9000, unpark_mib_per_s=8000)
+    )
+    unable = replace(OLD, parking=ParkAbility(can_park=False, because="This driver cannot."))
+    cut = replace(CARD, device_id=DeviceId("MIG-0"))
+
+    assert found(able, "parking").found.endswith("9000 MiB/s out, 8000 MiB/s in")
+    assert (found(able, "parking").level, found(unable, "parking").level) == (OK, ADVICE)
+    assert "persistence mode" in found(unable, "parking").change
+    assert found(replace(unable, devices=(cut,)), "parking").change.startswith("Only cards")
+    older = replace(unable, traits=replace(OLD.traits, driver="550.54"))
+    assert found(older, "parking").change == "Driver 570 or newer can, on x86-64."
+    assert not [one for one in diagnose(OLD) if one.check == "parking"]

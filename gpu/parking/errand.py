@@ -1,0 +1,69 @@
+"""Asks the driver, in a process of its own: ``python -I -S errand.py park|unpark DRIVER MS PID…``.
+
+It prints one line of JSON and waits for one byte that says that it was heard; else it takes back
+what it did. Nobody kills it: a process whose memory is half moved may be lost.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def main(arguments: list[str]) -> int:
+    """Do it and say it."""
+    # The packages are not on the path of an isolated interpreter.
+    sys.path.insert(0, str(Path(__file__).absolute().parents[3]))
+    from gpucommons.gpu.parking import sequence  # noqa: PLC0415 - see above
+    from gpucommons.gpu.parking.driver import Driver  # noqa: PLC0415 - see above
+
+    what, library, timeout_ms, *numbers = arguments
+    pids = [int(number) for number in numbers]
+    driver: Driver | None = None
+    undone: tuple[int, ...] = ()
+    try:
+        driver = Driver(Path(library))
+        if what == "park":
+            moved = sequence.park(driver, pids, int(timeout_ms))
+            told: dict[str, Any] = {"pids": moved.parked}
+            undone = moved.now
+        else:
+            told = {"pids": sequence.unpark(driver, pids)}
+    except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits is told
+        told = _refusal(error, driver, pids)
+    if _was_heard(told):
+        return 0
+    if driver is not None:
+        sequence.undo(driver, undone)
+    return 1
+
+
+def _refusal(error: Exception, driver: Any, pids: list[int]) -> dict[str, Any]:
+    call = getattr(error, "call", "")
+    told = {"call": call, "code": getattr(error, "code", 0), "text": "" if call else str(error)}
+    return told | {"states": {} if driver is None else _states(driver, pids)}
+
+
+def _states(driver: Any, pids: list[int]) -> dict[str, int]:
+    found = {}
+    for pid in pids:
+        try:
+            found[str(pid)] = int(driver.state(pid))
+        except Exception:  # noqa: BLE001, S112 - nothing is known of it, and that is no news
+            continue
+    return found
+
+
+def _was_heard(told: dict[str, Any]) -> bool:
+    try:
+        os.write(1, json.dumps(told).encode() + b"\n")
+        return bool(os.read(0, 1))
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

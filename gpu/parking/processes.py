@@ -1,0 +1,89 @@
+"""What can be seen of a process before the driver is asked: whether it uses a GPU, and what forbids it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_PROC = Path("/proc")
+#: The driver's library: under its name, its version, or that of a slice's interposer.
+_DRIVER = re.compile(r"/libcuda(?:-real)?\.so[.\d]*$")
+_KIB = 1024
+_MPS_PIPES = "CUDA_MPS_PIPE_DIRECTORY"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Circumstances:
+    """What the driver does not say when it refuses."""
+
+    #: It uses a part of a card that was cut (MIG).
+    mig: bool = False
+    #: It computes through NVIDIA's MPS.
+    mps: bool = False
+    #: Of this machine.
+    architecture: str = "x86_64"
+
+
+def with_driver(pids: Iterable[int]) -> tuple[int, ...]:
+    """Those that have loaded NVIDIA's driver; what has not holds nothing of a GPU."""
+    return tuple(pid for pid in pids if _has_driver(pid))
+
+
+def of_others(pids: Iterable[int]) -> bool:
+    """Whether one of them is not this user's: nobody parks with more rights than the process has."""
+    for pid in pids:
+        with suppress(OSError):
+            if (_PROC / str(pid)).stat().st_uid != os.geteuid():
+                return True
+    return False
+
+
+def circumstances(pids: Iterable[int]) -> Circumstances:
+    """What may explain a refusal, as far as it can be read."""
+    environs = [_environ(pid) for pid in pids]
+    return Circumstances(
+        mig=any(each.get("CUDA_VISIBLE_DEVICES", "").startswith("MIG-") for each in environs),
+        mps=any(_MPS_PIPES in each for each in environs),
+        architecture=os.uname().machine,
+    )
+
+
+def resident_bytes(pids: Iterable[int]) -> int:
+    """What they have in the machine's own memory."""
+    return sum(_resident(pid) for pid in pids)
+
+
+def free_bytes() -> int | None:
+    """What programs may still take of the machine's memory; None where it is not told."""
+    with suppress(OSError):
+        for line in (_PROC / "meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * _KIB
+    return None
+
+
+def _has_driver(pid: int) -> bool:
+    with suppress(OSError):
+        text = (_PROC / str(pid) / "maps").read_text(encoding="utf-8", errors="replace")
+        return any(_DRIVER.search(line) for line in text.splitlines())
+    return False
+
+
+def _environ(pid: int) -> dict[str, str]:
+    with suppress(OSError):
+        text = (_PROC / str(pid) / "environ").read_text(encoding="utf-8", errors="replace")
+        pairs = (entry.partition("=") for entry in text.split("\0"))
+        return {name: value for name, _, value in pairs}
+    return {}
+
+
+def _resident(pid: int) -> int:
+    with suppress(OSError):
+        for line in (_PROC / str(pid) / "status").read_text(encoding="utf-8").splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * _KIB
+    return 0
