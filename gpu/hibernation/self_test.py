@@ -6,6 +6,7 @@ file system all have a word. So a small process is saved and woken with the fold
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gpucommons.gpu.hibernation.criu import Criu
@@ -135,3 +136,45 @@ def _disk(scratch: Path) -> int:
             stream.write(block)
         os.fsync(stream.fileno())
     return max(1, int(amount / max(time.monotonic() - started, 0.001)))
+
+
+def self_test_as(uid: int, criu: Criu, folder: Path, timeout_s: float = 60) -> Ability:
+    """The same as another account, by root: what root may do says little of what that one may.
+
+    A CRIU below root's home cannot be run by it, and some systems forbid namespaces to users alone.
+    """
+    words = [sys.executable, "-m", __name__, json.dumps(criu.command), str(folder), str(timeout_s)]
+    try:
+        os.chown(folder, uid, uid)
+        done = _run_as(uid, words, 3 * timeout_s)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Ability(can_hibernate=False, because=f"A user's self-test could not run: {error}.")
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["nothing was said"])[-1]
+        return Ability(can_hibernate=False, because=f"A user's self-test failed: {last}.")
+    return Ability(**json.loads(done.stdout))
+
+
+def _run_as(uid: int, words: list[str], seconds: float) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+        cwd="/",
+        env={name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ},
+        user=uid,
+        group=uid,
+        extra_groups=[],
+    )
+
+
+def _main(command: str, folder: str, timeout_s: str) -> None:
+    criu = Criu(command=tuple(json.loads(command)), version="")
+    json.dump(asdict(self_test(criu, Path(folder), float(timeout_s))), sys.stdout)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

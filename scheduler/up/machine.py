@@ -18,7 +18,13 @@ from gpucommons.scheduler.up.configuration import find_devices, make_config, rea
 from gpucommons.scheduler.up.hub_control import HubControl
 from gpucommons.scheduler.up.hub_files import admitted, teams_of, write_hub_files
 from gpucommons.scheduler.up.jobs import end_jobs
-from gpucommons.scheduler.up.parts import Machine, agent_part, clean_env, other_parts
+from gpucommons.scheduler.up.parts import (
+    Machine,
+    agent_part,
+    clean_env,
+    named_criu,
+    other_parts,
+)
 from gpucommons.scheduler.up.proxy import find_proxy
 from gpucommons.scheduler.up.screen import Summary, goodbye_text, welcome_text
 from gpucommons.scheduler.up.settings import Settings
@@ -158,6 +164,7 @@ class _Run:
             password=self._folder.password.read_text().strip(),
             lacks_criu=sys.platform.startswith("linux")
             and find_criu(clean_env(os.environ)) is None,
+            named_criu=named_criu(os.environ),
         )
         return welcome_text(summary)
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpucommons.gpu.hibernation import criu
 from gpucommons.scheduler.up.settings import Settings
 from gpucommons.scheduler.up.state_folder import StateFolder
 
@@ -18,6 +19,8 @@ _PROXY_BOUNDS = Path(__file__).with_name("proxy_bounds.cjs")
 _SCOPES = '["custom:gpucommons:read", "custom:gpucommons:submit", "custom:gpucommons:admin"]'
 #: What never passes from the caller's environment to a part.
 _SECRET_PREFIXES = ("JUPYTERHUB_", "CONFIGPROXY_", "GPUCOMMONS_")
+#: Whoever has one of these is a job or a notebook: its environment is not the word of who starts this.
+_NOT_A_PERSONS = ("GPUCOMMONS_ATTEMPT_ID", "GPUCOMMONS_LEASE_ID")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,7 +79,20 @@ def clean_env(environ: Mapping[str, str]) -> dict[str, str]:
         [programs, *(p for p in env.get("PATH", "").split(os.pathsep) if p and p != programs)]
     )
     env["PYTHONUNBUFFERED"] = "1"
+    if named := named_criu(environ):
+        env[criu.VARIABLE] = named
     return env
+
+
+def named_criu(environ: Mapping[str, str]) -> str:
+    """The place of CRIU that who starts this chose; empty where they chose none.
+
+    Whether it is one, and nobody else may write there, is looked at by each who would run it.
+    """
+    named = environ.get(criu.VARIABLE, "")
+    if not named or any(name in environ for name in _NOT_A_PERSONS):
+        return ""
+    return str(Path(named).expanduser().absolute())
 
 
 def agent_part(settings: Settings, folder: StateFolder, env: Mapping[str, str]) -> Part:

@@ -25,8 +25,10 @@ class Summary:
     devices: Sequence[Device]
     config: Path
     password: str = field(repr=False)
-    #: Kernels could be kept on such a machine, and there is no CRIU to do it.
+    #: Kernels and jobs could be kept on such a machine, and there is no CRIU to do it.
     lacks_criu: bool = False
+    #: Where the caller said that it is.
+    named_criu: str = ""
 
 
 def welcome_text(summary: Summary) -> str:
@@ -105,10 +107,19 @@ def _warnings(summary: Summary) -> list[str]:
             lines.append(f"{settings.account!r} is in no team of {summary.config}: add it there.")
     if summary.lacks_criu:
         lines.append(
-            "Kernels of stopped notebook servers are not kept: there is no CRIU here."
-            " `gpucommons hibernation setup` gets it, without root."
+            "Kernels of stopped notebook servers and the memory of stopped jobs are not kept:"
+            f" {_why_no_criu(summary)}"
         )
     return lines
+
+
+def _why_no_criu(summary: Summary) -> str:
+    if summary.named_criu:
+        return (
+            f"{summary.named_criu} (GPUCOMMONS_CRIU) is no CRIU 4.2 or newer, or others than"
+            f" {summary.settings.account} and root may write there."
+        )
+    return "there is no CRIU here. `gpucommons hibernation setup` gets it, without root."
 
 
 def _jobs_text(settings: Settings) -> str:

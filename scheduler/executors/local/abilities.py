@@ -7,6 +7,7 @@ run as on a machine that cannot.
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,6 +20,8 @@ from gpucommons.scheduler.core.model.kept import HibernationAbility
 log = logging.getLogger("gpucommons.scheduler.executors.abilities")
 
 _PATIENCE_S = 60.0
+_NO_CRIU = "its machine has no CRIU 4.2 or newer (`gpucommons hibernation setup` gets one)"
+_NOT_LINUX = "only Linux can save live processes"
 Test = Callable[[Criu, Path, float], Ability]
 
 
@@ -33,7 +36,7 @@ class Abilities:
         self._thread: threading.Thread | None = None
 
     def found(self) -> HibernationAbility | None:
-        """What the trial found; None while it runs, and where there is nothing to try it with."""
+        """What the trial found; None while it runs."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._try, name="self-test", daemon=True)
             self._thread.start()
@@ -58,11 +61,15 @@ class Abilities:
         try:
             self._criu = find_criu(self._environ)
             if self._criu is None:
+                because = _NO_CRIU if sys.platform == "linux" else _NOT_LINUX
+                self._found = HibernationAbility(able=False, because=because)
                 return
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             ability = self._test(self._criu, self._folder, _PATIENCE_S)
         except Exception as error:  # noqa: BLE001 - what is not known is not offered
             log.warning("whether processes can be saved here is not known: %s", error)
+            because = f"whether its machine can save processes could not be tested ({error})"
+            self._found = HibernationAbility(able=False, because=because)
             return
         if not ability.can_hibernate:
             log.warning("jobs are not hibernated here: %s", ability.because)

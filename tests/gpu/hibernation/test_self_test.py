@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from gpucommons.gpu.hibernation.criu import Criu
-from gpucommons.gpu.hibernation.self_test import NO_CRIU, self_test
+from gpucommons.gpu.hibernation.self_test import NO_CRIU, self_test, self_test_as
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux saves processes")
 
@@ -36,6 +38,41 @@ def test_a_criu_that_fails_withdraws_the_offer(tmp_path: Path) -> None:
     assert not ability.can_hibernate
     assert ability.because
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.criu
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another account")
+def test_root_tries_as_an_account_without_rights_what_it_can_do(criu: Criu) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        folder.chmod(0o755)
+        (folder / "open").mkdir()
+        (folder / "closed").mkdir(mode=0o700)
+        closed = _moved(criu, folder / "closed" / "root")
+        ability = self_test_as(65534, closed, _new(folder / "test"), 60)
+        assert not ability.can_hibernate
+        assert ability.because
+
+        if "could not run" in ability.because:
+            pytest.skip("others cannot run this Python")
+        open_to_all = _moved(criu, folder / "open" / "root")
+        ability = self_test_as(65534, open_to_all, _new(folder / "again"), 60)
+        assert ability.can_hibernate, ability.because
+
+
+def _new(folder: Path) -> Path:
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def _moved(criu: Criu, root: Path) -> Criu:
+    """The same CRIU in another folder."""
+    own = next(Path(word) for word in criu.command if "/usr/" in word)
+    before = Path(str(own).partition("/usr/")[0])
+    shutil.copytree(before, root, symlinks=True)
+    return Criu(
+        command=tuple(word.replace(str(before), str(root)) for word in criu.command), version=""
+    )
 
 
 @pytest.mark.criu

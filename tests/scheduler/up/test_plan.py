@@ -201,6 +201,19 @@ def test_secrets_of_the_caller_do_not_pass_to_the_parts() -> None:
     assert not {"JUPYTERHUB_API_TOKEN", "GPUCOMMONS_TOKEN"} & env.keys()
 
 
+def test_the_criu_that_its_caller_names_passes_to_the_parts_but_not_that_of_a_job_or_notebook() -> (
+    None
+):
+    named = {"PATH": "/bin", "GPUCOMMONS_CRIU": "/opt/criu", "GPUCOMMONS_TOKEN": "y"}
+    assert clean_env(named)["GPUCOMMONS_CRIU"] == "/opt/criu"
+    assert "GPUCOMMONS_TOKEN" not in clean_env(named)
+    # Parts may start elsewhere.
+    elsewhere = clean_env({**named, "GPUCOMMONS_CRIU": "criu"})["GPUCOMMONS_CRIU"]
+    assert elsewhere == str(Path("criu").absolute())
+    for theirs in ("GPUCOMMONS_ATTEMPT_ID", "GPUCOMMONS_LEASE_ID"):
+        assert "GPUCOMMONS_CRIU" not in clean_env({**named, theirs: "x"})
+
+
 def test_everything_listens_on_this_machine_only(folder: StateFolder) -> None:
     parts = {part.name: part for part in other_parts(machine(folder, settings("--demo")))}
     proxy = parts["proxy"].argv
@@ -259,6 +272,7 @@ def screen(
     devices: tuple[Device, ...] = DEVICES,
     *,
     lacks_criu: bool = False,
+    named_criu: str = "",
 ) -> str:
     teams = {"vision": ["ada", "alice"]}
     return welcome_text(
@@ -271,6 +285,7 @@ def screen(
             config=Path("gpucommons.yaml"),
             password="correct horse",
             lacks_criu=lacks_criu,
+            named_criu=named_criu,
         )
     )
 
@@ -300,6 +315,11 @@ def test_the_screen_says_what_would_keep_kernels_of_stopped_servers(
 ) -> None:
     text = screen(folder, settings("--demo"), lacks_criu=lacks_criu)
     assert ("`gpucommons hibernation setup` gets it" in text) == lacks_criu
+
+
+def test_the_screen_says_that_a_criu_that_was_named_is_not_used(folder: StateFolder) -> None:
+    text = screen(folder, settings("--demo"), lacks_criu=True, named_criu="/opt/criu")
+    assert "/opt/criu (GPUCOMMONS_CRIU) is no CRIU 4.2 or newer" in text
 
 
 def test_with_real_accounts_no_password_of_ours_is_shown(folder: StateFolder) -> None:

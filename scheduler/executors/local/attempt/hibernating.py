@@ -83,8 +83,10 @@ class Hibernating:
 
     def _plainly(self) -> Start:
         """Without a tree: what was saved would bring back older work some time, so it goes first."""
-        done = self._run(["drop-image", str(self._folder.run), *self._plan.earlier], None)
         planned = self._plan.hibernation
+        if not self._plan.earlier:
+            return Start()
+        done = self._run(["drop-image", str(self._folder.run), *self._plan.earlier], None)
         if done.document().get("dropped") or (planned is not None and planned.promised):
             self._not_woken = self._hindrance
         return Start()

@@ -1,0 +1,52 @@
+"""What a machine can do is known once its trial is over, and nothing is offered that was not tried."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from gpucommons.gpu.hibernation.criu import Criu
+from gpucommons.gpu.hibernation.self_test import Ability
+from gpucommons.scheduler.executors.local import abilities
+from gpucommons.scheduler.executors.local.abilities import Abilities
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux saves processes")
+CRIU = Criu(command=("/opt/criu",), version="4.2")
+
+
+def known(one: Abilities) -> Abilities:
+    waited = threading.Event()
+    for _ in range(600):
+        if one.are_known():
+            break
+        waited.wait(0.1)
+    assert one.are_known()
+    return one
+
+
+def test_without_criu_it_is_known_that_nothing_is_saved(tmp_path: Path) -> None:
+    found = known(Abilities({"HOME": str(tmp_path), "PATH": str(tmp_path)}, tmp_path)).found()
+    if found is not None and found.able:
+        pytest.skip("CRIU is installed where root looks for it")
+    assert found is not None
+    assert "CRIU 4.2" in found.because
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_trial_that_says_no_or_breaks_offers_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    monkeypatch.setattr(abilities, "find_criu", lambda _environ: CRIU)
+
+    def test(_criu: Criu, _folder: Path, _seconds: float) -> Ability:
+        if fails:
+            raise TimeoutError("it took too long")
+        return Ability(can_hibernate=False, because="The kernel says no.")
+
+    found = known(Abilities({}, tmp_path, test)).found()
+    assert found is not None
+    assert not found.able
+    assert ("it took too long" if fails else "the kernel says no") in found.because
