@@ -15,6 +15,7 @@ from gpucommons.labextension.live.shown_jobs import SendsCalls
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import NotFound, SchedulerError, Unavailable
 from gpucommons.scheduler.models import JobUse, JobView
+from gpucommons.scheduler.models.jobs.attempts import newest_life
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -106,19 +107,19 @@ class Follow:
     # --- its log -----------------------------------------------------------------------------
 
     async def _stream_logs(self) -> None:
-        """Attempt after attempt, from the newest at the start."""
+        """Attempt after attempt, from the newest at the start, or the one from which that was woken."""
         number = 0
         while (attempt := await self._next_attempt(number)) is not None:
             number = attempt
             await self._stream_attempt(number)
 
     async def _next_attempt(self, after: int) -> int | None:
-        """The newest attempt beyond ``after``; None when the job is over without one."""
+        """The next to show beyond ``after``; None when the job is over without one."""
         while True:
             if self._job is not None:
-                newest = max((a.number for a in self._job.attempts if a.started_ms), default=0)
-                if newest > after:
-                    return newest
+                found = next((n for n in newest_life(self._job.attempts) if n > after), None)
+                if found is not None:
+                    return found
                 if self._job.state in FINAL:
                     return None
             self._changed.clear()

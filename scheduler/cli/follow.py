@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 
-from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import printable, show
 from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.models.jobs.attempts import newest_life
 from gpucommons.scheduler.models.words.state_words import state_words
 
 FINAL = frozenset({"succeeded", "failed", "cancelled"})
@@ -21,14 +22,33 @@ def logs(arguments: argparse.Namespace) -> int:
     with connect(arguments) as scheduler:
         if arguments.follow:
             return follow(scheduler, arguments.job, rank=arguments.rank)
-        lines = _so_far(scheduler, arguments)
-    show(lines, "\n".join(lines), output=arguments.output)
+        numbers = [arguments.attempt]
+        if arguments.attempt is None:
+            attempts = scheduler.send(calls.job(arguments.job)).attempts
+            numbers = newest_life(attempts) or numbers
+        found = [(one, _so_far(scheduler, arguments, one)) for one in numbers]
+    if arguments.output == "json":
+        show([line for _, own in found for line in own], "", output=arguments.output)
+        return 0
+    for one, lines in found:
+        if len(numbers) > 1 and lines:
+            _say_attempt(one)
+        _print(lines)
     return 0
 
 
-def _so_far(scheduler: SchedulerClient, arguments: argparse.Namespace) -> list[str]:
+def _say_attempt(number: int | None) -> None:
+    """Beside the log, so that what is read by a program stays the job's own words."""
+    sys.stdout.flush()
+    sys.stderr.write(f"--- attempt {number} ---\n")
+    sys.stderr.flush()
+
+
+def _so_far(
+    scheduler: SchedulerClient, arguments: argparse.Namespace, attempt: int | None
+) -> list[str]:
     lines: list[str] = []
-    attempt, offset = arguments.attempt, 0
+    offset = 0
     while True:
         chunk = scheduler.send(
             calls.log(arguments.job, attempt=attempt, rank=arguments.rank, offset=offset)
@@ -42,7 +62,8 @@ def _so_far(scheduler: SchedulerClient, arguments: argparse.Namespace) -> list[s
 
 def follow(scheduler: SchedulerClient, ref: str, *, rank: int) -> int:
     """Print a job's log through all its attempts until it ends; exit like the job."""
-    attempt, offset = 1, 0
+    # The first one has no header, as most jobs have no other.
+    attempt, offset, headed = 1, 0, 1
     while True:
         # The cursor first: what happens while we look must end the wait below at once.
         seen = scheduler.send(calls.events(job=ref, newest=1)).last
@@ -51,8 +72,11 @@ def follow(scheduler: SchedulerClient, ref: str, *, rank: int) -> int:
             chunk = scheduler.send(
                 calls.log(ref, attempt=attempt, rank=rank, offset=offset, wait_s=FOLLOW_S)
             )
+            if chunk.lines and attempt != headed:
+                headed = attempt
+                _say_attempt(attempt)
             offset = chunk.next_offset
-            _print(chunk)
+            _print(chunk.lines)
             if not chunk.end:
                 continue
             attempt, offset = attempt + 1, 0
@@ -64,7 +88,7 @@ def follow(scheduler: SchedulerClient, ref: str, *, rank: int) -> int:
         scheduler.send(calls.events(after=seen, job=ref, wait_s=FOLLOW_S))
 
 
-def _print(chunk: models.LogView) -> None:
-    for line in chunk.lines:
+def _print(lines: Sequence[str]) -> None:
+    for line in lines:
         sys.stdout.write(printable(line) + "\n")
     sys.stdout.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
@@ -76,6 +77,20 @@ class AttemptView(View):
     #: What became of saving and waking, where there is something to say: "woken from attempt 1".
     hibernation_text: str = ""
     stop: StopView | None = None
+
+
+def newest_life(attempts: Sequence[AttemptView]) -> list[int]:
+    """Numbers of the newest attempt that ran and of those from whose memory it goes on, oldest first.
+
+    What they printed is one log: the processes were the same.
+    """
+    by_number = {one.number: one for one in attempts if one.started_ms}
+    number = max(by_number, default=0)
+    found: list[int] = []
+    while number in by_number and number not in found:
+        found.append(number)
+        number = by_number[number].woken_from or 0
+    return found[::-1]
 
 
 class WayToGoOnView(View):

@@ -106,6 +106,17 @@ async def test_log_lines_follow_in_order_over_attempts(make_job: Any) -> None:
     assert scheduler.offsets == [(1, 0), (1, 2), (2, 0), (2, 2)]
 
 
+async def test_the_log_of_a_woken_job_begins_where_its_processes_did(make_job: Any) -> None:
+    woken = attempt(4).model_copy(update={"woken_from": 2})
+    again = attempt(5).model_copy(update={"woken_from": 4})
+    attempts = [attempt(1), attempt(2), attempt(3, started=False), woken, again]
+    done = make_job(state="succeeded", attempts=attempts)
+    logs = {n: [lines(n, f"of {n}", 5, end=True)] for n in (1, 2, 3, 4, 5)}
+    sent = await follow(Scripted([done], logs))
+    found = [(m["attempt"], m["lines"]) for m in sent if m["type"] == "log"]
+    assert found == [(2, ["of 2"]), (4, ["of 4"]), (5, ["of 5"])]
+
+
 async def test_the_logs_of_all_workers_come_as_one(make_job: Any) -> None:
     done = make_job(state="failed", attempts=[attempt(1)], workers=3)
     scheduler = Scripted([done], {1: [lines(1, "a", 2), lines(1, "b", 4, end=True)]})

@@ -52,7 +52,7 @@ def test_a_finished_job_is_printed_through_all_its_attempts(
     answer = cli("logs", "-f", two_attempts.name)
 
     assert (answer.code, answer.out) == (0, "first 1\nfirst 2\nsecond\n")
-    assert answer.err == f"{two_attempts.name} finished\n"
+    assert answer.err == f"--- attempt 2 ---\n{two_attempts.name} finished\n"
 
 
 def test_without_follow_it_is_one_attempts_log(cli: Cli, two_attempts: models.JobView) -> None:
