@@ -1,6 +1,6 @@
 """GPU Commons in JupyterLab: the server extension, and the widgets for notebooks.
 
-``from gpucommons.labextension import TrainPanel, GpuMonitor``
+``from gpucommons.labextension import TrainPanel, GpuMonitor, advise``
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpucommons.labextension.widgets import GpuMonitor, TrainPanel
+    from gpucommons.labextension.widgets import GpuMonitor, TrainPanel, advise
 
-__all__ = ["GpuMonitor", "TrainPanel"]
+__all__ = ["GpuMonitor", "TrainPanel", "advise"]
 
 
 def __getattr__(name: str) -> Any:

@@ -60,6 +60,8 @@ class Pool:
     storage_bytes_per_s: float = 0.0
     #: Samples per second that the loaders of one GPU decode; 0: not known.
     loader_samples_per_s: float = 0.0
+    #: What its hub calls it.
+    name: str = ""
 
     @property
     def gpus(self) -> int:
@@ -114,6 +116,17 @@ def _kind(name: str, row: Mapping[str, Any], links: Mapping[str, Link]) -> GpuKi
         link=links[row["link"]],
         sustained=float(row.get("sustained", 1.0)),
     )
+
+
+def kind_called(name: str, tables: Tables) -> GpuKind | None:
+    """The kind that a driver or an admin calls so (``A100-40``, ``GeForce-RTX-4090-24``); None: not there.
+
+    The number at the end is the memory: of cards that come with one size the table has none.
+    """
+    model, _, gib = name.rpartition("-")
+    plain = model if gib.isdecimal() else name
+    words = (name, plain, *(word.removeprefix("GeForce-") for word in (name, plain)))
+    return next((tables.kinds[word] for word in words if word in tables.kinds), None)
 
 
 @cache

@@ -18,6 +18,7 @@ from gpucommons.scheduler.cli import (
     submit,
 )
 from gpucommons.scheduler.cli.install import command as installing
+from gpucommons.scheduler.cli.plans import advise
 from gpucommons.scheduler.cli.slurm import commands as slurm
 from gpucommons.scheduler.launchers import AUTO, LAUNCHERS
 
@@ -40,6 +41,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     shared = _shared()
     _add_submit(commands, shared)
+    advise.add_command(commands, shared)
     _add_jobs(commands, shared)
     _add_admin(commands, shared)
     _add_machine(commands)

@@ -113,6 +113,11 @@ def quote_job(request: models.JobRequest) -> Call[models.Quote]:
     return Call(method="POST", path=_path("quote"), answer=models.Quote, body=request)
 
 
+def advise(request: models.AdviceRequest) -> Call[models.AdviceView]:
+    """Say how this training could run."""
+    return _post(_path("advise"), models.AdviceView, request)
+
+
 def environments() -> Call[models.EnvironmentList]:
     """What the caller's jobs may run with."""
     return Call(method="GET", path=_path("environments"), answer=models.EnvironmentList)

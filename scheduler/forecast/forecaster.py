@@ -39,6 +39,7 @@ from gpucommons.scheduler.forecast.forecast import Bound, Forecast, bounded, for
 from gpucommons.scheduler.forecast.ledger import EstimateLedger
 from gpucommons.scheduler.forecast.past import Past
 from gpucommons.scheduler.forecast.runs import History
+from gpucommons.scheduler.forecast.supposed import Playing, Supposed
 from gpucommons.scheduler.forecast.windows import Basis, Calibration, Unknown, wait_class
 from gpucommons.scheduler.store.base import Epoch, Store
 
@@ -114,6 +115,7 @@ class Forecaster:
         #: Who was asked about, and what was found, with its time.
         self._asked: deque[WorkloadId] = deque(maxlen=_MOST_ASKED)
         self._answers: dict[WorkloadId, tuple[Millis, tuple[Way, ...]]] = {}
+        self._supposed = Supposed()
 
     # --- for everyone else, from any thread --------------------------------------------------
 
@@ -139,6 +141,16 @@ class Forecaster:
             self._asked.append(workload.workload_id)
         self._changed.set()
         return None
+
+    def if_submitted(self, key: str, job: Workload) -> Forecast | None:
+        """What is likely for a job that is not submitted; None where that was not worked out: it is, next.
+
+        Jobs with one key are alike.
+        """
+        found = self._supposed.answer(key, job, self._now_ms())
+        if found is None:
+            self._changed.set()
+        return found
 
     def calibration(self, workload: Workload) -> Calibration:
         """How right past windows of such waits were."""
@@ -192,8 +204,10 @@ class Forecaster:
             self._changed.set()
 
     def _has_news(self) -> bool:
-        return bool(self._asked) or any(
-            one not in self._forecasts for one in waiting(self._loop.cluster)
+        return (
+            bool(self._asked)
+            or self._supposed.pending
+            or any(one not in self._forecasts for one in waiting(self._loop.cluster))
         )
 
     def round(self) -> None:
@@ -203,14 +217,22 @@ class Forecaster:
         self._past.look(cluster)
         written = self._ledger.settle(cluster)
         self._calibrations = self._ledger.calibrations(cluster.now_ms)
-        asked = waiting(cluster)
-        if asked:
-            budget = self._budget or budget_for(cluster)
+        asked, budget = waiting(cluster), self._budget or budget_for(cluster)
+        if asked or self._supposed.pending:
             runs = self._past.runs(cluster)
             history = History(runs)
             again = the_past_again(
                 runs, history, cluster.now_ms, budget.futures, self._past.forgotten_ms
             )
+            known = Playing(
+                history=history,
+                budget=budget,
+                arriving=again,
+                play=self._pace,
+                told=lambda name: self._calibrations.get(name, Calibration()),
+            )
+            self._supposed.work(cluster, known, self._now_ms())
+        if asked:
             playing = estimate(cluster, history, budget, wanted=asked, arriving=again)
             lengths = self._pace(playing)
             if lengths is None:

@@ -39,6 +39,7 @@ from gpucommons.scheduler.errors import SchedulerError, Unavailable, error_class
 from gpucommons.scheduler.files.log_reader import LogChunk
 from gpucommons.scheduler.files.snapshots import SnapshotPlace
 from gpucommons.scheduler.forecast.forecast import Forecast
+from gpucommons.scheduler.forecast.windows import Unknown
 from gpucommons.scheduler.principal import Principal, member_teams
 from gpucommons.scheduler.service.authorization.sight import is_person
 from gpucommons.scheduler.service.in_memory.activity import ActivityBoard
@@ -130,6 +131,10 @@ class Forecasts(Protocol):
         """What would start it now; None as long as that is being worked out."""
         ...
 
+    def if_submitted(self, key: str, job: Workload) -> Forecast | None:
+        """What is likely for a job that nobody submitted; None as long as that is being worked out."""
+        ...
+
 
 class NoForecasts:
     """A scheduler that says nothing about the future."""
@@ -141,6 +146,10 @@ class NoForecasts:
     def ways(self, workload: Workload) -> tuple[Way, ...] | None:
         """Nothing."""
         return ()
+
+    def if_submitted(self, key: str, job: Workload) -> Forecast | None:
+        """Nothing."""
+        return Forecast(made_ms=job.submitted_ms, unknown=Unknown.HISTORY)
 
 
 class OwnResults(Protocol):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +15,7 @@ from gpucommons.scheduler.advisor.choice.question import Advice, Plan, Question
 from gpucommons.scheduler.advisor.choice.ranking import ranked
 from gpucommons.scheduler.advisor.history import ENOUGH, Correction, Grade
 from gpucommons.scheduler.advisor.kinds import Pool
-from gpucommons.scheduler.advisor.layout import Layout, layouts_of
+from gpucommons.scheduler.advisor.layout import Layout, Layouts, Numbers, layouts_of
 from gpucommons.scheduler.advisor.memory import memory
 from gpucommons.scheduler.advisor.network import Unknown
 from gpucommons.scheduler.advisor.scaling import scaling_of
@@ -23,6 +25,8 @@ from gpucommons.scheduler.advisor.step import step
 _PLANS = 3
 #: A plan that may not run is no better than one that is so much slower.
 _TIGHT_COUNTS = 1.25
+#: So much less time is not worth sharing out weights or making activations again.
+_AS_FAST = 1.02
 #: Error of a scaling fitted to a few points, and to enough (log units).
 _FEW_POINTS, _ENOUGH_POINTS = 0.17, 0.10
 CANNOT_SAY = "Can't say yet. Try 2 minutes on one GPU?"
@@ -35,8 +39,7 @@ def advise(question: Question) -> Advice:
         return Advice(declined=refused)
     pool = limited(question.pool, question.most_gpus)
     if isinstance(question.network, Unknown):
-        plans = _from_runs(question, pool)
-        return Advice(plans=tuple(ranked(question, plans)[:_PLANS]), considered=len(plans))
+        return _in_order(question, Advice(considered=0, plans=tuple(_from_runs(question, pool))))
     found = search(question.network, question.recipe, pool, question.known, question.ways)
     plain = _plain(question, question.network, pool)
     if not len(found.layouts):
@@ -44,12 +47,42 @@ def advise(question: Question) -> Advice:
         return Advice(
             declined=sentence, plain=plain, considered=found.considered, pruned=found.pruned
         )
-    plans = ranked(question, _best_of_each_size(question, found))
-    return Advice(
+    return _in_order(
+        question,
+        Advice(
+            plans=tuple(_best_of_each_size(question, found)),
+            plain=plain,
+            considered=found.considered,
+            pruned=found.pruned,
+        ),
+    )
+
+
+def among(questions: Sequence[Question]) -> Advice:
+    """The same of several pools: one order over all of them."""
+    answers = [advise(question) for question in questions]
+    plans = tuple(plan for answer in answers for plan in (*answer.plans, *answer.others))
+    pruned: Counter[str] = Counter()
+    for answer in answers:
+        pruned.update(answer.pruned)
+    joined = Advice(
+        plans=plans,
+        plain=next((answer.plain for answer in answers if answer.plain), None),
+        declined="" if plans else next((one.declined for one in answers if one.declined), ""),
+        considered=sum(answer.considered for answer in answers),
+        pruned=pruned,
+    )
+    return _in_order(questions[0], joined) if plans else joined
+
+
+def _in_order(question: Question, found: Advice) -> Advice:
+    """The first few of all plans, and the others."""
+    plans = ranked(question, list(found.plans))
+    return replace(
+        found,
         plans=tuple(plans[:_PLANS]),
-        plain=plain,
-        considered=found.considered,
-        pruned=found.pruned,
+        others=tuple(plans[_PLANS:]),
+        considered=found.considered or len(plans),
     )
 
 
@@ -90,14 +123,26 @@ def limited(pool: Pool, most: int) -> Pool:
 
 def _best_of_each_size(question: Question, found: Found) -> list[Plan]:
     """The fastest of each number of GPUs; of equals the one with more room."""
-    total = found.memory.total
+    layouts, total = found.layouts, found.memory.total
     grade = correction_of(question, 1).grade
     room = question.pool.memory_bytes * (1 - MARGIN[grade])
     counted = found.step.total * np.where(total > room, _TIGHT_COUNTS, 1.0)
-    order = np.lexsort((total, counted, found.layouts.gpus))
-    gpus = found.layouts.gpus[order]
+    order = np.lexsort((total, counted, layouts.gpus))
+    gpus = layouts.gpus[order]
     first = order[np.concatenate([[True], gpus[1:] != gpus[:-1]])]
-    return [_chosen(question, found, int(index)) for index in first]
+    wanted = [int(i) for i in first if not question.sizes or int(layouts.gpus[i]) in question.sizes]
+    return [_chosen(question, found, _simplest(layouts, counted, best)) for best in wanted]
+
+
+def _simplest(layouts: Layouts, counted: Numbers, best: int) -> int:
+    """The same degrees and micro-batch, as fast, with the least shared out and made again."""
+    names = ("data", "tensor", "pipeline", "context", "micro", "virtual", "offload")
+    alike = counted <= counted[best] * _AS_FAST
+    for name in names:
+        values = getattr(layouts, name)
+        alike &= values == values[best]
+    like = np.flatnonzero(alike)
+    return int(like[np.lexsort((layouts.recompute[like], layouts.zero[like]))[0]])
 
 
 def _chosen(question: Question, found: Found, index: int) -> Plan:

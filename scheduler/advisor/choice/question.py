@@ -53,7 +53,7 @@ class Range:
         return Range(self.low + other.low, self.middle + other.middle, self.high + other.high)
 
 
-def no_wait(_: int) -> Range:
+def no_wait(_: int) -> Range | None:
     """So many GPUs are free now."""
     return Range(0.0, 0.0, 0.0)
 
@@ -73,9 +73,11 @@ class Question:
     ways: Ways = field(default_factory=Ways)
     #: Most GPUs that this job may have; 0: all of the pool.
     most_gpus: int = 0
+    #: Numbers of GPUs that are worth showing; none: all.
+    sizes: tuple[int, ...] = ()
     known: Constants = field(default_factory=Constants)
-    #: Seconds until so many GPUs are likely free, from the forecast.
-    wait_s: Callable[[int], Range] = no_wait
+    #: Seconds until so many GPUs are likely free, from the forecast; None where that is not known.
+    wait_s: Callable[[int], Range | None] = no_wait
     #: Kept runs of anything on these GPUs, and where this job belongs among them.
     runs: Sequence[Run] = ()
     asked: Asked | None = None
@@ -94,19 +96,22 @@ class Plan:
     largest: tuple[tuple[str, float], ...]
     step_s: Range
     samples_per_s: Range
-    wait_s: Range
+    #: None where it is not known.
+    wait_s: Range | None
     run_s: Range
     gpu_hours: float
     #: None where there is no price.
     cost: float | None
     bottleneck: str
     grade: Grade
+    #: Name of the pool.
+    pool: str = ""
     why: str = ""
 
     @property
-    def finish_s(self) -> Range:
-        """Seconds from now until it is done."""
-        return self.wait_s.plus(self.run_s)
+    def finish_s(self) -> Range | None:
+        """Seconds from now until it is done; None where the wait is not known."""
+        return None if self.wait_s is None else self.wait_s.plus(self.run_s)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,6 +119,8 @@ class Advice:
     """The answer: plans, best first, and what most people would run; or why there is none."""
 
     plans: tuple[Plan, ...] = ()
+    #: The other sizes that fit, in the same order.
+    others: tuple[Plan, ...] = ()
     plain: Plan | None = None
     declined: str = ""
     considered: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gpucommons.scheduler.advisor.choice.question import Objective, Plan, Question
@@ -10,72 +11,92 @@ from gpucommons.scheduler.advisor.choice.question import Objective, Plan, Questi
 _SAME = 1.02
 
 
-def ranked(question: Question, plans: list[Plan]) -> list[Plan]:
+def ranked(question: Question, plans: Sequence[Plan]) -> list[Plan]:
     """Best first, each with its sentence."""
     keys = {
         Objective.FASTEST: _by_time,
         Objective.CHEAPEST: _by_money,
         Objective.CHEAPEST_BY_DEADLINE: _by_deadline,
     }
-    ordered = keys[question.objective](question, plans)
+    # Money and GPU-hours cannot be compared: one plan without a price, and hours count for all.
+    priced = all(plan.cost is not None for plan in plans)
+    ordered = keys[question.objective](question, plans, priced)
     return [
-        replace(plan, why=_why(question, plan, ordered[0] if place else None))
+        replace(plan, why=_why(question, plan, ordered[0] if place else None, priced))
         for place, plan in enumerate(ordered)
     ]
 
 
-def cost(plan: Plan) -> float:
-    """Money, or GPU-hours where no price is known."""
-    return plan.cost if plan.cost is not None else plan.gpu_hours
+def soon_s(plan: Plan) -> tuple[bool, float]:
+    """Whether the wait is not known, and the seconds until it is done, or else those that it runs."""
+    finish = plan.finish_s
+    return finish is None, plan.run_s.middle if finish is None else finish.middle
 
 
-def _by_time(_: Question, plans: list[Plan]) -> list[Plan]:
+def beside(plan: Plan, best: Plan, *, priced: bool) -> str:
+    """A plan in comparison with another: when it is done, and what it costs."""
+    dearer = _share(_cost(plan, priced) / max(_cost(best, priced), 1e-9) - 1, "more", "less")
+    money = f"{dearer} {_unit(priced)}"
+    if plan.finish_s is None or best.finish_s is None:
+        longer = plan.run_s.middle / max(best.run_s.middle, 1e-9) - 1
+        vague = "; its wait is not known" if plan.finish_s is None else ""
+        return f"Runs {_share(longer, 'longer', 'shorter')} than the first, {money}{vague}"
+    later = plan.finish_s.middle / max(best.finish_s.middle, 1e-9) - 1
+    if later > 1:
+        return f"Done after {1 + later:.1f} times as long as the first, {money}"
+    return f"{_share(later, 'later', 'sooner')} than the first, {money}"
+
+
+def _cost(plan: Plan, priced: bool) -> float:
+    return plan.cost if priced and plan.cost is not None else plan.gpu_hours
+
+
+def _unit(priced: bool) -> str:
+    return "money" if priced else "GPU-hours"
+
+
+def _by_time(_question: Question, plans: Sequence[Plan], _priced: bool) -> list[Plan]:
     """Soonest first; of those that are done at nearly the same time, the smallest."""
-    soonest = min(plan.finish_s.middle for plan in plans)
+    unknown, soonest = min((soon_s(plan) for plan in plans), default=(False, 0.0))
 
-    def key(plan: Plan) -> tuple[bool, float]:
-        late = plan.finish_s.middle > soonest * _SAME
-        return late, plan.finish_s.middle if late else plan.layout.gpus
+    def key(plan: Plan) -> tuple[bool, bool, float]:
+        vague, seconds = soon_s(plan)
+        late = vague != unknown or seconds > soonest * _SAME
+        return vague, late, seconds if late else plan.layout.gpus
 
     return sorted(plans, key=key)
 
 
-def _by_money(_: Question, plans: list[Plan]) -> list[Plan]:
-    return sorted(plans, key=lambda plan: (cost(plan), plan.finish_s.middle))
+def _by_money(_question: Question, plans: Sequence[Plan], priced: bool) -> list[Plan]:
+    return sorted(plans, key=lambda plan: (_cost(plan, priced), soon_s(plan)))
 
 
-def _by_deadline(question: Question, plans: list[Plan]) -> list[Plan]:
-    def key(plan: Plan) -> tuple[bool, float]:
+def _by_deadline(question: Question, plans: Sequence[Plan], priced: bool) -> list[Plan]:
+    def key(plan: Plan) -> tuple[bool, tuple[bool, float]]:
         late = _late(question, plan)
-        return late, plan.finish_s.middle if late else cost(plan)
+        return late, soon_s(plan) if late else (False, _cost(plan, priced))
 
     return sorted(plans, key=key)
 
 
 def _late(question: Question, plan: Plan) -> bool:
-    return plan.finish_s.high > question.deadline_s
+    """One whose wait is not known is not likely done in time."""
+    return plan.finish_s is None or plan.finish_s.high > question.deadline_s
 
 
-def _why(question: Question, plan: Plan, best: Plan | None) -> str:
-    limited = f"limited by {plan.bottleneck}"
-    if best is None:
-        return f"{_first(question, plan)}; {limited}."
-    later = plan.finish_s.middle / max(best.finish_s.middle, 1e-9) - 1
-    dearer = cost(plan) / max(cost(best), 1e-9) - 1
-    unit = "money" if plan.cost is not None else "GPU-hours"
-    return (
-        f"{_share(later, 'later', 'sooner')} than the first, "
-        f"{_share(dearer, 'more', 'less')} {unit}; {limited}."
-    )
+def _why(question: Question, plan: Plan, best: Plan | None, priced: bool) -> str:
+    said = _first(question, plan, priced) if best is None else beside(plan, best, priced=priced)
+    return f"{said}; limited by {plan.bottleneck}."
 
 
-def _first(question: Question, plan: Plan) -> str:
+def _first(question: Question, plan: Plan, priced: bool) -> str:
     match question.objective:
+        case Objective.FASTEST if plan.finish_s is None:
+            return "Runs shortest of all layouts that fit; its wait is not known"
         case Objective.FASTEST:
             return "Done soonest of all layouts that fit"
         case Objective.CHEAPEST:
-            unit = "money" if plan.cost is not None else "GPU-hours"
-            return f"Takes the least {unit} of all layouts that fit"
+            return f"Takes the least {_unit(priced)} of all layouts that fit"
         case Objective.CHEAPEST_BY_DEADLINE:
             if _late(question, plan):
                 return "None is likely done in time, this one soonest"

@@ -14,7 +14,7 @@ from gpucommons.scheduler.api.routes.routers import a_router
 from gpucommons.scheduler.core.model.types import State
 from gpucommons.scheduler.curves.points import Source
 from gpucommons.scheduler.files.snapshots import Receiving
-from gpucommons.scheduler.service import authorization, quotes, why
+from gpucommons.scheduler.service import advice, authorization, quotes, why
 from gpucommons.scheduler.service.jobs import environments as job_environments
 from gpucommons.scheduler.service.jobs import jobs, logs, snapshots
 from gpucommons.scheduler.service.jobs.results import results as job_results
@@ -42,6 +42,12 @@ async def submit(
 async def quote_job(request: models.JobRequest, caller: AnyCaller) -> models.Quote:
     """Say what would happen to this job if it were submitted now."""
     return await caller.run_dear(quotes.quote_job, request)
+
+
+@router.post("/advise")
+async def advise(request: models.AdviceRequest, caller: AnyCaller) -> models.AdviceView:
+    """Say how this training could run: layouts that fit, their speed, wait and cost, and why."""
+    return await caller.run_dear(advice.advise, request)
 
 
 @router.get("/environments")

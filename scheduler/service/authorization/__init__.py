@@ -36,6 +36,7 @@ from gpucommons.scheduler.service.authorization.history import (
     report_teams,
 )
 from gpucommons.scheduler.service.authorization.jobs import (
+    advise,
     again,
     cancel,
     curve,
@@ -95,6 +96,7 @@ __all__ = [
     "acquire",
     "activities",
     "activity",
+    "advise",
     "again",
     "attempt_inputs",
     "attempt_orders",

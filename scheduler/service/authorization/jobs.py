@@ -44,6 +44,11 @@ def quote_job(principal: Principal, user: str | None = None) -> None:
     may_submit_for(principal, user)
 
 
+def advise(principal: Principal) -> None:
+    """Whoever may submit: plans tell how long their own jobs would wait."""
+    may_submit(principal)
+
+
 def jobs(principal: Principal) -> None:
     """Readers; only own teams' jobs in full."""
     read(principal)

@@ -83,6 +83,18 @@ RULES: dict[str, Rule] = {
     "quote_job": Rule(
         "POST", "/quote", ("ann-token",), NOBODY | {"ann-reads": 403, "culler-token": 403}, body=JOB
     ),
+    "advise": Rule(
+        "POST",
+        "/advise",
+        ("ann-token", "root-token"),
+        NOBODY | {"ann-reads": 403, "hub-token": 403, "culler-token": 403},
+        body={
+            "network": {"kind": "unknown"},
+            "batch": 8,
+            "steps": 10,
+            "team": "vision",
+        },
+    ),
     "jobs": Rule("GET", "/jobs", ("ann-reads", "bob-token"), NOBODY),
     "job": Rule(
         "GET",

@@ -1,0 +1,1 @@
+"""Commands about trainings that are not submitted yet."""

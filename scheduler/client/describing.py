@@ -1,0 +1,78 @@
+"""A model as the advisor is told of it: what was read of a configuration or a trace, as numbers to send.
+
+Reading happens where the files and the modules are; the service gets sizes and no code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.advisor.descriptors.huggingface import from_config
+from gpucommons.scheduler.advisor.network import Network, Traced, Transformer, Unknown
+from gpucommons.scheduler.errors import BadRequest
+
+#: Configurations of models are a few KiB.
+MAX_BYTES = 1 << 20
+_MOST_WORDS = 500
+
+
+def described(network: Network) -> models.NetworkModel:
+    """The same as it is sent; what is beyond all bounds is unknown."""
+    try:
+        match network:
+            case Transformer():
+                return models.TransformerModel(kind="transformer", **asdict(network))
+            case Traced():
+                return models.TracedModel(kind="traced", **asdict(network))
+            case Unknown():
+                why = " ".join(network.why.split())[:_MOST_WORDS]
+                return models.UnknownModel(
+                    kind="unknown", why="".join(c for c in why if c.isprintable())
+                )
+    except ValidationError as error:
+        field = ".".join(str(part) for part in error.errors()[0]["loc"])
+        return models.UnknownModel(
+            kind="unknown", why=f"The description cannot be: {field} is out of all bounds."
+        )
+
+
+def of_config(config: Mapping[str, Any]) -> models.NetworkModel:
+    """From a Hugging Face configuration."""
+    return described(from_config(config))
+
+
+def of_config_file(path: Path) -> models.NetworkModel:
+    """From a file ``config.json``, or the folder of a model that has one.
+
+    Raises
+    ------
+    BadRequest
+        When there is none, or it is no such file.
+    """
+    file = path / "config.json" if path.is_dir() else path
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            message = (
+                f"{file} is larger than {MAX_BYTES >> 20} MiB: this is no model's configuration."
+            )
+            raise BadRequest(message)
+        found = json.loads(content)
+    except OSError as error:
+        message = f"{file} cannot be read: {error.strerror}."
+        raise BadRequest(message) from None
+    except (ValueError, RecursionError):
+        message = f"{file} is no JSON: name the config.json of a Hugging Face model."
+        raise BadRequest(message) from None
+    if not isinstance(found, dict):
+        message = f"{file} holds no mapping: name the config.json of a Hugging Face model."
+        raise BadRequest(message)
+    return of_config(found)

@@ -1,0 +1,137 @@
+"""Ways to run a training, before it is submitted: nothing is stored, and no code of it runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from math import inf
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.advisor.choice.advise import among, refusal
+from gpucommons.scheduler.advisor.choice.question import Objective, Question, Range
+from gpucommons.scheduler.advisor.kinds import shipped
+from gpucommons.scheduler.advisor.search import Ways
+from gpucommons.scheduler.core.model.types import Spec
+from gpucommons.scheduler.errors import PolicyRefused
+from gpucommons.scheduler.principal import Principal
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.advice import describing, views, waits
+from gpucommons.scheduler.service.advice.asking import Asking
+from gpucommons.scheduler.service.advice.places import Place, place_of, with_sizes
+from gpucommons.scheduler.service.advice.waits import NOT_KNOWN, Size, Wait
+from gpucommons.scheduler.service.jobs.environments import script_reader
+from gpucommons.scheduler.service.jobs.jobs import checked_spec
+from gpucommons.scheduler.service.service import Pending, Service
+
+#: Plans come within five seconds, whatever the forecast does.
+_PATIENCE_S = 4.0
+_POLL_S = 0.1
+
+
+def advise(
+    service: Service, principal: Principal, request: models.AdviceRequest
+) -> models.AdviceView | Pending[models.AdviceView]:
+    """Plans for this training on the caller's pools, with the waits that the queue's forecast gives."""
+    authorization.advise(principal)
+    spec = _smallest(service, principal, request)
+    cluster, tables = service.loop.cluster, shipped()
+    found = [place_of(cluster, name, tables) for name in spec.pools]
+    notes = tuple(one for one in found if isinstance(one, str))
+    places = [with_sizes(one, spec, cluster) for one in found if isinstance(one, Place)]
+    now_ms = service.now_ms()
+    asking = Asking(request=request, places=tuple(places), notes=notes, quoted={}, now_ms=now_ms)
+    declined = _declined(asking)
+    if declined:
+        return models.AdviceView(declined=declined, notes=list(notes), now_ms=now_ms)
+    asking = Asking(
+        request=request,
+        places=tuple(place for place in places if place.specs),
+        notes=notes,
+        quoted=waits.quoted(service, asking.specs),
+        now_ms=now_ms,
+    )
+    return _pending(service, asking)
+
+
+def _smallest(service: Service, principal: Principal, request: models.AdviceRequest) -> Spec:
+    """The spec of a job of one GPU with this request's rules: what refuses it, refuses all sizes."""
+    job = models.JobRequest(
+        name="advice",
+        team=request.team,
+        pools=request.pools,
+        environment=request.environment,
+        priority=request.priority,
+        over_quota=request.over_quota,
+        roles=[
+            models.RoleRequest(
+                milli_gpu=1000,
+                cpu_milli=request.cpu_milli,
+                memory_mib=request.memory_mib,
+                command=["true"],
+            )
+        ],
+    )
+    try:
+        return checked_spec(service, principal, job, script_reader(service, job))
+    except PolicyRefused as error:
+        raise PolicyRefused(f"A job of one GPU would be refused: {error}") from None
+
+
+def _declined(asking: Asking) -> str:
+    """Why there is no plan at all; "" where there may be one."""
+    if not asking.places:
+        return " ".join(asking.notes) or "There are no GPUs to plan for."
+    if not asking.specs:
+        return next(text for place in asking.places for text in place.refused.values())
+    first = next(place for place in asking.places if place.specs)
+    return refusal(_question(asking, first, {})) or ""
+
+
+def _pending(service: Service, asking: Asking) -> models.AdviceView | Pending[models.AdviceView]:
+    specs = asking.specs
+    known: dict[Size, Wait] = {size: one for size, one in asking.quoted.items() if one is not None}
+    missing = [size for size in specs if size not in known]
+
+    def probe() -> models.AdviceView | None:
+        for size in list(missing):
+            told = waits.forecast(service, size, specs[size])
+            if told is not None:
+                known[size] = told
+                missing.remove(size)
+        return None if missing else _answer(asking, known)
+
+    return Pending(
+        probe=probe,
+        timeout_s=_PATIENCE_S,
+        meanwhile=lambda: _answer(asking, known),
+        poll_s=_POLL_S,
+    )
+
+
+def _answer(asking: Asking, known: Mapping[Size, Wait]) -> models.AdviceView:
+    questions = [_question(asking, place, known) for place in asking.places]
+    return views.advice_view(asking, among(questions), known)
+
+
+def _question(asking: Asking, place: Place, known: Mapping[Size, Wait]) -> Question:
+    request = asking.request
+    deadline_ms = request.deadline_ms
+    return Question(
+        network=describing.network_of(request.network),
+        recipe=describing.recipe_of(request),
+        pool=place.pool,
+        steps=request.steps,
+        objective=Objective(request.objective),
+        deadline_s=inf if deadline_ms is None else (deadline_ms - asking.now_ms) / 1000,
+        ways=Ways(
+            sharded=request.sharded and request.framework == "torch",
+            recompute=request.recompute and request.framework == "torch",
+        ),
+        most_gpus=place.most,
+        sizes=tuple(place.specs),
+        wait_s=partial(_wait_s, place.name, known),
+    )
+
+
+def _wait_s(pool: str, known: Mapping[Size, Wait], gpus: int) -> Range | None:
+    return known.get((pool, gpus), NOT_KNOWN).range_s

@@ -1,0 +1,35 @@
+"""One question to the advisor, with what this cluster says to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.types import Millis, Spec
+from gpucommons.scheduler.service.advice.places import Place
+from gpucommons.scheduler.service.advice.waits import Size, Wait
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asking:
+    """A request, where it could run, and what quotes say of that."""
+
+    request: models.AdviceRequest
+    places: tuple[Place, ...]
+    #: Why nothing is said of other pools.
+    notes: tuple[str, ...]
+    #: None: only the forecast can say.
+    quoted: Mapping[Size, Wait | None]
+    now_ms: Millis
+
+    @property
+    def specs(self) -> dict[Size, Spec]:
+        """What a submit of each size would be."""
+        return {
+            (place.name, gpus): spec for place in self.places for gpus, spec in place.specs.items()
+        }
+
+    def place(self, name: str) -> Place:
+        """A pool by its name."""
+        return next(place for place in self.places if place.name == name)

@@ -1,0 +1,148 @@
+"""Plans as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler import models
+from gpucommons.scheduler.advisor.choice.question import Advice, Plan, Range
+from gpucommons.scheduler.advisor.choice.ranking import beside
+from gpucommons.scheduler.advisor.layout import (
+    RECOMPUTE_WORDS,
+    SHARE_GRADIENTS,
+    SHARE_MOMENTS,
+    SHARE_WEIGHTS,
+    Layout,
+    words,
+)
+from gpucommons.scheduler.service.advice.asking import Asking
+from gpucommons.scheduler.service.advice.places import Place
+from gpucommons.scheduler.service.advice.waits import NOT_KNOWN, Size, Wait
+
+_MIB = 2**20
+_SHARING = {
+    SHARE_MOMENTS: "ZeRO-1: the optimizer's state shared out (ZeroRedundancyOptimizer)",
+    SHARE_GRADIENTS: "FSDP with SHARD_GRAD_OP",
+    SHARE_WEIGHTS: "FSDP with FULL_SHARD",
+}
+_SIMULATED = "The GPUs of pool {} are simulated: speeds and memory are those of real {} cards, which are not here."
+_ONE_NODE = "Plans stay on one node: how fast links between nodes are was not measured here."
+
+
+def advice_view(asking: Asking, found: Advice, known: Mapping[Size, Wait]) -> models.AdviceView:
+    """The whole answer."""
+
+    def view(plan: Plan) -> models.PlanView:
+        wait = known.get((plan.pool, plan.layout.gpus), NOT_KNOWN)
+        return _plan_view(asking.request, plan, asking.place(plan.pool), wait)
+
+    simulated = [
+        _SIMULATED.format(one.name, one.pool.kind.name) for one in asking.places if one.simulated
+    ]
+    return models.AdviceView(
+        plans=[view(plan) for plan in found.plans],
+        plain=None if found.plain is None else view(found.plain),
+        declined=found.declined,
+        why_not=_why_not(asking, found),
+        considered=found.considered,
+        pruned=[models.PrunedView(reason=why, count=n) for why, n in found.pruned.items() if n],
+        notes=[*asking.notes, *simulated, _ONE_NODE],
+        now_ms=asking.now_ms,
+    )
+
+
+def _plan_view(
+    request: models.AdviceRequest, plan: Plan, place: Place, wait: Wait
+) -> models.PlanView:
+    gpus = plan.layout.gpus
+    tokens = plan.samples_per_s.times(request.sequence) if request.sequence > 1 else None
+    return models.PlanView(
+        pool=plan.pool,
+        gpu_kind=place.pool.kind.name,
+        gpus=gpus,
+        workers=1,
+        milli_gpu=gpus * WHOLE_MILLI_GPU,
+        launcher="torchrun" if gpus > 1 and request.framework == "torch" else "plain",
+        layout=words(plan.layout),
+        script=script_words(plan.layout, request.framework),
+        verdict=plan.verdict,
+        memory_mib=_mib(plan.memory_bytes),
+        available_mib=_mib(place.pool.memory_bytes),
+        largest=[
+            models.MemoryTermView(name=name, mib=_mib(size)) for name, size in plan.largest if size
+        ],
+        samples_per_s=_range(plan.samples_per_s),
+        tokens_per_s=None if tokens is None else _range(tokens),
+        wait_s=None if wait.range_s is None else _range(wait.range_s),
+        wait_text=wait.text,
+        wait_note=wait.note,
+        run_s=_range(plan.run_s),
+        finish_s=None if plan.finish_s is None else _range(plan.finish_s),
+        gpu_hours=round(plan.gpu_hours, 3),
+        cost=plan.cost,
+        bottleneck=plan.bottleneck,
+        why=plan.why,
+        grade=plan.grade,
+        hold_class=wait.hold_class,
+    )
+
+
+def script_words(layout: Layout, framework: str) -> list[str]:
+    """What the script itself has to do: a launcher starts processes and no more."""
+    said = []
+    if layout.zero in _SHARING:
+        said.append(_SHARING[layout.zero])
+    elif layout.data > 1:
+        said.append("MirroredStrategy" if framework == "keras" else "DistributedDataParallel")
+    samples = "1 sample" if layout.micro == 1 else f"{layout.micro} samples"
+    said.append(f"{samples} at once on each GPU")
+    if layout.accumulation > 1:
+        said.append(f"{layout.accumulation} of these for each optimizer step")
+    if layout.recompute:
+        said.append(f"activation checkpointing: {RECOMPUTE_WORDS[layout.recompute]}")
+    return said
+
+
+def _why_not(asking: Asking, found: Advice) -> list[models.WhyNotView]:
+    """Of the number that was asked about, else of the next larger than the first plan's."""
+    if not found.plans:
+        return []
+    first = found.plans[0]
+    gpus = asking.request.why_not or 2 * first.layout.gpus
+    text = _reason(gpus, found, asking.place(first.pool))
+    return [models.WhyNotView(gpus=gpus, text=text)]
+
+
+def _reason(gpus: int, found: Advice, place: Place) -> str:
+    first, every = found.plans[0], (*found.plans, *found.others)
+    priced = all(plan.cost is not None for plan in every)
+    like = [plan for plan in every if plan.layout.gpus == gpus]
+    if like and like[0] is first:
+        return "This is the first plan."
+    if like:
+        faster = first.run_s.middle / like[0].run_s.middle
+        pace = (
+            f"Runs {faster:.1f} × as fast" if faster >= 1 else f"Runs at {faster:.2f} × the speed"
+        )
+        said = beside(like[0], first, priced=priced)
+        return f"{pace}. {said}; limited by {like[0].bottleneck}."
+    if gpus in place.refused:
+        return place.refused[gpus]
+    if gpus > place.pool.gpus_per_node:
+        most = place.pool.gpus_per_node
+        return (
+            f"The largest node of {place.name} has {most} GPU{'' if most == 1 else 's'}, and how fast"
+            " links between nodes are was not measured here."
+        )
+    if gpus not in place.specs:
+        return "Plans are made for 1, 2, 4, 8 … GPUs and for all of a node."
+    return "No layout of so many divides the batch and fits."
+
+
+def _range(found: Range) -> models.RangeView:
+    return models.RangeView(low=found.low, middle=found.middle, high=found.high)
+
+
+def _mib(size_bytes: float) -> int:
+    return round(size_bytes / _MIB)

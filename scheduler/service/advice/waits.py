@@ -1,0 +1,76 @@
+"""How long a job that nobody has submitted would wait: by the quote if it starts now, else by the forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from gpucommons.scheduler.advisor.choice.question import Range
+from gpucommons.scheduler.core.model.types import Spec, State, Workload
+from gpucommons.scheduler.core.whatif import preview
+from gpucommons.scheduler.core.whatif.next_shares import HYPOTHETICAL
+from gpucommons.scheduler.errors import SchedulerError
+from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.service.why import LARGE
+
+#: A pool and a number of GPUs.
+Size = tuple[str, int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wait:
+    """What is said of one size."""
+
+    #: None where it is not known.
+    range_s: Range | None
+    text: str
+    note: str = ""
+    hold_class: str = ""
+
+
+NOT_KNOWN = Wait(range_s=None, text="not known")
+
+
+def quoted(service: Service, specs: Mapping[Size, Spec]) -> dict[Size, Wait | None]:
+    """What the quote of each size says; None where it would wait, so that only the forecast can.
+
+    Where a cycle takes long, the forecast's own thread plays it.
+    """
+    cluster, now_ms = service.loop.cluster, service.now_ms()
+    if len(cluster.nodes) + len(cluster.workloads) >= LARGE:
+        return dict.fromkeys(specs)
+    found: dict[Size, Wait | None] = {}
+    for size, spec in specs.items():
+        try:
+            quote = preview.quote(cluster, spec, now_ms)
+        except SchedulerError as error:
+            found[size] = replace(NOT_KNOWN, note=str(error))
+            continue
+        none = Wait(range_s=Range(0.0, 0.0, 0.0), text="none", hold_class=quote.hold_class)
+        found[size] = none if quote.starts_now else None
+    return found
+
+
+def forecast(service: Service, size: Size, spec: Spec) -> Wait | None:
+    """What the queue's forecast says; None as long as that is being worked out."""
+    cluster = service.loop.cluster
+    now_ms = cluster.now_ms
+    asked = Workload(
+        workload_id=HYPOTHETICAL,
+        spec=spec,
+        state=State.QUEUED,
+        submitted_ms=now_ms,
+        since_ms=now_ms,
+    )
+    (role,) = spec.roles
+    needs = f"{role.cpu_milli}/{role.memory_mib}/{spec.priority}/{spec.over_quota}"
+    key = f"{spec.team}/{spec.owner}/{size[0]}/{size[1]}/{needs}"
+    said = service.forecasts.if_submitted(key, asked)
+    if said is None:
+        return None
+    window = said.window
+    if window is None:
+        return replace(NOT_KNOWN, note=said.text)
+    middle_ms = min(max(window.median_ms, window.from_ms), window.to_ms)
+    low, middle, high = (ms / 1000 for ms in (window.from_ms, middle_ms, window.to_ms))
+    return Wait(range_s=Range(low, middle, high), text=said.span, note=said.note)
