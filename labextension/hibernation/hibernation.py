@@ -24,6 +24,7 @@ from gpucommons.labextension.hibernation.limits import limits_of
 from gpucommons.labextension.hibernation.machine import Machine, this_machine
 from gpucommons.labextension.hibernation.others import remove_old
 from gpucommons.labextension.hibernation.provisioner import NAME
+from gpucommons.labextension.hibernation.renewal import Acquaintance
 from gpucommons.labextension.hibernation.saving import keep_notes, save_all, save_none, say_lost
 from gpucommons.labextension.hibernation.waking import wake_all, watch
 
@@ -40,7 +41,7 @@ class Hibernation:
         self._server = server
         self.keeper = keeper
         self._factory = factory
-        self._woken: list[str] | None = None
+        self._woken: list[Acquaintance] | None = None
         self._stop: asyncio.Task[tuple[KeptKernel, ...]] | None = None
 
     @classmethod
@@ -101,11 +102,11 @@ class Hibernation:
         await asyncio.gather(*(self._watch(each) for each in self._woken or ()))
         await told(self.keeper.write_kept())
 
-    async def _watch(self, kernel_id: str) -> None:
+    async def _watch(self, kernel: Acquaintance) -> None:
         try:
-            await watch(self._server, self.keeper, kernel_id)
+            await watch(self._server, self.keeper, kernel)
         except Exception:
-            log.exception("what became of kernel %s is not known", kernel_id)
+            log.exception("what became of kernel %s is not known", kernel.kernel_id)
 
     async def stop(self, *, keeps_nothing: bool = False) -> tuple[KeptKernel, ...]:
         """Save all kernels, or none; what is kept. A second order to stop waits for the first."""

@@ -20,7 +20,7 @@ from gpucommons.gpu.hibernation.image import hindrance
 from gpucommons.labextension.hibernation.keeper import Keeper, now_ms
 from gpucommons.labextension.hibernation.provisioner import PORTS
 from gpucommons.labextension.hibernation.records import Record
-from gpucommons.labextension.hibernation.renewal import renew
+from gpucommons.labextension.hibernation.renewal import Acquaintance
 
 log = logging.getLogger("gpucommons.labextension")
 
@@ -31,16 +31,16 @@ _WAKE_S = 660.0
 _UNSAVED = "It ended with its server, and nothing of its memory was saved."
 
 
-async def wake_all(server: Any, keeper: Keeper) -> list[str]:
-    """Start all kept kernels; answers their ids. How each wake goes is told by :func:`watch`."""
+async def wake_all(server: Any, keeper: Keeper) -> list[Acquaintance]:
+    """Start all kept kernels; how the wake of those that wake goes is told by :func:`watch`."""
     begun = time.monotonic()
     await asyncio.gather(*(_settle(keeper, each) for each in keeper.kernel_ids()))
     records = [found for each in keeper.kernel_ids() if (found := _due(keeper, each))]
     started = await asyncio.gather(*(_start(server, keeper, each) for each in records))
-    ids = [record.kernel_id for record, is_there in zip(records, started, strict=True) if is_there]
-    if ids:
-        log.info("%d kernels come back (%.2f s)", len(ids), time.monotonic() - begun)
-    return ids
+    back = sum(each.kernel_id in server.kernel_manager for each in records)
+    if back:
+        log.info("%d kernels come back (%.2f s)", back, time.monotonic() - begun)
+    return [each for each in started if each is not None]
 
 
 async def _settle(keeper: Keeper, kernel_id: str) -> None:
@@ -70,7 +70,8 @@ def _due(keeper: Keeper, kernel_id: str) -> Record | None:
     return None
 
 
-async def _start(server: Any, keeper: Keeper, record: Record) -> bool:
+async def _start(server: Any, keeper: Keeper, record: Record) -> Acquaintance | None:
+    """None: it begins anew, or not at all."""
     kernel_id = record.kernel_id
     because = await keeper.why_not() or await asyncio.to_thread(_hindrance, keeper, kernel_id)
     if because is None:
@@ -90,12 +91,11 @@ async def _start(server: Any, keeper: Keeper, record: Record) -> bool:
         log.exception("kernel %s does not come back", kernel_id)
         keeper.lose(record, "Its kernel could not be started again; the server's log says why.")
         keeper.waking.pop(kernel_id, None)
-        return False
-    if because is None:
-        _put_back(server, record)
+        return None
+    acquaintance = _put_back(server, record) if because is None else None
     for row in record.sessions:
         await server.session_manager.save_session(**row.model_dump(), kernel_id=kernel_id)
-    return True
+    return acquaintance
 
 
 def _hindrance(keeper: Keeper, kernel_id: str) -> str | None:
@@ -111,15 +111,17 @@ def _environment(server: Any, record: Record) -> dict[str, str]:
     return environ
 
 
-def _put_back(server: Any, record: Record) -> None:
+def _put_back(server: Any, record: Record) -> Acquaintance:
     """What Jupyter keeps beside a kernel."""
     kernels = server.kernel_manager
     kernel = kernels.get_kernel(record.kernel_id)
-    # Else every start of the server would begin the culler's clock anew.
-    kernel.last_activity = datetime.fromisoformat(record.last_activity)
+    acquaintance = Acquaintance(kernel)
     if record.execution_state == "busy":
         # Its cell goes on; an answer to somebody else's question would make it look idle.
         kernel.execution_state = "busy"
+    else:
+        # Else every start of the server would begin the culler's clock anew.
+        kernel.last_activity = datetime.fromisoformat(record.last_activity)
     if record.kernel_info is not None:
         # A busy kernel tells nothing of itself, and each page would wait a minute for that.
         known: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -127,6 +129,7 @@ def _put_back(server: Any, record: Record) -> None:
         kernel._kernel_info_future = known
     if record.session_key is not None and ":" in record.session_key:
         _buffer_again(kernels, kernel, record, record.session_key)
+    return acquaintance
 
 
 def _buffer_again(kernels: Any, kernel: Any, record: Record, session_key: str) -> None:
@@ -145,8 +148,9 @@ def _buffer_again(kernels: Any, kernel: Any, record: Record, session_key: str) -
     )
 
 
-async def watch(server: Any, keeper: Keeper, kernel_id: str) -> None:
+async def watch(server: Any, keeper: Keeper, acquaintance: Acquaintance) -> None:
     """See a wake through: then the kernel is told of its new server, or begins anew."""
+    kernel_id = acquaintance.kernel_id
     kernel = server.kernel_manager.get_kernel(kernel_id)
     provisioner = kernel.provisioner
     if not getattr(provisioner, "is_woken", False):
@@ -155,10 +159,11 @@ async def watch(server: Any, keeper: Keeper, kernel_id: str) -> None:
     refused = await asyncio.to_thread(provisioner.tree.awake, _WAKE_S)
     if refused is None:
         log.info("kernel %s is awake (%.2f s)", kernel_id, time.monotonic() - begun)
-        renew(kernel, os.environ)
+        acquaintance.renew(os.environ)
         record = keeper.record(kernel_id)
         if record is not None:
             keeper.say_woken(record)
+        await acquaintance.learn_state()
         return
     log.warning("kernel %s begins anew: %s", kernel_id, refused.because)
     record = keeper.record(kernel_id)
