@@ -107,6 +107,16 @@ class Page:
                 yield message
         raise AssertionError("the kernel did not answer")
 
+    def printed(self, number: str, *, until: str) -> str:
+        """What a cell prints, up to this."""
+        printed = ""
+        for message in self.messages(number):
+            if message["msg_type"] == "stream":
+                printed += message["content"]["text"]
+            if until in printed:
+                return printed
+        raise AssertionError("unreachable")
+
     def until_done(self, number: str) -> str:
         """All that a cell printed, or its error."""
         printed, replied, idle = "", False, False

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -12,16 +12,31 @@ from kernel_server import KernelServer, Start, criu_of_tests
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """Start a server in the same home again and again; everything of it is gone at the end."""
+    with _starting(tmp_path / "home") as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+    """As `start`, for what several tests look at."""
+    with _starting(tmp_path_factory.mktemp("servers") / "home") as start:
+        yield start
+
+
+@contextmanager
+def _starting(home: Path) -> Iterator[Start]:
     place = criu_of_tests()
     servers: list[KernelServer] = []
 
     def begin(**environ: str) -> KernelServer:
-        made = KernelServer(tmp_path / "home", {"GPUCOMMONS_CRIU": place, **environ})
+        made = KernelServer(home, {"GPUCOMMONS_CRIU": place, **environ})
         servers.append(made)
         return made.start()
 
-    yield begin
-    _end(servers)
+    try:
+        yield begin
+    finally:
+        _end(servers)
 
 
 def _end(servers: list[KernelServer]) -> None:

@@ -1,0 +1,54 @@
+"""What a server, its folders and its first message say of kernels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from kernel_server import KernelServer
+
+
+def opened(server: KernelServer, name: str = "a.ipynb") -> tuple[str, str]:
+    session = server.open_notebook(name)
+    return session["kernel"]["id"], session["id"]
+
+
+def state(server: KernelServer, kernel_id: str) -> str:
+    told: str = server.ask("GET", f"api/kernels/{kernel_id}")["execution_state"]
+    return told
+
+
+def kernels_of(server: KernelServer) -> set[str]:
+    return {each["id"] for each in server.ask("GET", "api/kernels")}
+
+
+def sessions(server: KernelServer) -> dict[str, str]:
+    """Kernels by session."""
+    return {each["id"]: each["kernel"]["id"] for each in server.ask("GET", "api/sessions")}
+
+
+def kernel_folder(server: KernelServer, kernel_id: str) -> Path:
+    return next((server.home / "state").rglob(f"kernels/{kernel_id}"))
+
+
+def record(server: KernelServer, kernel_id: str) -> dict[str, Any]:
+    file = kernel_folder(server, kernel_id) / "record.json"
+    read: dict[str, Any] = json.loads(file.read_text())
+    return read
+
+
+def make_old(server: KernelServer, kernel_id: str) -> None:
+    """As if it had been saved ten days ago."""
+    written = record(server, kernel_id)
+    then = {"noted_ms": written["noted_ms"] - 10 * 24 * 3600 * 1000}
+    (kernel_folder(server, kernel_id) / "record.json").write_text(json.dumps(written | then))
+
+
+def kept(server: KernelServer) -> dict[str, dict[str, Any]]:
+    file = next((server.home / "state").rglob("kept.json"))
+    return {each["id"]: each for each in json.loads(file.read_text())["kernels"]}
+
+
+def lost(server: KernelServer) -> dict[str, dict[str, Any]]:
+    return {each["kernel_id"]: each for each in server.greeting("kernels")["lost"]}
