@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from gpucommons.scheduler.size_words import size_words
+
 DAY_MS = 24 * 3600 * 1000
 _GIB = 1 << 30
 #: The disk is left so much: a full one hurts more than a lost variable.
@@ -67,20 +69,16 @@ def refused(
     for one in sorted(candidates, key=lambda each: each.last_activity, reverse=True):
         if one.bytes > room:
             reasons[one.kernel_id] = (
-                f"Its memory ({_size(one.bytes)}) is more than what may be kept"
-                f" ({_size(limits.most_bytes)} for all kernels of your servers)."
+                f"Its memory ({size_words(one.bytes)}) is more than what may be kept"
+                f" ({size_words(limits.most_bytes)} for all kernels of your servers)."
             )
         elif one.bytes > disk:
-            reasons[one.kernel_id] = f"The disk has no room for its memory ({_size(one.bytes)})."
+            reasons[one.kernel_id] = (
+                f"The disk has no room for its memory ({size_words(one.bytes)})."
+            )
         else:
             room, disk = room - one.bytes, disk - one.bytes
     return reasons
-
-
-def _size(size_bytes: int) -> str:
-    if size_bytes >= _GIB:
-        return f"{size_bytes / _GIB:.1f} GiB"
-    return f"{max(0, size_bytes) >> 20} MiB"
 
 
 def _number(text: str | None, default: int) -> int:

@@ -119,9 +119,7 @@ def hibernate(
     """*Hibernate*: its server saves its kernels and stops; its GPU is free."""
     found = find_lease(service, lease_id)
     authorization.hibernate(principal, found)
-    if found.state not in (State.ACTIVE, State.WARNED):
-        message = f"This notebook is {state_words(found.state)}: only a running one is hibernated."
-        raise InvalidTransition(message)
+    _check_runs(found, "only a running one is hibernated")
     check_on_idle("hibernate", service.loop.cluster.pools[found.spec.pools[0]])
     if service.activity.keeps_of(found.workload_id) != "kernels":
         message = (
@@ -142,12 +140,16 @@ def reclaim(
     """Take a notebook's GPU back: an idle one after a warning, a busy one only by force."""
     found = find_lease(service, lease_id)
     authorization.reclaim(principal, found)
-    if found.state not in (State.ACTIVE, State.WARNED):
-        message = f"This notebook is {state_words(found.state)}: only a running notebook's GPU can be reclaimed."
-        raise InvalidTransition(message)
+    _check_runs(found, "only a running notebook's GPU can be reclaimed")
     action = _by_force(principal, found, request) if request.force else _warning(service, found)
     intent = service.ask(principal, action)
     return decision(service, intent, lambda _: view(service, principal, found.workload_id))
+
+
+def _check_runs(lease: Workload, otherwise: str) -> None:
+    if lease.state not in (State.ACTIVE, State.WARNED):
+        message = f"This notebook is {state_words(lease.state)}: {otherwise}."
+        raise InvalidTransition(message)
 
 
 def _by_force(principal: Principal, lease: Workload, request: models.ReclaimRequest) -> Cancel:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn
 from gpucommons.scheduler.core.model.kept import Hibernation, ProcessImage
 from gpucommons.scheduler.core.model.types import Attempt
+from gpucommons.scheduler.size_words import size_words
 
 _SECOND, _MINUTE, _HOUR = 1_000, 60_000, 3_600_000
 #: Below so many of a unit, the unit itself; beyond, the next larger one.
@@ -15,7 +16,6 @@ _TWICE = 2
 _ORDINARY = frozenset(
     {"A", "An", "It", "Its", "No", "Saving", "Some", "The", "There", "This", "Waking"}
 )
-_MIB, _GIB_IN_MIB = 1 << 20, 1024
 
 
 def goes_on(way: WayToGoOn) -> str:
@@ -34,7 +34,7 @@ def goes_on(way: WayToGoOn) -> str:
 def _memory(way: WayToGoOn) -> str:
     """What is kept of its processes, or will be, as far as that is known."""
     if way.image is not None:
-        return f"{size(way.image.size_bytes)} of its memory is saved"
+        return f"{size_words(way.image.size_bytes)} of its memory is saved"
     if way.otherwise is None:
         return "its memory is saved when it is stopped"
     return f"its memory is saved when it is stopped; if that fails, it {goes_on(way.otherwise)}"
@@ -145,13 +145,7 @@ def as_clause(sentence: str) -> str:
 
 def saved_words(image: ProcessImage) -> str:
     """What was written and how fast: ``1.4 GiB of memory saved in 3 s``."""
-    return f"{size(image.size_bytes)} of memory saved in {spent(image.save_ms)}"
-
-
-def size(count: int) -> str:
-    """Bytes for people: ``48 MiB``, ``1.4 GiB``."""
-    mib = -(-count // _MIB)
-    return f"{mib} MiB" if mib < _GIB_IN_MIB else f"{count / _MIB / _GIB_IN_MIB:.1f} GiB"
+    return f"{size_words(image.size_bytes)} of memory saved in {spent(image.save_ms)}"
 
 
 def spent(length_ms: int) -> str:

@@ -12,13 +12,14 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.going_on.hibernating import kept_image
 from gpucommons.scheduler.core.going_on.image_places import nodes_that_wake
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
-from gpucommons.scheduler.core.going_on.words import goes_on, size
+from gpucommons.scheduler.core.going_on.words import goes_on
 from gpucommons.scheduler.core.model.demand import bounds, is_block_size, milli_gpu, must_have
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.model.resources import NodeState, Policy
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.state_words import ended_words, node_words
 from gpucommons.scheduler.core.model.types import Reason, ReasonClass, State, Workload, WorkloadId
+from gpucommons.scheduler.size_words import size_words
 
 Question = Callable[[CycleState, Workload], Reason | None]
 
@@ -128,7 +129,7 @@ def saved_memory(cycle: CycleState, workload: Workload) -> Reason | None:
         return None
     node, (_, image) = able[0], kept
     state = f"{'is ' if node.state is NodeState.LOST else ''}{node_words(node.state)}"
-    text = f"{size(image.size_bytes)} of its memory is on {node.node_id}, which {state}."
+    text = f"{size_words(image.size_bytes)} of its memory is on {node.node_id}, which {state}."
     way = way_to_go_on(workload)
     weaker = None if way is None else way.otherwise
     unblock = "An admin can let the node take work again."

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.kept import KeptKernels
-
-_KIB = 1024
+from gpucommons.scheduler.size_words import size_words
 
 
 def kept_view(kept: KeptKernels | None, now_ms: int) -> models.KeptKernelsView | None:
@@ -35,11 +34,11 @@ def _sentences(kept: KeptKernels) -> str:
     said = []
     if kept.kernels:
         are = "Your kernel {} is" if kept.kernels == 1 else f"Your {kept.kernels} kernels {{}} are"
-        said.append(f"{are.format(f'({size(kept.kernel_bytes)})')} kept {_until(kept)}.")
+        said.append(f"{are.format(f'({size_words(kept.kernel_bytes)})')} kept {_until(kept)}.")
     if kept.variables:
         what = _variables(kept)
         are = "variable is" if what == "1" else "variables are"
-        kept_bytes = size(kept.variable_bytes)
+        kept_bytes = size_words(kept.variable_bytes)
         said.append(f"{what} {are} kept ({kept_bytes}) {_until(kept)}.")
     return " ".join(said)
 
@@ -48,11 +47,11 @@ def _brief(kept: KeptKernels) -> str:
     said = []
     if kept.kernels:
         noun = "kernel" if kept.kernels == 1 else "kernels"
-        said.append(f"{kept.kernels} {noun} ({size(kept.kernel_bytes)})")
+        said.append(f"{kept.kernels} {noun} ({size_words(kept.kernel_bytes)})")
     if kept.variables:
         what = _variables(kept)
         noun = "variable" if what == "1" else "variables"
-        said.append(f"{what} {noun} ({size(kept.variable_bytes)})")
+        said.append(f"{what} {noun} ({size_words(kept.variable_bytes)})")
     return f"{', '.join(said)}, {_until(kept)}."
 
 
@@ -60,14 +59,3 @@ def _variables(kept: KeptKernels) -> str:
     """``12 of 14`` where some could not be stored, else ``14``."""
     total = kept.variables + kept.variables_lost
     return f"{kept.variables} of {total}" if kept.variables_lost else str(total)
-
-
-def size(length_bytes: int) -> str:
-    """``12 MiB``, ``1.2 GiB``; what is smaller than a KiB is one."""
-    length, units = length_bytes / _KIB, ["KiB", "MiB", "GiB"]
-    # What rounds up to the next unit is written in it.
-    while length >= _KIB - 0.5 and len(units) > 1:
-        length, units = length / _KIB, units[1:]
-    if units[0] == "GiB":
-        return f"{length:.1f} GiB"
-    return f"{max(1, round(length))} {units[0]}"

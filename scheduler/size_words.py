@@ -1,0 +1,14 @@
+"""The size of saved memory in words, the same in every sentence and on every screen."""
+
+from __future__ import annotations
+
+_KIB = 1024
+
+
+def size_words(size_bytes: int) -> str:
+    """``12 MiB``, ``1.2 GiB``; what is smaller than a KiB is one."""
+    size, units = max(0, size_bytes) / _KIB, ["KiB", "MiB", "GiB"]
+    # What rounds up to the next unit is written in it.
+    while size >= _KIB - 0.5 and len(units) > 1:
+        size, units = size / _KIB, units[1:]
+    return f"{size:.1f} GiB" if units == ["GiB"] else f"{max(1, round(size))} {units[0]}"
