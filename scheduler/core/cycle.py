@@ -27,7 +27,6 @@ from gpucommons.scheduler.core.passes import (
 )
 from gpucommons.scheduler.core.placement.admission import (
     admit_cleared,
-    unpromise,
     withdraw,
 )
 from gpucommons.scheduler.core.placement.kept_jobs import keep_to_images
@@ -50,19 +49,14 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
     obstacles = cycle.turns.obstacles = eligibility.obstacles(cycle)
     for workload in cycle.among(obstacles.keys() & cycle.index.nominated):
         withdraw(cycle, workload)
+    # 3 to 7 Everybody's turn, and another one where somebody could have more after its own.
     for _ in range(_ROUNDS):
         cycle.begin_round()
-        _turns(cycle)
-        if cycle.turns.another_round:
-            continue  # somebody lost a promise, or could have more, after its own turn
-        if guarantee.reserves_in_vain(cycle):
-            continue  # others may have that place
-        # Who is stopped for nobody any more goes on, and what it was to move to is free again.
-        if _spare_the_unneeded(cycle):
-            continue
-        if not surplus.hold_back(cycle):
+        _take_turns(cycle)
+        if not _another_round(cycle):
             break
     else:
+        # The last round stands; all the same, nobody is stopped for nobody.
         _spare_the_unneeded(cycle)
         surplus.hold_back(cycle)
     # What is idle then, elastic jobs that run may take.
@@ -72,7 +66,7 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
         reasons.explain(cycle)
 
 
-def _turns(cycle: CycleState) -> None:
+def _take_turns(cycle: CycleState) -> None:
     # 3 Notebooks within fixed quota, oldest first.
     tickets = cycle.among(cycle.index.tickets - cycle.turns.obstacles.keys())
     for workload in sorted(tickets, key=ordering.by_age):
@@ -97,6 +91,20 @@ def _turns(cycle: CycleState) -> None:
     consolidation.consolidate(cycle)
     if cycle.index.nominated - claims:
         cycle.turns.another_round = True  # what is being cleared for them may do for others, too
+
+
+def _another_round(cycle: CycleState) -> bool:
+    """Somebody could have more now than in its turn; the first reason that is found is enough."""
+    return (
+        # A promise was lost, or more is being cleared than was asked for.
+        cycle.turns.another_round
+        # A place is kept for a job that could not have it: others may.
+        or guarantee.reserves_in_vain(cycle)
+        # Who is stopped for nobody any more goes on, and what it was to move to is free again.
+        or _spare_the_unneeded(cycle)
+        # What is held back from borrowers is not what it was.
+        or surplus.hold_back(cycle)
+    )
 
 
 def _redeem(cycle: CycleState) -> None:
@@ -127,7 +135,6 @@ def _spare_the_unneeded(cycle: CycleState) -> bool:
             continue
         # After SIGTERM it ends in any case, and a job that is moved needs its new place all the more.
         if attempt.stop.why in eviction_cause.FOR_OTHERS and not attempt.stop.signalled:
-            unpromise(cycle, workload)
             stops.spare(cycle, workload)
             spared = True
     return spared

@@ -24,15 +24,13 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.passes import consolidation, growing
 from gpucommons.scheduler.core.queue import (
+    back_off,
     reclaim_cooldown,
     released,
     retry_limits,
 )
 from gpucommons.scheduler.core.queue.eligibility import duration, policies
 from gpucommons.scheduler.core.quota.fair_share import LOOKS, half_life_of, looked_at_ms
-
-#: After a grant that nobody redeemed, others go first for so long; twice as long the next time.
-UNREDEEMED_BACK_OFF_MS = 30_000
 
 
 def expire(cycle: CycleState) -> None:
@@ -69,23 +67,21 @@ def _lapse(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
     )
     workload = with_attempt(reclaim_cooldown.noted(cycle, workload), ended)
     released.give_up(cycle, workload, ended)
-    in_vain = retry_limits.in_vain(workload)
     if retry_limits.pointless(workload):
         leases.finish(
             cycle,
             workload,
-            f"Its turn came {in_vain} times, and its server did not start: see on JupyterHub's page"
+            f"Its turn came {retry_limits.in_vain(workload)} times, and its server did not start: see on JupyterHub's page"
             " that it starts, then wait in line again",
         )
         return
-    rest_ms = UNREDEEMED_BACK_OFF_MS << (in_vain - 1)
     workload = cycle.put(
         move(
             workload,
             State.WAITING,
             cycle.now_ms,
             redeem_by_ms=None,
-            not_before_ms=Millis(cycle.now_ms + rest_ms),
+            not_before_ms=Millis(cycle.now_ms + back_off.of_ticket(workload)),
         )
     )
     cycle.tell("grant-lapsed", "The notebook did not start in time; it waits on.", workload)

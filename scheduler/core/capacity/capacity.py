@@ -174,6 +174,23 @@ class Capacity:
                 ahead.update(one.node_id for one in self.promises[workload_id].placements)
         return found
 
+    def follow(self, before: Workload | None, after: Workload) -> bool:
+        """Hold what a workload has and was promised now; return whether that is something else."""
+        had, has = None if before is None else before.current, after.current
+        was = None if before is None else before.nomination
+        promised, moved = was is not after.nomination, _held_by(had) != _held_by(has)
+        if promised:
+            self.unpromise(after.workload_id)
+        if moved:
+            if had is not None:
+                self.remove_attempt(had)
+                self.attempts.pop(after.workload_id, None)
+            if has is not None:
+                self.add(after, has)
+        if promised and after.nomination is not None:
+            self.promise(after)
+        return promised or moved
+
     def reserve(self, workload: Workload, placements: Iterable[WorkerPlacement]) -> None:
         """Hold a place back from other in-guarantee work until :meth:`unreserve` or the next refresh."""
         key = HoldBackKey(HoldBackReason.RESERVATION, workload.workload_id)
@@ -366,6 +383,10 @@ class Capacity:
             home.block_share = home.block_share.plus(home.share(block.milli_gpu))
             for device_id in block.device_ids:
                 home.devices[device_id].blocks |= block_mask(block)
+
+
+def _held_by(one: Attempt | None) -> object:
+    return None if one is None else (one.attempt_id, one.hold_class, one.placements)
 
 
 def _on(node: NodeCapacity, hold: Hold) -> Hold:

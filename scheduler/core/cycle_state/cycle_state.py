@@ -28,12 +28,7 @@ from gpucommons.scheduler.core.cycle_state.workload_index import WorkloadIndex
 from gpucommons.scheduler.core.model.demand import must_have
 from gpucommons.scheduler.core.model.lifecycle import is_remembered
 from gpucommons.scheduler.core.model.resources import Block, Node, Policy, Pool, Team
-from gpucommons.scheduler.core.model.state import (
-    Changes,
-    Cluster,
-    Derived,
-    Event,
-)
+from gpucommons.scheduler.core.model.state import Changes, Cluster, Derived, Event
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
@@ -106,7 +101,7 @@ class CycleState:
 
     @property
     def uses(self) -> quota.Uses:
-        """What teams hold or were promised; whoever gives and takes devices counts them here."""
+        """What teams hold or were promised; true after :meth:`refresh`."""
         return self.log.counted.uses
 
     @property
@@ -147,39 +142,44 @@ class CycleState:
         return [self.workloads[workload_id] for workload_id in sorted(workload_ids)]
 
     def put(self, workload: Workload) -> Workload:
-        """Replace (or add) a workload."""
+        """Replace (or add) a workload; :attr:`capacity` and :attr:`uses` stay true if they were."""
         workload_id = workload.workload_id
         before = self.workloads.get(workload_id)
         self.workloads[workload_id] = workload
-        self._changed(workload_id)
-        self._note(before, workload)
+        self._note(workload_id, before, workload)
+        if self.log.versions.refreshed:
+            self.follow(before, workload)
         return workload
+
+    def follow(self, before: Workload | None, after: Workload) -> None:
+        """Reckon as if a workload, until now as before, were as after: what it holds, and its team."""
+        if self.capacity.follow(before, after):
+            quota.count_change(self.uses, self.nodes, before, after)
 
     def forget(self, workload_id: WorkloadId) -> None:
         """Leave a workload out."""
-        before = self.workloads.pop(workload_id)
-        self._changed(workload_id)
-        self._note(before, None)
+        self._note(workload_id, self.workloads.pop(workload_id), None)
 
     @property
     def state(self) -> tuple[int, int]:
         """Equal as long as no workload and no node has changed."""
         return self.log.versions.workloads, self.capacity.changes
 
-    def _note(self, before: Workload | None, after: Workload | None) -> None:
+    def _note(
+        self, workload_id: WorkloadId, before: Workload | None, after: Workload | None
+    ) -> None:
         """Count which facts have changed with a workload, and touch the nodes that look otherwise now."""
-        for changed in self.log.versions.note(before, after):
-            holder = self.holder_of(changed)
-            attempt = None if holder is None else holder.current
-            for one in () if attempt is None else attempt.placements:
-                if one.node_id in self.capacity.nodes:
-                    self.capacity.nodes[one.node_id].touch()
-
-    def _changed(self, workload_id: WorkloadId) -> None:
         self.log.changed[workload_id] = None
         self.log.unread.add(workload_id)
         self.derived.stale.add(workload_id)
         self.derived.clock.fresh.add(workload_id)
+        nodes = self.capacity.nodes
+        for changed in self.log.versions.note(before, after):
+            holder = self.holder_of(changed)
+            attempt = None if holder is None else holder.current
+            for one in () if attempt is None else attempt.placements:
+                if one.node_id in nodes:
+                    nodes[one.node_id].touch()
 
     def arrived(self, workload: Workload) -> None:
         """Learn from a new job what work comes to the pool it likes most."""
@@ -346,8 +346,6 @@ class CycleState:
 
     def _changed_nodes(self) -> tuple[Node, ...]:
         before = self.before.nodes
-        if self.nodes == before:
-            return ()
         return tuple(node for node_id, node in self.nodes.items() if before.get(node_id) != node)
 
     def _usage_to_write(self, uses: quota.Uses) -> dict[tuple[TeamName, PoolName], int] | None:

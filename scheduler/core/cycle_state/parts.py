@@ -87,7 +87,7 @@ class CountedUses:
     def __init__(self, before: Cluster, uses: quota.Uses) -> None:
         """``uses``: those of the cluster from which the cycle began."""
         self._before = before
-        #: Kept up to date by whoever gives and takes devices; also what is promised for a moment.
+        #: Follows each workload as it is put.
         self.uses: quota.Uses = {}
         self._counted = dict(uses)
         self._as: dict[WorkloadId, Workload | None] = {}
@@ -107,9 +107,7 @@ class CountedUses:
             before = known.get(workload_id)
             now = self._as[workload_id] = workloads.get(workload_id)
             if now is not before:
-                for workload, sign in ((before, -1), (now, 1)):
-                    if workload is not None:
-                        quota.count_workload(self._counted, nodes, workload, sign=sign)
+                quota.count_change(self._counted, nodes, before, now)
         self.uses = dict(self._counted)
         return self.uses
 

@@ -26,14 +26,12 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
 )
 from gpucommons.scheduler.core.queue import (
+    back_off,
     reclaim_cooldown,
     released,
     retry_limits,
 )
 
-#: First wait after a failure or loss; doubles with each further one.
-BACK_OFF_MS = 10_000
-LONGEST_BACK_OFF_MS = 600_000
 #: Stops after which a job goes on, sooner or later.
 _GOES_ON_AFTER = eviction_cause.FOR_OTHERS | retry_limits.ITS_OWN | {"pause"}
 
@@ -232,7 +230,7 @@ def requeue_later(cycle: CycleState, workload: Workload, kind: str, text: str) -
         times = retry_limits.lost_in_a_row(workload)
         lost = f"It was lost {times} times in a row and saved no checkpoint in between: {text}"
         return fail(cycle, workload, lost)
-    wait = min(LONGEST_BACK_OFF_MS, BACK_OFF_MS << min(10, _bad_ends(workload) - 1))
+    wait = back_off.of_job(workload)
     workload = cycle.put(
         move(
             workload,
@@ -249,17 +247,6 @@ def requeue_later(cycle: CycleState, workload: Workload, kind: str, text: str) -
         attempt_id=workload.attempts[-1].attempt_id if workload.attempts else None,
     )
     return workload
-
-
-def _bad_ends(workload: Workload) -> int:
-    """How many attempts in a row, up to now, ended badly and not for others' sake."""
-    count = 0
-    for attempt in reversed(workload.attempts):
-        stop = attempt.stop
-        if stop is not None and stop.why not in retry_limits.ITS_OWN:
-            break
-        count += 1
-    return max(1, count)
 
 
 def _after_stop(cycle: CycleState, workload: Workload, stop: Stop, means: Meaning) -> Workload:

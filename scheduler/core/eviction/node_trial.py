@@ -20,12 +20,13 @@ from gpucommons.scheduler.core.capacity.placement_slots import (
     starts,
     suits,
 )
+from gpucommons.scheduler.core.eviction.cost import rank, sparing_order
 from gpucommons.scheduler.core.eviction.host_resources import FreedHostResources
 from gpucommons.scheduler.core.eviction.option import Allowed, Option, Rank, Used
 from gpucommons.scheduler.core.model.demand import Worker, is_block_size, place_of
 from gpucommons.scheduler.core.model.holds import FULL, HoldKey, Load, mask_of, span
 from gpucommons.scheduler.core.model.types import HoldClass, WorkerPlacement
-from gpucommons.scheduler.core.placement.plan import EvictionCandidate, rank, sparing_order
+from gpucommons.scheduler.core.placement.plan import EvictionCandidate
 
 _NOTHING: Mapping[int, tuple[int, int]] = {}
 #: So many choices of devices are compared one by one: all of them on nodes of eight devices.

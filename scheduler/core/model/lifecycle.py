@@ -16,6 +16,7 @@ from gpucommons.scheduler.core.model.types import (
     AttemptState,
     Kind,
     Millis,
+    Nomination,
     State,
     Workload,
     WorkloadId,
@@ -36,6 +37,8 @@ FINAL_STATES = frozenset(
 #: Leases that ended so long ago are remembered: how they ended may still be told, and a server that
 #: gave its GPU back is still to start again.
 LEASES_REMEMBERED_MS = 120_000
+#: A granted ticket is redeemed by its server within this time, or goes back to the queue.
+REDEEM_WITHIN_MS = 120_000
 #: What left the line after others had been stopped for it is remembered, and counts, for so long.
 WITHDRAWALS_REMEMBERED_MS = 3_600_000
 #: States in which a job or a ticket waits for devices.
@@ -135,17 +138,44 @@ def move(workload: Workload, to: State, now_ms: Millis, **changes: Any) -> Workl
     return evolve(workload, state=to, since_ms=now_ms, **changes)
 
 
-def admitted(workload: Workload, now_ms: Millis, **changes: Any) -> Workload:
-    """Return a job that is admitted and told to start at once: both moves in one copy.
+def admitted(workload: Workload, attempt: Attempt, now_ms: Millis) -> Workload:
+    """Return the workload with a new attempt: a ticket waits for its server, a job starts at once.
 
     Raises
     ------
     InvalidTransition
         When the table lacks one of the moves.
     """
-    _check_move(workload, workload.state, State.ADMITTED)
-    _check_move(workload, State.ADMITTED, State.STARTING)
-    return evolve(workload, state=State.STARTING, since_ms=now_ms, **changes)
+    changes: dict[str, Any] = {"nomination": None, "reason": None, "since_ms": now_ms}
+    if is_lease(workload):
+        _check_move(workload, workload.state, State.GRANTED)
+        changes |= {"state": State.GRANTED, "redeem_by_ms": Millis(now_ms + REDEEM_WITHIN_MS)}
+    else:
+        _check_move(workload, workload.state, State.ADMITTED)
+        _check_move(workload, State.ADMITTED, State.STARTING)
+        changes["state"] = State.STARTING
+        attempt = evolve(attempt, state=AttemptState.STARTING)
+    return evolve(workload, attempts=(*workload.attempts, attempt), **changes)
+
+
+def nominated(workload: Workload, nomination: Nomination, now_ms: Millis) -> Workload:
+    """Return the workload with a promise of devices; a ticket waits on, in its place.
+
+    Raises
+    ------
+    InvalidTransition
+        When the table has no such move.
+    """
+    if is_lease(workload):
+        return evolve(workload, nomination=nomination)
+    return move(workload, State.NOMINATED, now_ms, nomination=nomination)
+
+
+def withdrawn(workload: Workload, now_ms: Millis) -> Workload:
+    """Return the workload without its promise; it waits on with its age."""
+    if workload.state is State.NOMINATED:
+        return move(workload, State.QUEUED, now_ms, nomination=None)
+    return evolve(workload, nomination=None)
 
 
 def _check_move(workload: Workload, state: State, to: State) -> None:

@@ -17,8 +17,8 @@ from gpucommons.scheduler.core.model.evolving import quick
 from gpucommons.scheduler.core.model.kept import Hibernation, KeptKernels, ProcessImage
 
 # A part of this vocabulary; it stands in a file of its own for its length alone.
-from gpucommons.scheduler.core.model.waiting import Reason as Reason  # noqa: PLC0414 - for others
-from gpucommons.scheduler.core.model.waiting import ReasonClass as ReasonClass  # noqa: PLC0414 - for others
+from gpucommons.scheduler.core.model.reason import Reason as Reason  # noqa: PLC0414 - for others
+from gpucommons.scheduler.core.model.reason import ReasonClass as ReasonClass  # noqa: PLC0414 - for others
 
 # These three are lowercase UUIDv7.
 WorkloadId = NewType("WorkloadId", str)

@@ -34,7 +34,6 @@ from gpucommons.scheduler.core.passes import fair_share_reservations
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.placement.admission import (
     nominate,
-    promise,
 )
 from gpucommons.scheduler.core.placement.plan import Plan
 from gpucommons.scheduler.core.queue import lending, ordering, unused_quota
@@ -185,7 +184,7 @@ def _carry_out(cycle: CycleState, workload: Workload, plan: Plan) -> None:
             victims=_ends_first(attempt, placements, leaving),
             decided_ms=cycle.now_ms,
         )
-        promise(cycle, cycle.put(replace(mover, nomination=nomination)))
+        cycle.put(replace(mover, nomination=nomination))
     cycle.capacity.ledger.give_up(_reservation(workload))
 
 

@@ -205,15 +205,9 @@ def upgrade(cycle: CycleState, workload: Workload) -> None:
     attempt = workload.current
     if attempt is None or not _fit_inside(cycle, workload, kept=True):
         return
-    pool = cycle.nodes[attempt.placements[0].node_id].pool
-    key = (workload.spec.team, pool)
-    cycle.capacity.remove_attempt(attempt)
-    quota.count(cycle.uses, key, attempt.hold_class, attempt.placements, sign=-1)
     marked = [evolve(one, surplus=_is_surplus(workload, one)) for one in attempt.placements]
     attempt = evolve(attempt, hold_class=HoldClass.GUARANTEED, placements=tuple(marked))
     workload = cycle.put(with_attempt(workload, attempt))
-    cycle.capacity.add(workload, attempt)
-    quota.count(cycle.uses, key, attempt.hold_class, attempt.placements)
     cycle.tell(
         "upgraded",
         f"{workload.spec.name} is now inside {workload.spec.team}'s guarantee.",

@@ -15,6 +15,7 @@ from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction import policies, solver
+from gpucommons.scheduler.core.eviction.cost import cost
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.holds import Load, mask_of
@@ -35,7 +36,7 @@ from gpucommons.scheduler.core.placement.admission import (
     pool_of,
     without_its_promise,
 )
-from gpucommons.scheduler.core.placement.plan import EvictionCandidate, Plan, cost
+from gpucommons.scheduler.core.placement.plan import EvictionCandidate, Plan
 from gpucommons.scheduler.core.queue import reclaim_cooldown
 from gpucommons.scheduler.core.quota.layout import Region, areas_of, moved, region_of, regions
 from gpucommons.scheduler.core.quota.quota import quota_of

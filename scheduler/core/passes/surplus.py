@@ -46,7 +46,6 @@ from gpucommons.scheduler.core.placement.admission import (
 from gpucommons.scheduler.core.placement.placement import place
 from gpucommons.scheduler.core.placement.plan import Plan
 from gpucommons.scheduler.core.queue import lending, unused_quota
-from gpucommons.scheduler.core.quota import quota
 
 #: For whom nobody may be stopped for its share; whether it has waited long enough is a part of it.
 _NOTHING_TO_SHARE: Entry[tuple[Shape, PoolName, TeamName, bool], bool] = Entry(
@@ -218,9 +217,5 @@ def grow(cycle: CycleState, workload: Workload) -> None:
         return
     marked = tuple(replace(one, surplus=True) for one in added)
     placements = in_order(workload, (*attempt.placements, *marked))
-    before = attempt
     attempt = replace(attempt, placements=with_slices(attempt.attempt_id, placements))
-    cycle.capacity.remove_attempt(before)
-    workload = cycle.put(with_attempt(workload, attempt))
-    cycle.capacity.add(workload, attempt)
-    quota.count(cycle.uses, (spec.team, pool), attempt.hold_class, marked)
+    cycle.put(with_attempt(workload, attempt))

@@ -12,7 +12,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import Shape, place_of, placed_milli_gpu, shape
 from gpucommons.scheduler.core.model.evolving import evolve
-from gpucommons.scheduler.core.model.lifecycle import admitted, is_lease, move
+from gpucommons.scheduler.core.model.lifecycle import admitted, move, nominated, withdrawn
 from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.state_words import hold_class_words
 from gpucommons.scheduler.core.model.types import (
@@ -20,7 +20,6 @@ from gpucommons.scheduler.core.model.types import (
     AttemptId,
     AttemptState,
     HoldClass,
-    Millis,
     Nomination,
     PoolName,
     Spec,
@@ -30,13 +29,8 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.placement.plan import EvictionCandidate, Plan
-from gpucommons.scheduler.core.quota import quota
 
-#: A granted ticket is redeemed by its server within this time, or goes back to the queue.
-REDEEM_WITHIN_MS = 120_000
 _NO_PROMISE = nullcontext()
-
-
 #: What finds nothing free, as work of a class. A gang's places are found one after the other, yet
 #: what was not found once is not found later, unless something becomes free.
 _NOTHING_FREE: Mapping[HoldClass, Entry[tuple[HoldClass, Shape, PoolName], bool]] = {
@@ -101,33 +95,29 @@ def admit(
     hold_class: HoldClass,
 ) -> Workload:
     """Reserve devices: a new attempt that holds them from now on."""
-    _has_its_place(cycle, workload)
     if workload.nomination is not None:
-        unpromise(cycle, workload)
         cycle.turns.another_round = True
+    _has_its_place(cycle, workload)
+    attempt_id = AttemptId(next(cycle.new_ids))
     ordered = in_order(workload, placements)
-    attempt = _new_attempt(cycle, workload, ordered, hold_class)
-    lease = is_lease(workload)
-    changes = {
-        "attempts": (*workload.attempts, attempt),
-        "nomination": None,
-        "reason": None,
-    }
-    if lease:
-        until_ms = Millis(cycle.now_ms + REDEEM_WITHIN_MS)
-        moved = move(workload, State.GRANTED, cycle.now_ms, redeem_by_ms=until_ms, **changes)
-    else:
-        moved = admitted(workload, cycle.now_ms, **changes)
-        cycle.turns.admitted.add(workload.workload_id)
-    workload = cycle.put(moved)
-    cycle.capacity.add(workload, attempt)
-    quota.count(
-        cycle.uses, (workload.spec.team, pool_of(cycle, attempt.placements)), hold_class, ordered
+    attempt = Attempt(
+        attempt_id=attempt_id,
+        workload_id=workload.workload_id,
+        number=len(workload.attempts) + 1,
+        state=AttemptState.RESERVED,
+        hold_class=hold_class,
+        placements=with_slices(attempt_id, ordered),
+        reserved_ms=cycle.now_ms,
+        resumed_from=workload.checkpoint,
     )
+    workload = cycle.put(admitted(workload, attempt, cycle.now_ms))
+    granted = workload.state is State.GRANTED
+    if not granted:
+        cycle.turns.admitted.add(workload.workload_id)
     held = sum([placed_milli_gpu(one) for one in ordered])
     where = ", ".join(sorted({one.node_id for one in ordered}))
     cycle.tell(
-        "granted" if lease else "admitted",
+        "granted" if granted else "admitted",
         f"{workload.spec.name or 'The notebook'} has {format_milli_gpu(held)} GPU on {where} ({hold_class_words(hold_class)}).",
         workload,
         data={"hold_class": hold_class, "milli_gpu": held, "attempt": attempt.number},
@@ -141,48 +131,6 @@ def _has_its_place(cycle: CycleState, workload: Workload) -> None:
         cycle.turns.another_round = True
 
 
-def _new_attempt(
-    cycle: CycleState,
-    workload: Workload,
-    ordered: Sequence[WorkerPlacement],
-    hold_class: HoldClass,
-) -> Attempt:
-    attempt_id = AttemptId(next(cycle.new_ids))
-    return Attempt(
-        attempt_id=attempt_id,
-        workload_id=workload.workload_id,
-        number=len(workload.attempts) + 1,
-        # A job starts with this cycle's acts; a lease waits for its server.
-        state=AttemptState.RESERVED if is_lease(workload) else AttemptState.STARTING,
-        hold_class=hold_class,
-        placements=with_slices(attempt_id, ordered),
-        reserved_ms=cycle.now_ms,
-        resumed_from=workload.checkpoint,
-    )
-
-
-def unpromise(cycle: CycleState, workload: Workload) -> None:
-    """Take a nomination's devices out of capacity and the team's use."""
-    nomination = workload.nomination
-    if nomination is None:
-        return
-    cycle.capacity.unpromise(workload.workload_id)
-    if workload.current is None:
-        key = (workload.spec.team, pool_of(cycle, nomination.placements))
-        quota.count(cycle.uses, key, nomination.hold_class, nomination.placements, sign=-1)
-
-
-def promise(cycle: CycleState, workload: Workload) -> None:
-    """Put a nomination's devices (back) into capacity and the team's use."""
-    nomination = workload.nomination
-    if nomination is None:
-        return
-    cycle.capacity.promise(workload)
-    if workload.current is None:
-        key = (workload.spec.team, pool_of(cycle, nomination.placements))
-        quota.count(cycle.uses, key, nomination.hold_class, nomination.placements)
-
-
 def without_its_promise(cycle: CycleState, workload: Workload) -> AbstractContextManager[None]:
     """Look for a place as if it were promised none: what is its own is not in its way."""
     # Asked for everyone in line, most of whom are promised nothing.
@@ -191,11 +139,12 @@ def without_its_promise(cycle: CycleState, workload: Workload) -> AbstractContex
 
 @contextmanager
 def _without_promise(cycle: CycleState, workload: Workload) -> Iterator[None]:
-    unpromise(cycle, workload)
+    bare = evolve(workload, nomination=None)
+    cycle.follow(workload, bare)
     try:
         yield
     finally:
-        promise(cycle, workload)
+        cycle.follow(bare, workload)
 
 
 def nominate(cycle: CycleState, workload: Workload, plan: Plan) -> Workload:
@@ -212,11 +161,7 @@ def nominate(cycle: CycleState, workload: Workload, plan: Plan) -> Workload:
         victims=victims,
         decided_ms=cycle.now_ms,
     )
-    if is_lease(workload):
-        workload = cycle.put(replace(workload, nomination=nomination))
-    else:
-        workload = cycle.put(move(workload, State.NOMINATED, cycle.now_ms, nomination=nomination))
-    promise(cycle, workload)
+    workload = cycle.put(nominated(workload, nomination, cycle.now_ms))
     _offer_the_rest(cycle, plan)
     cycle.tell(
         "nominated",
@@ -244,11 +189,8 @@ def withdraw(cycle: CycleState, workload: Workload) -> Workload:
     """Take a promise back; the workload waits on with its age."""
     if workload.nomination is None:
         return workload
-    unpromise(cycle, workload)
     cycle.turns.another_round = True
-    if workload.state is State.NOMINATED:
-        return cycle.put(move(workload, State.QUEUED, cycle.now_ms, nomination=None))
-    return cycle.put(replace(workload, nomination=None))
+    return cycle.put(withdrawn(workload, cycle.now_ms))
 
 
 def _give_notice(cycle: CycleState, beneficiary: Workload, plan: Plan) -> tuple[AttemptId, ...]:
@@ -268,7 +210,6 @@ def _give_notice(cycle: CycleState, beneficiary: Workload, plan: Plan) -> tuple[
         victims.append(attempt.attempt_id)
         if any(candidate.whole for candidate in candidates):
             if victim.nomination is not None:
-                unpromise(cycle, victim)
                 victim = cycle.put(replace(victim, nomination=None))
             cause = plan.cause
         else:
@@ -306,8 +247,7 @@ def _shrink(cycle: CycleState, victim: Workload, attempt: Attempt, freed: set[in
         index = indexes.get(one.role, 0)
         indexes[one.role] = index + 1
         renumbered.append(replace(one, index=index))
-    unpromise(cycle, victim)
-    victim = cycle.put(
+    return cycle.put(
         replace(
             victim,
             nomination=Nomination(
@@ -318,8 +258,6 @@ def _shrink(cycle: CycleState, victim: Workload, attempt: Attempt, freed: set[in
             ),
         )
     )
-    promise(cycle, victim)
-    return victim
 
 
 def admit_cleared(cycle: CycleState) -> None:

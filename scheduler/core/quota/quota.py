@@ -111,6 +111,15 @@ def count_workload(
         count(uses, (workload.spec.team, pool), hold_class, held, sign=sign)
 
 
+def count_change(
+    uses: Uses, nodes: Mapping[NodeId, Node], before: Workload | None, after: Workload | None
+) -> None:
+    """Count what a workload holds now instead of what it held before."""
+    for workload, sign in ((before, -1), (after, 1)):
+        if workload is not None:
+            count_workload(uses, nodes, workload, sign=sign)
+
+
 def uses(nodes: Mapping[NodeId, Node], workloads: Iterable[Workload]) -> Uses:
     """What every team holds or has been promised, per pool."""
     found: Uses = {}

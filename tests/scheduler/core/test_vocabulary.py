@@ -149,7 +149,6 @@ ORDINARY = frozenset(
         "versions",
         "view",
         "views",
-        "waiting",
         "whatif",
         "why",
         "words",

@@ -7,7 +7,6 @@ from itertools import product
 import pytest
 from builders import World, a_job, a_node, a_team
 
-from gpucommons.scheduler.core.events.endings import LONGEST_BACK_OFF_MS
 from gpucommons.scheduler.core.going_on.exits import PREEMPTED, SUCCESS, Exit, Meaning, meaning
 from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.state import (
@@ -19,6 +18,7 @@ from gpucommons.scheduler.core.model.state import (
     SetNodeState,
 )
 from gpucommons.scheduler.core.model.types import NodeId, State, TeamName, UserName
+from gpucommons.scheduler.core.queue.back_off import LONGEST_OF_JOB_MS
 from gpucommons.scheduler.core.queue.retry_limits import LOSSES
 from gpucommons.scheduler.in_pod.command import exit_status
 
@@ -144,7 +144,7 @@ def test_a_job_that_only_says_it_was_told_to_leave_rests_and_fails_in_the_end(
     for _ in range(LOSSES - 1):
         world.end(job, exit_code, told=True)
         assert world.state(job) is State.QUEUED, "it was not started again at once"
-        world.wait(LONGEST_BACK_OFF_MS)
+        world.wait(LONGEST_OF_JOB_MS)
         world.start(job)
     world.end(job, exit_code, told=True)
     assert world.state(job) is State.FAILED

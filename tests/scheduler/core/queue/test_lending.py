@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from builders import World, a_job, a_node, a_notebook, a_pool, a_team
 
+from gpucommons.scheduler.core.model.lifecycle import REDEEM_WITHIN_MS
 from gpucommons.scheduler.core.model.state import Cancel, Started
 from gpucommons.scheduler.core.model.types import HoldClass, State, TeamName, WorkloadId
-from gpucommons.scheduler.core.placement.admission import REDEEM_WITHIN_MS
 
 PAUSE_MS = 120_000
 NLP = TeamName("nlp")

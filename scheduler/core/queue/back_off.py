@@ -1,0 +1,40 @@
+"""How long one waits after a try that came to nothing until it is considered again: longer each time.
+
+When no further try is worth it says :mod:`.retry_limits`; who may stop nobody for a while, since others
+were stopped for them in vain, :mod:`.reclaim_cooldown`.
+"""
+
+from __future__ import annotations
+
+from gpucommons.scheduler.core.model.types import Millis, Workload
+from gpucommons.scheduler.core.queue import retry_limits
+
+#: After the first lost or late start of a job; the second time twice as long, and so on.
+_FIRST_OF_JOB_MS = 10_000
+LONGEST_OF_JOB_MS = 600_000
+#: After the first grant that nobody redeemed: others go first for so long.
+_FIRST_OF_TICKET_MS = 30_000
+#: Doubled no more often: the longest is reached by then.
+_DOUBLED = 10
+
+
+def of_job(workload: Workload) -> Millis:
+    """After an attempt that ended badly."""
+    doubled = min(_DOUBLED, _bad_ends(workload) - 1)
+    return Millis(min(LONGEST_OF_JOB_MS, _FIRST_OF_JOB_MS << doubled))
+
+
+def of_ticket(workload: Workload) -> Millis:
+    """After a grant that lapsed."""
+    return Millis(_FIRST_OF_TICKET_MS << (retry_limits.in_vain(workload) - 1))
+
+
+def _bad_ends(workload: Workload) -> int:
+    """How many attempts in a row, up to now, ended badly and not for others' sake."""
+    count = 0
+    for attempt in reversed(workload.attempts):
+        stop = attempt.stop
+        if stop is not None and stop.why not in retry_limits.ITS_OWN:
+            break
+        count += 1
+    return max(1, count)
