@@ -176,18 +176,18 @@ class Capacity:
 
     def follow(self, before: Workload | None, after: Workload) -> bool:
         """Hold what a workload has and was promised now; return whether that is something else."""
-        had, has = None if before is None else before.current, after.current
-        was = None if before is None else before.nomination
-        promised, moved = was is not after.nomination, _held_by(had) != _held_by(has)
-        if promised:
+        had = None if before is None else before.current
+        has, promise = after.current, after.nomination
+        moved = had is not has and _held_by(had) != _held_by(has)
+        promised = promise is not (None if before is None else before.nomination)
+        if promised and promise is None:
             self.unpromise(after.workload_id)
-        if moved:
-            if had is not None:
-                self.remove_attempt(had)
-                self.attempts.pop(after.workload_id, None)
-            if has is not None:
-                self.add(after, has)
-        if promised and after.nomination is not None:
+        if moved and had is not None:
+            self.remove_attempt(had)
+            self.attempts.pop(after.workload_id, None)
+        if moved and has is not None:
+            self.add(after, has)
+        if promised and promise is not None:
             self.promise(after)
         return promised or moved
 
