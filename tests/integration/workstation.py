@@ -122,6 +122,7 @@ class Workstation:
         config: str = CONFIG,
         options: tuple[str, ...] = ("--trusted-users",),
         python: str = sys.executable,
+        gpus: int = 1,
     ) -> None:
         self.state = folder / "s"
         self.state.mkdir()
@@ -135,7 +136,7 @@ class Workstation:
         self.command = [
             *(sys.executable, "-m", "gpucommons.scheduler.up", *options),
             *("--state", str(self.state), "--config", str(folder / "teams.yaml")),
-            *("--simulate", "1", "--port", str(port), "--admin", "admin"),
+            *("--simulate", str(gpus), "--port", str(port), "--admin", "admin"),
         ]
         self.output = folder / "up.out"
         self.process: subprocess.Popen[bytes] | None = None

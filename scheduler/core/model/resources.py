@@ -90,7 +90,7 @@ class Pool:
     #: The daemon that fractions of its GPUs go through; None = the pool did not opt in to MPS.
     mps: MpsDaemon | None = None
     #: Processes of stopped jobs are saved to disk where that works: ``on`` or ``off``.
-    hibernation: str = "off"
+    hibernation: str = "on"
     #: What users may choose for idle notebooks; the first is for who chose nothing.
     on_idle: tuple[str, ...] = ON_IDLE
 

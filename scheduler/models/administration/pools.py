@@ -40,7 +40,7 @@ class PoolModel(Model):
     #: Sent to a job when its stop is announced. It ends what does not catch it.
     notice_signal: Literal["SIGUSR1", "none"] = "none"
     #: Processes of stopped jobs are saved to disk, where its nodes can do that.
-    hibernation: Switch = "off"
+    hibernation: Switch = "on"
     #: What users may choose for their idle notebooks; the first is for who chose nothing.
     on_idle: list[OnIdle] = Field(default=list(ON_IDLE), min_length=1, max_length=len(ON_IDLE))
     headroom_milli_gpu: MilliGpu = 0
@@ -63,7 +63,7 @@ class PoolView(View):
     notice_s: int
     grace_s: int
     notice_signal: str = "none"
-    hibernation: str = "off"
+    hibernation: str = "on"
     #: What becomes of the processes of a job that is stopped there; empty = nobody has looked.
     hibernation_text: str = ""
     on_idle: list[str] = []
