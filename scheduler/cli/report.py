@@ -58,4 +58,5 @@ def as_table(answer: models.Report) -> str:
     """Columns with their sum, and the unit below."""
     shown = report_table(answer, unknown="unknown")
     rows = [*shown.rows, shown.total] if shown.rows else []
-    return table(HEADER, rows) + "\nGPU hours"
+    header = (*HEADER, *(name.upper() for name in shown.columns[len(HEADER) :]))
+    return "\n".join(filter(None, (table(header, rows), "GPU hours", shown.note)))

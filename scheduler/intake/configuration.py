@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+
 from gpucommons.gpu.slices.slices import MpsDaemon, format_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.demand import is_block_size
-from gpucommons.scheduler.core.model.resources import Policy, Pool, Quota, Team
+from gpucommons.scheduler.core.model.resources import Policy, Pool, Price, Quota, Team
 from gpucommons.scheduler.core.model.state import Cluster, PutConfig
-from gpucommons.scheduler.core.model.types import PoolName, TeamName, UserName
+from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName, UserName
 from gpucommons.scheduler.errors import Misconfigured, UnknownPool, UnknownTeam
 from gpucommons.scheduler.intake.teams import names
 
@@ -21,6 +24,7 @@ def plan_config(config: models.ConfigModel, cluster: Cluster, executor: str) -> 
         When names appear twice, a pool is missing, or a pool cannot be (see :func:`plan_pools`).
     """
     pools = plan_pools(config, executor)
+    _one_currency({**cluster.pools, **{pool.name: pool for pool in pools}}.values())
     _once("teams", [team.name for team in config.teams])
     both = {team.name for team in config.teams} & set(config.removed_teams)
     if both:
@@ -87,6 +91,31 @@ def _once(what: str, found: list[str]) -> None:
         raise Misconfigured(message)
 
 
+def _one_currency(pools: Iterable[Pool]) -> None:
+    found = sorted({pool.currency for pool in pools if pool.prices})
+    if len(found) > 1:
+        message = (
+            f"Pools have prices in {' and '.join(found)}: costs of a team could not be added up. Write"
+            " all prices in one currency."
+        )
+        raise Misconfigured(message)
+
+
+def _prices(prices: Iterable[models.PriceModel]) -> tuple[Price, ...]:
+    found = [
+        Price(from_ms=_start_of(price.since), micro_per_gpu_h=round(price.per_gpu_h * 1_000_000))
+        for price in prices
+    ]
+    return tuple(sorted(found, key=lambda price: price.from_ms))
+
+
+def _start_of(day: date | None) -> Millis:
+    if day is None:
+        return Millis(0)
+    midnight = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    return Millis(max(0, int(midnight.timestamp() * 1000)))
+
+
 def _check_quotas(team: models.TeamModel) -> None:
     for pool, quota in team.quotas.items():
         _check_quota(team.name, pool, quota)
@@ -133,6 +162,8 @@ def _pool(pool: models.PoolModel, executor: str) -> Pool:
         half_life_ms=pool.half_life_s * 1000,
         notebook_sizes=tuple(sorted(set(pool.notebook_sizes))),
         mps=None if pool.mps is None else MpsDaemon(**pool.mps.model_dump()),
+        prices=_prices(pool.prices),
+        currency=pool.currency,
     )
 
 

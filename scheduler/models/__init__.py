@@ -21,7 +21,13 @@ from gpucommons.scheduler.models.administration.nodes import (
     NodeStateRequest,
     NodeView,
 )
-from gpucommons.scheduler.models.administration.pools import MpsModel, PoolList, PoolModel, PoolView
+from gpucommons.scheduler.models.administration.pools import (
+    MpsModel,
+    PoolList,
+    PoolModel,
+    PoolView,
+    PriceModel,
+)
 from gpucommons.scheduler.models.administration.replay import (
     ReplayFigures,
     ReplayRequest,
@@ -232,6 +238,7 @@ __all__ = [
     "PoolList",
     "PoolModel",
     "PoolView",
+    "PriceModel",
     "ProgressReport",
     "ProgressView",
     "PrunedView",

@@ -36,6 +36,10 @@ class ReportRow(View):
     idle_milli_gpu_h: int
     borrowed_milli_gpu_h: int
     lost_milli_gpu_h: int
+    #: In millionths of the currency, for what had a price.
+    cost_micro: int | None = None
+    #: Held where there was no price.
+    unpriced_milli_gpu_h: int = 0
 
 
 class UseSpan(View):
@@ -62,6 +66,9 @@ class JobUse(View):
     memory_held_mib: int | None = None
     #: "asked 2 GPUs, used 0.2".
     text: str
+    #: What it has cost, in millionths; None where nothing of it had a price.
+    cost_micro: int | None = None
+    currency: str = ""
     #: A measurement of its last minute may still come, or it runs.
     is_pending: bool = False
 
@@ -86,3 +93,5 @@ class Report(View):
     from_ms: int
     to_ms: int
     rows: list[ReportRow]
+    #: Of the costs; "" where no pool has a price.
+    currency: str = ""

@@ -149,11 +149,8 @@ class Admin(PageHandler):
         if key == "report":
             month = report.month_of(self.get_query_argument("month", ""), shared.nodes.now_ms)
             asked = await self.ask(calls.report(from_ms=month.from_ms, to_ms=month.to_ms))
-            return {
-                "month": month.key,
-                "report": report_table(asked, unknown="no data"),
-                "columns": models.REPORT_COLUMNS,
-            }
+            shown = report_table(asked, unknown="no data")
+            return {"month": month.key, "report": shown, "columns": shown.columns}
         return {}
 
     async def _tables(self, me: models.WhoAmI, shared: Shared) -> tuple[quotas.QuotaTable, ...]:

@@ -7,6 +7,7 @@ from collections import Counter
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.hibernating import hindrances_before_start
+from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.model.resources import Pool, Team
 from gpucommons.scheduler.core.model.types import Kind, Spec, State, UserName, Workload
 from gpucommons.scheduler.core.quota import quota
@@ -19,6 +20,7 @@ from gpucommons.scheduler.service.jobs.environments import script_reader, warnin
 from gpucommons.scheduler.service.jobs.jobs import checked_spec
 from gpucommons.scheduler.service.leases import last_end, last_kept, live_leases, view
 from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.service.views import prices
 from gpucommons.scheduler.service.views.jobs import reason_view
 from gpucommons.scheduler.service.views.whereabouts import AWAY, may_run_away
 from gpucommons.scheduler.store.base import WorkloadFilter
@@ -35,7 +37,9 @@ def quote_job(service: Service, principal: Principal, request: models.JobRequest
     quoted = preview.quote(service.loop.cluster, spec, service.now_ms())
     return models.Quote(
         hold_class=quoted.hold_class,
-        text=" ".join(filter(None, (quoted.text, in_words(spec, service.loop.cluster)))),
+        text=" ".join(
+            filter(None, (quoted.text, in_words(spec, service.loop.cluster), _costs(service, spec)))
+        ),
         stop_text=_stop_text(service, spec),
         starts_now=quoted.starts_now,
         reason=reason_view(quoted.reason),
@@ -44,6 +48,22 @@ def quote_job(service: Service, principal: Principal, request: models.JobRequest
         free_milli_gpu=quoted.free_milli_gpu,
         warnings=warnings(service, principal, request, spec.environment, read),
     )
+
+
+def _costs(service: Service, spec: Spec) -> str:
+    """What it costs per hour, and at most; "" where one of its pools has no price."""
+    pools, gpus = service.loop.cluster.pools, milli_gpu(must_have(spec))
+    found = [prices.at(pools[name], service.now_ms()) for name in spec.pools if name in pools]
+    known = sorted({price * gpus // 1000 for price in found if price is not None})
+    if not gpus or not known or None in found:
+        return ""
+    currency = prices.currency_of(pools.values())
+    low, high = (prices.money(micro, currency) for micro in (known[0], known[-1]))
+    hourly = low if low == high else f"{low} to {high}"
+    if spec.max_run_ms is None:
+        return f"It costs {hourly} per hour."
+    most = prices.money(known[-1] * spec.max_run_ms // 3_600_000, currency)
+    return f"It costs {hourly} per hour, {most} at most."
 
 
 def _stop_text(service: Service, spec: Spec) -> str:

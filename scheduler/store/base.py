@@ -149,10 +149,11 @@ class LostMinutes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UsageSum:
-    """Ledger rows of one team's owner, added up; all in milli-GPU·milliseconds."""
+    """Ledger rows of one team's owner in one pool, added up; all in milli-GPU·milliseconds."""
 
     team: TeamName
     owner: UserName
+    pool: PoolName
     held: int
     #: None without any reading.
     used: int | None

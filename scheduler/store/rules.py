@@ -13,6 +13,7 @@ from gpucommons.scheduler.core.model.types import (
     HoldClass,
     Kind,
     Millis,
+    PoolName,
     TeamName,
     UserName,
     Workload,
@@ -100,7 +101,7 @@ def _person(name: str) -> str:
 
 
 def summed(rows: Sequence[LedgerRow]) -> UsageSum:
-    """Rows of one team's owner, added up."""
+    """Rows of one team's owner in one pool, added up."""
     first, held = rows[0], [(row, row.held_milli_gpu_ms) for row in rows]
     used = [
         mine * row.compute_percent_mean // 100
@@ -110,6 +111,7 @@ def summed(rows: Sequence[LedgerRow]) -> UsageSum:
     return UsageSum(
         team=first.team,
         owner=first.owner,
+        pool=first.pool,
         held=sum(mine for _, mine in held),
         used=sum(used) if used else None,
         idle=sum(mine for row, mine in held if row.idle),
@@ -119,11 +121,11 @@ def summed(rows: Sequence[LedgerRow]) -> UsageSum:
 
 
 def sums(rows: Iterable[LedgerRow], teams: frozenset[TeamName] | None) -> tuple[UsageSum, ...]:
-    """Rows added up by team and owner; None = of all teams."""
-    found: dict[tuple[TeamName, UserName], list[LedgerRow]] = defaultdict(list)
+    """Rows added up by team, owner and pool; None = of all teams."""
+    found: dict[tuple[TeamName, UserName, PoolName], list[LedgerRow]] = defaultdict(list)
     for row in rows:
         if teams is None or row.team in teams:
-            found[row.team, row.owner].append(row)
+            found[row.team, row.owner, row.pool].append(row)
     return tuple(summed(found[key]) for key in sorted(found))
 
 

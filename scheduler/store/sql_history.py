@@ -184,8 +184,8 @@ def read_ledger(
 def read_usage_sums(
     connection: Connection, *, from_ms: Millis, to_ms: Millis, teams: frozenset[TeamName] | None
 ) -> tuple[UsageSum, ...]:
-    """Rows of a span, added up by team and owner by the database."""
-    held, key = ledger.c.held_milli_gpu_ms, (ledger.c.team, ledger.c.owner)
+    """Rows of a span, added up by team, owner and pool by the database."""
+    held, key = ledger.c.held_milli_gpu_ms, (ledger.c.team, ledger.c.owner, ledger.c.pool)
     borrowed = ledger.c.hold_class == HoldClass.OVER_QUOTA.value
     statement = (
         select(
@@ -203,13 +203,14 @@ def read_usage_sums(
     if teams is not None:
         statement = statement.where(ledger.c.team.in_(sorted(teams)))
     found = [_usage_sum(row) for row in connection.execute(statement).mappings()]
-    return tuple(sorted(found, key=lambda one: (one.team, one.owner)))
+    return tuple(sorted(found, key=lambda one: (one.team, one.owner, one.pool)))
 
 
 def _usage_sum(row: RowMapping) -> UsageSum:
     # PostgreSQL adds whole numbers up to decimal ones.
     numbers = {n: None if row[n] is None else int(row[n]) for n in _SUMS}
-    return UsageSum(team=row["team"], owner=row["owner"], **numbers)  # type: ignore[arg-type] # only used may be None
+    named = {name: row[name] for name in ("team", "owner", "pool")}
+    return UsageSum(**named, **numbers)  # type: ignore[arg-type] # only used may be None
 
 
 # --- forecasts ---------------------------------------------------------------------------------

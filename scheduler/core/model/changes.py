@@ -111,13 +111,14 @@ def _amount(name: str, value: Any) -> str:
     if name.endswith("_ms"):
         return f"{value / 1000:g} s"
     if isinstance(value, tuple):
-        return " ".join(one if isinstance(one, str) else format_milli_gpu(one) for one in value)
+        said = (format_milli_gpu(one) if isinstance(one, int) else str(one) for one in value)
+        return ", ".join(said) if name == "prices" else " ".join(said)
     return format_milli_gpu(value) if "milli_gpu" in name else str(value)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, frozenset | tuple):
-        return sorted(value) if isinstance(value, frozenset) else list(value)
+        return sorted(value) if isinstance(value, frozenset) else [_plain(one) for one in value]
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     return value

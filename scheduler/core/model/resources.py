@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from gpucommons.gpu.devices.devices import Device, DeviceId
@@ -50,6 +51,23 @@ class Node:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Price:
+    """What a GPU costs per hour from a moment on, in millionths of the currency: data that no rule reads."""
+
+    from_ms: Millis = Millis(0)
+    micro_per_gpu_h: int
+
+    def __str__(self) -> str:
+        return f"{self.micro_per_gpu_h / 1_000_000:g}" + (
+            f" from {_day(self.from_ms)}" if self.from_ms else ""
+        )
+
+
+def _day(at_ms: Millis) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Pool:
     """Nodes alike enough to be one choice, and the settings they share."""
 
@@ -93,6 +111,10 @@ class Pool:
     hibernation: str = "on"
     #: What users may choose for idle notebooks; the first is for who chose nothing.
     on_idle: tuple[str, ...] = ON_IDLE
+    #: What a GPU costs, earliest first; none: no price is known.
+    prices: tuple[Price, ...] = ()
+    #: Of the prices, as ISO 4217 names it.
+    currency: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

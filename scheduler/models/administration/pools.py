@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from gpucommons.scheduler.models.fields import MilliGpu, Model, Name, Switch, View
 from gpucommons.scheduler.on_idle import ON_IDLE, OnIdle
@@ -26,6 +27,14 @@ class MpsModel(Model):
             message = "mps version 3 has named servers: say which one (server)."
             raise ValueError(message)
         return self
+
+
+class PriceModel(Model):
+    """What one GPU costs per hour, from a day on."""
+
+    per_gpu_h: float = Field(ge=0, le=1_000_000, allow_inf_nan=False)
+    #: First day, UTC; left out: always, until another begins.
+    since: date | None = None
 
 
 class PoolModel(Model):
@@ -51,6 +60,21 @@ class PoolModel(Model):
     half_life_s: int = Field(default=86_400, strict=True, ge=60, le=31_536_000)
     notebook_sizes: list[Annotated[int, Field(strict=True, ge=125, le=64_000)]] = [250, 500, 1000]
     mps: MpsModel | None = None
+    #: Kept from day to day: the cost of the past follows from those of then.
+    prices: list[PriceModel] = Field(default=[], max_length=200)
+    #: As ISO 4217 names it; one for all pools.
+    currency: Annotated[str, StringConstraints(pattern=r"^([A-Z]{3})?$")] = ""
+
+    @model_validator(mode="after")
+    def _prices_agree(self) -> Self:
+        if self.prices and not self.currency:
+            message = f"Pool {self.name} has prices in no currency: say currency: EUR, USD …"
+            raise ValueError(message)
+        days = [price.since for price in self.prices]
+        if len(set(days)) < len(days):
+            message = f"Pool {self.name} has two prices from the same day: keep one."
+            raise ValueError(message)
+        return self
 
 
 class PoolView(View):
@@ -72,6 +96,9 @@ class PoolView(View):
     total_milli_gpu: int
     free_milli_gpu: int
     next_free_ms: int | None = None
+    #: What a GPU costs per hour now, in millionths; None where the pool has no price.
+    price_micro_per_gpu_h: int | None = None
+    currency: str = ""
 
 
 class PoolList(View):

@@ -93,4 +93,6 @@ class AdviceView(View):
     pruned: list[PrunedView] = []
     #: What has to be known to judge the numbers: simulated GPUs, what no pool says.
     notes: list[str] = []
+    #: Of the costs; "" where no pool has a price.
+    currency: str = ""
     now_ms: int

@@ -25,7 +25,7 @@ def advice_text(view: AdviceView, by: By) -> str:
 
 def _lines(view: AdviceView, by: By) -> Iterator[str]:
     for number, plan in enumerate(view.plans, 1):
-        yield from plan_lines(plan, view.now_ms, by, title=f"{number}. {gpus_of(plan)}")
+        yield from plan_lines(plan, view, by, title=f"{number}. {gpus_of(plan)}")
         yield ""
     if view.declined:
         yield view.declined
@@ -44,14 +44,15 @@ def _lines(view: AdviceView, by: By) -> Iterator[str]:
     yield from view.notes
 
 
-def plan_lines(plan: PlanView, now_ms: int, by: By, *, title: str) -> Iterator[str]:
+def plan_lines(plan: PlanView, view: AdviceView, by: By, *, title: str) -> Iterator[str]:
     """One plan in four lines."""
     hold = {"guaranteed": ", guaranteed", "over-quota": ", borrowed"}.get(plan.hold_class, "")
     yield f"{title}{hold}: {plan.layout} (grade {plan.grade})"
+    cost = "" if plan.cost is None else f", {plan.cost:,.2f} {view.currency}"
     note = f" ({plan.wait_note})" if plan.wait_note else ""
     yield (
-        f"   wait {plan.wait_text}{note}, done {done_of(plan, now_ms, by)},"
-        f" {_amount(plan.gpu_hours)} GPU-hours"
+        f"   wait {plan.wait_text}{note}, done {done_of(plan, view.now_ms, by)},"
+        f" {_amount(plan.gpu_hours)} GPU-hours{cost}"
     )
     yield f"   {memory_of(plan)}; {speed_of(plan)}"
     yield f"   {plan.why}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.models.history import REPORT_COLUMNS, Report, ReportRow
 
+_MICRO = 1_000_000
 #: What a spreadsheet takes for a formula.
 _RISKY = ("=", "+", "-", "@", "\t", "\r")
 
@@ -18,8 +19,11 @@ _RISKY = ("=", "+", "-", "@", "\t", "\r")
 class ReportTable:
     """Rows of text, and their sum."""
 
+    columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     total: tuple[str, ...]
+    #: Of what had no price; "" where nothing was so.
+    note: str = ""
 
 
 def gpu_hours(milli_gpu_h: int) -> str:
@@ -30,8 +34,14 @@ def gpu_hours(milli_gpu_h: int) -> str:
 def report_table(report: Report, *, unknown: str) -> ReportTable:
     """GPU·hours by team and user, most held first."""
     ordered = sorted(report.rows, key=lambda row: (row.team, -row.held_milli_gpu_h, row.owner))
+    cost = (f"Cost, {report.currency}",) if report.currency else ()
     return ReportTable(
-        rows=tuple(_cells(row, unknown) for row in ordered), total=_total(report.rows, unknown)
+        columns=(*REPORT_COLUMNS, *cost),
+        rows=tuple(
+            (*_cells(row, unknown), *_cost((row,), report.currency, unknown)) for row in ordered
+        ),
+        total=(*_total(report.rows, unknown), *_cost(report.rows, report.currency, unknown)),
+        note=_note(report.rows),
     )
 
 
@@ -40,9 +50,24 @@ def report_csv(report: Report) -> str:
     shown = report_table(report, unknown="")
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
-    for row in (REPORT_COLUMNS, *shown.rows, shown.total):
+    for row in (shown.columns, *shown.rows, shown.total):
         writer.writerow([f"'{cell}" if cell.startswith(_RISKY) else cell for cell in row])
     return out.getvalue()
+
+
+def _cost(rows: Sequence[ReportRow], currency: str, unknown: str) -> tuple[str, ...]:
+    """One cell where there are prices, none else; unknown where nothing of it had one."""
+    if not currency:
+        return ()
+    held = sum(row.held_milli_gpu_h for row in rows)
+    if held and held == sum(row.unpriced_milli_gpu_h for row in rows):
+        return (unknown,)
+    return (f"{sum(row.cost_micro or 0 for row in rows) / _MICRO:.2f}",)
+
+
+def _note(rows: Sequence[ReportRow]) -> str:
+    unpriced = sum(row.unpriced_milli_gpu_h for row in rows)
+    return f"{gpu_hours(unpriced)} GPU hours had no price and are in no cost." if unpriced else ""
 
 
 def _cells(row: ReportRow, unknown: str) -> tuple[str, ...]:

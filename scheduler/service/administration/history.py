@@ -12,6 +12,7 @@ from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.administration import receipts
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.service import Pending, Service
+from gpucommons.scheduler.service.views import prices
 from gpucommons.scheduler.service.views.cluster import node_views, pool_views, team_views
 from gpucommons.scheduler.service.views.history import event_view, report_rows
 
@@ -150,7 +151,16 @@ def report(service: Service, principal: Principal, *, from_ms: int, to_ms: int) 
             f" {_LONGEST_REPORT_DAYS} days."
         )
         raise BadRequest(message)
-    sums = service.store.usage_sums(
-        from_ms=Millis(from_ms), to_ms=Millis(to_ms), teams=authorization.report_teams(principal)
+    pools = service.loop.cluster.pools
+    teams = authorization.report_teams(principal)
+    priced = [
+        (one, prices.of_sum(pools, one, start_ms))
+        for start_ms, end_ms in prices.spans(pools.values(), from_ms, to_ms)
+        for one in service.store.usage_sums(
+            from_ms=Millis(start_ms), to_ms=Millis(end_ms), teams=teams
+        )
+    ]
+    currency = prices.currency_of(pools.values())
+    return models.Report(
+        from_ms=from_ms, to_ms=to_ms, rows=report_rows(priced, currency), currency=currency
     )
-    return models.Report(from_ms=from_ms, to_ms=to_ms, rows=report_rows(sums))

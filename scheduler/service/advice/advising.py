@@ -8,6 +8,7 @@ from math import inf
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.advisor.choice.advise import among, refusal
+from gpucommons.scheduler.advisor.choice.money import Terms
 from gpucommons.scheduler.advisor.choice.question import Objective, Question, Range
 from gpucommons.scheduler.advisor.kinds import shipped
 from gpucommons.scheduler.advisor.search import Ways
@@ -22,6 +23,7 @@ from gpucommons.scheduler.service.advice.waits import NOT_KNOWN, Size, Wait
 from gpucommons.scheduler.service.jobs.environments import script_reader
 from gpucommons.scheduler.service.jobs.jobs import checked_spec
 from gpucommons.scheduler.service.service import Pending, Service
+from gpucommons.scheduler.service.views import prices
 
 #: Plans come within five seconds, whatever the forecast does.
 _PATIENCE_S = 4.0
@@ -37,9 +39,17 @@ def advise(
     cluster, tables = service.loop.cluster, shipped()
     found = [place_of(cluster, name, tables) for name in spec.pools]
     notes = tuple(one for one in found if isinstance(one, str))
+    currency = prices.currency_of(cluster.pools.values())
     places = [with_sizes(one, spec, cluster) for one in found if isinstance(one, Place)]
     now_ms = service.now_ms()
-    asking = Asking(request=request, places=tuple(places), notes=notes, quoted={}, now_ms=now_ms)
+    asking = Asking(
+        request=request,
+        places=tuple(places),
+        notes=notes,
+        quoted={},
+        now_ms=now_ms,
+        currency=currency,
+    )
     declined = _declined(asking)
     if declined:
         return models.AdviceView(declined=declined, notes=list(notes), now_ms=now_ms)
@@ -49,6 +59,7 @@ def advise(
         notes=notes,
         quoted=waits.quoted(service, asking.specs),
         now_ms=now_ms,
+        currency=currency,
     )
     return _pending(service, asking)
 
@@ -121,6 +132,7 @@ def _question(asking: Asking, place: Place, known: Mapping[Size, Wait]) -> Quest
         recipe=describing.recipe_of(request),
         pool=place.pool,
         steps=request.steps,
+        terms=Terms(price=place.price),
         objective=Objective(request.objective),
         deadline_s=inf if deadline_ms is None else (deadline_ms - asking.now_ms) / 1000,
         ways=Ways(

@@ -22,6 +22,8 @@ class Asking:
     #: None: only the forecast can say.
     quoted: Mapping[Size, Wait | None]
     now_ms: Millis
+    #: Of the prices; "" where there are none.
+    currency: str = ""
 
     @property
     def specs(self) -> dict[Size, Spec]:

@@ -14,8 +14,10 @@ from gpucommons.scheduler.core.model.types import PoolName, Spec
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.intake.fit import check_can_run
 from gpucommons.scheduler.intake.policies import Asked, check_policies
+from gpucommons.scheduler.service.views import prices
 
 _MIB = 2**20
+_MICRO = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,6 +27,8 @@ class Place:
     name: PoolName
     pool: Pool
     simulated: bool
+    #: Money per GPU and hour now; None: no price is known.
+    price: float | None = None
     #: By number of GPUs.
     specs: Mapping[int, Spec] = field(default_factory=dict)
     #: Why a submit of so many GPUs would be refused.
@@ -70,7 +74,13 @@ def place_of(cluster: Cluster, name: PoolName, tables: Tables) -> Place | str:
         between=kind.link,
         name=name,
     )
-    return Place(name=name, pool=pool, simulated=any(device.simulated for device in devices))
+    price = prices.at(cluster.pools[name], cluster.now_ms)
+    return Place(
+        name=name,
+        pool=pool,
+        simulated=any(device.simulated for device in devices),
+        price=None if price is None else price / _MICRO,
+    )
 
 
 def with_sizes(place: Place, spec: Spec, cluster: Cluster) -> Place:

@@ -48,6 +48,7 @@ def advice_view(asking: Asking, found: Advice, known: Mapping[Size, Wait]) -> mo
         considered=found.considered,
         pruned=[models.PrunedView(reason=why, count=n) for why, n in found.pruned.items() if n],
         notes=[*asking.notes, *simulated, _ONE_NODE],
+        currency=asking.currency,
         now_ms=asking.now_ms,
     )
 

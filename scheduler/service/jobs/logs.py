@@ -128,5 +128,4 @@ def job_use(service: Service, principal: Principal, ref: str) -> models.JobUse:
         to_ms=Millis(service.now_ms() + _MINUTE_MS),
         of=frozenset({found.workload_id}),
     )
-    nodes = service.loop.cluster.nodes
-    return use_view(found, rows, now_ms=service.now_ms(), nodes=nodes)
+    return use_view(found, rows, now_ms=service.now_ms(), cluster=service.loop.cluster)

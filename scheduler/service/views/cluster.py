@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.deadlines import run_left
 from gpucommons.scheduler.core.going_on.hibernating import hindrance_in
 from gpucommons.scheduler.core.model.demand import class_of_worker, placed_milli_gpu, training_sizes
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_lease
-from gpucommons.scheduler.core.model.resources import Node, NodeState, Policy, Pool, Quota, Team
+from gpucommons.scheduler.core.model.resources import (
+    Node,
+    NodeState,
+    Policy,
+    Pool,
+    Price,
+    Quota,
+    Team,
+)
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (
     Attempt,
@@ -21,6 +30,7 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.core.quota import quota
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.views import prices
 from gpucommons.scheduler.service.views.in_the_way import shows_names
 
 
@@ -67,6 +77,8 @@ def _pool_view(pool: Pool, cluster: Cluster, held: int) -> models.PoolView:
         total_milli_gpu=total,
         free_milli_gpu=max(0, total - held),
         next_free_ms=_next_free_ms(pool.name, cluster),
+        price_micro_per_gpu_h=prices.at(pool, cluster.now_ms),
+        currency=pool.currency,
     )
 
 
@@ -309,7 +321,14 @@ def _pool_model(pool: Pool) -> models.PoolModel:
         min_run_s=pool.min_run_ms // 1000,
         half_life_s=pool.half_life_ms // 1000,
         notebook_sizes=list(pool.notebook_sizes),
+        prices=[_price_model(price) for price in pool.prices],
+        currency=pool.currency,
     )
+
+
+def _price_model(price: Price) -> models.PriceModel:
+    day = datetime.fromtimestamp(price.from_ms / 1000, UTC).date() if price.from_ms else None
+    return models.PriceModel.model_construct(per_gpu_h=price.micro_per_gpu_h / 1_000_000, since=day)
 
 
 def _team_model(team: Team) -> models.TeamModel:

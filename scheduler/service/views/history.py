@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.curves.choice import without_repeats
 from gpucommons.scheduler.principal import Principal
+from gpucommons.scheduler.service.views.prices import Cost
 from gpucommons.scheduler.store.base import LogPoint, StoredEvent, UsageSum
 
 _HOUR_MS = 3_600_000
@@ -60,21 +62,30 @@ def curve_view(points: Sequence[LogPoint], source: str, sources: Sequence[str]) 
     )
 
 
-def report_rows(sums: Iterable[UsageSum]) -> list[models.ReportRow]:
-    """Sums by team and user, in milli-GPU hours."""
-    return [
-        models.ReportRow(
-            team=one.team,
-            owner=one.owner,
-            held_milli_gpu_h=_hours(one.held),
-            # Missing telemetry is not zero: without any reading nothing is said.
-            used_milli_gpu_h=None if one.used is None else _hours(one.used),
-            idle_milli_gpu_h=_hours(one.idle),
-            borrowed_milli_gpu_h=_hours(one.borrowed),
-            lost_milli_gpu_h=_hours(one.lost),
-        )
-        for one in sums
-    ]
+def report_rows(sums: Iterable[tuple[UsageSum, Cost]], currency: str) -> list[models.ReportRow]:
+    """Sums by team and user, over all pools, in milli-GPU hours; each with what it costs."""
+    found: dict[tuple[str, str], list[tuple[UsageSum, Cost]]] = defaultdict(list)
+    for one, cost in sums:
+        found[one.team, one.owner].append((one, cost))
+    return [_report_row(found[key], currency) for key in sorted(found)]
+
+
+def _report_row(several: Sequence[tuple[UsageSum, Cost]], currency: str) -> models.ReportRow:
+    parts = [one for one, _ in several]
+    cost = sum((one for _, one in several), Cost())
+    # Missing telemetry is not zero: without any reading nothing is said.
+    used = [one.used for one in parts if one.used is not None]
+    return models.ReportRow(
+        team=parts[0].team,
+        owner=parts[0].owner,
+        held_milli_gpu_h=_hours(sum(one.held for one in parts)),
+        used_milli_gpu_h=_hours(sum(used)) if used else None,
+        idle_milli_gpu_h=_hours(sum(one.idle for one in parts)),
+        borrowed_milli_gpu_h=_hours(sum(one.borrowed for one in parts)),
+        lost_milli_gpu_h=_hours(sum(one.lost for one in parts)),
+        cost_micro=cost.micro if currency else None,
+        unpriced_milli_gpu_h=_hours(cost.unpriced) if currency else 0,
+    )
 
 
 def _hours(milli_gpu_ms: int) -> int:

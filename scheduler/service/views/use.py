@@ -11,8 +11,10 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.resizing import slice_memory_mib
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.resources import Node
-from gpucommons.scheduler.core.model.types import NodeId, WorkerPlacement, Workload
+from gpucommons.scheduler.core.model.resources import Node, Pool
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import NodeId, PoolName, WorkerPlacement, Workload
+from gpucommons.scheduler.service.views import prices
 from gpucommons.scheduler.store.base import LedgerRow
 
 _MINUTE_MS = 60_000
@@ -28,7 +30,7 @@ def use_view(
     rows: Sequence[LedgerRow],
     *,
     now_ms: int,
-    nodes: Mapping[NodeId, Node] | None = None,
+    cluster: Cluster | None = None,
 ) -> models.JobUse:
     """Minutes of one job, in spans of equally many minutes where there are too many of them."""
     is_over = is_final(workload)
@@ -40,15 +42,33 @@ def use_view(
     # While it runs a row comes with its measurement; the last ones are written before it.
     awaited = is_pending and (is_over or not rows)
     why_none = "not measured yet" if awaited else _why_none(rows, held)
+    cluster = cluster or Cluster()
+    said = use_text(asked, used, submitted_milli_gpu=_submitted(workload), why_none=why_none)
+    currency = prices.currency_of(cluster.pools.values())
+    cost = _cost(cluster.pools, rows)
     return models.JobUse(
         spans=_spans(sorted(rows, key=lambda row: row.minute_ms), _held(workload)),
         asked_milli_gpu=asked,
         used_milli_gpu=used,
         memory_used_mib_max=_fullest(rows),
-        memory_held_mib=_memory_held_mib(workload, nodes or {}),
-        text=use_text(asked, used, submitted_milli_gpu=_submitted(workload), why_none=why_none),
+        memory_held_mib=_memory_held_mib(workload, cluster.nodes),
+        text=f"{said}{_cost_text(cost, currency, is_over=is_over)}",
+        cost_micro=None if cost is None else cost.micro,
+        currency=currency,
         is_pending=is_pending,
     )
+
+
+def _cost(pools: Mapping[PoolName, Pool], rows: Sequence[LedgerRow]) -> prices.Cost | None:
+    """What its minutes cost; None where one of them had no price."""
+    found = prices.of_rows(pools, rows)
+    return None if found.unpriced or not rows else found
+
+
+def _cost_text(cost: prices.Cost | None, currency: str, *, is_over: bool) -> str:
+    if cost is None:
+        return ""
+    return f", cost {prices.money(cost.micro, currency)}{'' if is_over else ' so far'}"
 
 
 def use_text(

@@ -8,6 +8,7 @@ import pytest
 from stored_rows import NOW, ledger_row, running
 
 from gpucommons.scheduler.core.model.resources import Device, Node
+from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (
     DeviceId,
     Millis,
@@ -54,9 +55,11 @@ def test_memory_is_told_beside_that_of_the_worker_that_has_most() -> None:
         node_id=NodeId("n"), pool=PoolName("gpu"), devices=(gpu,), cpu_milli=1, memory_mib=1
     )
 
-    known = use_view(job, [_row(0, 20, 100)], now_ms=NOW, nodes={NodeId("n"): node})
+    known = use_view(
+        job, [_row(0, 20, 100)], now_ms=NOW, cluster=Cluster(nodes={NodeId("n"): node})
+    )
     assert known.memory_held_mib == gpu.slice_memory_mib(500)
-    gone = use_view(job, [_row(0, 20, 100)], now_ms=NOW, nodes={})
+    gone = use_view(job, [_row(0, 20, 100)], now_ms=NOW, cluster=Cluster())
     assert gone.memory_held_mib is None
 
 

@@ -1,0 +1,75 @@
+"""What use of GPUs costs, by the prices of pools: integers in millionths, with what has no price beside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.types import PoolName
+from gpucommons.scheduler.store.base import LedgerRow, UsageSum
+
+_HOUR_MS = 3_600_000
+_WHOLE_MILLI_GPU = 1000
+_MICRO = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of what had a price, and how much had none, in milli-GPU·milliseconds."""
+
+    micro: int = 0
+    unpriced: int = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.micro + other.micro, self.unpriced + other.unpriced)
+
+
+def at(pool: Pool, at_ms: int) -> int | None:
+    """Millionths per GPU and hour at a moment; None where there is no price."""
+    found = [price for price in pool.prices if price.from_ms <= at_ms]
+    return found[-1].micro_per_gpu_h if found else None
+
+
+def of_held(pool: Pool | None, held_milli_gpu_ms: int, at_ms: int) -> Cost:
+    """What was held costs at the price of then."""
+    return _priced(held_milli_gpu_ms, None if pool is None else at(pool, at_ms))
+
+
+def of_rows(pools: Mapping[PoolName, Pool], rows: Iterable[LedgerRow]) -> Cost:
+    """What the minutes of a ledger cost: those of one price are added up before they are rounded."""
+    held: dict[tuple[PoolName, int | None], int] = {}
+    for row in rows:
+        pool = pools.get(row.pool)
+        key = (row.pool, None if pool is None else at(pool, row.minute_ms))
+        held[key] = held.get(key, 0) + row.held_milli_gpu_ms
+    return sum((_priced(amount, price) for (_, price), amount in held.items()), Cost())
+
+
+def of_sum(pools: Mapping[PoolName, Pool], one: UsageSum, at_ms: int) -> Cost:
+    """What a sum costs whose time has one price."""
+    return of_held(pools.get(one.pool), one.held, at_ms)
+
+
+def spans(pools: Iterable[Pool], from_ms: int, to_ms: int) -> list[tuple[int, int]]:
+    """A span cut wherever a price changes."""
+    changes = {price.from_ms for pool in pools for price in pool.prices}
+    cuts = [from_ms, *sorted(cut for cut in changes if from_ms < cut < to_ms), to_ms]
+    return list(pairwise(cuts))
+
+
+def currency_of(pools: Iterable[Pool]) -> str:
+    """The one in which all prices are; "" where there is none."""
+    return next((pool.currency for pool in pools if pool.prices), "")
+
+
+def money(micro: int, currency: str) -> str:
+    """``7.84 EUR``."""
+    return f"{micro / _MICRO:,.2f} {currency}"
+
+
+def _priced(held_milli_gpu_ms: int, price: int | None) -> Cost:
+    if price is None:
+        return Cost(unpriced=held_milli_gpu_ms)
+    return Cost(micro=round(held_milli_gpu_ms * price / (_WHOLE_MILLI_GPU * _HOUR_MS)))
