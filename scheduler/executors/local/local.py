@@ -46,6 +46,7 @@ from gpucommons.scheduler.executors.local.attempt.supervision import (
     kill_marked,
     kill_overdue,
     kill_those_in,
+    note_end,
     wake,
 )
 from gpucommons.scheduler.executors.local.free_ports import ports_for
@@ -337,6 +338,7 @@ class LocalExecutor:
             result = end_of_killed(folder, kept)
         if not self._slices.are_empty(attempt, were_used=not result["start_failed"]):
             return None
+        note_end(folder, result)
         return AttemptEnded(
             attempt_id=attempt.attempt_id,
             exit_code=result["exit_code"],

@@ -67,6 +67,13 @@ def end_of_killed(folder: AttemptFolder, left: Mapping[str, Any]) -> dict[str, A
     }
 
 
+def note_end(folder: AttemptFolder, result: Mapping[str, Any]) -> None:
+    """Write it down in place of a supervisor that was killed: what it saved counts for its user."""
+    if not folder.exit.exists():
+        with suppress(OSError):
+            write_json(folder.exit, dict(result))
+
+
 def wake(folder: AttemptFolder) -> None:
     """SIGTERM makes a supervisor read its orders."""
     with suppress(psutil.Error):

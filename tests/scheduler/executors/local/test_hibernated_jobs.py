@@ -22,6 +22,7 @@ from saved_jobs import (
 from gpucommons.scheduler.core.going_on.ways import Way, way_to_go_on
 from gpucommons.scheduler.core.model.state import Pause, Resume
 from gpucommons.scheduler.core.model.types import State
+from gpucommons.scheduler.executors.local.attempt.hibernating import kept_bytes
 from gpucommons.scheduler.executors.local.attempt.own_image import OwnImage
 from gpucommons.scheduler.executors.local.leftovers import drop_images
 
@@ -148,6 +149,10 @@ def test_a_supervisor_that_is_killed_before_the_wake_is_over_loses_no_image(
     box.until(folder.supervisor.exists)
     kill_supervisor(folder)
     box.until(lambda: box.get(job).attempts[1].ended_ms is not None)
+    image = box.get(job).attempts[1].image
+    assert image is not None
+    # Nobody but the executor could write down that it is there.
+    assert kept_bytes(folder.path.parent, image.user) == image.size_bytes > 0
     assert steps_in_the_end(box, job, tmp_path) == list(range(1, 301))
 
 

@@ -10,6 +10,8 @@ from launches import a_launch, ended, python, stopping, until
 
 from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.executors.errand import clear
+from gpucommons.scheduler.executors.local.attempt.own_image import NAME
+from gpucommons.scheduler.executors.local.leftovers import drop_images
 from gpucommons.scheduler.executors.local.local import LocalExecutor
 
 LATER_S = time.time() + 3600
@@ -95,3 +97,18 @@ def test_a_folder_that_never_began_goes_too(executor: LocalExecutor) -> None:
     os.utime(folder.path, (100, 100))
 
     assert executor.prune(needed=nobody, before_s=200) == 1
+
+
+def test_what_was_saved_ends_with_its_job_also_where_nobody_wrote_down_its_end(
+    executor: LocalExecutor,
+) -> None:
+    launch = a_launch("true")
+    executor.start(launch)
+    assert ended(executor).exit_code == 0
+    folder = executor.folder(launch.attempt.attempt_id)
+    (folder.run / NAME).mkdir()
+    folder.exit.unlink()
+
+    assert drop_images(folder.path.parent, is_over=nobody) == 0
+    assert drop_images(folder.path.parent, is_over=launch.workload.workload_id.__eq__) == 1
+    assert not (folder.run / NAME).exists()
