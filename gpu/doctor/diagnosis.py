@@ -58,6 +58,8 @@ class Facts:
     criu: str | None = None
     #: What came of saving and waking a small process; None = not tried.
     hibernation: Ability | None = None
+    #: Why a process that holds GPU memory cannot be saved; "" = it was saved and woken, None = not tried.
+    gpu_not_saved: str | None = None
     #: What came of parking a small process on the GPU; None = there is none, so it was not tried.
     parking: ParkAbility | None = None
     #: Whether semaphores can be saved, which takes a compiled library.
@@ -88,6 +90,7 @@ def diagnose(facts: Facts) -> tuple[Finding, ...]:
         _disk(facts),
         *_hibernation(facts),
         *_parking(facts),
+        *_gpu_hibernation(facts),
     )
 
 
@@ -282,6 +285,23 @@ def _parking(facts: Facts) -> tuple[Finding, ...]:
             "It takes a GPU that is free for it, no MPS, and on some drivers the persistence mode."
         )
     return (Finding(check=check, level=ADVICE, found=ability.because, change=change),)
+
+
+def _gpu_hibernation(facts: Facts) -> tuple[Finding, ...]:
+    check, because = "GPU memory", facts.gpu_not_saved
+    if because is None:
+        return ()
+    if not because:
+        found = "a small process that held some was saved and woken with it"
+        return (Finding(check=check, level=OK, found=found),)
+    return (
+        Finding(
+            check=check,
+            level=ADVICE,
+            found=because,
+            change="Kernels that hold GPU memory are not saved when their server stops.",
+        ),
+    )
 
 
 def _disk(facts: Facts) -> Finding:

@@ -16,7 +16,7 @@ from gpucommons.gpu.agent.control.node import has_nvml, isolation_of
 from gpucommons.gpu.doctor.diagnosis import Facts
 from gpucommons.gpu.hibernation.criu import find_criu
 from gpucommons.gpu.hibernation.preload import library
-from gpucommons.gpu.hibernation.self_test import self_test
+from gpucommons.gpu.hibernation.self_test import gpu_self_test, self_test
 from gpucommons.gpu.node.node_traits import Wishes, survey
 from gpucommons.gpu.node.telemetry import Telemetry
 from gpucommons.gpu.parking import self_test as parking
@@ -73,6 +73,11 @@ def _facts(telemetry: Telemetry | None, state: Path, no_nvml: str) -> Facts:
     with tempfile.TemporaryDirectory(prefix="gc") as scratch:
         ground = survey(telemetry, SliceFolders(Path(scratch)), Wishes())
     stack = provider_stack(ground.traits, ground.providers)
+    driver = shim.find_drivers().cuda
+    ability = parking.self_test(driver)
+    gpu_not_saved = None
+    if criu is not None and driver is not None and ability.can_park and _can_hibernate(facts):
+        gpu_not_saved = gpu_self_test(criu, Path(tempfile.gettempdir()), driver) or ""
     return replace(
         facts,
         traits=ground.traits,
@@ -80,8 +85,13 @@ def _facts(telemetry: Telemetry | None, state: Path, no_nvml: str) -> Facts:
         devices=telemetry.devices(),
         isolations={d.device_id: isolation_of(stack, d) for d in telemetry.devices()},
         unknown_calls=_unknown_calls(),
-        parking=parking.self_test(shim.find_drivers().cuda),
+        parking=ability,
+        gpu_not_saved=gpu_not_saved,
     )
+
+
+def _can_hibernate(facts: Facts) -> bool:
+    return facts.hibernation is not None and facts.hibernation.can_hibernate
 
 
 def _is_there(folder: Path) -> bool:

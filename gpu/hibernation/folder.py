@@ -26,6 +26,8 @@ BEGUN = "begun"
 NOT_ALONE = "not-alone.json"
 #: Why it has not: a sentence, written by PID 1.
 UNSAVED = "unsaved.json"
+#: Of a tree that was woken: why its GPU memory is not on a GPU. A sentence, written by PID 1.
+PARKED = "parked.json"
 DUMP_LOG, RESTORE_LOG = "dump.log", "restore.log"
 DESCRIPTION = "image.json"
 SHARED_MEMORY = "shm.tar"

@@ -20,8 +20,9 @@ from typing import Any
 
 from gpucommons.gpu.hibernation import folder as layout
 
-#: Raised whenever an older reader would misunderstand what is written.
-_FORMAT = 1
+#: Raised whenever an older reader would misunderstand what is written: it would wake what is parked
+#: and leave it so.
+_FORMAT, _FORMAT_PARKED = 1, 2
 _CHUNK = 1 << 20
 
 
@@ -80,6 +81,9 @@ class Image:
     pipes: Mapping[int, str]
     files: tuple[ImageFile, ...]
     open_files: tuple[OpenFile, ...]
+    #: Processes whose GPU memory is in the image, and which GPUs they saw.
+    parked: tuple[int, ...] = ()
+    visible_gpus: str = ""
 
 
 def this_cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> Cpu:
@@ -138,7 +142,7 @@ def write(image: Image) -> None:
     OSError
         When the disk refuses.
     """
-    told = {**asdict(image), "format": _FORMAT}
+    told = {**asdict(image), "format": _FORMAT_PARKED if image.parked else _FORMAT}
     del told["folder"]
     _write_whole(image.folder / layout.DESCRIPTION, json.dumps(told).encode())
 
@@ -266,7 +270,7 @@ def _checksum(path: Path, deadline: Deadline = NO_DEADLINE) -> int:
 
 
 def _parsed(folder: Path, told: dict[str, Any]) -> Image:
-    if told.pop("format") != _FORMAT:
+    if told.pop("format") not in (_FORMAT, _FORMAT_PARKED):
         message = "of another format"
         raise ValueError(message)
     cpu = told.pop("cpu")
@@ -286,4 +290,6 @@ def _parsed(folder: Path, told: dict[str, Any]) -> Image:
         pipes={int(number): str(pipe) for number, pipe in told["pipes"].items()},
         files=tuple(ImageFile(**file) for file in told["files"]),
         open_files=tuple(OpenFile(**file) for file in told["open_files"]),
+        parked=tuple(int(pid) for pid in told.get("parked", ())),
+        visible_gpus=str(told.get("visible_gpus", "")),
     )

@@ -31,6 +31,7 @@ def main(arguments: list[str]) -> int:
         output=Path(given.output) if given.output else None,
         preload=given.preload,
         close_connections=given.close_connections,
+        driver=given.driver,
     )
     return stand_for(settings)
 
@@ -44,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--output", help="append what the tree prints to this file")
     parser.add_argument("--preload", help="a library that every process of the tree loads")
     parser.add_argument("--close-connections", action="store_true")
+    parser.add_argument("--driver", help="NVIDIA's driver, where it can park")
     return parser
 
 

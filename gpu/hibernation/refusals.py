@@ -101,6 +101,31 @@ def holds_device(path: str) -> str:
     return f"It holds a device: {path}."
 
 
+def holds_slice(path: str) -> str:
+    """A library that is gone, with the slice, when the tree is to be woken."""
+    return f"It keeps to its part of a GPU by {path}, which ends with its server."
+
+
+def holds_gpu_memory(because: str) -> str:
+    """Its memory could not leave the GPU."""
+    return f"It holds memory of a GPU that could not be saved. {because}"
+
+
+#: Why GPU memory stays in the machine's own after a wake.
+GPU_UNTRIED = "Its GPU memory is kept, but no GPU that can take it back was found here."
+
+
+def another_gpu(before: str, now: str) -> str:
+    """It was woken where its program does not look for a GPU."""
+    here = f"this is {now}" if now else "there is none here"
+    return f"Its GPU memory is kept, but it was on {before or 'another GPU'}, and {here}."
+
+
+def gpu_memory_stays(because: str) -> str:
+    """The driver did not take it back."""
+    return f"Its GPU memory did not come back. {because}"
+
+
 def too_many_files(limit: int) -> str:
     """CRIU itself needs some descriptors in each process that it wakes."""
     return f"It has nearly as many files open as it may have ({limit})."

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused
+from gpucommons.gpu.parking import self_test as parking
 
 _MIB = 1 << 20
 #: Memory of the small process that cannot be left out as zeros.
@@ -63,6 +64,43 @@ def self_test(criu: Criu | None, folder: Path, timeout_s: float = 60) -> Ability
     except OSError as error:
         because = f"The self-test could not run in {folder}: {error.strerror}."
         return Ability(can_hibernate=False, because=because)
+
+
+def gpu_self_test(criu: Criu, folder: Path, driver: Path, timeout_s: float = 60) -> str | None:
+    """Why a process that holds memory of the GPU here cannot be saved and woken; None where it can.
+
+    Found out with one, as in :func:`self_test`; that one passes first.
+    """
+    try:
+        with tempfile.TemporaryDirectory(dir=folder, prefix="self-test-") as scratch:
+            return _try_gpu(criu, Path(scratch), driver, timeout_s)
+    except OSError as error:
+        return f"The self-test could not run in {folder}: {error.strerror}."
+
+
+def _try_gpu(criu: Criu, scratch: Path, driver: Path, timeout_s: float) -> str | None:
+    go = scratch / "go"
+    os.mkfifo(go, 0o600)
+    tree = HibernatableTree(scratch / "tree", criu, driver=driver)
+    (scratch / "tree").mkdir(mode=0o700)
+    with _started(tree.run_command(parking.command(driver, go)), timeout_s) as process:
+        ready = _line(process)
+        if ready != "ready":
+            return ready or "The small process did not start."
+        saved = tree.save(timeout_s)
+        if isinstance(saved, Refused):
+            return saved.because
+        process.wait(timeout_s)
+    with _started(tree.wake_command(), timeout_s) as process:
+        refused = tree.awake(timeout_s)
+        because = tree.why_parked() if refused is None else refused.because
+        if because is not None:
+            return because
+        held = os.open(go, os.O_RDWR)
+        os.write(held, b"\n")
+        told = _line(process)
+        os.close(held)
+    return None if told == "same" else "The small process woke with another GPU memory."
 
 
 def _try(criu: Criu, scratch: Path, timeout_s: float) -> Ability:

@@ -61,6 +61,8 @@ class HibernatableTree:
     #: Network connections are closed when it is saved, and programs see an error after the wake; a
     #: kernel's clients connect anew. Else a tree that holds a connection is not saved.
     close_connections: bool = field(default=False, kw_only=True)
+    #: NVIDIA's driver, where it was found out that it can park: what holds GPU memory is saved, too.
+    driver: Path | None = field(default=None, kw_only=True)
 
     def run_command(self, command: Sequence[str]) -> list[str]:
         """What starts this command as a tree that can be saved.
@@ -133,6 +135,10 @@ class HibernatableTree:
         """Why a tree whose caller died has not saved itself; None where nothing was said."""
         return layout.told(self.folder / layout.UNSAVED)
 
+    def why_parked(self) -> str | None:
+        """Of a tree that was woken: why its GPU memory is not on a GPU; None where it is, or was none."""
+        return layout.told(self.folder / layout.PARKED)
+
     def lives(self) -> bool:
         """Whether a tree lives in the folder, or is being saved or woken there."""
         return layout.is_held(self.folder)
@@ -168,7 +174,7 @@ class HibernatableTree:
 
     def _init(self, what: str) -> list[str]:
         # A start's outcome is read from files: those of an earlier start must not be there.
-        for name in (layout.BEGUN, layout.WOKEN):
+        for name in (layout.BEGUN, layout.WOKEN, layout.PARKED):
             (self.folder / name).unlink(missing_ok=True)
         options = ["--criu", json.dumps(self.criu.command), "--orphaned", self.orphaned]
         if self.output is not None:
@@ -177,6 +183,8 @@ class HibernatableTree:
             options.append("--close-connections")
         if self.preload is not None:
             options += ["--preload", str(self.preload)]
+        if self.driver is not None:
+            options += ["--driver", str(self.driver)]
         # Isolated and without site: nothing of the user's is loaded beside the tree.
         return [sys.executable, "-I", "-S", str(INIT), str(self.folder.absolute()), what, *options]
 

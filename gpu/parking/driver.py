@@ -58,7 +58,7 @@ class DriverRefused(Exception):
 
 
 class CannotPark(Exception):
-    """This driver has no such calls, or there is no driver."""
+    """It is not begun, with a sentence that says why."""
 
 
 class _LockArguments(ctypes.Structure):
@@ -84,10 +84,10 @@ class Driver:
         try:
             self._library: Any = ctypes.CDLL(str(library))
         except OSError as error:
-            message = "NVIDIA's driver cannot be loaded here"
+            message = "NVIDIA's driver cannot be loaded here."
             raise CannotPark(message) from error
         if not all(hasattr(self._library, f"cuCheckpointProcess{name}") for name in _CALLS):
-            message = f"this driver cannot; NVIDIA's driver {FIRST_BRANCH} or newer can"
+            message = f"This driver cannot; NVIDIA's driver {FIRST_BRANCH} or newer can."
             raise CannotPark(message)
         _check("init", self._library.cuInit(0))
 
@@ -113,6 +113,27 @@ class Driver:
     def unlock(self, pid: int) -> None:
         """Its calls go on."""
         _check("unlock", self._library.cuCheckpointProcessUnlock(pid, None))
+
+    def held_bytes_at_most(self) -> int:
+        """What is in use on the cards that can be seen here: no process holds more.
+
+        A card that does not let us look, as it is full or another's alone, counts as a whole.
+        """
+        count = ctypes.c_int()
+        _check("count", self._library.cuDeviceGetCount(ctypes.byref(count)))
+        return sum(self._used_bytes(number) for number in range(count.value))
+
+    def _used_bytes(self, number: int) -> int:
+        card, context = ctypes.c_int(), ctypes.c_void_p()
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        _check("card", self._library.cuDeviceGet(ctypes.byref(card), number))
+        _check("size", self._library.cuDeviceTotalMem_v2(ctypes.byref(total), card))
+        if self._library.cuDevicePrimaryCtxRetain(ctypes.byref(context), card) == Code.SUCCESS:
+            both = ctypes.byref(free), ctypes.byref(total)
+            if self._library.cuCtxSetCurrent(context) or self._library.cuMemGetInfo_v2(*both):
+                free.value = 0
+            self._library.cuDevicePrimaryCtxRelease_v2(card)
+        return max(0, int(total.value) - int(free.value))
 
 
 def _check(call: str, code: int) -> None:

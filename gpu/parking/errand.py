@@ -12,6 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+#: Of the machine's memory, left to everybody else.
+_SPARE_BYTES = 256 << 20
+
 
 def main(arguments: list[str]) -> int:
     """Do it and say it."""
@@ -27,6 +30,7 @@ def main(arguments: list[str]) -> int:
     try:
         driver = Driver(Path(library))
         if what == "park":
+            _check_room(driver)
             moved = sequence.park(driver, pids, int(timeout_ms))
             told: dict[str, Any] = {"pids": moved.parked}
             undone = moved.now
@@ -39,6 +43,17 @@ def main(arguments: list[str]) -> int:
     if driver is not None:
         sequence.undo(driver, undone)
     return 1
+
+
+def _check_room(driver: Any) -> None:
+    """Whoever runs out of memory in the middle is killed, with all that it holds."""
+    from gpucommons.gpu.parking import processes, refusals  # noqa: PLC0415 - see above
+    from gpucommons.gpu.parking.driver import CannotPark  # noqa: PLC0415 - see above
+
+    free = processes.free_bytes()
+    needed = driver.held_bytes_at_most() + _SPARE_BYTES
+    if free is not None and free < needed:
+        raise CannotPark(refusals.no_room(needed, free))
 
 
 def _refusal(error: Exception, driver: Any, pids: list[int]) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import os
 import selectors
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,10 +25,12 @@ ERRAND = Path(__file__).absolute().with_name("errand.py")
 LOCK_S = 10.0
 #: Far above any copy: a driver that is interrupted may cost the process.
 PATIENCE_S = 600.0
-#: Of the machine's memory, left to everybody else.
-_SPARE_BYTES = 256 << 20
 #: What leads to the slice's interposer or to other people's code: the errand wants the driver itself.
 _NOT_HANDED_ON = ("LD_LIBRARY_PATH", "LD_PRELOAD")
+
+
+#: Errands that nobody waits for, until they have ended.
+_left: list[subprocess.Popen[bytes]] = []
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,13 +71,9 @@ class Patience:
 
 
 def park(
-    driver: Path | None,
-    pids: Sequence[int],
-    *,
-    gpu_bytes: int = 0,
-    patience: Patience | None = None,
+    driver: Path | None, pids: Sequence[int], *, patience: Patience | None = None
 ) -> Parked | NotParked:
-    """Move the GPU memory of these processes to the host; ``gpu_bytes`` is what that takes, if known.
+    """Move the GPU memory of these processes to the host.
 
     Where it cannot be done they go on as before, unless the answer says that they are not usable. The
     driver is not interrupted: when ``patience`` is over it finishes, and lets them run again.
@@ -85,7 +82,7 @@ def park(
     with_driver = processes.with_driver(pids)
     if not with_driver:
         return NotParked(because=refusals.NO_GPU_MEMORY, holds_nothing=True)
-    problem = _in_the_way(driver, with_driver, gpu_bytes)
+    problem = _in_the_way(driver, with_driver)
     if problem is not None:
         return problem
     before = processes.resident_bytes(with_driver)
@@ -107,21 +104,18 @@ def unpark(
     The device must have room for it: the driver gives a process that found none no second try.
     """
     patience = patience or Patience()
-    problem = _in_the_way(driver, pids, 0)
+    problem = _in_the_way(driver, pids)
     if problem is not None:
         return problem
     told = _ask("unpark", driver, pids, patience)
     return told if isinstance(told, NotParked) else Unparked(pids=told[0], seconds=told[1])
 
 
-def _in_the_way(driver: Path | None, pids: Sequence[int], gpu_bytes: int) -> NotParked | None:
+def _in_the_way(driver: Path | None, pids: Sequence[int]) -> NotParked | None:
     if driver is None:
         return NotParked(because=refusals.NO_DRIVER)
     if processes.of_others(pids):
         return NotParked(because=refusals.OF_ANOTHER_USER)
-    free = processes.free_bytes()
-    if gpu_bytes and free is not None and free - _SPARE_BYTES < gpu_bytes:
-        return NotParked(because=refusals.no_room(gpu_bytes, free - _SPARE_BYTES))
     return None
 
 
@@ -129,6 +123,7 @@ def _ask(
     what: str, driver: Path | None, pids: Sequence[int], patience: Patience
 ) -> tuple[tuple[int, ...], float] | NotParked:
     started = time.monotonic()
+    _left[:] = [process for process in _left if process.poll() is None]
     seen = processes.circumstances(pids)
     lock_ms = max(1, int(patience.lock_s * 1000))
     process = subprocess.Popen(
@@ -167,8 +162,7 @@ def _heard(process: subprocess.Popen[bytes], patience_s: float) -> bytes | None:
                 wishes.write(b".")
                 wishes.flush()
     if said is None:
-        # It ends by itself; until then somebody has to be there who takes note of that.
-        threading.Thread(target=process.wait, name="parking", daemon=True).start()
+        _left.append(process)
     else:
         process.wait()
     return said
@@ -185,6 +179,6 @@ def _refused(
         had_no_room = call == "restore" and code in (Code.OUT_OF_MEMORY, Code.OPERATING_SYSTEM)
         usable = State.FAILED not in left and not had_no_room
     if not call:
-        return NotParked(because=refusals.of_driver(answer["text"]), usable=usable)
+        return NotParked(because=answer["text"], usable=usable)
     because = refusals.of_code(call, code, seen, lock_s=lock_s)
     return NotParked(because=because, usable=usable, holds_nothing=code == Code.INVALID_VALUE)

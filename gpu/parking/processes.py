@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
+_CGROUPS = Path("/sys/fs/cgroup")
 #: The driver's library: under its name, its version, or that of a slice's interposer.
 _DRIVER = re.compile(r"/libcuda(?:-real)?\.so[.\d]*$")
 _KIB = 1024
@@ -58,12 +59,31 @@ def resident_bytes(pids: Iterable[int]) -> int:
 
 
 def free_bytes() -> int | None:
-    """What programs may still take of the machine's memory; None where it is not told."""
+    """What this process' group may still take of the machine's memory; None where it is not told."""
+    found = [_available(), *_rooms_of_groups()]
+    return min((each for each in found if each is not None), default=None)
+
+
+def _available() -> int | None:
     with suppress(OSError):
         for line in (_PROC / "meminfo").read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * _KIB
     return None
+
+
+def _rooms_of_groups() -> Iterator[int]:
+    """Of the control group and those above it, where they have a limit."""
+    with suppress(OSError, StopIteration):
+        text = (_PROC / "self" / "cgroup").read_text(encoding="utf-8")
+        own = next(line[3:] for line in text.splitlines() if line.startswith("0::"))
+        place = _CGROUPS / own.lstrip("/")
+        for group in (place, *place.parents):
+            with suppress(OSError, ValueError):
+                limit = int((group / "memory.max").read_text(encoding="ascii"))
+                yield limit - int((group / "memory.current").read_text(encoding="ascii"))
+            if group == _CGROUPS:
+                return
 
 
 def _has_driver(pid: int) -> bool:

@@ -60,11 +60,6 @@ _KNOWN: tuple[tuple[str, int, str, str], ...] = (
 )
 
 
-def of_driver(text: str) -> str:
-    """There is no driver that could be asked."""
-    return f"GPU memory cannot be moved to the host here: {text}."
-
-
 def of_code(call: str, code: int, seen: Circumstances, *, lock_s: float) -> str:
     """Why the driver refused this call."""
     facts = {
@@ -93,6 +88,6 @@ def of_patience(seconds: float) -> str:
 def no_room(needed_bytes: int, free_bytes: int) -> str:
     """Why it was not even begun."""
     return (
-        f"Its GPU memory takes {needed_bytes // _MIB} MiB of the machine's own, and "
+        f"Its GPU memory may take {needed_bytes // _MIB} MiB of the machine's own, and "
         f"{max(0, free_bytes) // _MIB} MiB are free."
     )

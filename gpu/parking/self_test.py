@@ -68,11 +68,17 @@ def _try(program: subprocess.Popen[str], driver: Path, timeout_s: float) -> Park
     )
 
 
+def command(driver: Path, fifo: Path | None = None) -> list[str]:
+    """What starts the small process."""
+    more = [] if fifo is None else [str(fifo)]
+    return [sys.executable, "-I", "-S", str(PROGRAM), str(driver), str(_BALLAST_MIB), *more]
+
+
 @contextmanager
 def small_program(driver: Path, timeout_s: float) -> Iterator[subprocess.Popen[str]]:
     """A process that holds a little GPU memory, but not for longer than this."""
     with subprocess.Popen(
-        [sys.executable, "-I", "-S", str(PROGRAM), str(driver), str(_BALLAST_MIB)],
+        command(driver),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

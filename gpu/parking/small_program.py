@@ -1,7 +1,7 @@
-"""The small process of the self-test: ``python -I -S small_program.py DRIVER MIB``.
+"""The small process of self-tests: ``python -I -S small_program.py DRIVER MIB [FIFO]``.
 
-It takes this much of the GPU's memory, says ``ready``, and for each line that it is sent says
-whether its memory still holds what it wrote there.
+It takes this much of the GPU's memory, says ``ready``, and for each line that it is sent (through
+its input, or a FIFO) says whether its memory still holds what it wrote there.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ def main(arguments: list[str]) -> int:
             _say(f"The GPU cannot be used here ({name}: {code}).")
             return 1
     _say("ready")
-    for _ in sys.stdin:
-        _say("same" if _read(driver, address, size) == content else "another")
+    with open(arguments[2] if arguments[2:] else 0, encoding="ascii") as asked:  # noqa: PTH123 - 0 is no path
+        for _ in asked:
+            _say("same" if _read(driver, address, size) == content else "another")
     return 0
 
 

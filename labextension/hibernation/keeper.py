@@ -90,6 +90,8 @@ class Woken:
     #: Of its notebook; "" where it belonged to none.
     path: str
     at_ms: int
+    #: Why its GPU memory is not on a GPU, so that a cell which uses it waits; "" = it is, or was none.
+    parked: str = ""
 
 
 @dataclass(kw_only=True)
@@ -201,9 +203,11 @@ class Keeper:
             Loss(kernel_id=record.kernel_id, path=record.path, because=because, at_ms=now_ms())
         )
 
-    def say_woken(self, record: Record) -> None:
-        """This kernel is back."""
-        self.woken.append(Woken(kernel_id=record.kernel_id, path=record.path, at_ms=now_ms()))
+    def say_woken(self, record: Record, parked: str | None = None) -> None:
+        """This kernel is back; ``parked`` says why its GPU memory is not."""
+        self.woken.append(
+            Woken(kernel_id=record.kernel_id, path=record.path, at_ms=now_ms(), parked=parked or "")
+        )
         self.changed()
 
     def message(self) -> dict[str, object]:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
 import platform
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpucommons.gpu.hibernation.criu import Criu, find_criu
-from gpucommons.gpu.hibernation.self_test import NO_CRIU, self_test
+from gpucommons.gpu.hibernation.self_test import NO_CRIU, gpu_self_test, self_test
 from gpucommons.gpu.hibernation.tree import HibernatableTree
+from gpucommons.gpu.shim import find_drivers
 from gpucommons.labextension.hibernation.kept import write_private
 
-_PASSED = "self-test.json"
+log = logging.getLogger("gpucommons.labextension")
+
+_PASSED, _GPU_TESTED = "self-test.json", "gpu-self-test.json"
 _SELF_TEST_S = 20
+#: A GPU's driver takes seconds to start, several times over.
+_GPU_SELF_TEST_S = 60
+#: What failed with a GPU is tried again after so long: every first kernel would wait for it.
+_GPU_FAILED_FOR_S = 24 * 3600
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,16 +42,29 @@ def this_machine(environ: Mapping[str, str], folder: Path) -> Machine:
     """This machine. A self-test that passed is noted in this folder."""
     found = find_criu(environ)
     criu = found or Criu(command=(), version="")
+    #: Whoever starts a kernel or wakes one has asked `why_not` before.
+    drivers: list[Path] = []
 
     def make_tree(place: Path) -> HibernatableTree:
-        output = place.with_name("kernel-output.log")
-        return HibernatableTree(place, criu, orphaned="save", output=output, close_connections=True)
+        return HibernatableTree(
+            place,
+            criu,
+            orphaned="save",
+            output=place.with_name("kernel-output.log"),
+            close_connections=True,
+            driver=drivers[0] if drivers else None,
+        )
 
     def why_not() -> str | None:
         try:
-            return NO_CRIU if found is None else _tested(found, folder)
+            if found is None:
+                return NO_CRIU
+            because = _tested(found, folder)
+            if because is None and not drivers:
+                drivers.extend(_parking_driver(found, folder, environ))
         except OSError as error:
             return f"Whether this machine can do it could not be tested ({error.strerror})."
+        return because
 
     return Machine(make_tree=make_tree, has_criu=found is not None, why_not=why_not)
 
@@ -60,3 +83,44 @@ def _tested(criu: Criu, folder: Path) -> str | None:
         return ability.because
     write_private(folder / _PASSED, json.dumps(here))
     return None
+
+
+def _parking_driver(criu: Criu, folder: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """NVIDIA's driver, where kernels that hold GPU memory can be saved with it; else none."""
+    driver = find_drivers().cuda
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    if driver is None or visible == "" or _has_part_of_gpu(environ):
+        return ()
+    here = {
+        "criu": [*criu.command, criu.version],
+        "system": list(platform.uname()),
+        "driver": [str(driver), visible],
+    }
+    note = _noted(folder / _GPU_TESTED)
+    is_recent = time.time() - _seconds(note.get("at_s")) < _GPU_FAILED_FOR_S
+    if note.get("here") == here and (note.get("because") is None or is_recent):
+        return (driver,) if note.get("because") is None else ()
+    because = gpu_self_test(criu, folder, driver, _GPU_SELF_TEST_S)
+    if because is not None:
+        log.info("kernels that hold GPU memory are not saved here: %s", because)
+    told = {"here": here, "because": because, "at_s": time.time()}
+    write_private(folder / _GPU_TESTED, json.dumps(told))
+    return (driver,) if because is None else ()
+
+
+def _has_part_of_gpu(environ: Mapping[str, str]) -> bool:
+    """What its kernels load of the slice is gone when they would be woken, so they are not saved."""
+    folders = environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    return any(each and (Path(each) / "libcuda-real.so.1").exists() for each in folders)
+
+
+def _noted(path: Path) -> dict[str, object]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _seconds(noted: object) -> float:
+    return noted if isinstance(noted, float) else 0.0

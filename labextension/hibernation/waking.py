@@ -162,7 +162,7 @@ async def watch(server: Any, keeper: Keeper, acquaintance: Acquaintance) -> None
         acquaintance.renew(os.environ)
         record = keeper.record(kernel_id)
         if record is not None:
-            keeper.say_woken(record)
+            keeper.say_woken(record, await asyncio.to_thread(provisioner.tree.why_parked))
         await acquaintance.learn_state()
         return
     log.warning("kernel %s begins anew: %s", kernel_id, refused.because)

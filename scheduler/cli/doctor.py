@@ -20,8 +20,9 @@ from pathlib import Path
 from gpucommons.gpu.doctor.diagnosis import PROBLEM, Facts, diagnose, enforced, weakest
 from gpucommons.gpu.doctor.examination import examine
 from gpucommons.gpu.hibernation import criu, setup
-from gpucommons.gpu.hibernation.self_test import Ability, self_test
+from gpucommons.gpu.hibernation.self_test import Ability, gpu_self_test, self_test
 from gpucommons.gpu.providers import isolation_sentence
+from gpucommons.gpu.shim import find_drivers
 from gpucommons.scheduler.cli.present import show, table
 from gpucommons.scheduler.up.running import runs_with_shared_account
 from gpucommons.scheduler.up.settings import default_state_dir
@@ -78,6 +79,9 @@ def check_hibernation(_arguments: argparse.Namespace) -> int:
 def _try_out(found: criu.Criu | None) -> int:
     ability = self_test(found, Path(tempfile.gettempdir()))
     _say(can_hibernate(ability))
+    driver = find_drivers().cuda
+    if found is not None and ability.can_hibernate and driver is not None:
+        _say(can_hibernate_gpu(gpu_self_test(found, Path(tempfile.gettempdir()), driver)))
     return 0 if ability.can_hibernate else 1
 
 
@@ -89,6 +93,13 @@ def can_hibernate(ability: Ability) -> str:
         "A small process was saved and woken: "
         f"{ability.save_mib_per_s} MiB/s saving, {ability.wake_mib_per_s} MiB/s waking."
     )
+
+
+def can_hibernate_gpu(because: str | None) -> str:
+    """The outcome of the self-test with a GPU."""
+    if because is None:
+        return "So was one that held GPU memory."
+    return f"Processes that hold GPU memory cannot be saved here. {because}"
 
 
 def _say(text: str) -> None:

@@ -79,6 +79,29 @@ def built_machine(
     return build_machine(tmp_path_factory.mktemp("fake-cuda") / "machine")
 
 
+@pytest.fixture(scope="session")
+def parking() -> ModuleType:
+    """``fake_cuda/parking_card.py``: a card whose memory can be parked."""
+    return _module("fake_cuda_parking_card", _FAKE_CUDA / "parking_card.py")
+
+
+@pytest.fixture(scope="session")
+def parking_driver(
+    needs_compiler: None, parking: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Its driver, as r580."""
+    made: Path = parking.build(tmp_path_factory.mktemp("parking-driver"))
+    return made
+
+
+@pytest.fixture
+def parking_card(parking: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Such a card of 1 GiB, which this process sees, too."""
+    card = parking.Card(tmp_path / "card")
+    monkeypatch.setenv("FAKE_CUDA_CARD", str(card.folder))
+    return card
+
+
 @pytest.fixture
 def machine(built_machine: Any) -> Any:
     """A machine with an unused card of 16 GiB."""

@@ -22,6 +22,7 @@ from free_ports import free_port
 from gpucommons.gpu.hibernation.criu import Criu, find_criu, state_folder
 
 TOKEN = "kernel-server"
+_SERVE = "from jupyter_server.serverapp import main; main()"
 _PATIENCE_S = 60
 
 
@@ -148,6 +149,8 @@ class KernelServer:
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
     pages: list[Page] = field(default_factory=list)
+    #: Runs in the server's process before the server does.
+    prelude: str = ""
 
     @property
     def work(self) -> Path:
@@ -169,8 +172,9 @@ class KernelServer:
 
     def _command(self) -> list[str]:
         extensions = {"gpucommons.labextension": True, "jupyterlab": False, "notebook": False}
+        program = ("-c", f"{self.prelude}\n{_SERVE}") if self.prelude else ("-m", "jupyter_server")
         return [
-            *(sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root"),
+            *(sys.executable, *program, "--no-browser", "--allow-root"),
             *("--ip=127.0.0.1", f"--port={self.port}", "--ServerApp.port_retries=0"),
             f"--IdentityProvider.token={TOKEN}",
             f"--ServerApp.root_dir={self.work}",

@@ -18,7 +18,7 @@ from typing import Any
 
 from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation import image as images
-from gpucommons.gpu.hibernation.inside import ground, saving, waking
+from gpucommons.gpu.hibernation.inside import gpu_memory, ground, saving, waking
 from gpucommons.gpu.hibernation.inside.settings import Settings
 
 #: What is handed on to the first process of the tree and its group, also by who stands for it outside.
@@ -78,11 +78,19 @@ class _PidOne:
             if problem is not None:
                 return self._tell({"refused": problem}, layout.REFUSED_STATUS)
             self._root = image.root_pid
+            self._give_gpu_back(image)
         tell_woken(self._settings.folder, None)
         ground.let_go_of_output()
         for source in (listener, wakeup, self._line):
             self._selector.register(source, selectors.EVENT_READ)
         return self._serve(listener, wakeup)
+
+    def _give_gpu_back(self, image: images.Image) -> None:
+        parked = gpu_memory.OnHost(pids=image.parked, visible=image.visible_gpus)
+        because = gpu_memory.come_back(self._settings.driver, parked)
+        if because is not None:
+            with suppress(OSError):
+                layout.tell(self._settings.folder / layout.PARKED, because)
 
     def _start(self) -> int:
         pid = os.fork()

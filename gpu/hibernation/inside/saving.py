@@ -18,11 +18,19 @@ from typing import Any
 from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation import image as images
 from gpucommons.gpu.hibernation import refusals
-from gpucommons.gpu.hibernation.inside import obstacles, open_files, processes, runs, shared_memory
+from gpucommons.gpu.hibernation.inside import (
+    gpu_memory,
+    obstacles,
+    open_files,
+    processes,
+    runs,
+    shared_memory,
+)
 from gpucommons.gpu.hibernation.inside.settings import Settings
 
 #: Left free on the disk: whoever else writes there needs some.
 _SPARE_BYTES = 64 << 20
+_LEAST_S = 0.01
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,15 +49,24 @@ def save(
     deadline = images.Deadline(started + bounds.timeout_s)
     partial = settings.folder / layout.SAVING
     layout.discard(partial)
+    parked = gpu_memory.OnHost()
     try:
         partial.mkdir(mode=0o700)
+        because = obstacles.of_slice()
+        if because is None:
+            left = gpu_memory.leave(settings.driver, bounds.timeout_s)
+            if isinstance(left, str):
+                because = left
+            else:
+                parked = left
         because = (
-            obstacles.find()
+            because
+            or obstacles.find()
             or _no_room(partial, bounds.most_bytes)
-            or _dump(settings, root_pid, pipes=pipes, timeout_s=bounds.timeout_s)
+            or _dump(settings, root_pid, pipes=pipes, timeout_s=_rest_s(started, bounds))
         )
         if because is None:
-            image = _complete(partial, root_pid, pipes, (started, deadline))
+            image = _complete(partial, root_pid, pipes, (started, deadline), parked)
             deadline.check()
             layout.discard(settings.folder / layout.COMPLETE)
             partial.rename(settings.folder / layout.COMPLETE)
@@ -60,7 +77,15 @@ def save(
         because = refusals.of_disk(error)
     _go_on()
     layout.discard(partial)
+    stays = gpu_memory.come_back(settings.driver, parked)
+    if stays is not None:
+        because = f"{because} {stays}"
     return {"refused": because, "alive": processes.lives(root_pid)}
+
+
+def _rest_s(started: float, bounds: Bounds) -> float:
+    """What is left of the time; CRIU wants some."""
+    return max(_LEAST_S, bounds.timeout_s - (time.monotonic() - started))
 
 
 def _no_room(partial: Path, most_bytes: int | None) -> str | None:
@@ -94,7 +119,11 @@ def _dump(
 
 
 def _complete(
-    partial: Path, root_pid: int, pipes: Mapping[int, str], times: tuple[float, images.Deadline]
+    partial: Path,
+    root_pid: int,
+    pipes: Mapping[int, str],
+    times: tuple[float, images.Deadline],
+    parked: gpu_memory.OnHost,
 ) -> images.Image:
     """Add what CRIU leaves out, while everything stands still."""
     started, deadline = times
@@ -120,6 +149,8 @@ def _complete(
         pipes=pipes,
         files=files,
         open_files=open_files.of(numbers),
+        parked=parked.pids,
+        visible_gpus=parked.visible,
     )
     images.write(image)
     return image

@@ -23,3 +23,5 @@ class Settings:
     preload: str | None = None
     #: Close network connections at a save; else a tree that holds one is refused.
     close_connections: bool = False
+    #: NVIDIA's driver, where it was found out that it can park; None: what holds a GPU is refused.
+    driver: str | None = None

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { msg } from '../testing/make';
-import { lossOf, newsOf } from './lostkernels';
+import { lossOf, newsOf, parkedOf } from './lostkernels';
 
 const LOST = [
   { kernel_id: 'k1', path: 'a.ipynb', because: 'One.', stored: 0 },
@@ -33,7 +33,8 @@ describe('kernels that are back', () => {
   const back = (kernel_id: string, at_ms: number) => ({
     kernel_id,
     path: `${kernel_id}.ipynb`,
-    at_ms
+    at_ms,
+    parked: ''
   });
   const day = 24 * 3600 * 1000;
 
@@ -47,6 +48,16 @@ describe('kernels that are back', () => {
     expect(newsOf(woken, 2 * day, 2 * day + 9)).toEqual([woken[2]]);
     expect(newsOf(woken, 0, 2 * day + 9)).toEqual(woken.slice(1));
     expect(newsOf(woken, 0, 9 * day)).toEqual([]);
+  });
+
+  it('say where their GPU memory did not come with them', () => {
+    const woken = [back('a', 1), { ...back('b', 1), parked: 'No GPU.' }];
+
+    expect(parkedOf(woken, 'a')).toBeNull();
+    expect(parkedOf(woken, 'gone')).toBeNull();
+    expect(msg.kernelParked(parkedOf(woken, 'b') ?? '')).toBe(
+      'The kernel of this notebook is back, but not its GPU memory. No GPU. A cell that uses the GPU waits.'
+    );
   });
 
   it('are named by their notebooks', () => {

@@ -1,5 +1,5 @@
 /**
- * Says over a notebook that its kernel began anew. Nothing else on the page would: prompts, outputs and
+ * Says over a notebook that its kernel began anew, or came back without its GPU memory. Nothing else on the page would: prompts, outputs and
  * the kernel's name are as they were, and the next cell fails for a variable that is not there.
  */
 import { Notification } from '@jupyterlab/apputils';
@@ -29,6 +29,14 @@ export function lossOf(
   );
 }
 
+/** Why this notebook's kernel is back without its GPU memory; null where that is not so. */
+export function parkedOf(
+  woken: readonly IWokenKernel[],
+  kernelId: string | undefined
+): string | null {
+  return woken.find(each => each.kernel_id === kernelId)?.parked || null;
+}
+
 /** What came back and was not told in this browser; after a day it is no news. */
 export function newsOf(
   woken: readonly IWokenKernel[],
@@ -42,7 +50,9 @@ export function newsOf(
 /** Says once in this browser that kernels are back. */
 function tellWoken(model: Model, msg: Messages): void {
   const told = Number(window.localStorage.getItem(TOLD) ?? 0) || 0;
-  const news = newsOf(model.wokenKernels, told, model.clock.now());
+  // A banner over its notebook tells of one without its GPU memory.
+  const whole = model.wokenKernels.filter(each => each.parked === '');
+  const news = newsOf(whole, told, model.clock.now());
   if (news.length > 0) {
     window.localStorage.setItem(
       TOLD,
@@ -93,26 +103,23 @@ export class LostKernels {
     const { path } = panel.context;
     const kernel = panel.sessionContext.session?.kernel?.id;
     const loss = lossOf(this._model.lostKernels, path, kernel);
+    const parked = parkedOf(this._model.wokenKernels, kernel);
+    const because = loss?.because ?? parked;
     const shown = this._banners.get(panel);
-    if (shown?.loss.because === loss?.because) {
+    if ((shown?.because ?? null) === because) {
       return;
     }
     shown?.banner.dispose();
     this._banners.delete(panel);
-    if (loss !== null) {
-      const banner = this._banner(loss);
-      this._banners.set(panel, { loss, banner });
+    if (because !== null) {
+      const banner = loss ? this._lost(loss) : this._parked(because);
+      this._banners.set(panel, { because, banner });
       panel.contentHeader.addWidget(banner);
     }
   }
 
-  private _banner(loss: ILostKernel): Widget {
-    const banner = new Widget();
-    banner.addClass('gc-LostKernel');
-    banner.addClass('gc-Callout');
-    banner.node.setAttribute('role', 'status');
-    const said = banner.node.appendChild(document.createElement('span'));
-    said.textContent = this._msg.kernelLost(loss.because, loss.stored);
+  private _lost(loss: ILostKernel): Widget {
+    const banner = made(this._msg.kernelLost(loss.because, loss.stored));
     if (loss.stored > 0) {
       addButton(banner, this._msg.trans.__('Show…'), () => {
         void this._commands.execute(CommandIDs.storedVariables);
@@ -124,10 +131,29 @@ export class LostKernels {
     return banner;
   }
 
+  /** Hidden by *Close*, in this page: it stays true until the server starts again. */
+  private _parked(because: string): Widget {
+    const banner = made(this._msg.kernelParked(because));
+    addButton(banner, this._msg.trans.__('Close'), () => {
+      banner.hide();
+    });
+    return banner;
+  }
+
   private readonly _banners = new Map<
     NotebookPanel,
-    { loss: ILostKernel; banner: Widget }
+    { because: string; banner: Widget }
   >();
+}
+
+function made(text: string): Widget {
+  const banner = new Widget();
+  banner.addClass('gc-LostKernel');
+  banner.addClass('gc-Callout');
+  banner.node.setAttribute('role', 'status');
+  const said = banner.node.appendChild(document.createElement('span'));
+  said.textContent = text;
+  return banner;
 }
 
 function addButton(to: Widget, label: string, press: () => void): void {

@@ -17,4 +17,6 @@ export interface IWokenKernel {
   kernel_id: string;
   path: string;
   at_ms: number;
+  /** Why its GPU memory is not on a GPU, in a sentence; empty where it is, or there was none. */
+  parked: string;
 }

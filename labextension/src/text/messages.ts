@@ -84,6 +84,13 @@ export function messages(trans: TranslationBundle) {
           );
     },
 
+    kernelParked(because: string): string {
+      return trans.__(
+        'The kernel of this notebook is back, but not its GPU memory. %1 A cell that uses the GPU waits.',
+        because
+      );
+    },
+
     retry(): string {
       return trans.__('Retry');
     },

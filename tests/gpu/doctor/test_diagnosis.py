@@ -179,4 +179,11 @@ def test_whether_gpu_memory_can_leave_the_gpu_is_said_and_what_would_help() -> N
     assert found(replace(unable, devices=(cut,)), "parking").change.startswith("Only cards")
     older = replace(unable, traits=replace(OLD.traits, driver="550.54"))
     assert found(older, "parking").change == "Driver 570 or newer can, on x86-64."
-    assert not [one for one in diagnose(OLD) if one.check == "parking"]
+    assert not [one for one in diagnose(OLD) if one.check in ("parking", "GPU memory")]
+
+
+def test_whether_gpu_memory_can_be_saved_is_said() -> None:
+    assert found(replace(OLD, gpu_not_saved=""), "GPU memory").level == OK
+    unable = found(replace(OLD, gpu_not_saved="It holds a device: /dev/nvidia0."), "GPU memory")
+    assert (unable.level, unable.found) == (ADVICE, "It holds a device: /dev/nvidia0.")
+    assert "are not saved" in unable.change

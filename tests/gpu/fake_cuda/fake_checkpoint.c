@@ -3,7 +3,8 @@
  * NVIDIA's documents and the reports to NVIDIA/cuda-checkpoint tell (numbers in brackets).
  *
  * The card is a folder (FAKE_CUDA_CARD): a file `total` with its MiB, and one file for each piece of
- * memory that is on it, mapped by its owner. What is parked is in no file: in its owner's heap.
+ * memory that is on it, mapped and locked by its owner: what nobody locks belonged to a process that
+ * has ended. What is parked is in no file: in its owner's heap.
  *
  * As in the real driver a thread of the process itself does the work, and whoever asks finds it
  * through /proc: nobody who may not look into a process can park it.
@@ -36,26 +37,34 @@ enum { RUNNING, LOCKED, CHECKPOINTED, FAILED };
 enum { NOTHING, LOCK, CHECKPOINT, RESTORE, UNLOCK };
 enum { PIECES = 64, PATH = 4096, CONTEXT = 0xc0de };
 
-/* What a process and whoever parks it share. */
-typedef struct {
-    _Atomic int owner, state, wish, answer, timeout_ms, calls, version;
-} channel;
+/* What a process and whoever parks it share: numbers in a file of the process without a name. It is
+ * not mapped, as CRIU would part the mapping from the file. */
+enum { OWNER, STATE, WISH, ANSWER, TIMEOUT_MS, NUMBERS };
 
 typedef struct {
     void *address;
     size_t bytes;
-    int managed;
+    int managed, file;
     char *host;
     char path[PATH];
 } piece;
 
-static channel *mine;
-static int restore_poisoned, is_set_up;
+static int mine = -1, owner, restore_poisoned, is_set_up;
+static _Atomic int state, calls;
 static piece pieces[PIECES];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static void nap(void) { nanosleep(&(struct timespec){0, 1000000}, NULL); }
 static int set(const char *name) { return getenv(name) != NULL; }
+
+static int told(int file, int what) {
+    int number = 0;
+    if (pread(file, &number, sizeof number, what * (off_t)sizeof number) < 0) _exit(3);
+    return number;
+}
+static void tell(int file, int what, int number) {
+    if (pwrite(file, &number, sizeof number, what * (off_t)sizeof number) < 0) _exit(3);
+}
 
 /* ---- the card ---- */
 
@@ -75,7 +84,10 @@ static uint64_t used_bytes(void) {
     for (struct dirent *entry; (entry = readdir(card));) {
         struct stat found;
         if (strncmp(entry->d_name, "memory-", 7)) continue;
-        if (!fstatat(dirfd(card), entry->d_name, &found, 0)) used += (uint64_t)found.st_size;
+        int file = openat(dirfd(card), entry->d_name, O_RDONLY | O_CLOEXEC);
+        if (file < 0) continue;
+        if (flock(file, LOCK_EX | LOCK_NB) && !fstat(file, &found)) used += (uint64_t)found.st_size;
+        close(file);
     }
     closedir(card);
     return used;
@@ -86,25 +98,25 @@ static int put(piece *made, void *address) {
     snprintf(made->path, sizeof made->path, "%s/memory-XXXXXX", getenv("FAKE_CUDA_CARD"));
     if (used_bytes() + made->bytes > total_bytes()) return OOM;
     int file = mkstemp(made->path);
-    if (file < 0 || ftruncate(file, (off_t)made->bytes)) _exit(3);
+    if (file < 0 || ftruncate(file, (off_t)made->bytes) || flock(file, LOCK_EX)) _exit(3);
     void *mapped = mmap(address, made->bytes, PROT_READ | PROT_WRITE,
                         MAP_SHARED | (address ? MAP_FIXED : 0), file, 0);
-    close(file);
     if (mapped == MAP_FAILED) _exit(3);
     made->address = mapped;
+    made->file = file;
     return OK;
 }
 
 /* ---- moving it: in a thread of the process that holds it ---- */
 
 static int checkpoint(void) {
-    if (atomic_load(&mine->state) != LOCKED) return ILLEGAL_STATE;
+    if (atomic_load(&state) != LOCKED) return ILLEGAL_STATE;
     if (set("FAKE_CUDA_MIG")) return OOM;
     const char *machine = getenv("FAKE_CUDA_MACHINE");
     if (machine && !strcmp(machine, "aarch64")) return NOT_SUPPORTED;
     for (int i = 0; i < PIECES; i++) {
         if (!pieces[i].managed) continue;
-        atomic_store(&mine->state, FAILED); /* no attempt to keep the process in a good state */
+        atomic_store(&state, FAILED); /* no attempt to keep the process in a good state */
         return NOT_SUPPORTED;
     }
     for (int i = 0; i < PIECES; i++) {
@@ -116,6 +128,7 @@ static int checkpoint(void) {
         mmap(one->address, one->bytes, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
         unlink(one->path);
+        close(one->file);
     }
     const char *device = getenv("FAKE_CUDA_DEVICE");
     for (int fd = 3; device && fd < 64; fd++) {
@@ -123,13 +136,13 @@ static int checkpoint(void) {
         snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
         if (readlink(name, link, sizeof link - 1) > 0 && !strcmp(link, device)) close(fd);
     }
-    atomic_store(&mine->state, CHECKPOINTED);
+    atomic_store(&state, CHECKPOINTED);
     return OK;
 }
 
 static int restore(void) {
     uint64_t needed = 0;
-    if (atomic_load(&mine->state) != CHECKPOINTED) return ILLEGAL_STATE;
+    if (atomic_load(&state) != CHECKPOINTED) return ILLEGAL_STATE;
     for (int i = 0; i < PIECES; i++) needed += pieces[i].host ? pieces[i].bytes : 0;
     if (restore_poisoned) return OPERATING_SYSTEM; /* for ever after one that had no room [44] */
     if (used_bytes() + needed > total_bytes()) {
@@ -144,18 +157,18 @@ static int restore(void) {
         free(one->host);
         one->host = NULL;
     }
-    atomic_store(&mine->state, LOCKED);
+    atomic_store(&state, LOCKED);
     return OK;
 }
 
 static int lock(void) {
     int expected = RUNNING;
     if (set("FAKE_CUDA_MPS")) return NOT_SUPPORTED;
-    if (!atomic_compare_exchange_strong(&mine->state, &expected, LOCKED)) return ILLEGAL_STATE;
-    int patience = atomic_load(&mine->timeout_ms);
-    for (int waited = 0; set("FAKE_CUDA_BUSY") || atomic_load(&mine->calls); waited++) {
+    if (!atomic_compare_exchange_strong(&state, &expected, LOCKED)) return ILLEGAL_STATE;
+    int patience = told(mine, TIMEOUT_MS);
+    for (int waited = 0; set("FAKE_CUDA_BUSY") || atomic_load(&calls); waited++) {
         if (patience && waited >= patience) {
-            atomic_store(&mine->state, RUNNING);
+            atomic_store(&state, RUNNING);
             return NOT_READY;
         }
         nap();
@@ -165,17 +178,17 @@ static int lock(void) {
 
 static int unlock(void) {
     int expected = LOCKED;
-    return atomic_compare_exchange_strong(&mine->state, &expected, RUNNING) ? OK : ILLEGAL_STATE;
+    return atomic_compare_exchange_strong(&state, &expected, RUNNING) ? OK : ILLEGAL_STATE;
 }
 
 static void *serve(void *nothing) {
     int (*const done[])(void) = {NULL, lock, checkpoint, restore, unlock};
     for (;; nap()) {
-        int wish = atomic_load(&mine->wish);
+        int wish = told(mine, WISH);
         if (wish <= NOTHING || wish > UNLOCK) continue;
-        int answer = done[wish]();
-        atomic_store(&mine->answer, answer);
-        atomic_store(&mine->wish, NOTHING);
+        tell(mine, ANSWER, done[wish]());
+        tell(mine, STATE, atomic_load(&state));
+        tell(mine, WISH, NOTHING);
     }
     return nothing;
 }
@@ -183,16 +196,16 @@ static void *serve(void *nothing) {
 /* ---- the process' own calls: they wait while it is locked ---- */
 
 static int enter(void) {
-    if (!mine || atomic_load(&mine->owner) != getpid()) return UNINITIALIZED;
+    if (mine < 0 || owner != getpid()) return UNINITIALIZED;
     for (;; nap()) {
-        atomic_fetch_add(&mine->calls, 1);
-        if (atomic_load(&mine->state) == RUNNING) return OK;
-        atomic_fetch_sub(&mine->calls, 1);
-        if (atomic_load(&mine->state) == FAILED) return ILLEGAL_STATE;
+        atomic_fetch_add(&calls, 1);
+        if (atomic_load(&state) == RUNNING) return OK;
+        atomic_fetch_sub(&calls, 1);
+        if (atomic_load(&state) == FAILED) return ILLEGAL_STATE;
     }
 }
 static int leave(int answer) {
-    atomic_fetch_sub(&mine->calls, 1);
+    atomic_fetch_sub(&calls, 1);
     return answer;
 }
 
@@ -215,19 +228,30 @@ API int cuDeviceGet(int *device, int ordinal) {
     *device = ordinal;
     return is_set_up ? (ordinal ? 101 : OK) : UNINITIALIZED;
 }
+API int cuDeviceTotalMem_v2(size_t *bytes, int device) {
+    if (!is_set_up || device) return is_set_up ? INVALID : UNINITIALIZED;
+    *bytes = total_bytes();
+    return OK;
+}
+API int cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
+    if (mine < 0) return UNINITIALIZED;
+    *total = total_bytes();
+    *free_bytes = *total - used_bytes();
+    return OK;
+}
+API int cuDevicePrimaryCtxRelease_v2(int device) { return device ? INVALID : OK; }
 API int cuCtxSetCurrent(void *context) { return context ? OK : INVALID; }
 
 API int cuDevicePrimaryCtxRetain(void **context, int device) {
     pthread_t thread;
     *context = (void *)(uintptr_t)CONTEXT;
     if (!is_set_up || device) return is_set_up ? INVALID : UNINITIALIZED;
-    if (mine) return OK;
+    if (mine >= 0) return OK;
     /* Found by its name in /proc/PID/fd, and kept by CRIU. */
     int file = memfd_create("fake-cuda", 0);
-    if (file < 0 || ftruncate(file, sizeof *mine)) _exit(3);
-    mine = mmap(NULL, sizeof *mine, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (mine == MAP_FAILED) _exit(3);
-    atomic_store(&mine->owner, getpid());
+    owner = getpid();
+    for (int what = OWNER; what < NUMBERS; what++) tell(file, what, what == OWNER ? owner : 0);
+    mine = file;
     const char *held = getenv("FAKE_CUDA_DEVICE");
     if (held && open(held, O_RDONLY) < 0) _exit(3);
     return pthread_create(&thread, NULL, serve, NULL) ? OPERATING_SYSTEM : OK;
@@ -262,6 +286,7 @@ API int cuMemFree_v2(pointer address) {
         if ((pointer)(uintptr_t)pieces[i].address != address) continue;
         munmap(pieces[i].address, pieces[i].bytes);
         unlink(pieces[i].path);
+        close(pieces[i].file);
         pieces[i] = (piece){0};
         answer = OK;
     }
@@ -284,47 +309,42 @@ API int cuMemcpyDtoH_v2(void *to, pointer from, size_t bytes) {
 
 #ifndef WITHOUT_CHECKPOINT /* drivers before r570 */
 
-static channel *of(int pid) {
+static int of(int pid) {
     char folder[64], link[64], path[PATH];
     snprintf(folder, sizeof folder, "/proc/%d/fd", pid);
     DIR *open_files = opendir(folder);
-    if (!open_files) return NULL;
-    channel *found = NULL;
-    for (struct dirent *entry; !found && (entry = readdir(open_files));) {
+    if (!open_files) return -1;
+    int found = -1;
+    for (struct dirent *entry; found < 0 && (entry = readdir(open_files));) {
         snprintf(path, sizeof path, "%s/%.16s", folder, entry->d_name);
         ssize_t size = readlink(path, link, sizeof link - 1);
         if (size <= 0) continue;
         link[size] = '\0';
-        if (strncmp(link, "/memfd:fake-cuda", 16)) continue;
-        int file = open(path, O_RDWR | O_CLOEXEC);
-        if (file < 0) continue;
-        void *mapped = mmap(NULL, sizeof *found, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-        close(file);
-        if (mapped != MAP_FAILED) found = mapped;
+        if (!strncmp(link, "/memfd:fake-cuda", 16)) found = open(path, O_RDWR | O_CLOEXEC);
     }
     closedir(open_files);
     /* A fork has the parent's descriptor, and no context. */
-    if (found && atomic_load(&found->owner) != pid) {
-        munmap(found, sizeof *found);
-        return NULL;
+    if (found >= 0 && told(found, OWNER) != pid) {
+        close(found);
+        return -1;
     }
     return found;
 }
 
 static int ask(int pid, int wish, unsigned timeout_ms) {
     if (!is_set_up) return wish == RESTORE ? NOT_PERMITTED : UNINITIALIZED;
-    channel *other = of(pid);
-    if (!other) return INVALID;
+    int other = of(pid);
+    if (other < 0) return INVALID;
     char folder[32];
     snprintf(folder, sizeof folder, "/proc/%d", pid);
-    atomic_store(&other->timeout_ms, (int)timeout_ms);
-    atomic_store(&other->wish, wish);
-    while (atomic_load(&other->wish) != NOTHING) {
+    tell(other, TIMEOUT_MS, (int)timeout_ms);
+    tell(other, WISH, wish);
+    while (told(other, WISH) != NOTHING) {
         if (access(folder, F_OK)) return OPERATING_SYSTEM;
         nap();
     }
-    int answer = atomic_load(&other->answer);
-    munmap(other, sizeof *other);
+    int answer = told(other, ANSWER);
+    close(other);
     return answer;
 }
 
@@ -335,12 +355,12 @@ static int is_zero(const void *bytes, size_t from, size_t to) {
     return 1;
 }
 
-API int cuCheckpointProcessGetState(int pid, int *state) {
+API int cuCheckpointProcessGetState(int pid, int *found) {
     if (!is_set_up) return UNINITIALIZED;
-    channel *other = of(pid);
-    if (!other) return INVALID;
-    *state = atomic_load(&other->state);
-    munmap(other, sizeof *other);
+    int other = of(pid);
+    if (other < 0) return INVALID;
+    *found = told(other, STATE);
+    close(other);
     return OK;
 }
 API int cuCheckpointProcessLock(int pid, const unsigned *args) {

@@ -5,6 +5,7 @@ The tests load this file by its path.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -58,12 +59,23 @@ class Card:
 
     @property
     def used_mib(self) -> int:
-        """What is on it."""
-        return sum(each.stat().st_size for each in self.folder.glob("memory-*")) // MIB
+        """What is on it; what ended without giving its memory back has none."""
+        return (
+            sum(each.stat().st_size for each in self.folder.glob("memory-*") if _held(each)) // MIB
+        )
 
     def env(self, **more: str) -> dict[str, str]:
         """The environment of who sees it."""
         return os.environ | {"FAKE_CUDA_CARD": str(self.folder)} | more
+
+
+def _held(piece: Path) -> bool:
+    with piece.open("rb") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def build(folder: Path, flags: Sequence[str] = ()) -> Path:

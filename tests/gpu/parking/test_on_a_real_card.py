@@ -1,4 +1,4 @@
-"""The real driver parks a real process, and says by NVML that the card is free meanwhile.
+"""The real driver parks a real process, the card is free meanwhile, and CRIU saves what is parked.
 
 Skipped where there is no card, or where the driver is older than parking; REQUIRE_GPU=1 makes that a
 failure.
@@ -13,6 +13,8 @@ import pytest
 
 from gpucommons.gpu import shim
 from gpucommons.gpu.agent.control.node import has_nvml
+from gpucommons.gpu.hibernation.criu import find_criu
+from gpucommons.gpu.hibernation.self_test import gpu_self_test
 from gpucommons.gpu.parking.parking import Parked, Unparked, park, unpark
 from gpucommons.gpu.parking.self_test import line, self_test, small_program
 
@@ -64,3 +66,16 @@ def test_the_card_is_free_of_a_parked_process(real_driver: Path) -> None:
         program.stdin.write("\n")
         program.stdin.flush()
         assert line(program) == "same"
+
+
+@pytest.mark.criu
+def test_a_process_is_saved_with_its_gpu_memory(real_driver: Path, tmp_path: Path) -> None:
+    criu = find_criu(os.environ)
+    if criu is None:
+        pytest.skip("there is no CRIU 4.2 or newer here")
+
+    because = gpu_self_test(criu, tmp_path, real_driver, _SECONDS)
+
+    if because is not None and os.environ.get("REQUIRE_GPU") != "1":
+        pytest.skip(f"GPU memory cannot be saved here: {because}")
+    assert because is None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -27,45 +27,45 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux park
 
 
 def test_a_parked_process_holds_no_gpu_and_finds_its_memory_again(
-    driver: Path, card: Any, start: Start
+    parking_driver: Path, parking_card: Any, start: Start
 ) -> None:
     program = start()
-    assert card.used_mib == 8
+    assert parking_card.used_mib == 8
 
-    parked = park(driver, [program.pid], gpu_bytes=8 << 20)
+    parked = park(parking_driver, [program.pid])
     ask(program)
 
     assert isinstance(parked, Parked), parked
     assert parked.pids == (program.pid,)
-    assert card.used_mib == 0
+    assert parking_card.used_mib == 0
     # Who parks what is parked changes nothing.
-    assert isinstance(park(driver, [program.pid]), Parked)
-    unparked = unpark(driver, [program.pid])
+    assert isinstance(park(parking_driver, [program.pid]), Parked)
+    unparked = unpark(parking_driver, [program.pid])
     assert isinstance(unparked, Unparked), unparked
     # The step that it was asked for meanwhile waited, and found what was there.
     assert line(program) == "1 0000"
-    assert card.used_mib == 8
-    assert isinstance(unpark(driver, [program.pid]), Unparked)
+    assert parking_card.used_mib == 8
+    assert isinstance(unpark(parking_driver, [program.pid]), Unparked)
 
 
-def test_what_holds_nothing_of_a_gpu_is_left_alone(driver: Path, card: Any) -> None:
-    answer = park(driver, [os.getpid()])
+def test_what_holds_nothing_of_a_gpu_is_left_alone(parking_driver: Path, parking_card: Any) -> None:
+    answer = park(parking_driver, [os.getpid()])
 
     assert answer == NotParked(because=refusals.NO_GPU_MEMORY, holds_nothing=True)
 
 
 def test_what_was_forked_from_it_stands_in_nobodys_way(
-    driver: Path, card: Any, start: Start
+    parking_driver: Path, parking_card: Any, start: Start
 ) -> None:
     program = start("forks")
     children = Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text().split()
 
-    parked = park(driver, [program.pid, *map(int, children)])
+    parked = park(parking_driver, [program.pid, *map(int, children)])
 
     assert len(children) == 1
     assert isinstance(parked, Parked), parked
     assert parked.pids == (program.pid,)
-    assert card.used_mib == 0
+    assert parking_card.used_mib == 0
 
 
 REFUSED = (
@@ -79,12 +79,12 @@ REFUSED = (
 
 @pytest.mark.parametrize("refused", REFUSED, ids=["busy", "mig", "mps", "aarch64", "managed"])
 def test_what_cannot_be_parked_runs_on_where_the_driver_lets_it(
-    driver: Path, card: Any, start: Start, refused: tuple[str, dict[str, str], str]
+    parking_driver: Path, parking_card: Any, start: Start, refused: tuple[str, dict[str, str], str]
 ) -> None:
     kind, env, sentence = refused
     program = start(kind, **env)
 
-    answer = park(driver, [program.pid], patience=Patience(lock_s=0.2))
+    answer = park(parking_driver, [program.pid], patience=Patience(lock_s=0.2))
 
     assert isinstance(answer, NotParked), answer
     assert sentence in answer.because
@@ -96,11 +96,11 @@ def test_what_cannot_be_parked_runs_on_where_the_driver_lets_it(
 
 
 def test_one_that_cannot_be_parked_lets_the_others_run_on(
-    driver: Path, card: Any, start: Start
+    parking_driver: Path, parking_card: Any, start: Start
 ) -> None:
     well, ill = start(), start(FAKE_CUDA_MIG="1")
 
-    answer = park(driver, [well.pid, ill.pid])
+    answer = park(parking_driver, [well.pid, ill.pid])
 
     assert isinstance(answer, NotParked), answer
     assert answer.usable
@@ -110,15 +110,15 @@ def test_one_that_cannot_be_parked_lets_the_others_run_on(
 
 
 def test_a_card_without_room_costs_the_process_and_that_is_said(
-    driver: Path, card: Any, start: Start
+    parking_driver: Path, parking_card: Any, start: Start
 ) -> None:
     program = start()
-    assert isinstance(park(driver, [program.pid]), Parked)
+    assert isinstance(park(parking_driver, [program.pid]), Parked)
 
-    card.resize(4)
-    full = unpark(driver, [program.pid])
-    card.resize(1024)
-    again = unpark(driver, [program.pid])
+    parking_card.resize(4)
+    full = unpark(parking_driver, [program.pid])
+    parking_card.resize(1024)
+    again = unpark(parking_driver, [program.pid])
 
     assert full == NotParked(
         because="The GPU had no room for its memory, and the driver gives it no second try.",
@@ -128,26 +128,37 @@ def test_a_card_without_room_costs_the_process_and_that_is_said(
     assert not again.usable
 
 
-def test_the_machines_own_memory_must_hold_it(driver: Path, card: Any, start: Start) -> None:
+def test_the_machines_own_memory_must_hold_it(
+    parking_driver: Path, parking_card: Any, start: Start
+) -> None:
     program = start()
+    parking_card.resize(1 << 30)
+    huge = parking_card.folder / "memory-of-others"
+    with huge.open("wb") as stream:
+        stream.truncate(1 << 42)
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        answer = park(parking_driver, [program.pid])
 
-    answer = park(driver, [program.pid], gpu_bytes=1 << 50)
+    assert isinstance(answer, NotParked), answer
+    assert answer.because.startswith("Its GPU memory may take 4194568 MiB of the machine")
+    assert answer.usable
+    ask(program)
+    assert line(program) == "1 0000"
 
-    assert isinstance(answer, NotParked)
-    assert answer.because.startswith("Its GPU memory takes 1073741824 MiB of the machine's own")
 
-
-def test_whoever_parks_is_killed_and_nothing_is_lost(driver: Path, card: Any, start: Start) -> None:
+def test_whoever_parks_is_killed_and_nothing_is_lost(
+    parking_driver: Path, parking_card: Any, start: Start
+) -> None:
     """It was done, and nobody is there to hear it: it is taken back."""
     program = start()
     errand = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(ERRAND), "park", str(driver), "1000", str(program.pid)],
+        [sys.executable, "-I", "-S", str(ERRAND), "park", str(parking_driver), "1000", str(program.pid)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     )  # fmt: skip
     assert errand.stdout is not None
     assert errand.stdin is not None
     assert b"pids" in errand.stdout.readline()
-    assert card.used_mib == 0
+    assert parking_card.used_mib == 0
 
     errand.stdin.close()
 
@@ -157,40 +168,41 @@ def test_whoever_parks_is_killed_and_nothing_is_lost(driver: Path, card: Any, st
     assert line(program) == "1 0000"
     # And the errand itself killed between its steps: the next one goes on from there.
     held = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(ERRAND), "park", str(driver), "1000", str(program.pid)],
+        [sys.executable, "-I", "-S", str(ERRAND), "park", str(parking_driver), "1000", str(program.pid)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     )  # fmt: skip
     assert held.stdout is not None
     held.stdout.readline()
     held.kill()
     held.communicate()
-    assert isinstance(unpark(driver, [program.pid]), Unparked)
+    assert isinstance(unpark(parking_driver, [program.pid]), Unparked)
     ask(program)
     assert line(program) == "2 0000"
 
 
 def test_a_driver_that_takes_too_long_is_not_waited_for_and_takes_it_back(
-    driver: Path, card: Any, start: Start
+    parking_driver: Path, parking_card: Any, start: Start
 ) -> None:
     program = start(FAKE_CUDA_BUSY="1")
 
-    answer = park(driver, [program.pid], patience=Patience(lock_s=1, answer_s=0.1))
+    answer = park(parking_driver, [program.pid], patience=Patience(lock_s=1, answer_s=0.1))
 
     assert answer == NotParked(because="The driver did not finish within 0 s.")
-    for thread in threading.enumerate():
-        if thread.name == "parking":
-            thread.join(60)
     ask(program)
     assert line(program) == "1 0000"
 
 
 def test_machines_that_cannot_say_why(
-    parking_card: Any, driver: Path, card: Any, start: Start, monkeypatch: pytest.MonkeyPatch
+    parking: Any,
+    parking_driver: Path,
+    parking_card: Any,
+    start: Start,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     program = start()
     pids = [program.pid]
-    folder = card.folder.parent
-    old = parking_card.build(folder, ["-DWITHOUT_CHECKPOINT"])
+    folder = parking_card.folder.parent
+    old = parking.build(folder, ["-DWITHOUT_CHECKPOINT"])
 
     def because(library: Path | None) -> str:
         answer = park(library, pids)
@@ -201,15 +213,15 @@ def test_machines_that_cannot_say_why(
     assert "570 or newer can" in because(old)
     assert "cannot be loaded" in because(folder / "none.so")
     monkeypatch.setenv("FAKE_CUDA_NO_CARD", "1")
-    assert because(driver) == "No GPU can be seen from here."
+    assert because(parking_driver) == "No GPU can be seen from here."
     ask(program)
     assert line(program) == "1 0000"
 
 
 def test_nobody_parks_with_more_rights_than_the_process_has(
-    driver: Path, card: Any, start: Start, monkeypatch: pytest.MonkeyPatch
+    parking_driver: Path, parking_card: Any, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = start()
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
 
-    assert park(driver, [program.pid]) == NotParked(because=refusals.OF_ANOTHER_USER)
+    assert park(parking_driver, [program.pid]) == NotParked(because=refusals.OF_ANOTHER_USER)

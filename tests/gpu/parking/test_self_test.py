@@ -13,8 +13,8 @@ from gpucommons.gpu.parking.self_test import self_test
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux parks processes")
 
 
-def test_where_it_works_it_measures(driver: Path, card: Any) -> None:
-    ability = self_test(driver)
+def test_where_it_works_it_measures(parking_driver: Path, parking_card: Any) -> None:
+    ability = self_test(parking_driver)
 
     assert ability.can_park, ability.because
     assert ability.park_mib_per_s > 0 < ability.unpark_mib_per_s
@@ -29,12 +29,16 @@ def test_where_it_works_it_measures(driver: Path, card: Any) -> None:
     ],
 )
 def test_what_fails_withdraws_the_offer(
-    driver: Path, card: Any, monkeypatch: pytest.MonkeyPatch, env: dict[str, str], sentence: str
+    parking_driver: Path,
+    parking_card: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    env: dict[str, str],
+    sentence: str,
 ) -> None:
     for name, value in env.items():
         monkeypatch.setenv(name, value)
 
-    ability = self_test(driver)
+    ability = self_test(parking_driver)
 
     assert (ability.can_park, ability.because) == (False, sentence)
 

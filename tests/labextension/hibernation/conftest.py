@@ -36,10 +36,10 @@ def _starting(home: Path) -> Iterator[Start]:
     try:
         yield begin
     finally:
-        _end(servers)
+        end_servers(servers)
 
 
-def _end(servers: list[KernelServer]) -> None:
+def end_servers(servers: list[KernelServer]) -> None:
     for server in servers:
         server.hang_up()
         if server.process is not None and server.process.poll() is None:

@@ -1,0 +1,99 @@
+"""A kernel that holds GPU memory is kept with it, where a self-test has shown that it can be."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kernel_server import KernelServer, Start, criu_of_tests, until
+
+from gpucommons.gpu.shim.building import CannotBuildShim
+from tests.gpu.fake_cuda import parking_card
+from tests.labextension.hibernation.conftest import end_servers
+
+pytestmark = [pytest.mark.criu, pytest.mark.timeout(600)]
+TAKE = """
+import ctypes
+cuda = ctypes.CDLL({driver!r})
+context, address, size = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_size_t(8 << 20)
+assert cuda.cuInit(0) == cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuMemAlloc_v2(ctypes.byref(address), size) == 0
+assert cuda.cuMemcpyHtoD_v2(address, b"kept", ctypes.c_size_t(4)) == 0
+x = 41
+"""
+READ = """
+found = ctypes.create_string_buffer(4)
+assert cuda.cuMemcpyDtoH_v2(found, address, ctypes.c_size_t(4)) == 0
+print(found.raw.decode(), x + 1)
+"""
+#: The server finds this driver as it would find NVIDIA's.
+PRELUDE = """
+from pathlib import Path
+from gpucommons.gpu.shim.drivers import Drivers
+from gpucommons.labextension.hibernation import machine
+machine.find_drivers = lambda: Drivers(cuda=Path({driver!r}), nvml=None)
+"""
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> str:
+    try:
+        return str(parking_card.build(tmp_path_factory.mktemp("parking-driver")))
+    except CannotBuildShim as error:
+        if os.environ.get("REQUIRE_COMPILER"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def card(tmp_path: Path) -> parking_card.Card:
+    return parking_card.Card(tmp_path / "card")
+
+
+@pytest.fixture
+def start(tmp_path: Path, card: parking_card.Card, driver: str) -> Iterator[Start]:
+    """A server in the same home, with this GPU."""
+    servers: list[KernelServer] = []
+
+    def begin(**environ: str) -> KernelServer:
+        own = {"GPUCOMMONS_CRIU": criu_of_tests(), "FAKE_CUDA_CARD": str(card.folder)}
+        prelude = PRELUDE.format(driver=driver)
+        servers.append(KernelServer(tmp_path / "home", {**own, **environ}, prelude=prelude))
+        return servers[-1].start()
+
+    yield begin
+    end_servers(servers)
+
+
+def woken(server: KernelServer) -> dict[str, Any]:
+    """What pages are told of the one kernel that came back."""
+    found: dict[str, Any] = until(
+        lambda: next(iter(server.greeting("kernels")["woken"]), None), "the wake"
+    )
+    return found
+
+
+def test_gpu_memory_is_kept_and_waits_for_its_own_gpu(
+    start: Start, card: parking_card.Card, driver: str
+) -> None:
+    server = start(CUDA_VISIBLE_DEVICES="GPU-a")
+    kernel_id = server.open_notebook("a.ipynb")["kernel"]["id"]
+    assert server.page(kernel_id).run(TAKE.format(driver=driver)) == ""
+    assert card.used_mib == 8
+
+    server.stop()
+    assert card.used_mib == 0
+    elsewhere = start(CUDA_VISIBLE_DEVICES="GPU-b")
+    told = woken(elsewhere)
+    assert told["parked"] == ("Its GPU memory is kept, but it was on GPU-a, and this is GPU-b.")
+    assert elsewhere.page(kernel_id).run("print(x)") == "41"
+    assert card.used_mib == 0
+
+    elsewhere.stop()
+    again = start(CUDA_VISIBLE_DEVICES="GPU-a")
+    assert woken(again)["parked"] == ""
+    assert again.page(kernel_id).run(READ) == "kept 42"
+    assert card.used_mib == 8
