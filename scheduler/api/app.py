@@ -14,13 +14,27 @@ from gpucommons.scheduler.api.leading import ToLeader
 from gpucommons.scheduler.api.limits.body_limit import BodyLimit
 from gpucommons.scheduler.api.limits.waiting import Waiting
 from gpucommons.scheduler.api.observing import Observing
-from gpucommons.scheduler.api.routes import attempts, history, jobs, leases, settings
+from gpucommons.scheduler.api.routes import (
+    attempts,
+    history,
+    jobs,
+    leases,
+    schedules,
+    settings,
+)
 from gpucommons.scheduler.api.routes.routers import a_router, take_routes
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.upkeep.metrics import Metrics
 
-_VERSIONED = (settings.router, jobs.router, attempts.router, leases.router, history.router)
+_VERSIONED = (
+    settings.router,
+    jobs.router,
+    schedules.router,
+    attempts.router,
+    leases.router,
+    history.router,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,6 +19,7 @@ from gpucommons.scheduler.cli import (
 )
 from gpucommons.scheduler.cli.install import command as installing
 from gpucommons.scheduler.cli.plans import advise
+from gpucommons.scheduler.cli.schedules import commands as schedules
 from gpucommons.scheduler.cli.slurm import commands as slurm
 from gpucommons.scheduler.launchers import AUTO, LAUNCHERS
 
@@ -45,6 +46,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_jobs(commands, shared)
     _add_admin(commands, shared)
     _add_machine(commands)
+    schedules.add_commands(commands, shared)
     slurm.add_commands(commands, shared)
     installing.add_command(commands)
     return parser
@@ -189,6 +191,7 @@ def _add_submit(
     )
     command.add_argument("--max-mib", type=_positive, default=SNAPSHOT_MIB, help="largest snapshot")
     command.add_argument("--follow", action="store_true", help="print the log until the job ends")
+    schedules.add_when(command, needed=False)
     command.set_defaults(run=submit.submit)
 
 

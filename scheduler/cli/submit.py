@@ -19,6 +19,7 @@ from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.documents import read_job, read_mapping
 from gpucommons.scheduler.cli.follow import follow
 from gpucommons.scheduler.cli.present import printable, show
+from gpucommons.scheduler.cli.schedules import commands as schedules
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.client.submission import LOCK_FILE, FileJob, request_for_file
@@ -43,6 +44,7 @@ Wish = Callable[[Options], tuple[models.JobRequest, Packed | None]]
 def submit(arguments: argparse.Namespace) -> int:
     """Submit a script, notebook, module, command or YAML file."""
     arguments.environment, arguments.variables = environment_and_variables(arguments.env)
+    schedules.check_when(arguments)
     wish = _wish(arguments)
     with connect(arguments) as scheduler:
         environment = _environment(arguments.environment, scheduler)
@@ -52,6 +54,8 @@ def submit(arguments: argparse.Namespace) -> int:
         if any(role.gpu_memory_mib for role in request.roles):
             # What it comes to, before anything is asked for.
             sys.stderr.write(printable(scheduler.send(calls.quote_job(request)).text) + "\n")
+        if arguments.schedule is not None:
+            return schedules.put(scheduler, arguments, request.name, job=request)
         view = scheduler.send(calls.submit(request, key=str(uuid.uuid4())))
         _say_shortened(request.name, view.name)
         _say_chosen(request, view)

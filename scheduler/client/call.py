@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+from urllib.parse import quote
 
 from pydantic import BaseModel
 
@@ -26,3 +27,8 @@ class Call(Generic[R]):
     idempotency_key: str | None = None
     #: How long the server may hold the request before it answers.
     wait_s: float = 0
+
+
+def path_of(*segments: str) -> str:
+    """The path of a route."""
+    return "/v1/" + "/".join(quote(segment, safe="") for segment in segments)

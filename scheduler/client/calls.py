@@ -1,21 +1,17 @@
-"""Every call of ``/v1`` as a pure value: the one place that knows paths and bodies."""
+"""Every call of ``/v1`` as a pure value, but for those of schedules (:mod:`.schedule_calls`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TypeVar
-from urllib.parse import quote
 
 from pydantic import BaseModel
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client.call import Call as Call  # noqa: PLC0414 - for who sends them
+from gpucommons.scheduler.client.call import path_of as _path
 
 R = TypeVar("R", bound=BaseModel)
-
-
-def _path(*segments: str) -> str:
-    return "/v1/" + "/".join(quote(segment, safe="") for segment in segments)
 
 
 def _query(**items: str | int | float | bool | None) -> dict[str, str]:

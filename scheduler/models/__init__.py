@@ -116,6 +116,12 @@ from gpucommons.scheduler.models.jobs.reasons import (
     WayView,
     Why,
 )
+from gpucommons.scheduler.models.jobs.schedules import (
+    ScheduleList,
+    ScheduleRequest,
+    ScheduleRunView,
+    ScheduleView,
+)
 from gpucommons.scheduler.models.notebooks.activity import (
     ActivityList,
     ActivityReport,
@@ -261,6 +267,10 @@ __all__ = [
     "ResultFileView",
     "ResultsView",
     "RoleRequest",
+    "ScheduleList",
+    "ScheduleRequest",
+    "ScheduleRunView",
+    "ScheduleView",
     "Sha256",
     "SizeView",
     "SliceView",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, NewType, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from gpucommons.scheduler.core.model.state import Changes, Cluster, Event, Intent, Verdict
 from gpucommons.scheduler.core.model.types import (
@@ -25,14 +25,13 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.store.schedules.base import Epoch as Epoch  # noqa: PLC0414 - for others
+from gpucommons.scheduler.store.schedules.base import ScheduleStore
 
 T = TypeVar("T")
 
 #: Is given what :meth:`Store.pending_jobs` has of the new job's owner, and raises to refuse it.
 Admit = Callable[[frozenset[WorkloadId]], None]
-
-#: Grows with every change of leader.
-Epoch = NewType("Epoch", int)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -207,6 +206,11 @@ class Mirror(Protocol):
 
 class Store(Protocol):
     """Durable memory. Raises :class:`gpucommons.scheduler.errors.LeaderLost` on a stale epoch."""
+
+    @property
+    def schedules(self) -> ScheduleStore:
+        """Jobs that start again and again."""
+        ...
 
     # --- leadership ---
     def take_lead(self, holder: str) -> Epoch:

@@ -44,6 +44,7 @@ from gpucommons.scheduler.store.base import (
     WorkloadFilter,
 )
 from gpucommons.scheduler.store.codec import encode
+from gpucommons.scheduler.store.schedules.memory import MemorySchedules
 
 
 class MemoryStore:
@@ -66,6 +67,7 @@ class MemoryStore:
         self._estimates: dict[tuple[Millis, WorkloadId], Estimate] = {}
         self._names: dict[tuple[TeamName, str], int] = defaultdict(int)
         self._uploads: dict[tuple[str, UserName], Millis] = {}
+        self.schedules = MemorySchedules(self.check_lead)
 
     # --- leadership --------------------------------------------------------------------------
 

@@ -54,6 +54,7 @@ from gpucommons.scheduler.store.engine import (
     writing,
 )
 from gpucommons.scheduler.store.notices import ASKED, COMMITTED, Notices
+from gpucommons.scheduler.store.schedules.sql import SqlSchedules
 from gpucommons.scheduler.store.sql_mirror import SqlMirror
 
 T = TypeVar("T")
@@ -74,6 +75,9 @@ class SqlStore:
         if self._engine.dialect.name == "sqlite":
             file = database_file(self._engine.url)
             self._leader_lock = LeaderLock(file.with_name(f"{file.name}.leader"))
+        self.schedules = SqlSchedules(
+            read=self._read, writing=self._writing, leading=self._leading_alone
+        )
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
@@ -84,6 +88,11 @@ class SqlStore:
     def _leading(self, epoch: Epoch) -> Iterator[tuple[Connection, sql_cluster.Lead]]:
         with self._writing() as connection:
             yield connection, sql_cluster.check_lead(connection, epoch)
+
+    @contextmanager
+    def _leading_alone(self, epoch: Epoch) -> Iterator[Connection]:
+        with self._leading(epoch) as (connection, _):
+            yield connection
 
     def _read(self, query: Callable[[Connection], T]) -> T:
         with _answering(), _readable(), self._engine.connect() as connection:

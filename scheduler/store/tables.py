@@ -187,3 +187,21 @@ names = Table(
     Column("base", Text, primary_key=True),
     Column("last", BigInteger, nullable=False),
 )
+
+#: Jobs that start again and again.
+schedules = Table(
+    "schedules",
+    metadata,
+    Column("schedule_id", Text, primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("team", Text, nullable=False),
+    #: What its owner wrote.
+    Column("document", Text, nullable=False),
+    #: What became of its times; the leader alone writes it.
+    Column("standing", Text, nullable=False),
+    #: When it is to be looked at; empty while nothing can be due.
+    Column("next_ms", BigInteger),
+    UniqueConstraint("owner", "name", name="one_schedule_per_name"),
+    Index("schedules_by_next", "next_ms"),
+)

@@ -51,6 +51,8 @@ class Known:
         found = set(_snapshots([action.spec for action in asked]))
         found.update(_checkpoints([action.checkpoint for action in asked]))
         found.update(name for job in self._jobs() for name in self._names_of(job))
+        scheduled = [one.schedule.snapshot for one in self._store.schedules.all()]
+        found.update(name for name in scheduled if name is not None)
         return frozenset(found)
 
     def _names_of(self, job: Workload) -> Iterator[str]:

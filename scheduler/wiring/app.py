@@ -49,6 +49,7 @@ from gpucommons.scheduler.storage.parts import StorageParts, storage_parts
 from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.store.opening import open_store
 from gpucommons.scheduler.upkeep.retention import Kept, Retention
+from gpucommons.scheduler.upkeep.schedules import Schedules
 from gpucommons.scheduler.upkeep.upkeep import OPERATOR, Upkeep
 from gpucommons.scheduler.wiring.asked import Asked, wall_ms
 from gpucommons.scheduler.wiring.options import SchedulerSettings
@@ -69,6 +70,7 @@ class Scheduler:
     service: Service
     forecaster: Forecaster
     upkeep: Upkeep
+    schedules: Schedules
     log_following: LogFollowing
     retention: Retention
     attempt_key: bytes = field(repr=False)
@@ -147,6 +149,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
             record=where.record,
             also=where.also(service),
         ),
+        schedules=Schedules(service, epoch=lambda: loop.epoch),
         log_following=LogFollowing(
             loop=loop,
             logs=service.logs,

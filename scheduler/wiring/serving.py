@@ -29,6 +29,8 @@ log = logging.getLogger("gpucommons.scheduler")
 _UPKEEP_S = 2.0
 _CONFIGURING_S = 0.2
 _MISSING_S = 20.0
+#: Between two looks at what schedules have due.
+_SCHEDULES_S = 1.0
 #: Between two looks at what jobs print, for the curves in it.
 _FOLLOW_LOGS_S = 0.5
 #: Until files of a job that is over are looked for.
@@ -57,6 +59,7 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
         server = await asyncio.to_thread(_server, scheduler)
         for work in (
             _keep_up(scheduler),
+            _run_schedules(scheduler),
             _follow_logs(scheduler),
             _prune(scheduler),
             _bring_results(scheduler),
@@ -147,6 +150,15 @@ async def _keep_up(scheduler: Scheduler) -> None:
         await asyncio.sleep(_CONFIGURING_S if hurries else _UPKEEP_S)
 
     await repeat_task(step, what="a pass of upkeep", pause=pause)
+
+
+async def _run_schedules(scheduler: Scheduler) -> None:
+    async def step() -> None:
+        if scheduler.loop.leading and scheduler.upkeep.configured:
+            await asyncio.to_thread(scheduler.schedules.step)
+
+    pause = partial(asyncio.sleep, _SCHEDULES_S)
+    await repeat_task(step, what="a look at the schedules", pause=pause)
 
 
 async def _follow_logs(scheduler: Scheduler) -> None:

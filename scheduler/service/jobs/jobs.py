@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.job_size import check_resizable, size_of
-from gpucommons.scheduler.core.model.lifecycle import check_over, is_final
+from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import Action, Cancel, Pause, ResizeJob, Resume, Submit
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,
@@ -44,18 +43,13 @@ from gpucommons.scheduler.service.jobs.environments import (
 from gpucommons.scheduler.service.jobs.results import results_view
 from gpucommons.scheduler.service.lookup import find_job, unseen_submits, workload_of
 from gpucommons.scheduler.service.service import Pending, Service, decision
-from gpucommons.scheduler.service.views.jobs import job_view, request_of
+from gpucommons.scheduler.service.views.jobs import job_view
 from gpucommons.scheduler.service.views.listed import page_of
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import Page, WorkloadFilter
 
 #: How long steering waits for the cycle that handles it before it answers with what is known.
 _STEER_TIMEOUT_S = 2.0
-#: What belongs to the moment of a submit, not to what runs.
-_ANEW = {"not_before_ms": 0, "resume_from": None}
-#: What means something else where another person runs it.
-_OF_ITS_OWNER: dict[str, object] = {"secrets": {}, "results_to": None}
-_NUMBER = re.compile(r"-[0-9]+$")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,7 +63,8 @@ class JobFilter:
     limit: int = 100
 
 
-def _view(service: Service, principal: Principal, workload: Workload) -> models.JobView:
+def view_of(service: Service, principal: Principal, workload: Workload) -> models.JobView:
+    """A job as the caller may see it."""
     likely = service.forecasts.of(workload)
     now_ms = service.now_ms()
     view = job_view(workload, principal, service.loop.cluster, likely, now_ms=now_ms)
@@ -89,7 +84,7 @@ def submit(
         message = f"labels: {OBJECT_LABEL} is set by the operator alone. Leave it out."
         raise Misconfigured(message)
     read = script_reader(service, request)
-    view = _submitted(
+    view = submitted(
         service,
         principal,
         lambda: _checked_in_time(service, principal, request, read),
@@ -107,7 +102,7 @@ def _checked_in_time(
     return checked_spec(service, principal, request, read)
 
 
-def _submitted(
+def submitted(
     service: Service,
     principal: Principal,
     spec_of: Callable[[], Spec],
@@ -133,7 +128,7 @@ def _submitted(
         intent = service.ask(principal, action, key=key, request=request, admit=admit)
     first = intent.action
     assert isinstance(first, Submit)  # noqa: S101 - the fingerprint names the kind of action
-    return _view(service, principal, workload_of(service, first.workload_id))
+    return view_of(service, principal, workload_of(service, first.workload_id))
 
 
 def checked_spec(
@@ -227,48 +222,6 @@ def _dependency(service: Service, principal: Principal, ref: str) -> Workload:
     return found
 
 
-def again(
-    service: Service, principal: Principal, ref: str, *, key: str | None, from_here: bool = False
-) -> models.JobView:
-    """Submit the same request again, as a new job of the caller; from its last checkpoint, or anew.
-
-    What a teammate's job may do with its owner's secrets and home folder, it may not do with the
-    caller's: both are left out.
-    """
-    found = find_job(service, principal, ref)
-    snapshots.check_may_run(service, principal, found)
-    if from_here:
-        authorization.resume_from(principal, found)
-        check_over(found)
-    stored = request_of(found.spec)
-    base = _NUMBER.sub("", stored.name) or stored.name
-    others = {} if found.spec.owner == principal.name else _OF_ITS_OWNER
-    # It is nobody's object, whatever the first one was made of.
-    labels = {name: text for name, text in stored.labels.items() if name != OBJECT_LABEL}
-    alone = {"name": base, "after": [], "near": [], "labels": labels}
-    onward = {"resume_from": found.workload_id} if from_here else {}
-    request = stored.model_copy(update={**alone, **_ANEW, **onward, **others})
-
-    def spec_of() -> Spec:
-        if request.snapshot is not None and not service.snapshots.has(request.snapshot):
-            message = (
-                f"The files that {found.spec.name} ran from are gone, as it ended long ago: submit"
-                " it anew from its folder or notebook."
-            )
-            raise Misconfigured(message)
-        check_hour(service, UserName(principal.name), size_bytes=0)
-        read = script_reader(service, request)
-        return checked_spec(service, principal, request, read, of_job=True)
-
-    return _submitted(
-        service,
-        principal,
-        spec_of,
-        request=("again", found.workload_id, *(("from here",) if from_here else ())),
-        key=key,
-    )
-
-
 def jobs(
     service: Service, principal: Principal, where: JobFilter, *, cursor: str | None
 ) -> models.JobList:
@@ -286,7 +239,7 @@ def jobs(
     waiting = (w for w in reversed(unseen) if _matches(w, restricted))
     shown = [w for w in waiting if w.workload_id not in ids] + shown
     return models.JobList(
-        jobs=page_of(_view(service, principal, workload) for workload in shown),
+        jobs=page_of(view_of(service, principal, workload) for workload in shown),
         cursor=page.cursor,
     )
 
@@ -343,7 +296,7 @@ def job(service: Service, principal: Principal, ref: str) -> models.JobView:
     """One job."""
     found = find_job(service, principal, ref)
     authorization.job(principal, found)
-    return _view(service, principal, found).model_copy(
+    return view_of(service, principal, found).model_copy(
         update={"results": results_view(service, principal, found)}
     )
 
@@ -391,7 +344,7 @@ def _steer(
         raise InvalidTransition(message)
 
     def view() -> models.JobView:
-        return _view(service, principal, workload_of(service, found.workload_id))
+        return view_of(service, principal, workload_of(service, found.workload_id))
 
     intent = service.ask(principal, action)
     return decision(service, intent, lambda _: view(), timeout_s=_STEER_TIMEOUT_S, meanwhile=view)

@@ -17,7 +17,7 @@ from storages import LinkedMemory
 from gpucommons.scheduler import models
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import authorization, leases
-from gpucommons.scheduler.service.jobs import jobs
+from gpucommons.scheduler.service.jobs import jobs, schedules
 from gpucommons.scheduler.storage.bucket_files import BucketFiles
 
 #: Routes without a rule: they say nothing about anybody.
@@ -38,6 +38,7 @@ class Rule:
 
 
 JOB = {"name": "digits", "roles": [{"command": ["true"]}]}
+SCHEDULE = {"schedule": "0 2 * * *", "job": JOB}
 LEASE = {"user": "ann", "milli_gpu": 250}
 SHA = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 #: Of an attempt, and of a token without any right of ours.
@@ -143,6 +144,38 @@ RULES: dict[str, Rule] = {
     "again": Rule(
         "POST",
         "/jobs/digits-1/again",
+        ("ann-token", "ada-token", "root-token"),
+        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
+    ),
+    "schedules": Rule("GET", "/schedules", ("ann-reads", "bob-token"), NOBODY),
+    "schedule": Rule(
+        "GET",
+        "/schedules/ann/nightly",
+        ("ann-reads", "alf-token", "root-token"),
+        NOBODY | {"bob-token": 404, "hub-token": 404},
+    ),
+    "put_schedule": Rule(
+        "PUT",
+        "/schedules/ann/nightly",
+        ("ann-token",),
+        NOBODY | {"ann-reads": 403, "alf-token": 403, "root-token": 403, "hub-token": 403},
+        body=SCHEDULE,
+    ),
+    "suspend_schedule": Rule(
+        "POST",
+        "/schedules/ann/nightly/suspend",
+        ("ann-token", "ada-token", "root-token"),
+        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
+    ),
+    "resume_schedule": Rule(
+        "POST",
+        "/schedules/ann/nightly/resume",
+        ("ann-token", "ada-token", "root-token"),
+        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
+    ),
+    "drop_schedule": Rule(
+        "DELETE",
+        "/schedules/ann/nightly",
         ("ann-token", "ada-token", "root-token"),
         NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
     ),
@@ -440,6 +473,8 @@ def send(
     world.pass_time(1000)
     done(jobs.pause(world.service, ann, "paused-1"))
     world.pass_time(1000)
+    nightly = models.ScheduleRequest.model_validate(SCHEDULE)
+    schedules.put_schedule(world.service, ann, "ann", "nightly", nightly)
     ask = models.LeaseRequest(user="ann", milli_gpu=500)
     lease = done(leases.acquire(world.service, world.hub_service, ask, key=None))
     done(leases.started(world.service, world.hub_service, lease.id, models.StartedReport()))

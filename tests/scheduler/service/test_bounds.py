@@ -14,7 +14,7 @@ from gpucommons.scheduler.errors import TooLarge, TooManyRequests
 from gpucommons.scheduler.scripts.frameworks import Script
 from gpucommons.scheduler.service import leases, quotes
 from gpucommons.scheduler.service.in_memory.allowance import Allowance, SubmitLimit
-from gpucommons.scheduler.service.jobs import environments, jobs
+from gpucommons.scheduler.service.jobs import environments, jobs, repeating
 from gpucommons.scheduler.service.jobs.jobs import JobFilter
 from gpucommons.scheduler.service.views.listed import (
     LISTED_REQUEST_BYTES,
@@ -91,7 +91,7 @@ def test_one_user_submits_so_many_jobs_within_an_hour_and_others_do_not_feel_it(
     with pytest.raises(TooManyRequests, match=r"ann has submitted .* \(2, of 8 KiB each"):
         jobs.submit(service, ann, a_request(), key="c")
     with pytest.raises(TooManyRequests):
-        jobs.again(service, ann, view.id, key=None)
+        repeating.again(service, ann, view.id, key=None)
     # What is stored already is answered, and what is refused takes no name.
     assert jobs.submit(service, ann, a_request(), key="b").name == "digits-2"
     assert jobs.submit(service, alf, a_request(), key=None).name == "digits-3"

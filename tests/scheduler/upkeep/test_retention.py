@@ -12,7 +12,7 @@ from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler.core.model.types import UserName
 from gpucommons.scheduler.errors import Misconfigured
-from gpucommons.scheduler.service.jobs import jobs
+from gpucommons.scheduler.service.jobs import jobs, repeating
 from gpucommons.scheduler.upkeep.retention import Kept, Retention
 
 CONTENT = b"train.py"
@@ -95,7 +95,7 @@ def test_the_snapshot_of_a_cancelled_job_stays_while_it_can_be_run_again(
 
     (tmp_path / "snapshots" / f"{SHA}.tar").unlink()
     with pytest.raises(Misconfigured, match=f"The files that {job.name} ran from are gone"):
-        jobs.again(world.service, ann, job.id, key=None)
+        repeating.again(world.service, ann, job.id, key=None)
 
 
 def test_a_snapshot_stays_for_the_other_job_that_waits_with_it(tmp_path: Path) -> None:

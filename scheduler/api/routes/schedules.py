@@ -1,0 +1,59 @@
+"""Routes of schedules."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.api.caller import AnyCaller
+from gpucommons.scheduler.api.routes.routers import a_router
+from gpucommons.scheduler.service.jobs import schedules
+
+router = a_router("schedules")
+
+Owner = Annotated[models.UserName, Path()]
+ScheduleName = Annotated[models.Name, Path()]
+
+
+@router.get("/schedules", name="schedules")
+async def list_schedules(caller: AnyCaller) -> models.ScheduleList:
+    """Schedules that the caller may see, by owner and name."""
+    return await caller.run(schedules.schedules)
+
+
+@router.get("/schedules/{owner}/{name}", name="schedule")
+async def one_schedule(owner: Owner, name: ScheduleName, caller: AnyCaller) -> models.ScheduleView:
+    """A schedule, its next times, and what became of the last ones."""
+    return await caller.run(schedules.schedule, owner, name)
+
+
+@router.put("/schedules/{owner}/{name}")
+async def put_schedule(
+    owner: Owner, name: ScheduleName, request: models.ScheduleRequest, caller: AnyCaller
+) -> models.ScheduleView:
+    """Make a schedule of one's own, or write it anew; its runs stay on record."""
+    return await caller.run(schedules.put_schedule, owner, name, request)
+
+
+@router.post("/schedules/{owner}/{name}/suspend")
+async def suspend_schedule(
+    owner: Owner, name: ScheduleName, caller: AnyCaller
+) -> models.ScheduleView:
+    """Start no more runs; one that goes on is left alone."""
+    return await caller.run(schedules.suspend_schedule, owner, name)
+
+
+@router.post("/schedules/{owner}/{name}/resume")
+async def resume_schedule(
+    owner: Owner, name: ScheduleName, caller: AnyCaller
+) -> models.ScheduleView:
+    """Start runs again, from the next time on."""
+    return await caller.run(schedules.resume_schedule, owner, name)
+
+
+@router.delete("/schedules/{owner}/{name}")
+async def drop_schedule(owner: Owner, name: ScheduleName, caller: AnyCaller) -> models.ScheduleView:
+    """Remove a schedule; its jobs stay."""
+    return await caller.run(schedules.drop_schedule, owner, name)

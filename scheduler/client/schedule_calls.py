@@ -1,0 +1,41 @@
+"""Every call about schedules as a pure value."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.client.call import Call, path_of
+
+
+def schedules() -> Call[models.ScheduleList]:
+    """Schedules that the caller may see."""
+    return Call(method="GET", path=path_of("schedules"), answer=models.ScheduleList)
+
+
+def schedule(owner: str, name: str) -> Call[models.ScheduleView]:
+    """One schedule, with its next times and its last runs."""
+    return Call(method="GET", path=path_of("schedules", owner, name), answer=models.ScheduleView)
+
+
+def put_schedule(
+    owner: str, name: str, request: models.ScheduleRequest
+) -> Call[models.ScheduleView]:
+    """Make a schedule of one's own, or write it anew."""
+    path = path_of("schedules", owner, name)
+    return Call(method="PUT", path=path, answer=models.ScheduleView, body=request)
+
+
+def suspend_schedule(owner: str, name: str) -> Call[models.ScheduleView]:
+    """Start no more runs."""
+    path = path_of("schedules", owner, name, "suspend")
+    return Call(method="POST", path=path, answer=models.ScheduleView)
+
+
+def resume_schedule(owner: str, name: str) -> Call[models.ScheduleView]:
+    """Start runs again, from the next time on."""
+    path = path_of("schedules", owner, name, "resume")
+    return Call(method="POST", path=path, answer=models.ScheduleView)
+
+
+def drop_schedule(owner: str, name: str) -> Call[models.ScheduleView]:
+    """Remove a schedule; its jobs stay."""
+    return Call(method="DELETE", path=path_of("schedules", owner, name), answer=models.ScheduleView)

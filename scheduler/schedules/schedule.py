@@ -1,0 +1,97 @@
+"""What is stored of a schedule: what its owner wrote, and what became of its times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NewType
+
+from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, WorkloadId
+
+#: A lowercase UUIDv7.
+ScheduleId = NewType("ScheduleId", str)
+
+
+class Concurrency(StrEnum):
+    """What happens when a run is due and an earlier one still goes on; as in Kubernetes' CronJob."""
+
+    ALLOW = "Allow"
+    FORBID = "Forbid"
+    REPLACE = "Replace"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Schedule:
+    """What its owner wrote."""
+
+    schedule_id: ScheduleId
+    #: Unique among its owner's.
+    name: str
+    owner: UserName
+    team: TeamName
+    #: Five fields, as cron has them.
+    cron: str
+    #: A name of the IANA time zone database.
+    time_zone: str
+    concurrency: Concurrency
+    #: A run that could not start within so long after its time is missed; None = never too late.
+    starting_deadline_s: int | None = None
+    suspended: bool = False
+    #: Times up to here are not its own: it was made, changed or resumed then.
+    since_ms: Millis
+    #: The job as a request of the API, with its files and environment as they were when this was made.
+    request: str
+    #: Content hash of the files in ``request``, which are kept for as long as this is.
+    snapshot: str | None = None
+
+
+class Outcome(StrEnum):
+    """What became of a time at which a run was due."""
+
+    STARTED = "started"
+    #: Nobody looked in time, or the start was not possible in time.
+    MISSED = "missed"
+    #: An earlier run still went on.
+    SKIPPED = "skipped"
+    #: The job was refused.
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """One time, or several in a row that were missed together."""
+
+    outcome: Outcome
+    due_ms: Millis
+    #: When that was decided.
+    at_ms: Millis
+    #: Why, for people; empty for a start.
+    text: str = ""
+    job: WorkloadId | None = None
+    #: The job's readable name.
+    job_name: str = ""
+    count: int = 1
+    #: The last of several.
+    until_ms: Millis | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """What became of its times so far."""
+
+    #: All times up to here are in ``runs``, or were and are forgotten.
+    seen_ms: Millis = Millis(0)
+    #: Oldest first.
+    runs: tuple[Run, ...] = ()
+    #: Why the run that is due now could not be started yet.
+    hindrance: str = ""
+    #: The time whose job was about to be submitted: whether it was is looked up before anything else.
+    starting_ms: Millis | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scheduled:
+    """A schedule and where it stands."""
+
+    schedule: Schedule
+    standing: Standing = Standing()

@@ -1,0 +1,94 @@
+"""The times that a cron expression means in a time zone.
+
+The arithmetic is `cronsim`'s, which follows Debian's cron where clocks are changed: a time that a day
+does not have comes right after the gap, one that a day has twice comes once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+from gpucommons.scheduler.core.model.types import Millis
+from gpucommons.scheduler.errors import Misconfigured
+
+#: As in crontab(5) and in Kubernetes.
+_NAMED = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_FIELDS = 5
+
+
+def after(cron: str, time_zone: str, start_ms: Millis) -> Iterator[Millis]:
+    """All times after one, soonest first.
+
+    Raises
+    ------
+    Misconfigured
+        When the expression or the time zone is none.
+    """
+    return _times(cron, time_zone, start_ms, backwards=False)
+
+
+def last_until(cron: str, time_zone: str, now_ms: Millis) -> Millis:
+    """The last time up to now; there must be one.
+
+    Raises
+    ------
+    Misconfigured
+        When the expression or the time zone is none.
+    """
+    # From the next whole second, so that a time which is now counts.
+    start_ms = Millis((now_ms // 1000 + 1) * 1000)
+    return next(_times(cron, time_zone, start_ms, backwards=True))
+
+
+def check(cron: str, time_zone: str, now_ms: Millis) -> tuple[Millis, ...]:
+    """The next five times.
+
+    Raises
+    ------
+    Misconfigured
+        When it is no cron expression, no time zone, or there is no such time.
+    """
+    found = tuple(islice(after(cron, time_zone, now_ms), 5))
+    if not found:
+        message = f"cron: {cron!r} never comes. Write a time that the calendar has."
+        raise Misconfigured(message)
+    return found
+
+
+def _times(cron: str, time_zone: str, start_ms: Millis, *, backwards: bool) -> Iterator[Millis]:
+    zone = _zone(time_zone)
+    expression = _NAMED.get(cron.strip().lower(), cron)
+    if len(expression.split()) != _FIELDS:
+        message = (
+            f"cron: {cron!r} has not five fields. Write minute, hour, day of month, month and day of"
+            ' week, as in "0 2 * * *" for every night at 02:00.'
+        )
+        raise Misconfigured(message)
+    start = datetime.fromtimestamp(start_ms / 1000, UTC).astimezone(zone)
+    try:
+        found = CronSim(expression, start, reverse=backwards)
+    except CronSimError as error:
+        message = f'cron: {cron!r} is not understood ({error}). An example: "30 2 * * 1-5".'
+        raise Misconfigured(message) from None
+    return (Millis(int(one.timestamp() * 1000)) for one in found)
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        message = f"time_zone: there is no {name!r}. Write a name such as Europe/Berlin, or UTC."
+        raise Misconfigured(message) from None

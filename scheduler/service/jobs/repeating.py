@@ -1,0 +1,104 @@
+"""A request that was made before, submitted again: by somebody, or by a schedule at its time."""
+
+from __future__ import annotations
+
+import re
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.lifecycle import check_over
+from gpucommons.scheduler.core.model.state import Submit
+from gpucommons.scheduler.core.model.types import Spec, UserName, Workload
+from gpucommons.scheduler.errors import Misconfigured
+from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL
+from gpucommons.scheduler.principal import Principal
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.jobs import snapshots
+from gpucommons.scheduler.service.jobs.caps import check_hour
+from gpucommons.scheduler.service.jobs.environments import script_reader
+from gpucommons.scheduler.service.jobs.jobs import checked_spec, submitted, view_of
+from gpucommons.scheduler.service.lookup import find_job, workload_of
+from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.service.views.jobs import request_of
+
+#: What belongs to the moment of a submit, not to what runs.
+_ANEW = {"not_before_ms": 0, "resume_from": None}
+#: What means something else where another person runs it.
+_OF_ITS_OWNER: dict[str, object] = {"secrets": {}, "results_to": None}
+_NUMBER = re.compile(r"-[0-9]+$")
+
+
+def again(
+    service: Service, principal: Principal, ref: str, *, key: str | None, from_here: bool = False
+) -> models.JobView:
+    """Submit the same request again, as a new job of the caller; from its last checkpoint, or anew."""
+    found = find_job(service, principal, ref)
+    snapshots.check_may_run(service, principal, found)
+    onward = {}
+    if from_here:
+        authorization.resume_from(principal, found)
+        check_over(found)
+        onward = {"resume_from": found.workload_id}
+    request = own_request(principal, found).model_copy(update=onward)
+    return submitted(
+        service,
+        principal,
+        lambda: checked_again(service, principal, request, found.spec.name),
+        request=("again", found.workload_id, *(("from here",) if from_here else ())),
+        key=key,
+    )
+
+
+def own_request(principal: Principal, found: Workload) -> models.JobRequest:
+    """What makes the same job again, of the caller's.
+
+    What a teammate's job may do with its owner's secrets and home folder, it may not do with the
+    caller's: both are left out.
+    """
+    stored = request_of(found.spec)
+    base = _NUMBER.sub("", stored.name) or stored.name
+    others = {} if found.spec.owner == principal.name else _OF_ITS_OWNER
+    # It is nobody's object, whatever the first one was made of.
+    labels = {name: text for name, text in stored.labels.items() if name != OBJECT_LABEL}
+    alone = {"name": base, "after": [], "near": [], "labels": labels}
+    return stored.model_copy(update={**alone, **_ANEW, **others})
+
+
+def submit_scheduled(
+    service: Service, principal: Principal, request: models.JobRequest, *, key: str
+) -> models.JobView:
+    """Submit the run of a schedule; the same key answers with the same job."""
+    return submitted(
+        service,
+        principal,
+        lambda: checked_again(service, principal, request, request.name),
+        request=_scheduled(key),
+        key=key,
+    )
+
+
+def scheduled_job(service: Service, principal: Principal, *, key: str) -> models.JobView | None:
+    """What :func:`submit_scheduled` stored under this key before; None where it never did."""
+    intent = service.asked(principal, Submit, key=key, request=_scheduled(key))
+    if intent is None:
+        return None
+    assert isinstance(intent.action, Submit)  # noqa: S101 - the fingerprint names the kind of action
+    return view_of(service, principal, workload_of(service, intent.action.workload_id))
+
+
+def _scheduled(key: str) -> tuple[str, str]:
+    return ("schedule", key)
+
+
+def checked_again(
+    service: Service, principal: Principal, request: models.JobRequest, name: str
+) -> Spec:
+    """Checked as it is today; that the caller may run its files was found before."""
+    if request.snapshot is not None and not service.snapshots.has(request.snapshot):
+        message = (
+            f"The files that {name} ran from are gone, as it ended long ago: submit it anew from its"
+            " folder or notebook."
+        )
+        raise Misconfigured(message)
+    check_hour(service, UserName(principal.name), size_bytes=0)
+    read = script_reader(service, request)
+    return checked_spec(service, principal, request, read, of_job=True)

@@ -1,0 +1,56 @@
+"""The contract of stores with those who keep schedules; memory and SQL pass the same suite."""
+
+from __future__ import annotations
+
+from typing import NewType, Protocol
+
+from gpucommons.scheduler.core.model.types import Millis, UserName
+from gpucommons.scheduler.errors import Conflict
+from gpucommons.scheduler.schedules.schedule import Schedule, Scheduled, ScheduleId, Standing
+
+#: Grows with every change of leader.
+Epoch = NewType("Epoch", int)
+
+
+class ScheduleStore(Protocol):
+    """Durable memory of schedules. All methods may be called from any thread."""
+
+    def put(self, schedule: Schedule, *, next_ms: Millis | None) -> None:
+        """Add a schedule, or replace what its owner wrote (any replica).
+
+        Raises
+        ------
+        Conflict
+            Where the owner has another one of that name.
+        """
+        ...
+
+    def all(self, owner: UserName | None = None) -> tuple[Scheduled, ...]:
+        """All schedules, or one owner's, by owner and name."""
+        ...
+
+    def due(self, now_ms: Millis) -> tuple[Scheduled, ...]:
+        """Those whose ``next_ms`` has come, soonest first."""
+        ...
+
+    def stand(
+        self, epoch: Epoch, scheduled: Scheduled, standing: Standing, *, next_ms: Millis | None
+    ) -> None:
+        """Write where one stands (the leader); its owner's changes meanwhile keep their ``next_ms``.
+
+        Raises
+        ------
+        LeaderLost
+            When another leads.
+        """
+        ...
+
+    def drop(self, schedule_id: ScheduleId) -> None:
+        """Forget one; its jobs stay (any replica)."""
+        ...
+
+
+def name_taken(schedule: Schedule) -> Conflict:
+    """The refusal of a second one of that name."""
+    message = f"{schedule.owner} has a schedule {schedule.name} already: choose another name."
+    return Conflict(message)

@@ -1,0 +1,92 @@
+"""Schedules in SQL: owners and the leader write columns of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from sqlalchemy import Connection, Select, delete, exc, insert, select, update
+
+from gpucommons.scheduler.core.model.types import Millis, UserName
+from gpucommons.scheduler.schedules.schedule import Schedule, Scheduled, ScheduleId, Standing
+from gpucommons.scheduler.store.codec import decode, encode
+from gpucommons.scheduler.store.schedules.base import Epoch, name_taken
+from gpucommons.scheduler.store.tables import schedules
+
+T = TypeVar("T")
+
+
+class Reads(Protocol):
+    """Runs a query in a transaction."""
+
+    def __call__(self, query: Callable[[Connection], T]) -> T:
+        """What the query gives."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SqlSchedules:
+    """See :class:`.base.ScheduleStore`. Transactions are the store's."""
+
+    read: Reads
+    writing: Callable[[], AbstractContextManager[Connection]]
+    #: A transaction of the leader alone.
+    leading: Callable[[Epoch], AbstractContextManager[Connection]]
+
+    def put(self, schedule: Schedule, *, next_ms: Millis | None) -> None:
+        """Add one, or replace what its owner wrote."""
+        values: dict[str, Any] = {
+            "owner": schedule.owner,
+            "name": schedule.name,
+            "team": schedule.team,
+            "document": encode(schedule),
+            "next_ms": next_ms,
+        }
+        mine = schedules.c.schedule_id == schedule.schedule_id
+        new = {"schedule_id": schedule.schedule_id, "standing": encode(Standing())}
+        try:
+            with self.writing() as connection:
+                known = connection.execute(update(schedules).where(mine).values(values)).rowcount
+                if not known:
+                    connection.execute(insert(schedules).values(values | new))
+        except exc.IntegrityError:
+            raise name_taken(schedule) from None
+
+    def all(self, owner: UserName | None = None) -> tuple[Scheduled, ...]:
+        """By owner and name."""
+        statement = select(schedules).order_by(schedules.c.owner, schedules.c.name)
+        return self._read(
+            statement if owner is None else statement.where(schedules.c.owner == owner)
+        )
+
+    def due(self, now_ms: Millis) -> tuple[Scheduled, ...]:
+        """Soonest first."""
+        at = schedules.c.next_ms
+        return self._read(select(schedules).where(at <= now_ms).order_by(at))
+
+    def stand(
+        self, epoch: Epoch, scheduled: Scheduled, standing: Standing, *, next_ms: Millis | None
+    ) -> None:
+        """Write where one stands."""
+        mine = schedules.c.schedule_id == scheduled.schedule.schedule_id
+        as_read = schedules.c.document == encode(scheduled.schedule)
+        with self.leading(epoch) as connection:
+            connection.execute(update(schedules).where(mine, as_read).values(next_ms=next_ms))
+            connection.execute(update(schedules).where(mine).values(standing=encode(standing)))
+
+    def drop(self, schedule_id: ScheduleId) -> None:
+        """Forget one."""
+        with self.writing() as connection:
+            connection.execute(delete(schedules).where(schedules.c.schedule_id == schedule_id))
+
+    def _read(self, statement: Select[Any]) -> tuple[Scheduled, ...]:
+        rows = self.read(lambda connection: connection.execute(statement).mappings().all())
+        return tuple(
+            Scheduled(
+                schedule=decode(Schedule, row["document"]),
+                standing=decode(Standing, row["standing"]),
+            )
+            for row in rows
+        )

@@ -1,0 +1,85 @@
+"""Schedules outlive their store; owners and the leader write them without undoing each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName
+from gpucommons.scheduler.errors import Conflict, LeaderLost
+from gpucommons.scheduler.schedules.deciding import record
+from gpucommons.scheduler.schedules.schedule import (
+    Concurrency,
+    Outcome,
+    Schedule,
+    Scheduled,
+    ScheduleId,
+    Standing,
+)
+from gpucommons.scheduler.store.base import Store
+from gpucommons.scheduler.store.opening import open_store
+
+NIGHTLY = Schedule(
+    schedule_id=ScheduleId("s-1"),
+    name="nightly",
+    owner=UserName("ada"),
+    team=TeamName("vision"),
+    cron="0 2 * * *",
+    time_zone="Europe/Berlin",
+    concurrency=Concurrency.FORBID,
+    since_ms=Millis(0),
+    request="{}",
+)
+OTHERS = replace(NIGHTLY, schedule_id=ScheduleId("s-2"), owner=UserName("bob"))
+MISSED = record(Standing(), Outcome.MISSED, Millis(500), Millis(600), "The scheduler did not run")
+
+
+def test_schedules_are_there_after_a_restart(url: str, store: Store) -> None:
+    epoch = store.take_lead("me")
+    store.schedules.put(NIGHTLY, next_ms=Millis(500))
+    store.schedules.put(OTHERS, next_ms=Millis(400))
+    store.schedules.stand(epoch, Scheduled(schedule=NIGHTLY), MISSED, next_ms=Millis(900))
+    if url != "memory:":
+        store.close()
+        store = open_store(url)
+    mine = Scheduled(schedule=NIGHTLY, standing=MISSED)
+    assert store.schedules.all() == (mine, Scheduled(schedule=OTHERS))
+    assert store.schedules.all(UserName("ada")) == (mine,)
+    assert store.schedules.due(Millis(899)) == (Scheduled(schedule=OTHERS),)
+    assert store.schedules.due(Millis(900)) == (Scheduled(schedule=OTHERS), mine)
+    store.schedules.drop(NIGHTLY.schedule_id)
+    assert store.schedules.all(UserName("ada")) == ()
+    store.close()
+
+
+def test_a_name_is_one_owners_once(store: Store) -> None:
+    store.schedules.put(NIGHTLY, next_ms=None)
+    store.schedules.put(OTHERS, next_ms=None)
+    with pytest.raises(Conflict, match="ada has a schedule nightly already"):
+        store.schedules.put(replace(NIGHTLY, schedule_id=ScheduleId("s-3")), next_ms=None)
+    assert len(store.schedules.all()) == 2
+
+
+def test_what_an_owner_changes_while_the_leader_decides_stays(store: Store) -> None:
+    epoch = store.take_lead("me")
+    store.schedules.put(NIGHTLY, next_ms=Millis(500))
+    (read,) = store.schedules.due(Millis(500))
+    changed = replace(NIGHTLY, cron="0 4 * * *")
+    store.schedules.put(changed, next_ms=Millis(2000))
+    store.schedules.stand(epoch, read, MISSED, next_ms=Millis(900))
+    assert store.schedules.due(Millis(1999)) == ()
+    assert store.schedules.due(Millis(2000)) == (Scheduled(schedule=changed, standing=MISSED),)
+    # And one that was dropped does not come back.
+    store.schedules.drop(NIGHTLY.schedule_id)
+    store.schedules.stand(epoch, read, MISSED, next_ms=Millis(900))
+    assert store.schedules.all() == ()
+
+
+def test_who_does_not_lead_any_more_writes_no_standing(store: Store) -> None:
+    epoch = store.take_lead("me")
+    store.schedules.put(NIGHTLY, next_ms=Millis(500))
+    store.take_lead("another")
+    with pytest.raises(LeaderLost):
+        store.schedules.stand(epoch, Scheduled(schedule=NIGHTLY), MISSED, next_ms=None)
+    assert store.schedules.all() == (Scheduled(schedule=NIGHTLY),)

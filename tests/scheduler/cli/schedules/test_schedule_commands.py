@@ -1,0 +1,91 @@
+"""Schedules from a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command_line import Cli, WatchedWorld, submitted
+
+from gpucommons.scheduler.cli.schedules.commands import local_zone
+from gpucommons.scheduler.executors.fake import Script
+from gpucommons.scheduler.upkeep.schedules import Schedules
+
+ESCAPES = "\x1b]0;owned\x07"
+
+
+def test_a_script_is_scheduled_listed_run_suspended_and_removed(
+    cli: Cli, world: WatchedWorld, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text("print('epoch 1')\n")
+    world.script = Script(run_ms=1000)
+    when = ("--schedule", "*/10 * * * *", "--time-zone", "Europe/Berlin")
+    made = cli("submit", str(tmp_path / "train.py"), "--gpus", "1/2", "--name", "nightly", *when)
+    assert made.code == 0, made.err
+    assert made.out.splitlines()[0] == "nightly  */10 * * * * Europe/Berlin"
+    assert "½ GPU: python -u train.py" in made.out
+    assert "no run was started now" in made.out
+    assert cli("jobs", "--all", "--output", "json").json["jobs"] == []
+
+    at = cli("schedule", "show", "nightly", "--output", "json").json["next_ms"][0]
+    world.pass_time(at - world.now_ms)
+    Schedules(world.service, epoch=lambda: world.epoch).step()
+    assert "nightly-1" in cli("schedule", "show", "nightly").out
+    header, row = cli("schedule", "list").out.splitlines()
+    assert header.split() == ["NAME", "OWNER", "TEAM", "SCHEDULE", "TIME", "ZONE", "NEXT", "LAST"]
+    assert row.split()[:3] == ["nightly", "ann", "vision"]
+    assert row.split()[-1] == "nightly-1"
+
+    assert "no more runs start" in cli("schedule", "suspend", "nightly").out
+    assert "suspended" in cli("schedule", "list").out
+    assert "goes on from its next time" in cli("schedule", "resume", "ann/nightly").out
+    assert "its jobs stay" in cli("schedule", "remove", "nightly").out
+    gone = cli("schedule", "show", "nightly")
+    assert (gone.code, "no schedule 'nightly' of ann" in gone.err) == (4, True)
+    assert [job["name"] for job in cli("jobs", "--all", "--output", "json").json["jobs"]] == [
+        "nightly-1"
+    ]
+
+
+def test_a_job_that_ran_is_repeated_on_what_it_may_use(cli: Cli, world: WatchedWorld) -> None:
+    job = submitted(world)
+    made = cli("schedule", "repeat", job.name, "--schedule", "@daily", "--time-zone", "UTC")
+    assert made.out.splitlines()[0] == "digits  @daily UTC"
+    assert "on borrowed GPUs, unless the team's policy says otherwise" in made.out
+    own = ("--in-guarantee", "--concurrency-policy", "Replace", "--name", "other")
+    made = cli("schedule", "repeat", job.name, "--schedule", "@daily", *own)
+    assert "on guaranteed and borrowed GPUs · while a run goes on: it is cancelled" in made.out
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--time-zone", "UTC"), "--time-zone: of a schedule alone. Say when with --schedule."),
+        (("--schedule", "often"), "five fields"),
+        (("--schedule", "@daily", "--time-zone", "Mars/Base"), "such as Europe/Berlin"),
+        (("--schedule", f"{ESCAPES} * * * *"), "schedule"),
+    ],
+)
+def test_what_is_no_schedule_is_refused(
+    cli: Cli, tmp_path: Path, options: tuple[str, ...], says: str
+) -> None:
+    (tmp_path / "train.py").write_text("print('epoch 1')\n")
+    refused = cli("submit", str(tmp_path / "train.py"), *options)
+    assert refused.code in (1, 2)
+    assert says in refused.err
+    assert "\x1b" not in refused.err
+    assert cli("schedule", "list", "--output", "json").json == {"schedules": []}
+
+
+def test_the_time_zone_of_this_machine_is_meant_where_none_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TZ", ":Europe/Berlin")
+    assert local_zone() == "Europe/Berlin"
+    monkeypatch.setenv("TZ", "EET-2EEST,M3.5.0")
+    assert local_zone() == "UTC"
+    monkeypatch.delenv("TZ")
+    link = tmp_path / "localtime"
+    link.symlink_to("/usr/share/zoneinfo/America/St_Johns")
+    monkeypatch.setattr("gpucommons.scheduler.cli.schedules.commands._LOCAL_TIME", link)
+    assert local_zone() == "America/St_Johns"

@@ -1,0 +1,257 @@
+"""Runs of schedules are submitted at their times, as their owner, once, whatever dies in between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from service_world import ServiceWorld, a_request
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.types import Kind, Millis, UserName
+from gpucommons.scheduler.errors import (
+    Forbidden,
+    Misconfigured,
+    NotFound,
+    PolicyRefused,
+    Unavailable,
+)
+from gpucommons.scheduler.executors.fake import Script
+from gpucommons.scheduler.service.jobs import jobs, schedules
+from gpucommons.scheduler.service.jobs.jobs import JobFilter
+from gpucommons.scheduler.upkeep.retention import Known
+from gpucommons.scheduler.upkeep.schedules import Schedules
+
+MINUTE = 60_000
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> ServiceWorld:
+    return ServiceWorld(tmp_path)
+
+
+def asked(**changes: object) -> models.ScheduleRequest:
+    fields = {"schedule": "*/10 * * * *", "job": a_request(name="digits"), **changes}
+    return models.ScheduleRequest.model_validate(fields)
+
+
+def running(world: ServiceWorld) -> Schedules:
+    return Schedules(world.service, epoch=lambda: world.loop.epoch)
+
+
+def runs(world: ServiceWorld, name: str = "nightly") -> list[tuple[str, str]]:
+    found = schedules.schedule(world.service, world.principal("ann"), "ann", name)
+    return [(run.outcome, run.job_name) for run in found.runs]
+
+
+def names(world: ServiceWorld) -> list[str]:
+    found = jobs.jobs(world.service, world.principal("ann"), JobFilter(), cursor=None)
+    return [job.name for job in found.jobs]
+
+
+def to_next(world: ServiceWorld, name: str = "nightly") -> None:
+    view = schedules.schedule(world.service, world.principal("ann"), "ann", name)
+    world.pass_time(view.next_ms[0] - world.service.now_ms())
+
+
+def put(world: ServiceWorld, **changes: object) -> models.ScheduleView:
+    return schedules.put_schedule(
+        world.service, world.principal("ann"), "ann", "nightly", asked(**changes)
+    )
+
+
+def test_a_run_is_an_ordinary_job_of_its_owner(world: ServiceWorld) -> None:
+    world.script = Script(run_ms=MINUTE)
+    made = put(world)
+    assert (made.team, made.what, made.kind) == ("vision", "CPU only: python train.py", "retrain")
+    assert len(made.next_ms) == 5
+    upkeep = running(world)
+    upkeep.step()
+    assert names(world) == []
+    to_next(world)
+    upkeep.step()
+    upkeep.step()
+    assert names(world) == ["nightly-1"]
+    assert runs(world) == [("started", "nightly-1")]
+    stored = next(iter(world.cluster.workloads.values())).spec
+    assert (stored.kind, stored.owner, stored.priority) == (Kind.RETRAIN, "ann", "low")
+    assert stored.labels["schedule"] == "nightly"
+    world.pass_time(2 * MINUTE)
+    to_next(world)
+    upkeep.step()
+    assert names(world) == ["nightly-2", "nightly-1"]
+
+
+def test_a_run_that_goes_on_keeps_the_next_one_out_or_is_replaced(world: ServiceWorld) -> None:
+    world.script = Script(run_ms=100 * MINUTE)
+    put(world)
+    upkeep = running(world)
+    for _ in range(2):
+        to_next(world)
+        upkeep.step()
+    assert runs(world) == [("skipped", ""), ("started", "nightly-1")]
+    put(world, concurrency_policy="Replace")
+    to_next(world)
+    upkeep.step()
+    world.pass_time(MINUTE)
+    found = jobs.jobs(world.service, world.principal("ann"), JobFilter(), cursor=None)
+    assert [(job.name, job.state) for job in found.jobs] == [
+        ("nightly-2", "running"),
+        ("nightly-1", "cancelled"),
+    ]
+
+
+def test_a_scheduler_that_dies_between_submit_and_record_starts_nothing_twice(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(world, starting_deadline_s=60)
+    to_next(world)
+    stand = world.store.schedules.stand
+    seen = []
+
+    def dies_at_the_second(*arguments: object, **named: object) -> None:
+        seen.append(arguments)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        stand(*arguments, **named)  # type: ignore[arg-type] # handed on as they are
+
+    monkeypatch.setattr(world.store.schedules, "stand", dies_at_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        running(world).step()
+    assert (names(world), runs(world)) == (["nightly-1"], [])
+    # It comes back when the deadline is over: the job is there, and nothing is called missed.
+    world.pass_time(5 * MINUTE)
+    running(world).step()
+    assert (names(world), runs(world)) == (["nightly-1"], [("started", "nightly-1")])
+
+
+def test_while_nobody_knows_the_owners_teams_a_run_waits_and_then_starts(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(world)
+    to_next(world)
+    upkeep = running(world)
+
+    def hub_is_away(_user: UserName) -> frozenset[str]:
+        message = "JupyterHub does not answer."
+        raise Unavailable(message)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.directory, "groups_of", hub_is_away)
+        upkeep.step()
+        upkeep.step()
+    view = schedules.schedule(world.service, world.principal("ann"), "ann", "nightly")
+    assert (view.hindrance, view.runs) == ("JupyterHub does not answer.", [])
+    upkeep.step()
+    assert runs(world) == [("started", "nightly-1")]
+
+
+def test_a_refusal_is_on_record_and_keeps_no_other_schedule_from_its_time(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(world)
+    ann = world.principal("ann")
+    schedules.put_schedule(world.service, ann, "ann", "other", asked())
+    to_next(world)
+    made = schedules.submit_run
+
+    def submit_run(service: object, schedule: object, due_ms: Millis) -> models.JobView:
+        if schedule.name == "nightly":  # type: ignore[attr-defined] # a schedule
+            message = "ann has 100 waiting jobs."
+            raise PolicyRefused(message)
+        return made(service, schedule, due_ms)  # type: ignore[arg-type] # as they came
+
+    monkeypatch.setattr("gpucommons.scheduler.upkeep.schedules.submit_run", submit_run)
+    running(world).step()
+    view = schedules.schedule(world.service, ann, "ann", "nightly")
+    assert [(run.outcome, run.text) for run in view.runs] == [
+        ("refused", "ann has 100 waiting jobs.")
+    ]
+    assert runs(world, "other") == [("started", "other-1")]
+
+
+def test_suspended_schedules_start_nothing_and_go_on_from_the_next_time(
+    world: ServiceWorld,
+) -> None:
+    put(world)
+    ann = world.principal("ann")
+    assert schedules.suspend_schedule(world.service, ann, "ann", "nightly").next_ms == []
+    upkeep = running(world)
+    world.pass_time(60 * MINUTE)
+    upkeep.step()
+    schedules.resume_schedule(world.service, ann, "ann", "nightly")
+    upkeep.step()
+    assert runs(world) == []
+    to_next(world)
+    upkeep.step()
+    assert runs(world) == [("started", "nightly-1")]
+
+
+def test_the_files_of_a_repeated_job_are_kept_for_as_long_as_its_schedule(
+    world: ServiceWorld,
+) -> None:
+    ann, sha256 = world.principal("ann"), world.bring(b"")
+    world.script = Script(run_ms=10)
+    first = a_request(name="digits", snapshot=sha256)
+    jobs.submit(world.service, ann, first, key=None)
+    world.pass_time(MINUTE)
+    put(world, job=None, repeat="digits-1")
+    # The job itself is over for longer than its files are kept.
+    later = Millis(world.service.now_ms() + 1)
+    assert sha256 in Known(world.store, ran_since_ms=later)
+    to_next(world)
+    running(world).step()
+    assert runs(world) == [("started", "nightly-1")]
+    schedules.drop_schedule(world.service, ann, "ann", "nightly")
+    world.pass_time(MINUTE)
+    assert sha256 not in Known(world.store, ran_since_ms=Millis(world.service.now_ms() + 1))
+    with pytest.raises(NotFound, match="no schedule 'nightly' of ann"):
+        schedules.schedule(world.service, ann, "ann", "nightly")
+
+
+def test_what_can_never_be_right_is_refused_when_it_is_written(world: ServiceWorld) -> None:
+    ann = world.principal("ann")
+    once = replace_job(asked(), not_before_ms=5)
+    with pytest.raises(Misconfigured, match="not_before_ms is of one submit alone"):
+        schedules.put_schedule(world.service, ann, "ann", "nightly", once)
+    with pytest.raises(Misconfigured, match="five fields"):
+        put(world, schedule="often")
+    with pytest.raises(Forbidden, match="only bob may"):
+        schedules.put_schedule(world.service, ann, "bob", "nightly", asked())
+    for number in range(schedules.MAX_SCHEDULES):
+        schedules.put_schedule(world.service, ann, "ann", f"n-{number}", asked())
+    with pytest.raises(PolicyRefused, match="as many as one may"):
+        put(world)
+
+
+def replace_job(request: models.ScheduleRequest, **changes: object) -> models.ScheduleRequest:
+    assert request.job is not None
+    return request.model_copy(update={"job": request.job.model_copy(update=changes)})
+
+
+def test_what_another_release_stored_is_said_and_stops_no_other(world: ServiceWorld) -> None:
+    put(world)
+    ann = world.principal("ann")
+    schedules.put_schedule(world.service, ann, "ann", "other", asked())
+    to_next(world)
+    strange = replace(world.store.schedules.all()[0].schedule, request='{"roles": "many"}')
+    world.store.schedules.put(strange, next_ms=world.service.now_ms())
+    running(world).step()
+    listed = {one.name: one for one in schedules.schedules(world.service, ann).schedules}
+    assert listed["nightly"].what == "what was stored is not understood"
+    (refused,) = listed["nightly"].runs
+    assert (refused.outcome, "write the schedule anew" in refused.text) == ("refused", True)
+    assert runs(world, "other") == [("started", "other-1")]
+
+
+def test_an_owner_who_left_the_team_has_runs_refused(world: ServiceWorld) -> None:
+    put(world)
+    to_next(world)
+    found = world.store.schedules.all()[0]
+    world.store.schedules.put(
+        replace(found.schedule, owner=UserName("bob")), next_ms=Millis(world.service.now_ms())
+    )
+    running(world).step()
+    (refused,) = world.store.schedules.all()[0].standing.runs
+    assert (refused.outcome, "vision" in refused.text) == ("refused", True)
