@@ -24,6 +24,7 @@ from gpucommons.labextension.activity.reporter import Reporter
 from gpucommons.labextension.hibernation.hibernation import Hibernation
 from gpucommons.labextension.hibernation.kept import KeptKernel
 from gpucommons.labextension.hibernation.reporting import kernels_report, take_back, tell_kept
+from gpucommons.labextension.hibernation.saving import SAVE_S
 from gpucommons.labextension.live.fanout import Fanout
 from gpucommons.labextension.live.feed import Feed
 from gpucommons.labextension.live.sampler import Sampler
@@ -41,6 +42,7 @@ from gpucommons.labextension.routes.websocket import TabHandler
 from gpucommons.labextension.terminals import shell_command
 from gpucommons.labextension.variables.folders import Folders, StoredVariables
 from gpucommons.labextension.variables.keeper import (
+    REST_S,
     Bounds,
     VariableKeeper,
     notebooks_of,
@@ -241,7 +243,8 @@ class GpuCommonsExtension(ExtensionApp):
         kept: Sequence[KeptKernel] = ()
         nothing = keeps_nothing(self.parts.feed.lease, time.time_ns() // 1_000_000)
         if self.parts.hibernation is not None:
-            kept = await self.parts.hibernation.stop(keeps_nothing=nothing)
+            within_s = saving_seconds(self.parts.place, self._bounds.seconds)
+            kept = await self.parts.hibernation.stop(keeps_nothing=nothing, within_s=within_s)
             await self._tell_kept(kept)
         try:
             if not nothing:
@@ -255,6 +258,15 @@ class GpuCommonsExtension(ExtensionApp):
         await self.parts.results.close()
         if self.parts.scheduler is not None:
             await self.parts.scheduler.close()
+
+
+def saving_seconds(place: Place, variables_s: float) -> float:
+    """How long kernels may take to be saved: where they are killed with the server, variables of those
+    that could not be saved are stored after it.
+    """
+    if not place.stop_ends_kernels or place.stop_seconds is None:
+        return SAVE_S
+    return max(1.0, place.stop_seconds - variables_s - REST_S)
 
 
 def _count_of(stored: StoredVariables | None) -> int:

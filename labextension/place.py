@@ -24,6 +24,8 @@ class Place:
     shared_account: bool = False
     #: How long a server that is told to stop may take, after which it is killed; None = not known.
     stop_seconds: int | None = None
+    #: Kernels are killed with it, so what is not saved by then is lost.
+    stop_ends_kernels: bool = False
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Self:
@@ -37,6 +39,7 @@ class Place:
             server_name=environ.get("JUPYTERHUB_SERVER_NAME", ""),
             shared_account=environ.get("GPUCOMMONS_SHARED_ACCOUNT") == "1",
             stop_seconds=_seconds(environ.get("GPUCOMMONS_STOP_SECONDS", "")),
+            stop_ends_kernels=environ.get("GPUCOMMONS_STOP_ENDS_KERNELS") == "1",
         )
 
     def __repr__(self) -> str:

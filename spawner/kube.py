@@ -29,8 +29,9 @@ from gpucommons.spawner.form.profiles import check_profile, check_sent
 from gpucommons.spawner.form.refusal import bad_options_refused, refusal
 from gpucommons.spawner.form.start_options import options_form
 from gpucommons.spawner.lease import LeaseMixin
-from gpucommons.spawner.pods.pod import Pod, PodNeeds, fitted
+from gpucommons.spawner.pods.pod import Pod, PodNeeds, fitted, notebook_of
 from gpucommons.spawner.pods.pod_changes import changed
+from gpucommons.spawner.pods.pod_hibernation import grace_seconds, obstacle, saves_within_s
 from gpucommons.spawner.pods.pod_objects import create_objects
 from gpucommons.spawner.pods.pod_slice import NotBound, SliceMakers, slice_injection
 from gpucommons.spawner.pods.pod_words import api_refusal, event_sentence, hopeless
@@ -40,6 +41,8 @@ _CONFLICT = 409
 _TRY_AGAIN = (429, 502, 503, 504)
 _LOOK_S = 1.0
 _LOOK_FOR_SLOT_S = 0.2
+#: Between the end of a pod's time and that of the hub's patience.
+_STOP_REST_S = 10
 
 
 class GpuKubeSpawner(LeaseMixin, KubeSpawner):  # type: ignore[misc] # kubespawner has no types
@@ -62,6 +65,13 @@ class GpuKubeSpawner(LeaseMixin, KubeSpawner):  # type: ignore[misc] # kubespawn
         30,
         help="So long the GPU of a fraction may take to be reserved before the start ends; below"
         " `start_timeout`, which ends the start without a sentence.",
+    ).tag(config=True)
+
+    hibernation_grace_s = Integer(
+        300,
+        help="So long a pod that saves its kernels may take to end, at most; the chart's"
+        " hibernation.enabled says which nodes let pods do that. Less where `start_timeout` is less."
+        " The time follows from `mem_limit`, so that all of it can be written.",
     ).tag(config=True)
 
     #: Declared by the hub's spawner; named here for the type checker.
@@ -190,8 +200,21 @@ class GpuKubeSpawner(LeaseMixin, KubeSpawner):  # type: ignore[misc] # kubespawn
             held = await self._look_again(self._lease.id, held)
         return None
 
-    def _needs(self) -> PodNeeds:
+    def _saves_within_s(self, pod: Pod) -> int:
+        """How long the pod that is to be made may take to save its kernels; 0 = it cannot."""
+        if self.held_slice is None or not self.held_slice.can_hibernate:
+            return 0
+        because = obstacle(pod["spec"], notebook_of(pod))
+        if because is not None:
+            self.log.warning("Kernels of %s are not saved: %s.", self.pod_name, because)
+            return 0
+        # A stop of the hub waits so long for the pod's end, and then calls it failed.
+        most = min(int(self.hibernation_grace_s), int(self.start_timeout) - _STOP_REST_S)
+        return grace_seconds(self.mem_limit, most)
+
+    def _needs(self, pod: Pod) -> PodNeeds:
         return PodNeeds(
+            saves_within_s=self._saves_within_s(pod),
             user_label=safe_slug(self.user.name, is_valid=is_valid_label),
             user=self.user.name,
             server_name=self.name,
@@ -232,7 +255,8 @@ class GpuKubeSpawner(LeaseMixin, KubeSpawner):  # type: ignore[misc] # kubespawn
         """
         self._pod_asked = True
         client: ApiClient = self.api.api_client
-        body: Pod = fitted(client.sanitize_for_serialization(pod), self._needs())
+        plain: Pod = client.sanitize_for_serialization(pod)
+        body = fitted(plain, self._needs(plain))
         request = self.api.create_namespaced_pod(self.namespace, body)
         try:
             stored = await asyncio.wait_for(request, request_timeout)
@@ -272,6 +296,9 @@ class GpuKubeSpawner(LeaseMixin, KubeSpawner):  # type: ignore[misc] # kubespawn
     async def _make_delete_pod_request(
         self, pod_name: str, delete_options: Any, grace_seconds: int, request_timeout: float
     ) -> bool:
+        if grace_seconds:
+            grace_seconds = max(grace_seconds, saves_within_s(self._pod()))
+            delete_options.grace_period_seconds = grace_seconds
         if self._lease is not None:
             # With 0 the pod is forgotten at once, and its processes may still use the GPU.
             grace_seconds = max(1, grace_seconds)

@@ -46,6 +46,8 @@ class Annexes:
             others: Mapping[str, Callable[[], Json]] = {}
             if self._options.kubernetes:
                 others = {"held": self._serve_kubelet()}
+            if self._options.hibernation is not None:
+                self._offer_hibernation()
             if self._options.door is not None:
                 self._open_door(others)
         except (ValueError, OSError, RuntimeError) as error:
@@ -79,6 +81,36 @@ class Annexes:
         kubelet = Kubelet(settings, AgentClient(folder / "control.sock", timeout_s=_TIMEOUT_S))
         self._stack.callback(kubelet.close)
         return kubelet.pod_resources.held
+
+    def _offer_hibernation(self) -> None:
+        from gpucommons.gpu.agent.hibernation import (  # noqa: PLC0415 - few nodes offer it
+            HibernationOffer,
+            Preparation,
+            try_as_nobody,
+        )
+        from gpucommons.gpu.hibernation import containers  # noqa: PLC0415 - as above
+        from gpucommons.gpu.kubelet.device_plugin import DevicePlugin, Offer  # noqa: PLC0415 - gRPC
+
+        options = self._options
+
+        def offered(ready: Callable[[], None]) -> DevicePlugin:
+            offer = Offer(
+                resource=containers.RESOURCE,
+                device=containers.DEVICE,
+                endpoint="gpucommons-hibernate.sock",
+                ready=ready,
+            )
+            return DevicePlugin(options.kubelet_dir, offer)
+
+        preparation = Preparation(
+            criu=options.hibernation,
+            kubelet=options.kubelet_dir,
+            devices=options.cdi_dir,
+            folder=options.dir.resolve(),
+            mounts_allowed=options.apparmor_allows_mounts,
+        )
+        made = HibernationOffer(preparation, offer=offered, try_out=try_as_nobody)
+        self._stack.callback(made.close)
 
     def _open_door(self, others: Mapping[str, Callable[[], Json]]) -> None:
         # Nine MiB of HTTP and TLS, which an agent without a door does without.

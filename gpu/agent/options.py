@@ -32,6 +32,8 @@ def parse(arguments: list[str] | None, description: str) -> argparse.Namespace:
             )
     if (options.door_cert_file is None) != (options.door_key_file is None):
         parser.error("--door-cert-file and --door-key-file belong together.")
+    if options.hibernation is not None and not options.kubernetes:
+        parser.error("--hibernation is for pods: it needs --kubernetes.")
     if options.kubernetes and find_spec("grpc") is None:
         parser.error(f"--kubernetes: {missing('grpcio', 'kubernetes')}")
     return options
@@ -152,6 +154,26 @@ def _add_kubernetes(parser: argparse.ArgumentParser) -> None:
         metavar="NAME,...",
         help="give slices only to pods of these namespaces, where hub and scheduler alone make pods "
         "with GPUs (default: to pods of all)",
+    )
+    pods.add_argument(
+        "--hibernation",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="let pods that ask for gpucommons.io/hibernate save their processes, with the CRIU that is "
+        "unpacked in DIR; only where a self-test with it passes",
+    )
+    pods.add_argument(
+        "--cdi-dir",
+        type=Path,
+        default=Path("/var/run/cdi"),
+        metavar="DIR",
+        help="where the container runtime looks for devices (default: %(default)s)",
+    )
+    pods.add_argument(
+        "--apparmor-allows-mounts",
+        action="store_true",
+        help="pods that save their processes run under an AppArmor profile that lets them mount",
     )
 
 

@@ -4,7 +4,7 @@ Protocol buffers skip what they do not know, so only the fields that are used st
 are made when this module is loaded: there is no generated code to keep in step.
 
 Published in: container-storage-interface/spec ``csi.proto`` (v1), kubernetes/kubelet
-``pluginregistration/v1`` and ``podresources/v1``.
+``pluginregistration/v1``, ``podresources/v1`` and ``deviceplugin/v1beta1``.
 """
 
 from __future__ import annotations
@@ -62,6 +62,22 @@ _POD_RESOURCES: Mapping[str, _Fields] = {
     "ContainerResources": (("name", 1, "string"), ("devices", 2, "*ContainerDevices")),
     "ContainerDevices": (("resource_name", 1, "string"), ("device_ids", 2, "*string")),
 }
+_DEVICE_PLUGIN: Mapping[str, _Fields] = {
+    "Empty": (),
+    "RegisterRequest": (
+        ("version", 1, "string"),
+        ("endpoint", 2, "string"),
+        ("resource_name", 3, "string"),
+    ),
+    "DevicePluginOptions": (),
+    "Device": (("ID", 1, "string"), ("health", 2, "string")),
+    "ListAndWatchResponse": (("devices", 1, "*Device"),),
+    "ContainerAllocateRequest": (("devices_ids", 1, "*string"),),
+    "AllocateRequest": (("container_requests", 1, "*ContainerAllocateRequest"),),
+    "CDIDevice": (("name", 1, "string"),),
+    "ContainerAllocateResponse": (("cdi_devices", 5, "*CDIDevice"),),
+    "AllocateResponse": (("container_responses", 1, "*ContainerAllocateResponse"),),
+}
 
 
 def _classes(package: str, messages: Mapping[str, _Fields]) -> Mapping[str, type[Message]]:
@@ -115,11 +131,14 @@ def _add_entry(message: descriptor_pb2.DescriptorProto, field: str) -> str:
 CSI = _classes("csi.v1", _CSI)
 REGISTRATION = _classes("pluginregistration", _REGISTRATION)
 POD_RESOURCES = _classes("v1", _POD_RESOURCES)
+DEVICE_PLUGIN = _classes("v1beta1", _DEVICE_PLUGIN)
 
 IDENTITY_SERVICE = "csi.v1.Identity"
 NODE_SERVICE = "csi.v1.Node"
 REGISTRATION_SERVICE = "pluginregistration.Registration"
 POD_RESOURCES_SERVICE = "v1.PodResourcesLister"
+DEVICE_PLUGIN_SERVICE = "v1beta1.DevicePlugin"
+DEVICE_REGISTRATION_SERVICE = "v1beta1.Registration"
 
 
 def strings(message: Message, field: str) -> Iterable[str]:

@@ -25,7 +25,13 @@ from gpucommons.labextension.hibernation.machine import Machine, this_machine
 from gpucommons.labextension.hibernation.others import remove_old
 from gpucommons.labextension.hibernation.provisioner import NAME
 from gpucommons.labextension.hibernation.renewal import Acquaintance
-from gpucommons.labextension.hibernation.saving import keep_notes, save_all, save_none, say_lost
+from gpucommons.labextension.hibernation.saving import (
+    SAVE_S,
+    keep_notes,
+    save_all,
+    save_none,
+    say_lost,
+)
 from gpucommons.labextension.hibernation.waking import wake_all, watch
 
 log = logging.getLogger("gpucommons.labextension")
@@ -108,18 +114,20 @@ class Hibernation:
         except Exception:
             log.exception("what became of kernel %s is not known", kernel.kernel_id)
 
-    async def stop(self, *, keeps_nothing: bool = False) -> tuple[KeptKernel, ...]:
+    async def stop(
+        self, *, keeps_nothing: bool = False, within_s: float = SAVE_S
+    ) -> tuple[KeptKernel, ...]:
         """Save all kernels, or none; what is kept. A second order to stop waits for the first."""
         if self._stop is None:
-            self._stop = asyncio.create_task(self._save(keeps_nothing=keeps_nothing))
+            self._stop = asyncio.create_task(self._save(keeps_nothing, within_s))
         return await asyncio.shield(self._stop)
 
-    async def _save(self, *, keeps_nothing: bool) -> tuple[KeptKernel, ...]:
+    async def _save(self, keeps_nothing: bool, within_s: float) -> tuple[KeptKernel, ...]:
         begun_ms = now_ms()
         try:
             if keeps_nothing:
                 return save_none(self._server, self.keeper)
-            return await save_all(self._server, self.keeper)
+            return await save_all(self._server, self.keeper, within_s)
         except Exception as error:
             log.exception("kernels are not kept")
             say_lost(self._server, self.keeper, error, since_ms=begun_ms)

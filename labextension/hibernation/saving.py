@@ -30,7 +30,7 @@ CHOSEN = "Its server was stopped because it was idle, and nothing is kept then, 
 #: Who may be kept is looked at in every so many of these rounds: it asks for the memory of all.
 _LIMITS_EVERY = 10
 #: A kernel that takes longer ends as it always did; its tree ends the save by itself.
-_SAVE_S = 120.0
+SAVE_S = 120.0
 
 
 async def keep_notes(server: Any, keeper: Keeper) -> None:
@@ -69,12 +69,16 @@ def _says_the_same(new: Record, old: Record | None) -> bool:
     return old is not None and new == old.model_copy(update={"noted_ms": new.noted_ms})
 
 
-async def save_all(server: Any, keeper: Keeper) -> tuple[KeptKernel, ...]:
+async def save_all(server: Any, keeper: Keeper, within_s: float = SAVE_S) -> tuple[KeptKernel, ...]:
     """Save every kernel that can be saved; the others end in the ordinary way, and that is told."""
+    until_s = time.monotonic() + within_s
     records = {each: describe(server, each, with_buffer=True) for each in hibernatable(server)}
     reasons = await asyncio.to_thread(_refused, server, keeper, records)
     await asyncio.gather(
-        *(_save_or_say(server, keeper, record, reasons.get(id_)) for id_, record in records.items())
+        *(
+            _save_or_say(server, keeper, record, reasons.get(id_), until_s)
+            for id_, record in records.items()
+        )
     )
     return keeper.write_kept()
 
@@ -86,10 +90,12 @@ def save_none(server: Any, keeper: Keeper) -> tuple[KeptKernel, ...]:
     return keeper.write_kept()
 
 
-async def _save_or_say(server: Any, keeper: Keeper, record: Record, refusal: str | None) -> None:
+async def _save_or_say(
+    server: Any, keeper: Keeper, record: Record, refusal: str | None, until_s: float
+) -> None:
     """What goes wrong with one kernel is said of that one, and changes nothing for the others."""
     try:
-        await _save(server, keeper, record, refusal)
+        await _save(server, keeper, record, refusal, until_s)
     except Exception as error:
         log.exception("saving kernel %s went wrong", record.kernel_id)
         if not await asyncio.to_thread(keeper.has_image, record.kernel_id):
@@ -137,7 +143,9 @@ def _memory_bytes(pid: int) -> int:
         return 0
 
 
-async def _save(server: Any, keeper: Keeper, record: Record, refusal: str | None) -> None:
+async def _save(
+    server: Any, keeper: Keeper, record: Record, refusal: str | None, until_s: float
+) -> None:
     kernels, kernel_id = server.kernel_manager, record.kernel_id
     kernel = kernels.get_kernel(kernel_id)
     begun = time.monotonic()
@@ -146,7 +154,8 @@ async def _save(server: Any, keeper: Keeper, record: Record, refusal: str | None
     keeper.note(record)
     outcome: Saved | Refused
     if refusal is None:
-        outcome = await asyncio.to_thread(kernel.provisioner.tree.save, _SAVE_S)
+        left_s = max(1.0, until_s - begun)
+        outcome = await asyncio.to_thread(kernel.provisioner.tree.save, left_s)
     else:
         outcome = Refused(because=refusal, alive=True)
     if isinstance(outcome, Refused):

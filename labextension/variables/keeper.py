@@ -29,7 +29,7 @@ _PATIENCE_S = 1.0
 #: For the kernel's answer, after its own time is over.
 _ANSWER_S = 0.5
 #: Of the time until the server is killed, for all that is not storing: the report, kernels' ends.
-_REST_S = 3.0
+REST_S = 3.0
 #: In less nothing worth a word is stored.
 _LEAST_S = 2.0
 #: What is said of a variable whose turn did not come.
@@ -149,7 +149,7 @@ def seconds_left(wanted: float, until_killed: int | None) -> float:
     """How long storing may take; 0 where the server is killed before anything is stored."""
     if until_killed is None:
         return wanted
-    left = until_killed - _REST_S
+    left = until_killed - REST_S
     return min(wanted, left) if left >= _LEAST_S else 0.0
 
 

@@ -57,6 +57,8 @@ class Bound:
     provider: str = ""
     #: …and so well it keeps slices apart, one of ``gpu.usage.ISOLATION_MODES``.
     isolation: str = ""
+    #: Pods on this node can save their processes, if they ask for it.
+    can_hibernate: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

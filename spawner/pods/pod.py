@@ -17,6 +17,7 @@ from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
 from gpucommons.gpu.providers.node.exclusive import NO_DEVICE
 from gpucommons.scheduler.models import LeaseView, SliceView
+from gpucommons.spawner.pods import pod_hibernation
 
 Pod = dict[str, Any]
 
@@ -58,6 +59,8 @@ class PodNeeds:
     injection: Injection = field(default_factory=Injection)
     #: Empty = whatever the admin set.
     priority_class: str = ""
+    #: From the word to end until it is killed, for a pod that saves its kernels then; 0 = it cannot.
+    saves_within_s: int = 0
 
     @property
     def held(self) -> SliceView | None:
@@ -109,7 +112,10 @@ def fitted(pod: Pod, needs: PodNeeds) -> Pod:
     for container in containers_of(spec):
         if container is not notebook:
             _set_env(container, {_VISIBLE: NO_DEVICE})
-    _set_env(notebook, {**needs.env, **_search_paths(notebook, needs.injection)})
+    env = {**needs.env, **_search_paths(notebook, needs.injection)}
+    if needs.saves_within_s:
+        env |= pod_hibernation.allow(spec, notebook, needs.saves_within_s)
+    _set_env(notebook, env)
     _place(spec, needs)
     _provide(spec, notebook, needs)
     return found

@@ -22,6 +22,8 @@ _LACKS = {
     "Insufficient cpu": "has no CPU left",
     "Insufficient memory": "has no memory left",
     "Insufficient nvidia.com/gpu": "has no GPU left for the device plugin to give",
+    "Insufficient gpucommons.io/hibernate": "no longer offers to save kernels: stop this start, and"
+    " start again",
     "untolerated taint": "accepts no pods at the moment",
     "unschedulable": "is closed for new pods",
     "didn't match Pod's node affinity": "is not there or does not carry the labels that are asked",
@@ -29,6 +31,24 @@ _LACKS = {
     "volume node affinity conflict": "cannot reach your volume, which is tied to another one",
     "exceed max volume count": "has as many volumes as it can take",
 }
+#: Why a container cannot be made, which its runtime says in its own words.
+_UNMADE = (
+    (
+        "MOUNT_ATTR_IDMAP",
+        "The server cannot be started: the file system of one of its volumes knows no users of a pod's"
+        " own (hostUsers: false). Tell your admin",
+    ),
+    (
+        "cannot load seccomp profile",
+        "The server cannot be started: its machine lacks the filter of system calls that it asks for."
+        " Try again, or tell your admin",
+    ),
+    (
+        "unresolvable CDI devices",
+        "The server cannot be started: its machine lacks the device by which its kernels are saved. Try"
+        " again, or tell your admin",
+    ),
+)
 #: Reasons for which a container waits that no waiting mends.
 _HOPELESS = {"InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"}
 _UNPULLED = {"ErrImagePull", "ImagePullBackOff"}
@@ -89,6 +109,9 @@ def hopeless(pod: Mapping[str, Any]) -> tuple[str, bool] | None:
         waiting = (container.get("state") or {}).get("waiting") or {}
         reason, message = str(waiting.get("reason") or ""), str(waiting.get("message") or "")
         image = f" {container.get('image', '')}".rstrip()
+        unmade = _unmade(message) if reason == "CreateContainerError" else None
+        if unmade is not None:
+            return f"{unmade}.", False
         if reason in _UNPULLED:
             return _unpulled(image, message), False
         if reason in _HOPELESS:
@@ -172,7 +195,14 @@ def _unmounted(message: str) -> str:
     return f"A volume cannot be mounted yet: {_shown(message)}"
 
 
+def _unmade(message: str) -> str | None:
+    return next((sentence for words, sentence in _UNMADE if words in message), None)
+
+
 def _failed(message: str, image: str) -> str:
+    unmade = _unmade(message)
+    if unmade is not None:
+        return unmade
     if "pull" in message or "image" in message.lower():
         return f"The image{image} cannot be loaded, Kubernetes tries again: {_shown(message)}"
     if "restarting failed container" in message:

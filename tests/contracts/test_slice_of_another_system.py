@@ -15,6 +15,7 @@ from service_world import CONFIG, NODES, ServiceWorld, a_request, done
 from gpucommons.gpu.providers.cluster.hami import REGISTERED
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import PoolName, State
 from gpucommons.scheduler.errors import InvalidTransition, Misconfigured
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
@@ -24,6 +25,7 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import
 from gpucommons.scheduler.executors.kubernetes.cluster_state.offer import Offer, offer_of
 from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
+from gpucommons.scheduler.on_idle import ON_IDLE
 from gpucommons.scheduler.service import leases, quotes
 from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.jobs import jobs
@@ -43,7 +45,7 @@ NODE = NodeSeen(
 )
 
 
-def an_offer(world: ServiceWorld, place: dict[str, Any]) -> Offer:
+def an_offer(world: ServiceWorld, place: dict[str, Any], node: NodeSeen = NODE) -> Offer:
     """What an executor with these settings says of the world's pool."""
     settings = KubernetesSettings.model_validate({"pools": {GPU: place}})
     hears = Hears(
@@ -51,16 +53,27 @@ def an_offer(world: ServiceWorld, place: dict[str, Any]) -> Offer:
     )
     api = cast("Connection", Discovery())
     view = ClusterView(api, settings, threading.RLock(), hears)
-    view.nodes["n1"] = NODE
+    view.nodes["n1"] = node
     around = Around(pool_of=lambda _node: world.cluster.pools[GPU])
     offer = offer_of(api, settings, around, view, cast("Orders", None))
     offer.open()
     return offer
 
 
-def with_place(world: ServiceWorld, place: dict[str, Any]) -> ServiceWorld:
+def with_place(
+    world: ServiceWorld,
+    place: dict[str, Any],
+    node: NodeSeen = NODE,
+    on_idle: tuple[str, ...] = ON_IDLE,
+) -> ServiceWorld:
     """The same world, whose pool ``gpu`` is set so."""
-    offer = an_offer(world, place)
+    offer = an_offer(world, place, node)
+
+    def cluster() -> Cluster:
+        pools = world.loop.cluster.pools
+        return replace(
+            world.loop.cluster, pools={**pools, GPU: replace(pools[GPU], on_idle=on_idle)}
+        )
 
     def why_not(pool: PoolName, milli_gpu: int) -> str | None:
         known: Pool = world.cluster.pools[pool]
@@ -68,7 +81,7 @@ def with_place(world: ServiceWorld, place: dict[str, Any]) -> ServiceWorld:
 
     slices = Slices(
         world.agent,
-        cluster=lambda: world.loop.cluster,
+        cluster=cluster,
         observe=world.loop.observe,
         bound_to=offer.bound_to,
     )
@@ -127,6 +140,18 @@ def test_a_pool_of_ours_names_nobody_else(world: ServiceWorld) -> None:
     assert lease.slice is not None
     assert (lease.slice.provider, lease.slice.plugin_devices) == ("", 1)
     assert len(world.agent.opened) == 1
+
+
+def test_kernels_are_saved_where_node_and_pool_allow_it(tmp_path: Path) -> None:
+    saves = replace(NODE, allocatable={**NODE.allocatable, "gpucommons.io/hibernate": 512})
+    for number, (node, on_idle, can) in enumerate(
+        [(saves, ON_IDLE, True), (NODE, ON_IDLE, False), (saves, ("release", "cull"), False)]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        lease = acquired(with_place(ServiceWorld(folder), {}, node, on_idle), 1000)
+        assert lease.slice is not None
+        assert lease.slice.can_hibernate == can
 
 
 def test_an_agents_silence_about_such_a_slice_keeps_nobody_waiting(world: ServiceWorld) -> None:

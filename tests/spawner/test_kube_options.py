@@ -54,7 +54,7 @@ async def pod_of(spawner: GpuKubeSpawner, options: dict[str, object]) -> dict[st
     spawner.user_options = options
     await spawner.load_user_options()
     made = spawner.api.api_client.sanitize_for_serialization(await spawner.get_pod_manifest())
-    return fitted(made, spawner._needs())
+    return fitted(made, spawner._needs(made))
 
 
 async def test_a_gpu_of_one_profile_never_reaches_the_next_start(spawner: GpuKubeSpawner) -> None:

@@ -98,6 +98,8 @@ class SliceView(View):
     plugin_devices: int = 0
     #: On a cluster: who makes the slice there (``kai``, ``hami``, ``dra``); empty = our agent.
     provider: str = ""
+    #: On a cluster: the pod may ask its node for what saves its kernels (``gpucommons.io/hibernate``).
+    can_hibernate: bool = False
     #: The daemon of a pool that opted in to MPS.
     mps: MpsModel | None = None
 

@@ -105,10 +105,15 @@ class Slices:
         cards: dict[str, object] = {
             "visible_devices": list(bound.visible_devices),
             "plugin_devices": bound.plugin_devices,
+            "can_hibernate": bound.can_hibernate and self._allows_hibernation(workload),
         }
         if bound.provider:
             cards |= {"provider": bound.provider, "isolation": bound.isolation}
         return view.model_copy(update={"slice": view.slice.model_copy(update=cards)})
+
+    def _allows_hibernation(self, workload: Workload) -> bool:
+        pool = self._cluster().pools.get(workload.spec.pools[0])
+        return pool is not None and "hibernate" in pool.on_idle
 
     def open(self, workload: Workload) -> None:
         """Open a granted slice, so that its server finds the socket."""

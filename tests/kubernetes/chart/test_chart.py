@@ -80,6 +80,13 @@ def test_every_document_is_one_that_these_versions_take(path: Path | None) -> No
         ({"agent.namespace": "gpucommons-jobs"}, "which could pass for agents"),
         ({"agent.namespace": "hub", "hub.namespace": "hub"}, "which could pass for agents"),
         ({"agent.namespace": ""}, "which could pass for agents"),
+        ({"hibernation.enabled": True, "agent.enabled": False}, "the agents prepare the nodes"),
+        (
+            {"hibernation.enabled": True, "admissionPolicies.enabled": False},
+            "from pods that may be root",
+        ),
+        ({"hibernation.enabled": True, "openshift.enabled": True}, "CRI-O and SELinux"),
+        ({"hibernation.criu.hostPath": "criu"}, "/hibernation/criu/hostPath"),
         ({"scheduler.replica": 1}, "additional properties 'replica' not allowed"),
         ({"jobs.runAsUser": 0}, "/jobs/runAsUser"),
         ({"hub.apiUrl": "hub:8081"}, "/hub/apiUrl"),
@@ -140,6 +147,26 @@ def test_the_programs_understand_their_arguments(path: Path | None) -> None:
     known = {f"--{name}" for name in CullerApp.aliases}
     asked = {one.partition("=")[0] for one in arguments_of(documents, "gpucommons-culler")}
     assert asked <= known
+
+
+def test_hibernation_is_off_by_default_and_then_reaches_the_agent_alone() -> None:
+    plain = rendered()
+    assert agent_options(arguments_of(plain, "gpucommons-agent"), "").hibernation is None
+    assert "/var/run/cdi" not in json.dumps(plain)
+    values = {"hibernation": {"enabled": True, "criu": {"hostPath": "/srv/criu"}}}
+    documents = rendered(values)
+    found = agent_options(arguments_of(documents, "gpucommons-agent"), "")
+    assert found.hibernation == Path("/opt/gpucommons/criu/root")
+    assert not found.apparmor_allows_mounts
+    assert volume(documents, "gpucommons-agent", "criu", "hostPath")["path"] == "/srv/criu"
+    assert volume(documents, "gpucommons-agent", "devices", "hostPath")["path"] == str(
+        found.cdi_dir
+    )
+    others = [one for one in documents if one["metadata"]["name"] != "gpucommons-agent"]
+    assert "/var/run/cdi" not in json.dumps(others)
+    for version in VERSIONS:
+        for document in of_kind(documents, "DaemonSet"):
+            validate(document, version, strict=True)
 
 
 def test_agents_serve_pods_where_hub_and_scheduler_make_them() -> None:
@@ -384,9 +411,11 @@ def secret(documents: list[dict[str, Any]], name: str) -> dict[str, bytes]:
     return {key: base64.b64decode(value) for key, value in found["data"].items()}
 
 
-def volume(documents: list[dict[str, Any]], part: str, name: str) -> dict[str, Any]:
+def volume(
+    documents: list[dict[str, Any]], part: str, name: str, kind: str = "secret"
+) -> dict[str, Any]:
     (spec,) = (spec for found, spec in pod_specs(documents) if found == part)
-    (held,) = (one["secret"] for one in spec["volumes"] if one["name"] == name)
+    (held,) = (one[kind] for one in spec["volumes"] if one["name"] == name)
     found: dict[str, Any] = held
     return found
 

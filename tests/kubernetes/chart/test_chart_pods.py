@@ -1,6 +1,7 @@
 """The chart's pods under a real kubelet: they start, answer, and leave nothing that blocks."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from tests.kubernetes.kubectl import Kubectl
 
 pytestmark = pytest.mark.timeout(900)
 FOLDER = "/var/lib/gpucommons-test"
+#: Folder of an unpacked one, as CI has it; "" = none.
+CRIU = given if Path(given := os.environ.get("GPUCOMMONS_CRIU", "")).is_dir() and given else ""
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +50,7 @@ def values(found: Release, real_node: str, python_image: str) -> list[str]:
             "database.sqlite.storageClass": VOLUME,
             "scheduler.nodeSelector": {"kubernetes.io/hostname": real_node},
             "agent.nodeSelector": {"kubernetes.io/hostname": real_node},
+            "hibernation": {"enabled": True, "criu": {"hostPath": CRIU}} if CRIU else {},
             "config": {
                 "pools": [{"name": "gpu", "executor": "kubernetes"}],
                 "teams": [
@@ -172,6 +176,20 @@ def test_the_agent_names_the_nodes_gpus(release: Release) -> None:
         "the agent's log",
     )
     assert "Traceback" not in log
+
+
+@pytest.mark.skipif(not CRIU, reason="GPUCOMMONS_CRIU names no folder of an unpacked CRIU")
+def test_the_agent_lets_pods_of_its_node_save_their_processes(
+    release: Release, real_node: str
+) -> None:
+    kubectl = release.kubectl
+    ready(kubectl, "daemonset/gpucommons-agent", "gpucommons-agents")
+
+    def offered() -> bool:
+        allocatable = kubectl.get("node", real_node)["status"]["allocatable"]
+        return allocatable.get("gpucommons.io/hibernate", "0") != "0"
+
+    wait_for(offered, "the agent's offer", seconds=120)
 
 
 def test_the_hook_of_an_uninstall_frees_objects_in_a_pod(release: Release) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import uuid
+from pathlib import Path
 from typing import Any
 
 from kubernetes import client
@@ -19,14 +20,23 @@ KUBELET = "/var/lib/kubelet"
 PORT = 8002
 ACCOUNT = "gpucommons-agent"
 TOKEN_FOLDER = "/etc/gpucommons/agent"
+CRIU = "/opt/gpucommons/criu"
+DEVICES = "/var/run/cdi"
 
 
 class NodeAgent:
     """One agent, with a driver of volumes and a token of its own."""
 
     def __init__(
-        self, api: client.ApiClient, namespace: str, node: str, *, driver: str | None = None
+        self,
+        api: client.ApiClient,
+        namespace: str,
+        node: str,
+        *,
+        driver: str | None = None,
+        criu: Path | None = None,
     ) -> None:
+        """With a folder of CRIU it lets pods save their processes."""
         self._api = api
         self._core = client.CoreV1Api(api)
         self._storage = client.StorageV1Api(api)
@@ -35,6 +45,7 @@ class NodeAgent:
         self.instance = namespace
         self.token = secrets.token_urlsafe(32)
         self.node = node
+        self.criu = criu
         self.name = "agent"
         # Its own, so that several live beside each other; or the one that everybody means.
         self.driver = driver or f"slices-{uuid.uuid4().hex[:8]}.gpucommons.test"
@@ -66,7 +77,7 @@ class NodeAgent:
 
     def beside(self, node: str) -> NodeAgent:
         """The agent of another node under the same roof: only its pod is to be started."""
-        other = NodeAgent(self._api, self.namespace, node, driver=self.driver)
+        other = NodeAgent(self._api, self.namespace, node, driver=self.driver, criu=self.criu)
         other.token, other.name = self.token, f"agent-{node}"
         return other
 
@@ -80,14 +91,17 @@ class NodeAgent:
             late.add_note(self._found())
             raise
 
+    def said(self) -> str:
+        """What it printed."""
+        try:
+            return str(self._core.read_namespaced_pod_log(self.name, self.namespace))
+        except ApiException as refusal:
+            return str(refusal.body)
+
     def _found(self) -> str:
         """What is known of its pod, and what it printed."""
         pod = self._core.read_namespaced_pod(self.name, self.namespace)
-        try:
-            said = self._core.read_namespaced_pod_log(self.name, self.namespace)
-        except ApiException as refusal:
-            said = str(refusal.body)
-        return f"{pod.status}\n{said}"
+        return f"{pod.status}\n{self.said()}"
 
     def kill(self) -> None:
         """End its process at once, without a word to anybody."""
@@ -151,7 +165,7 @@ class NodeAgent:
             "--door", f"0.0.0.0:{PORT}", "--door-token-file", f"{TOKEN_FOLDER}/token",
             "--door-in-clear",
         ]  # fmt: skip
-        container = {
+        container: dict[str, Any] = {
             "name": "agent",
             "image": PYTHON,
             "imagePullPolicy": "Never",
@@ -163,6 +177,21 @@ class NodeAgent:
                 {"name": "token", "mountPath": TOKEN_FOLDER, "readOnly": True},
             ],
         }
+        volumes: list[dict[str, Any]] = [
+            {"name": "kubelet", "hostPath": {"path": KUBELET, "type": "Directory"}},
+            {"name": "token", "secret": {"secretName": "agent"}},
+        ]
+        if self.criu is not None:
+            container["command"] = [*command, "--hibernation", CRIU, "--cdi-dir", DEVICES]
+            container["volumeMounts"] = [
+                *container["volumeMounts"],
+                {"name": "criu", "mountPath": CRIU, "readOnly": True},
+                {"name": "devices", "mountPath": DEVICES},
+            ]
+            volumes += [
+                {"name": "criu", "hostPath": {"path": str(self.criu), "type": "Directory"}},
+                {"name": "devices", "hostPath": {"path": DEVICES, "type": "DirectoryOrCreate"}},
+            ]
         return {
             "metadata": {
                 "name": self.name,
@@ -179,9 +208,6 @@ class NodeAgent:
                 # One that is killed may leave its folder a moment after its successor looks.
                 "restartPolicy": "OnFailure",
                 "containers": [container],
-                "volumes": [
-                    {"name": "kubelet", "hostPath": {"path": KUBELET, "type": "Directory"}},
-                    {"name": "token", "secret": {"secretName": "agent"}},
-                ],
+                "volumes": volumes,
             },
         }

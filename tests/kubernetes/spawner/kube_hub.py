@@ -10,6 +10,7 @@ import base64
 import http.server
 import json
 import os
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +20,10 @@ from typing import Any
 from integration.running_hub import OneGpuScheduler, RunningHub, until
 from kubernetes import client
 
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
+from tests.kubernetes.gpu.node_agent import NodeAgent
 from tests.kubernetes.guarded import Guarded
+from tests.kubernetes.toolchain import toolchain
 
 CONFIG = """
 from gpucommons.spawner.cluster import RESTRICTED
@@ -95,6 +99,34 @@ class ClusterScheduler(OneGpuScheduler):
         return status, lease
 
 
+class AgentScheduler(ClusterScheduler):
+    """Before it grants a slice, its agent is told of it, as the product's scheduler does."""
+
+    def __init__(self, agent: NodeAgent) -> None:
+        super().__init__(agent.node)
+        self.move_to(agent)
+
+    def move_to(self, agent: NodeAgent) -> None:
+        """The next slice lies on another node."""
+        self.agent, self.node = agent, agent.node
+        self.device = agent.client.devices().devices[0]
+
+    def _acquire(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        status, lease = super()._acquire(body)
+        if status == 200:
+            held = lease["slice"]
+            share = DeviceShare(device_id=self.device.device_id, milli_gpu=held["milli_gpu"])
+            held["memory_mib"] = self.device.slice_memory_mib(held["milli_gpu"])
+            held["visible_devices"] = [self.device.device_id]
+            gpu_slice = GpuSlice(
+                slice_id=SliceId(held["slice_id"]),
+                shares=(share,),
+                memory_mib=held["memory_mib"],
+            )
+            self.agent.client.prepare(gpu_slice)
+        return status, lease
+
+
 class KubeHub(RunningHub):
     """A hub with an account of its own in the cluster."""
 
@@ -125,6 +157,22 @@ class KubeHub(RunningHub):
         if self.process is not None and self.process.poll() is None:
             self.kill()
         self.api.close()
+
+
+def bridge_address(api: client.ApiClient, node: str) -> str:
+    """Where the nodes' bridge ends on this machine."""
+    addresses = client.CoreV1Api(api).read_node(node).status.addresses
+    [own] = [one.address for one in addresses if one.type == "InternalIP"]
+    return str(own).rsplit(".", 1)[0] + ".1"
+
+
+def in_pod(kubeconfig: Path, pod: dict[str, Any], *command: str) -> str:
+    metadata = pod["metadata"]
+    kubectl = [toolchain.find("kubectl"), f"--kubeconfig={kubeconfig}", "exec"]
+    words = [*kubectl, "-n", metadata["namespace"], metadata["name"], "--", *command]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def write_kubeconfig(path: Path, api: client.ApiClient, token: str) -> None:
@@ -196,4 +244,15 @@ def kube_hub(folder: Path, api: client.ApiClient, place: Guarded, node: str) -> 
             yield found
 
 
-__all__ = ["CONFIG", "REAL_CONFIG", "ClusterScheduler", "KubeHub", "kube_hub", "started", "until"]
+__all__ = [
+    "CONFIG",
+    "REAL_CONFIG",
+    "AgentScheduler",
+    "ClusterScheduler",
+    "KubeHub",
+    "bridge_address",
+    "in_pod",
+    "kube_hub",
+    "started",
+    "until",
+]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kubernetes import client
 
-from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.model.types import Role
 from gpucommons.scheduler.environments.images import ImageNotKnown
 from gpucommons.scheduler.executors.kubernetes.cluster_state.notebook_images import NotebookImages
@@ -23,8 +21,10 @@ from tests.kubernetes.node.real_node import SOCKET, RealNode
 from tests.kubernetes.spawner.kube_hub import (
     CONFIG,
     REAL_CONFIG,
-    ClusterScheduler,
+    AgentScheduler,
     KubeHub,
+    bridge_address,
+    in_pod,
     started,
     until,
 )
@@ -33,30 +33,6 @@ from tests.kubernetes.toolchain import toolchain
 pytestmark = pytest.mark.hub
 HALF = {"milli_gpu": 500, "team": "vision", "pool": "gpu"}
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
-
-
-class AgentScheduler(ClusterScheduler):
-    """Before it grants a slice, its agent is told of it, as the product's scheduler does."""
-
-    def __init__(self, node: str, agent: NodeAgent) -> None:
-        super().__init__(node)
-        self.agent = agent
-        self.device = agent.client.devices().devices[0]
-
-    def _acquire(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        status, lease = super()._acquire(body)
-        if status == 200:
-            held = lease["slice"]
-            share = DeviceShare(device_id=self.device.device_id, milli_gpu=held["milli_gpu"])
-            held["memory_mib"] = self.device.slice_memory_mib(held["milli_gpu"])
-            held["visible_devices"] = [self.device.device_id]
-            gpu_slice = GpuSlice(
-                slice_id=SliceId(held["slice_id"]),
-                shares=(share,),
-                memory_mib=held["memory_mib"],
-            )
-            self.agent.client.prepare(gpu_slice)
-        return status, lease
 
 
 @pytest.fixture(scope="module")
@@ -87,19 +63,15 @@ def hub(
     agent: NodeAgent,
     python_image: str,
 ) -> Iterator[KubeHub]:
-    core = client.CoreV1Api(api)
-    addresses = core.read_node(agent.node).status.addresses
-    [own] = [one.address for one in addresses if one.type == "InternalIP"]
     facts = {
         "answering_url": "",
-        # The nodes' bridge ends on this machine.
-        "host": own.rsplit(".", 1)[0] + ".1",
+        "host": bridge_address(api, agent.node),
         "image": python_image,
         "slice_driver": agent.driver,
     }
     made = KubeHub(
         tmp_path_factory.mktemp("hub"),
-        AgentScheduler(agent.node, agent),
+        AgentScheduler(agent),
         place,
         facts=facts,
         config=CONFIG + REAL_CONFIG,
@@ -114,15 +86,6 @@ def _stopped_afterwards(hub: KubeHub) -> Iterator[None]:
     hub.stop_server("alice")
     until(lambda: hub.pod("alice") is None, what="the end of the pod")
     until(lambda: hub.scheduler.held_milli_gpu == 0, what="the slice given back")
-
-
-def in_pod(kubeconfig: Path, pod: dict[str, Any], *command: str) -> str:
-    metadata = pod["metadata"]
-    kubectl = [toolchain.find("kubectl"), f"--kubeconfig={kubeconfig}", "exec"]
-    words = [*kubectl, "-n", metadata["namespace"], metadata["name"], "--", *command]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_a_notebook_runs_on_its_slice_and_gives_it_back(

@@ -145,7 +145,7 @@ async def test_kernels_come_back_while_other_folders_are_looked_at(
 async def test_each_kernel_is_said_to_be_lost_where_saving_went_wrong_as_a_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def save_all(_server: object, of: Keeper) -> tuple[()]:
+    async def save_all(_server: object, of: Keeper, _within_s: float) -> tuple[()]:
         of.lose(record("k1"), "It is said already.")
         raise PermissionError(13, "Permission denied")
 

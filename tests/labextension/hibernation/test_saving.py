@@ -11,10 +11,13 @@ import pytest
 
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.tree import HibernatableTree
+from gpucommons.labextension.extension import saving_seconds
 from gpucommons.labextension.hibernation import saving
 from gpucommons.labextension.hibernation.keeper import Keeper
 from gpucommons.labextension.hibernation.limits import Limits
 from gpucommons.labextension.hibernation.records import Record
+from gpucommons.labextension.hibernation.saving import SAVE_S
+from gpucommons.labextension.place import Place
 from tests.labextension.hibernation.kernel_records import record
 
 
@@ -34,7 +37,7 @@ async def test_what_goes_wrong_with_one_kernel_leaves_the_others_said(
 ) -> None:
     of, saved = keeper(tmp_path), []
 
-    async def save(_server: object, _keeper: Keeper, one: Record, _refusal: str | None) -> None:
+    async def save(_server: object, _keeper: Keeper, one: Record, *_: object) -> None:
         if one.kernel_id == "k1":
             raise OSError(errno.ENOSPC, "No space left on device")
         saved.append(one.kernel_id)
@@ -68,3 +71,20 @@ def test_who_wants_nothing_kept_has_nothing_saved_and_is_told_why(
     assert saving.save_none(None, of) == ()
 
     assert [(loss.kernel_id, loss.because) for loss in of.losses] == [("k1", saving.CHOSEN)]
+
+
+@pytest.mark.parametrize(
+    ("environ", "seconds"),
+    [
+        ({}, SAVE_S),
+        # Kernels of a server on one machine end their saves by themselves.
+        ({"GPUCOMMONS_STOP_SECONDS": "11"}, SAVE_S),
+        # In a pod that is killed variables of what could not be saved need their time.
+        ({"GPUCOMMONS_STOP_SECONDS": "60", "GPUCOMMONS_STOP_ENDS_KERNELS": "1"}, 52),
+        ({"GPUCOMMONS_STOP_SECONDS": "5", "GPUCOMMONS_STOP_ENDS_KERNELS": "1"}, 1),
+    ],
+)
+def test_saving_leaves_time_for_variables_where_kernels_are_killed(
+    environ: dict[str, str], seconds: float
+) -> None:
+    assert saving_seconds(Place.from_environment(environ), 5.0) == seconds

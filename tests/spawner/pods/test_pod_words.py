@@ -48,6 +48,22 @@ from gpucommons.spawner.pods.pod_words import api_refusal, event_sentence, hopel
             'Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) x',
             "in use on another machine: stop the server that uses it",
         ),
+        (
+            "Failed",
+            "Error: failed to create containerd task: failed to set MOUNT_ATTR_IDMAP on /x: invalid"
+            " argument (maybe the filesystem used doesn't support idmap mounts on this kernel?)",
+            "one of its volumes knows no users of a pod's own (hostUsers: false)",
+        ),
+        (
+            "Failed",
+            "Error: failed to inject CDI devices: unresolvable CDI devices gpucommons.io/x=proc",
+            "lacks the device by which its kernels are saved",
+        ),
+        (
+            "FailedScheduling",
+            "0/2 nodes are available: 1 Insufficient gpucommons.io/hibernate.",
+            "the machine no longer offers to save kernels",
+        ),
         ("SomethingNew", "the words of Kubernetes.", "the words of Kubernetes"),
         ("SomethingNew", "", "SomethingNew"),
     ],
@@ -84,6 +100,15 @@ def test_a_pod_that_the_machine_refused_is_hopeless() -> None:
         "The machine refused the server: no devices. Try again, or tell your admin.",
         True,
     )
+
+
+def test_a_filter_that_the_machine_lacks_may_come_and_is_said() -> None:
+    message = 'cannot load seccomp profile "/var/lib/kubelet/seccomp/x.json": no such file'
+    found = hopeless(waiting("CreateContainerError", message))
+    assert found is not None
+    assert "its machine lacks the filter of system calls" in found[0]
+    assert not found[1]
+    assert hopeless(waiting("CreateContainerError", "something else")) is None
 
 
 @pytest.mark.parametrize("pod", [{}, waiting("ContainerCreating"), waiting("PodInitializing")])

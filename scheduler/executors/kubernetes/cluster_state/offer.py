@@ -6,8 +6,10 @@ Used with the view's lock held.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.gpu.hibernation.containers import RESOURCE as HIBERNATE
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.types import NodeId, WorkerPlacement
 from gpucommons.scheduler.executors.base import Bound
@@ -98,6 +100,12 @@ class Offer:
 
     def bound_to(self, placement: WorkerPlacement) -> Bound | None:
         """Which cards a placement's slots are; None while that is not known."""
+        found, node = self._cards_of(placement), self._view.nodes.get(placement.node_id)
+        if found is None or node is None or not node.allocatable.get(HIBERNATE):
+            return found
+        return replace(found, can_hibernate=True)
+
+    def _cards_of(self, placement: WorkerPlacement) -> Bound | None:
         pool = self._around.pool_of(placement.node_id)
         place = None if pool is None else self._settings.place_of(pool.name)
         if pool is not None and place is not None and place.provider and placement.device_ids:

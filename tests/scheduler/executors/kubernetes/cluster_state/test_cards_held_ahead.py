@@ -91,7 +91,7 @@ class World:
         self.offer = Offer(settings, around, self.view, reserving, installed)
         self.offers(2)
 
-    def offers(self, cards: int) -> None:
+    def offers(self, cards: int, **others: int) -> None:
         """What the kubelet says of its node."""
         self.view._node(
             "MODIFIED",
@@ -101,7 +101,7 @@ class World:
                 ready=True,
                 ready_changed_s=0,
                 cordoned=False,
-                allocatable={"nvidia.com/gpu": cards, "nvidia.com/mig-1g.10gb": cards},
+                allocatable={"nvidia.com/gpu": cards, "nvidia.com/mig-1g.10gb": cards, **others},
                 cpu_milli=8000,
                 memory_mib=16_384,
             ),
@@ -129,6 +129,16 @@ def test_the_card_of_the_next_share_is_there_before_anybody_asks_for_it() -> Non
     world = World()
     assert world.beats() == {ONE}
     assert world.bound(ONE, 500) == Bound(visible_devices=(f"GPU-{reservation_name(ONE)}",))
+
+
+def test_a_slice_can_be_saved_where_its_node_offers_that_now() -> None:
+    world = World()
+    world.beats()
+    for count, can in ((512, True), (0, False)):
+        world.offers(2, **{"gpucommons.io/hibernate": count})
+        bound = world.bound(ONE, 500)
+        assert bound is not None
+        assert bound.can_hibernate == can
 
 
 @pytest.mark.parametrize("place", [PoolPlace(), PoolPlace(reservations="standing")])
