@@ -43,6 +43,8 @@ class Schedule:
     request: str
     #: Content hash of the files in ``request``, which are kept for as long as this is.
     snapshot: str | None = None
+    #: Written from the account that runs the scheduler, which is in no team and may submit for each.
+    by_operator: bool = False
 
 
 class Outcome(StrEnum):

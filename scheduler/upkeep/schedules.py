@@ -70,7 +70,7 @@ class Schedules:
         job = run_of(self._service, scheduled.schedule, due_ms)
         if job is None:
             return replace(scheduled, standing=replace(standing, starting_ms=None))
-        name, job_id = job.name, WorkloadId(job.id)
+        name, job_id = job.spec.name, job.workload_id
         return replace(scheduled, standing=started(standing, due_ms, now_ms, job=job_id, name=name))
 
     def _live(self, scheduled: Scheduled) -> frozenset[WorkloadId]:

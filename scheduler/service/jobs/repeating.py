@@ -15,9 +15,9 @@ from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs import snapshots
 from gpucommons.scheduler.service.jobs.caps import check_hour
 from gpucommons.scheduler.service.jobs.environments import script_reader
-from gpucommons.scheduler.service.jobs.jobs import checked_spec, submitted, view_of
+from gpucommons.scheduler.service.jobs.jobs import checked_spec, submitted
 from gpucommons.scheduler.service.lookup import find_job, workload_of
-from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.service.service import Service, fingerprint
 from gpucommons.scheduler.service.views.jobs import request_of
 
 #: What belongs to the moment of a submit, not to what runs.
@@ -76,13 +76,14 @@ def submit_scheduled(
     )
 
 
-def scheduled_job(service: Service, principal: Principal, *, key: str) -> models.JobView | None:
-    """What :func:`submit_scheduled` stored under this key before; None where it never did."""
-    intent = service.asked(principal, Submit, key=key, request=_scheduled(key))
+def scheduled_job(service: Service, by: UserName, *, key: str) -> Workload | None:
+    """The job that :func:`submit_scheduled` stored for somebody under this key; None where it did not."""
+    asked = fingerprint(Submit.__name__, _scheduled(key))
+    intent = service.store.intent_with_key(by, key, asked)
     if intent is None:
         return None
     assert isinstance(intent.action, Submit)  # noqa: S101 - the fingerprint names the kind of action
-    return view_of(service, principal, workload_of(service, intent.action.workload_id))
+    return workload_of(service, intent.action.workload_id)
 
 
 def _scheduled(key: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName
+from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, Workload
 from gpucommons.scheduler.errors import Misconfigured, NotFound, PolicyRefused
 from gpucommons.scheduler.principal import (
     Identity,
@@ -65,7 +65,9 @@ def put_schedule(
     if known is None and len(mine) >= MAX_SCHEDULES:
         message = f"{owner} has {len(mine)} schedules, as many as one may: remove one first."
         raise PolicyRefused(message)
-    job = _job_of(service, principal, name, request)
+    by_operator = principal.kind is PrincipalKind.LOCAL and principal.admin
+    runs_as = _owner(service, UserName(owner), by_operator=by_operator)
+    job = _job_of(service, principal, runs_as, name, request)
     made = Schedule(
         schedule_id=known.schedule.schedule_id if known else ScheduleId(next(service.new_ids)),
         name=name,
@@ -79,14 +81,19 @@ def put_schedule(
         since_ms=now_ms,
         request=job.model_dump_json(exclude_defaults=True),
         snapshot=job.snapshot,
+        by_operator=by_operator,
     )
     return _stored(service, principal, made, known)
 
 
 def _job_of(
-    service: Service, principal: Principal, name: str, request: models.ScheduleRequest
+    service: Service,
+    principal: Principal,
+    runs_as: Principal,
+    name: str,
+    request: models.ScheduleRequest,
 ) -> models.JobRequest:
-    """What its runs are submitted with: complete, checked, and good for many times."""
+    """What its runs are submitted with: complete, good for many times, and checked as each of them is."""
     if request.repeat is not None:
         found = find_job(service, principal, request.repeat)
         snapshots.check_may_run(service, principal, found)
@@ -108,9 +115,9 @@ def _job_of(
         }
     )
     if request.repeat is not None:
-        spec = repeating.checked_again(service, principal, job, request.repeat)
+        spec = repeating.checked_again(service, runs_as, job, request.repeat)
     else:
-        spec = checked_spec(service, principal, job, script_reader(service, job))
+        spec = checked_spec(service, runs_as, job, script_reader(service, job))
     return request_of(spec).model_copy(update={"near": []})
 
 
@@ -198,14 +205,14 @@ def submit_run(service: Service, schedule: Schedule, due_ms: Millis) -> models.J
     SchedulerError
         When the job is refused.
     """
-    owner, request = _owner(service, schedule.owner), _stored_request(schedule)
+    owner = _owner(service, schedule.owner, by_operator=schedule.by_operator)
+    request = _stored_request(schedule)
     return repeating.submit_scheduled(service, owner, request, key=_key(schedule, due_ms))
 
 
-def run_of(service: Service, schedule: Schedule, due_ms: Millis) -> models.JobView | None:
+def run_of(service: Service, schedule: Schedule, due_ms: Millis) -> Workload | None:
     """The job that :func:`submit_run` made of this time; None where it made none."""
-    owner = _as_owner(service, schedule.owner, frozenset())
-    return repeating.scheduled_job(service, owner, key=_key(schedule, due_ms))
+    return repeating.scheduled_job(service, schedule.owner, key=_key(schedule, due_ms))
 
 
 def _stored_request(schedule: Schedule) -> models.JobRequest:
@@ -223,18 +230,14 @@ def _key(schedule: Schedule, due_ms: Millis) -> str:
     return f"schedule-{schedule.schedule_id}-{due_ms}"
 
 
-def _owner(service: Service, user: UserName) -> Principal:
-    """The owner with the teams of today and the right to submit, and no other right."""
-    return _as_owner(service, user, service.directory.groups_of(user))
-
-
-def _as_owner(service: Service, user: UserName, groups: frozenset[str]) -> Principal:
-    identity = Identity(
-        name=user,
-        kind=PrincipalKind.USER,
-        groups=groups,
-        rights=read_rights([f"custom:gpucommons:submit!user={user}"]),
-    )
+def _owner(service: Service, user: UserName, *, by_operator: bool) -> Principal:
+    """The owner with the teams of today and the right to submit; the operator is an admin besides."""
+    if by_operator:
+        kind, groups, scope = PrincipalKind.LOCAL, frozenset[str](), "custom:gpucommons:admin"
+    else:
+        kind, groups = PrincipalKind.USER, service.directory.groups_of(user)
+        scope = f"custom:gpucommons:submit!user={user}"
+    identity = Identity(name=user, kind=kind, groups=groups, rights=read_rights([scope]))
     return resolve(identity, service.loop.cluster.teams)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from service_world import ServiceWorld, a_request
+from service_world import ADMIN, ServiceWorld, a_request
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Kind, Millis, UserName
@@ -18,8 +18,10 @@ from gpucommons.scheduler.errors import (
     Unavailable,
 )
 from gpucommons.scheduler.executors.fake import Script
+from gpucommons.scheduler.principal import PrincipalKind
 from gpucommons.scheduler.service.jobs import jobs, schedules
 from gpucommons.scheduler.service.jobs.jobs import JobFilter
+from gpucommons.scheduler.store.base import WorkloadFilter
 from gpucommons.scheduler.upkeep.retention import Known
 from gpucommons.scheduler.upkeep.schedules import Schedules
 
@@ -243,6 +245,23 @@ def test_what_another_release_stored_is_said_and_stops_no_other(world: ServiceWo
     (refused,) = listed["nightly"].runs
     assert (refused.outcome, "write the schedule anew" in refused.text) == ("refused", True)
     assert runs(world, "other") == [("started", "other-1")]
+
+
+def test_the_operator_of_this_machine_schedules_for_a_team_that_it_is_not_in(
+    world: ServiceWorld,
+) -> None:
+    operator = world.principal("op", ADMIN, kind=PrincipalKind.LOCAL)
+    request = replace_job(asked(), team="vision")
+    schedules.put_schedule(world.service, operator, "op", "nightly", request)
+    (made,) = world.store.schedules.all()
+    world.pass_time(11 * MINUTE)
+    running(world).step()
+    assert [job.spec.name for job in world.store.workloads(WorkloadFilter()).items] == ["nightly-1"]
+    # An admin of the hub has no such standing: what would be refused each night is refused now.
+    root = world.principal("root", ADMIN)
+    with pytest.raises(Forbidden, match="You are not in team vision"):
+        schedules.put_schedule(world.service, root, "root", "nightly", request)
+    assert world.store.schedules.all()[0].schedule == made.schedule
 
 
 def test_an_owner_who_left_the_team_has_runs_refused(world: ServiceWorld) -> None:
