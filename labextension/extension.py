@@ -52,9 +52,12 @@ from gpucommons.labextension.variables.keeper import (
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.models import Keeps
+from gpucommons.scheduler.threads.repeating import repeat_task
 
 #: Of the server's last seconds, for telling the scheduler.
 REPORT_SECONDS = 1.0
+#: Between two looks at what kernels hold.
+_LOOK_S = 5.0
 
 
 class GpuCommonsExtension(ExtensionApp):
@@ -186,9 +189,18 @@ class GpuCommonsExtension(ExtensionApp):
             self._start(reporter.run())
 
     async def _say_that_kernels_are_kept(self, hibernation: Hibernation) -> None:
-        """Once it is known: the self-test may take a while."""
-        if await hibernation.keeper.why_not() is None:
-            self.parts.feed.say_keeps("kernels")
+        """Once it is known, as the self-test may take a while; not while one holds a GPU for good."""
+        if await hibernation.keeper.why_not() is not None:
+            return
+
+        async def say() -> None:
+            keeps: Keeps = "kernels" if await hibernation.keeps_all() else self._keeps()
+            if keeps != self.parts.feed.keeps:
+                self.parts.feed.say_keeps(keeps)
+
+        await repeat_task(
+            say, what="a look at what kernels hold", pause=lambda: asyncio.sleep(_LOOK_S)
+        )
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -13,6 +13,12 @@ _PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")
 #: The driver's library: under its name, its version, or that of a slice's interposer.
 _DRIVER = re.compile(r"/libcuda(?:-real)?\.so[.\d]*$")
+#: The interposers of a part of a GPU lie beside links to the driver's own libraries.
+_INTERPOSERS = {
+    "libcuda.so.1": "libcuda-real.so.1",
+    "libnvidia-ml.so.1": "libnvidia-ml-real.so.1",
+}
+_DEVICES = "/dev/nvidia"
 _KIB = 1024
 _MPS_PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 
@@ -53,6 +59,25 @@ def circumstances(pids: Iterable[int]) -> Circumstances:
     )
 
 
+def part_of_gpu(pid: int) -> str | None:
+    """The library by which it keeps to a part of a GPU, from the folder of its slice; None = none."""
+    for path in _mapped(pid):
+        real = _INTERPOSERS.get(Path(path).name)
+        if real is not None and Path(path).with_name(real).exists():
+            return path
+    return None
+
+
+def holds_gpu(pid: int, devices: str = _DEVICES) -> bool:
+    """Whether it has a GPU's device open."""
+    with suppress(OSError):
+        for number in (_PROC / str(pid) / "fd").iterdir():
+            with suppress(OSError):
+                if str(number.readlink()).startswith(devices):
+                    return True
+    return False
+
+
 def resident_bytes(pids: Iterable[int]) -> int:
     """What they have in the machine's own memory."""
     return sum(_resident(pid) for pid in pids)
@@ -87,10 +112,15 @@ def _rooms_of_groups() -> Iterator[int]:
 
 
 def _has_driver(pid: int) -> bool:
+    return any(_DRIVER.search(path) for path in _mapped(pid))
+
+
+def _mapped(pid: int) -> set[str]:
+    """Libraries that it has loaded."""
     with suppress(OSError):
         text = (_PROC / str(pid) / "maps").read_text(encoding="utf-8", errors="replace")
-        return any(_DRIVER.search(line) for line in text.splitlines())
-    return False
+        return {line.split(maxsplit=5)[5] for line in text.splitlines() if "/lib" in line}
+    return set()
 
 
 def _environ(pid: int) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from jupyter_client.provisioning.factory import KernelProvisionerFactory
 
+from gpucommons.labextension.hibernation.describing import hibernatable
 from gpucommons.labextension.hibernation.keeper import (
     OPEN_PATIENCE_S,
     Keeper,
@@ -21,7 +22,7 @@ from gpucommons.labextension.hibernation.keeper import (
 )
 from gpucommons.labextension.hibernation.kept import KeptKernel, kernels_folder
 from gpucommons.labextension.hibernation.limits import limits_of
-from gpucommons.labextension.hibernation.machine import Machine, this_machine
+from gpucommons.labextension.hibernation.machine import Machine, holds_unsaved_gpu, this_machine
 from gpucommons.labextension.hibernation.others import remove_old
 from gpucommons.labextension.hibernation.provisioner import NAME
 from gpucommons.labextension.hibernation.renewal import Acquaintance
@@ -94,6 +95,16 @@ class Hibernation:
         if self._woken is None:
             self._woken = []
             self._woken = await wake_all(self._server, self.keeper)
+
+    async def keeps_all(self) -> bool:
+        """Whether a stop now would save every kernel, as far as a GPU has a word in it."""
+        kernels = [
+            self._server.kernel_manager.get_kernel(each) for each in hibernatable(self._server)
+        ]
+        trees = [kernel.provisioner for kernel in kernels]
+        parks = all(each.tree.driver is not None for each in trees)
+        pids = [each.pid for each in trees]
+        return not await asyncio.to_thread(holds_unsaved_gpu, pids, parks=parks)
 
     async def run(self, told: Callable[[tuple[KeptKernel, ...]], Awaitable[None]]) -> None:
         """While the server runs; once all kernels are awake or begin anew, what is still kept is told."""

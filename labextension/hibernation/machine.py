@@ -7,13 +7,17 @@ import logging
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from gpucommons.gpu.hibernation.criu import Criu, find_criu
 from gpucommons.gpu.hibernation.self_test import NO_CRIU, gpu_self_test, self_test
 from gpucommons.gpu.hibernation.tree import HibernatableTree
+from gpucommons.gpu.parking.processes import holds_gpu, part_of_gpu
 from gpucommons.gpu.shim import find_drivers
 from gpucommons.labextension.hibernation.kept import write_private
 
@@ -105,7 +109,8 @@ def _parking_driver(criu: Criu, folder: Path, environ: Mapping[str, str]) -> tup
     here = {
         "criu": [*criu.command, criu.version],
         "system": list(platform.uname()),
-        "driver": [str(driver), visible],
+        # Not which GPU: the next server may have another one of this machine's.
+        "driver": [str(driver), (visible or "").startswith("MIG-")],
     }
     note = _noted(folder / _GPU_TESTED)
     is_recent = time.time() - _seconds(note.get("at_s")) < _GPU_FAILED_FOR_S
@@ -123,6 +128,23 @@ def _has_part_of_gpu(environ: Mapping[str, str]) -> bool:
     """What its kernels load of the slice is gone when they would be woken, so they are not saved."""
     folders = environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
     return any(each and (Path(each) / "libcuda-real.so.1").exists() for each in folders)
+
+
+def holds_unsaved_gpu(kernels: Iterable[int], *, parks: bool) -> bool:
+    """Whether one of these kernels, or what it started, holds a GPU in a way that cannot be saved.
+
+    ``parks``: its tree was started with a driver that can park.
+    """
+    return any(
+        part_of_gpu(pid) or (not parks and holds_gpu(pid)) for pid in _with_children(kernels)
+    )
+
+
+def _with_children(pids: Iterable[int]) -> Iterator[int]:
+    for pid in pids:
+        with suppress(psutil.Error):
+            process = psutil.Process(pid)
+            yield from (each.pid for each in (process, *process.children(recursive=True)))
 
 
 def _noted(path: Path) -> dict[str, object]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gpucommons.gpu.hibernation import refusals
 from gpucommons.gpu.hibernation.inside import processes
+from gpucommons.gpu.parking.processes import part_of_gpu
 
 _PROC = Path("/proc")
 #: Memory (null, zero, random, …) and terminals: CRIU knows these devices.
@@ -20,22 +21,12 @@ _KNOWN_DEVICES = frozenset({1, 4, 5, *range(136, 144)})
 _SPARE_DESCRIPTORS = 128
 
 
-#: The interposers of a part of a GPU lie beside links to the driver's own libraries.
-_INTERPOSERS = {
-    "libcuda.so.1": "libcuda-real.so.1",
-    "libnvidia-ml.so.1": "libnvidia-ml-real.so.1",
-}
-
-
 def of_slice() -> str | None:
     """What lives no longer than the server: a process that has it mapped could not be woken."""
     for pid in processes.numbers():
-        with suppress(OSError):
-            text = (_PROC / str(pid) / "maps").read_text(encoding="utf-8", errors="replace")
-            for path in {line.split(maxsplit=5)[5] for line in text.splitlines() if "/lib" in line}:
-                real = _INTERPOSERS.get(Path(path).name)
-                if real is not None and Path(path).with_name(real).exists():
-                    return refusals.holds_slice(path)
+        path = part_of_gpu(pid)
+        if path is not None:
+            return refusals.holds_slice(path)
     return None
 
 

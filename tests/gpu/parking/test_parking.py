@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpucommons.gpu.parking import refusals
+from gpucommons.gpu.parking import processes, refusals
 from gpucommons.gpu.parking.parking import (
     ERRAND,
     NotParked,
@@ -225,3 +225,10 @@ def test_nobody_parks_with_more_rights_than_the_process_has(
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
 
     assert park(parking_driver, [program.pid]) == NotParked(because=refusals.OF_ANOTHER_USER)
+
+
+def test_what_holds_a_gpu_is_seen_before_anybody_asks_the_driver(tmp_path: Path) -> None:
+    (tmp_path / "nvidia0").touch()
+    with (tmp_path / "nvidia0").open():
+        assert processes.holds_gpu(os.getpid(), f"{tmp_path}/nvidia")
+    assert not processes.holds_gpu(os.getpid(), f"{tmp_path}/nvidia")

@@ -97,3 +97,11 @@ def test_gpu_memory_is_kept_and_waits_for_its_own_gpu(
     assert woken(again)["parked"] == ""
     assert again.page(kernel_id).run(READ) == "kept 42"
     assert card.used_mib == 8
+
+    # What keeps to a part of a GPU by a library of its slice is not promised to be kept.
+    until(lambda: again.greeting("hello")["keeps"] == "kernels", "the promise")
+    interposer = card.folder / "libcuda.so.1"
+    interposer.write_bytes(Path(driver).read_bytes())
+    (card.folder / "libcuda-real.so.1").symlink_to(driver)
+    again.page(kernel_id).run(f"part = ctypes.CDLL({str(interposer)!r})")
+    until(lambda: again.greeting("hello")["keeps"] != "kernels", "its end")

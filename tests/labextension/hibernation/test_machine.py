@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import _ctypes
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +13,7 @@ import pytest
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.self_test import NO_CRIU, Ability
 from gpucommons.labextension.hibernation import machine as machines
-from gpucommons.labextension.hibernation.machine import this_machine
+from gpucommons.labextension.hibernation.machine import holds_unsaved_gpu, this_machine
 
 CRIU = Criu(command=("criu",), version="4.2.1")
 
@@ -62,3 +66,20 @@ def test_a_home_that_cannot_be_written_is_a_reason_and_no_failure(
     monkeypatch.setattr(machines, "find_criu", lambda _environ: CRIU)
 
     assert "could not be tested" in (this_machine({}, tmp_path / "file" / "x").why_not() or "")
+
+
+def test_a_kernel_that_keeps_to_a_part_of_a_gpu_is_known_before_its_stop(tmp_path: Path) -> None:
+    interposer = tmp_path / "libcuda.so.1"
+    interposer.write_bytes(Path(_ctypes.__file__).read_bytes())
+    code = f"import ctypes; ctypes.CDLL({str(interposer)!r}); print(flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+
+        assert not holds_unsaved_gpu([program.pid], parks=False)  # a driver, and no limit beside it
+        (tmp_path / "libcuda-real.so.1").touch()
+        assert holds_unsaved_gpu([program.pid], parks=True)
+        assert not holds_unsaved_gpu([os.getpid() + 1_000_000], parks=True)
+        program.communicate(b"\n")
