@@ -17,6 +17,7 @@ from gpucommons.scheduler.cli.present import by, clock, printable, show, table
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.results import fetch_results, mark_results
 from gpucommons.scheduler.errors import BadRequest, NotFound
+from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
 from gpucommons.scheduler.models.words.state_words import (
     attempt_words,
     hold_class_words,
@@ -93,7 +94,7 @@ def describe(job: models.JobView) -> str:
 
 def _origin(job: models.JobView) -> str:
     """What it was submitted with, where that is another program's habit."""
-    origin = job.request.labels.get("origin") if job.request is not None else None
+    origin = job.request.labels.get(ORIGIN_LABEL) if job.request is not None else None
     return f" with {origin}" if origin else ""
 
 

@@ -13,6 +13,7 @@ from gpucommons.scheduler.cli.slurm import quantities
 from gpucommons.scheduler.cli.slurm.options import REFUSED, said
 from gpucommons.scheduler.client.submission import FileJob, default_name
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
 
 #: In the job's folder: the script, and what stands in for Slurm's programs.
 FOLDER = "gpucommons-slurm"
@@ -130,7 +131,7 @@ def _programs() -> dict[str, bytes]:
 def _fields(texts: Mapping[str, str], now_ms: int) -> dict[str, object]:
     variables = _exported(texts.get("export", ""))
     found: dict[str, object] = {
-        "labels": {"origin": ORIGIN},
+        "labels": {ORIGIN_LABEL: ORIGIN},
         "max_run_s": quantities.seconds(texts["time"]) if "time" in texts else None,
         "pools": texts["partition"].split(",") if "partition" in texts else None,
         "team": texts.get("account"),

@@ -172,6 +172,8 @@ class ResultsView(View):
     not_brought_count: int = 0
 
 
+#: On a job: what submitted it, for pages: ``sbatch``, ``schedule nightly``.
+ORIGIN_LABEL = "origin"
 #: On a job: which object of a cluster it was made of. Only who submits for others may say so: the
 #: job ends with its object.
 OBJECT_LABEL = "kubernetes-object"

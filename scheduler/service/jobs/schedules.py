@@ -11,6 +11,7 @@ from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, Workload
 from gpucommons.scheduler.errors import Misconfigured, NotFound, PolicyRefused
+from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
 from gpucommons.scheduler.principal import (
     Identity,
     Principal,
@@ -40,8 +41,6 @@ from gpucommons.scheduler.service.views.jobs import request_of
 MAX_SCHEDULES = 50
 #: In a list.
 _LISTED_RUNS = 3
-#: A job of a schedule carries its name.
-SCHEDULE_LABEL = "schedule"
 #: What belongs to one submit and not to many.
 _ONCE = ("after", "not_before_ms", "parent", "resume_from")
 
@@ -111,7 +110,7 @@ def _job_of(
             "user": None,
             "kind": request.kind,
             "priority": request.priority,
-            "labels": {**job.labels, SCHEDULE_LABEL: name},
+            "labels": {**job.labels, ORIGIN_LABEL: f"schedule {name}"},
         }
     )
     if request.repeat is not None:

@@ -78,7 +78,7 @@ def test_a_run_is_an_ordinary_job_of_its_owner(world: ServiceWorld) -> None:
     assert runs(world) == [("started", "nightly-1")]
     stored = next(iter(world.cluster.workloads.values())).spec
     assert (stored.kind, stored.owner, stored.priority) == (Kind.RETRAIN, "ann", "low")
-    assert stored.labels["schedule"] == "nightly"
+    assert stored.labels["origin"] == "schedule nightly"
     world.pass_time(2 * MINUTE)
     to_next(world)
     upkeep.step()
