@@ -81,9 +81,9 @@ class Image:
     pipes: Mapping[int, str]
     files: tuple[ImageFile, ...]
     open_files: tuple[OpenFile, ...]
-    #: Processes whose GPU memory is in the image, and which GPUs they saw.
+    #: Processes whose GPU memory is in the image, and the GPUs that it comes back to.
     parked: tuple[int, ...] = ()
-    visible_gpus: str = ""
+    gpus: tuple[str, ...] = ()
 
 
 def this_cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> Cpu:
@@ -291,5 +291,5 @@ def _parsed(folder: Path, told: dict[str, Any]) -> Image:
         files=tuple(ImageFile(**file) for file in told["files"]),
         open_files=tuple(OpenFile(**file) for file in told["open_files"]),
         parked=tuple(int(pid) for pid in told.get("parked", ())),
-        visible_gpus=str(told.get("visible_gpus", "")),
+        gpus=tuple(str(gpu) for gpu in told.get("gpus", ())),
     )

@@ -115,15 +115,9 @@ def holds_gpu_memory(because: str) -> str:
 GPU_UNTRIED = "Its GPU memory is kept, but no GPU that can take it back was found here."
 
 
-def another_gpu(before: str, now: str) -> str:
-    """It was woken where its program does not look for a GPU."""
-    here = f"this is {now}" if now else "there is none here"
-    return f"Its GPU memory is kept, but it was on {before or 'another GPU'}, and {here}."
-
-
-def gpu_memory_stays(because: str) -> str:
-    """The driver did not take it back."""
-    return f"Its GPU memory did not come back. {because}"
+def gpu_memory_stays(because: str, *, is_kept: bool) -> str:
+    """The driver did not take it back, or was not asked to."""
+    return f"Its GPU memory {'is kept' if is_kept else 'did not come back'}. {because}"
 
 
 def too_many_files(limit: int) -> str:

@@ -7,6 +7,7 @@ back is zero here, which means what it meant before.
 from __future__ import annotations
 
 import ctypes
+import uuid
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,18 @@ class Driver:
         count = ctypes.c_int()
         _check("count", self._library.cuDeviceGetCount(ctypes.byref(count)))
         return sum(self._used_bytes(number) for number in range(count.value))
+
+    def gpus(self) -> tuple[str, ...]:
+        """The GPUs that can be seen here, by the names that never change."""
+        count = ctypes.c_int()
+        _check("count", self._library.cuDeviceGetCount(ctypes.byref(count)))
+        found = []
+        for number in range(count.value):
+            card, name = ctypes.c_int(), (ctypes.c_ubyte * 16)()
+            _check("card", self._library.cuDeviceGet(ctypes.byref(card), number))
+            _check("name", self._library.cuDeviceGetUuid_v2(ctypes.byref(name), card))
+            found.append(f"GPU-{uuid.UUID(bytes=bytes(name))}")
+        return tuple(found)
 
     def _used_bytes(self, number: int) -> int:
         card, context = ctypes.c_int(), ctypes.c_void_p()

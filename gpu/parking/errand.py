@@ -1,4 +1,7 @@
-"""Asks the driver, in a process of its own: ``python -I -S errand.py park|unpark DRIVER MS PID…``.
+"""Asks the driver, in a process of its own: ``errand.py park|unpark DRIVER MS GPUS PID…``.
+
+GPUS (by commas, may be empty) are those that an unpark needs to see: a driver that finds one missing
+may leave what it restores unusable.
 
 It prints one line of JSON and waits for one byte that says that it was heard; else it takes back
 what it did. Nobody kills it: a process whose memory is half moved may be lost.
@@ -23,7 +26,7 @@ def main(arguments: list[str]) -> int:
     from gpucommons.gpu.parking import sequence  # noqa: PLC0415 - see above
     from gpucommons.gpu.parking.driver import Driver  # noqa: PLC0415 - see above
 
-    what, library, timeout_ms, *numbers = arguments
+    what, library, timeout_ms, gpus, *numbers = arguments
     pids = [int(number) for number in numbers]
     driver: Driver | None = None
     undone: tuple[int, ...] = ()
@@ -32,9 +35,10 @@ def main(arguments: list[str]) -> int:
         if what == "park":
             _check_room(driver)
             moved = sequence.park(driver, pids, int(timeout_ms))
-            told: dict[str, Any] = {"pids": moved.parked}
+            told: dict[str, Any] = {"pids": moved.parked, "gpus": driver.gpus()}
             undone = moved.now
         else:
+            _check_gpus(driver, [each for each in gpus.split(",") if each])
             told = {"pids": sequence.unpark(driver, pids)}
     except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits is told
         told = _refusal(error, driver, pids)
@@ -43,6 +47,15 @@ def main(arguments: list[str]) -> int:
     if driver is not None:
         sequence.undo(driver, undone)
     return 1
+
+
+def _check_gpus(driver: Any, wanted: list[str]) -> None:
+    from gpucommons.gpu.parking import refusals  # noqa: PLC0415 - see above
+    from gpucommons.gpu.parking.driver import CannotPark  # noqa: PLC0415 - see above
+
+    here = driver.gpus() if wanted else ()
+    if not set(wanted) <= set(here):
+        raise CannotPark(refusals.another_gpu(wanted, here))
 
 
 def _check_room(driver: Any) -> None:

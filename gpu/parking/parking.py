@@ -38,6 +38,8 @@ class Parked:
     """Their memory is on the host, and they hold no GPU."""
 
     pids: tuple[int, ...]
+    #: Those that could be seen: it comes back where all of them can.
+    gpus: tuple[str, ...]
     seconds: float
     #: What the machine's own memory grew by.
     host_bytes: int
@@ -86,29 +88,36 @@ def park(
     if problem is not None:
         return problem
     before = processes.resident_bytes(with_driver)
-    told = _ask("park", driver, with_driver, patience)
+    told = _ask(["park", str(driver)], with_driver, patience)
     if isinstance(told, NotParked):
         return told
-    done, seconds = told
+    answer, seconds = told
+    done = tuple(answer["pids"])
     if not done:
         return NotParked(because=refusals.NO_GPU_MEMORY, holds_nothing=True)
     grown = max(0, processes.resident_bytes(with_driver) - before)
-    return Parked(pids=done, seconds=seconds, host_bytes=grown)
+    return Parked(pids=done, gpus=tuple(answer["gpus"]), seconds=seconds, host_bytes=grown)
 
 
 def unpark(
-    driver: Path | None, pids: Sequence[int], *, patience: Patience | None = None
+    driver: Path | None,
+    pids: Sequence[int],
+    *,
+    gpus: Sequence[str] = (),
+    patience: Patience | None = None,
 ) -> Unparked | NotParked:
     """Give parked processes their GPU memory back, on the device where it was.
 
-    The device must have room for it: the driver gives a process that found none no second try.
+    Where one of ``gpus`` cannot be seen it is not begun, and they stay parked. The device must have room for it: the driver gives a process that found none no second try.
     """
     patience = patience or Patience()
     problem = _in_the_way(driver, pids)
     if problem is not None:
         return problem
-    told = _ask("unpark", driver, pids, patience)
-    return told if isinstance(told, NotParked) else Unparked(pids=told[0], seconds=told[1])
+    told = _ask(["unpark", str(driver)], pids, patience, gpus)
+    if isinstance(told, NotParked):
+        return told
+    return Unparked(pids=tuple(told[0]["pids"]), seconds=told[1])
 
 
 def _in_the_way(driver: Path | None, pids: Sequence[int]) -> NotParked | None:
@@ -120,15 +129,16 @@ def _in_the_way(driver: Path | None, pids: Sequence[int]) -> NotParked | None:
 
 
 def _ask(
-    what: str, driver: Path | None, pids: Sequence[int], patience: Patience
-) -> tuple[tuple[int, ...], float] | NotParked:
+    order: Sequence[str], pids: Sequence[int], patience: Patience, gpus: Sequence[str] = ()
+) -> tuple[dict[str, Any], float] | NotParked:
     started = time.monotonic()
     _left[:] = [process for process in _left if process.poll() is None]
     seen = processes.circumstances(pids)
     lock_ms = max(1, int(patience.lock_s * 1000))
+    # Isolated and without site: nothing of the user's is loaded beside the driver.
+    own = [sys.executable, "-I", "-S", str(ERRAND)]
     process = subprocess.Popen(
-        # Isolated and without site: nothing of the user's is loaded beside the driver.
-        [sys.executable, "-I", "-S", str(ERRAND), what, str(driver), str(lock_ms), *map(str, pids)],
+        [*own, *order, str(lock_ms), ",".join(gpus), *map(str, pids)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -142,8 +152,8 @@ def _ask(
         return NotParked(because=refusals.of_crash(-process.returncode), usable=False)
     answer: dict[str, Any] = json.loads(told)
     if "pids" in answer:
-        return tuple(answer["pids"]), time.monotonic() - started
-    return _refused(what, answer, seen, patience.lock_s)
+        return answer, time.monotonic() - started
+    return _refused(order[0], answer, seen, patience.lock_s)
 
 
 def _heard(process: subprocess.Popen[bytes], patience_s: float) -> bytes | None:

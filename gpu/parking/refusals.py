@@ -7,6 +7,7 @@ NVIDIA/cuda-checkpoint, whose numbers stand in brackets.
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 
 from gpucommons.gpu.parking.driver import Code
 from gpucommons.gpu.parking.processes import Circumstances
@@ -83,6 +84,12 @@ def of_crash(number: int) -> str:
 def of_patience(seconds: float) -> str:
     """The driver has not answered."""
     return f"The driver did not finish within {seconds:.0f} s."
+
+
+def another_gpu(wanted: Sequence[str], here: Sequence[str]) -> str:
+    """It can only come back to where it was."""
+    seen = f"this is {', '.join(here)}" if here else "there is none here"
+    return f"It was on {', '.join(wanted)}, and {seen}."
 
 
 def no_room(needed_bytes: int, free_bytes: int) -> str:

@@ -7,33 +7,31 @@ the next save finds it: the tree lives on, and what it asks of the GPU waits.
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpucommons.gpu.hibernation import refusals
 from gpucommons.gpu.hibernation.inside import processes
 
-_PROC = Path("/proc")
-#: Names the GPUs that a program sees; it comes back to those or to none.
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
 #: A restore is never cut short: this is only so that nobody waits for ever.
 _RETURN_S = 600.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OnHost:
-    """Processes whose GPU memory is in the machine's own, and the GPUs that they saw."""
+    """Processes whose GPU memory is in the machine's own, and the GPUs that they come back to."""
 
     pids: tuple[int, ...] = ()
-    visible: str = ""
+    gpus: tuple[str, ...] = ()
 
 
-def leave(driver: str | None, timeout_s: float) -> OnHost | str:
-    """Park what holds GPU memory; a sentence where that fails, and then it goes on as before."""
+def leave(driver: str | None, before: OnHost, timeout_s: float) -> OnHost | str:
+    """Park what holds GPU memory; a sentence where that fails, and then it goes on as before.
+
+    ``before`` is what did not come back at the wake.
+    """
     if driver is None:
-        return OnHost()
+        return before
     from gpucommons.gpu.parking.parking import (  # noqa: PLC0415 - most trees hold no GPU
         NotParked,
         Patience,
@@ -42,8 +40,11 @@ def leave(driver: str | None, timeout_s: float) -> OnHost | str:
 
     answer = park(Path(driver), processes.numbers(), patience=Patience(answer_s=timeout_s))
     if isinstance(answer, NotParked):
-        return OnHost() if answer.holds_nothing else refusals.holds_gpu_memory(answer.because)
-    return OnHost(pids=answer.pids, visible=_seen_by(answer.pids[0]))
+        return before if answer.holds_nothing else refusals.holds_gpu_memory(answer.because)
+    # What is parked already was on others than those that are seen now.
+    seen = answer.gpus if set(answer.pids) - set(before.pids) else ()
+    gpus = tuple(sorted({*before.gpus, *seen}))
+    return OnHost(pids=tuple(sorted({*before.pids, *answer.pids})), gpus=gpus)
 
 
 def come_back(driver: str | None, parked: OnHost) -> str | None:
@@ -52,25 +53,14 @@ def come_back(driver: str | None, parked: OnHost) -> str | None:
         return None
     if driver is None:
         return refusals.GPU_UNTRIED
-    here = os.environ.get(_VISIBLE, "")
-    if here != parked.visible:
-        return refusals.another_gpu(parked.visible, here)
     from gpucommons.gpu.parking.parking import (  # noqa: PLC0415 - see above
         NotParked,
         Patience,
         unpark,
     )
 
-    answer = unpark(Path(driver), parked.pids, patience=Patience(answer_s=_RETURN_S))
-    return refusals.gpu_memory_stays(answer.because) if isinstance(answer, NotParked) else None
-
-
-def _seen_by(pid: int) -> str:
-    """As it was when the program started: its driver looks at nothing else."""
-    with suppress(OSError):
-        text = (_PROC / str(pid) / "environ").read_text(encoding="utf-8", errors="replace")
-        for entry in text.split("\0"):
-            name, _, value = entry.partition("=")
-            if name == _VISIBLE:
-                return value
-    return ""
+    patience = Patience(answer_s=_RETURN_S)
+    answer = unpark(Path(driver), parked.pids, gpus=parked.gpus, patience=patience)
+    if not isinstance(answer, NotParked):
+        return None
+    return refusals.gpu_memory_stays(answer.because, is_kept=answer.usable)

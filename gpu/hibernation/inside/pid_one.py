@@ -61,6 +61,8 @@ class _PidOne:
         self._settings = settings
         self._line = line
         self._root = 0
+        #: GPU memory that did not come back at the wake.
+        self._on_host = gpu_memory.OnHost()
         #: What PID 1's first descriptors lead to, where they are pipes.
         self._pipes: dict[int, str] = {}
         self._selector = selectors.DefaultSelector()
@@ -86,9 +88,10 @@ class _PidOne:
         return self._serve(listener, wakeup)
 
     def _give_gpu_back(self, image: images.Image) -> None:
-        parked = gpu_memory.OnHost(pids=image.parked, visible=image.visible_gpus)
+        parked = gpu_memory.OnHost(pids=image.parked, gpus=image.gpus)
         because = gpu_memory.come_back(self._settings.driver, parked)
         if because is not None:
+            self._on_host = parked
             with suppress(OSError):
                 layout.tell(self._settings.folder / layout.PARKED, because)
 
@@ -189,7 +192,9 @@ class _PidOne:
         return False
 
     def _save(self, bounds: saving.Bounds) -> dict[str, Any]:
-        return saving.save(self._settings, self._root, pipes=self._pipes, bounds=bounds)
+        return saving.save(
+            self._settings, self._root, pipes=self._pipes, bounds=bounds, on_host=self._on_host
+        )
 
     def _tell(self, what: dict[str, Any], status: int) -> int:
         if what:

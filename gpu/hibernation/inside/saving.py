@@ -42,19 +42,27 @@ class Bounds:
 
 
 def save(
-    settings: Settings, root_pid: int, *, pipes: Mapping[int, str], bounds: Bounds
+    settings: Settings,
+    root_pid: int,
+    *,
+    pipes: Mapping[int, str],
+    bounds: Bounds,
+    on_host: gpu_memory.OnHost,
 ) -> dict[str, Any]:
-    """Save the tree below this process and leave it standing still; or a refusal, and it runs on."""
+    """Save the tree below this process and leave it standing still; or a refusal, and it runs on.
+
+    ``on_host`` is what it holds of GPUs that it has not got back since it was woken.
+    """
     started = time.monotonic()
     deadline = images.Deadline(started + bounds.timeout_s)
     partial = settings.folder / layout.SAVING
     layout.discard(partial)
-    parked = gpu_memory.OnHost()
+    parked = on_host
     try:
         partial.mkdir(mode=0o700)
         because = obstacles.of_slice()
         if because is None:
-            left = gpu_memory.leave(settings.driver, bounds.timeout_s)
+            left = gpu_memory.leave(settings.driver, on_host, bounds.timeout_s)
             if isinstance(left, str):
                 because = left
             else:
@@ -150,7 +158,7 @@ def _complete(
         files=files,
         open_files=open_files.of(numbers),
         parked=parked.pids,
-        visible_gpus=parked.visible,
+        gpus=parked.gpus,
     )
     images.write(image)
     return image

@@ -12,7 +12,7 @@
  * Of the process that is parked: FAKE_CUDA_MIG=1 (a checkpoint says OUT_OF_MEMORY, [42]),
  * FAKE_CUDA_MPS=1, FAKE_CUDA_MACHINE=aarch64 (NOT_SUPPORTED at the checkpoint, [51]),
  * FAKE_CUDA_BUSY=1 (work that never ends: no lock), FAKE_CUDA_DEVICE (a device file that is held).
- * Of who asks: FAKE_CUDA_VERSION (13000), FAKE_CUDA_NO_CARD=1. */
+ * Of who asks: FAKE_CUDA_VERSION (13000), FAKE_CUDA_NO_CARD=1, FAKE_CUDA_CARD_NUMBER (its UUID). */
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -227,6 +227,12 @@ API int cuDeviceGetCount(int *count) {
 API int cuDeviceGet(int *device, int ordinal) {
     *device = ordinal;
     return is_set_up ? (ordinal ? 101 : OK) : UNINITIALIZED;
+}
+API int cuDeviceGetUuid_v2(unsigned char *uuid, int device) {
+    const char *number = getenv("FAKE_CUDA_CARD_NUMBER");
+    if (!is_set_up || device) return is_set_up ? INVALID : UNINITIALIZED;
+    memset(uuid, number ? atoi(number) : 0, 16);
+    return OK;
 }
 API int cuDeviceTotalMem_v2(size_t *bytes, int device) {
     if (!is_set_up || device) return is_set_up ? INVALID : UNINITIALIZED;

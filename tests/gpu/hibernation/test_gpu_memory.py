@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tests.gpu.hibernation.conftest import Start, line, python
 
 pytestmark = pytest.mark.criu
 _SECONDS = 60
+CARD_0, CARD_1 = (f"GPU-{uuid.UUID(bytes=bytes([number]) * 16)}" for number in range(2))
 #: Devices that CRIU knows nothing of, the first that may be opened is held as the real driver does it.
 _DEVICES = ("/dev/autofs", "/dev/rtc0", "/dev/vga_arbiter", "/dev/udmabuf")
 #: Takes 8 MiB of the card and says what it finds there, for each line of a FIFO.
@@ -58,7 +60,6 @@ def make(
     device = held_device()
     if device is not None:
         monkeypatch.setenv("FAKE_CUDA_DEVICE", device)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a")
     return lambda driver: HibernatableTree(tmp_path / "tree", criu, driver=driver)
 
 
@@ -93,7 +94,7 @@ def test_gpu_memory_goes_with_the_image_and_comes_back(
     assert parking_card.used_mib == 0
     image = tree.image()
     assert image is not None
-    assert (len(image.parked), image.visible_gpus) == (1, "GPU-a")
+    assert (len(image.parked), image.gpus) == (1, (CARD_0,))
     second = start(tree.wake_command())
     assert tree.awake(_SECONDS) is None
     assert tree.why_parked() is None
@@ -115,19 +116,19 @@ def test_where_its_gpu_is_missing_it_lives_on_without_and_goes_on_at_the_next_wa
     assert isinstance(tree.save(_SECONDS), Saved)
     first.wait()
 
-    def wake(visible: str) -> tuple[Any, str | None]:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    def wake(number: str) -> tuple[Any, str | None]:
+        monkeypatch.setenv("FAKE_CUDA_CARD_NUMBER", number)
         woken = start(tree.wake_command())
         assert tree.awake(_SECONDS) is None
         return woken, tree.why_parked()
 
-    second, because = wake("GPU-b")
-    assert because == "Its GPU memory is kept, but it was on GPU-a, and this is GPU-b."
+    second, because = wake("1")
+    assert because == f"Its GPU memory is kept. It was on {CARD_0}, and this is {CARD_1}."
     assert parking_card.used_mib == 0
     ask(tree)  # what it is asked for waits for its GPU
     assert isinstance(tree.save(_SECONDS), Saved)
     second.wait()
-    third, because = wake("GPU-a")
+    third, because = wake("0")
 
     assert because is None
     assert line(third) == "kept"

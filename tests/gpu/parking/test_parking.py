@@ -152,7 +152,7 @@ def test_whoever_parks_is_killed_and_nothing_is_lost(
     """It was done, and nobody is there to hear it: it is taken back."""
     program = start()
     errand = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(ERRAND), "park", str(parking_driver), "1000", str(program.pid)],
+        [sys.executable, "-I", "-S", str(ERRAND), "park", str(parking_driver), "1000", "", str(program.pid)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     )  # fmt: skip
     assert errand.stdout is not None
@@ -168,7 +168,7 @@ def test_whoever_parks_is_killed_and_nothing_is_lost(
     assert line(program) == "1 0000"
     # And the errand itself killed between its steps: the next one goes on from there.
     held = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(ERRAND), "park", str(parking_driver), "1000", str(program.pid)],
+        [sys.executable, "-I", "-S", str(ERRAND), "park", str(parking_driver), "1000", "", str(program.pid)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     )  # fmt: skip
     assert held.stdout is not None
@@ -216,6 +216,24 @@ def test_machines_that_cannot_say_why(
     assert because(parking_driver) == "No GPU can be seen from here."
     ask(program)
     assert line(program) == "1 0000"
+
+
+def test_where_its_gpu_is_missing_it_stays_parked(
+    parking_driver: Path, parking_card: Any, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = start()
+    parked = park(parking_driver, [program.pid])
+    assert isinstance(parked, Parked), parked
+
+    monkeypatch.setenv("FAKE_CUDA_CARD_NUMBER", "1")
+    elsewhere = unpark(parking_driver, [program.pid], gpus=parked.gpus)
+    monkeypatch.delenv("FAKE_CUDA_CARD_NUMBER")
+    again = unpark(parking_driver, [program.pid], gpus=parked.gpus)
+
+    assert isinstance(elsewhere, NotParked)
+    assert elsewhere.usable
+    assert elsewhere.because.startswith(f"It was on {parked.gpus[0]}, and this is GPU-01010101-")
+    assert isinstance(again, Unparked), again
 
 
 def test_nobody_parks_with_more_rights_than_the_process_has(
