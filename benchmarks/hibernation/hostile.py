@@ -182,7 +182,7 @@ def ground(folder: Path, criu: Criu) -> Iterator[Ground]:
     os.chown(place, USER, USER)
     package = folder / "code" / "gpucommons" / "gpu"
     source = tree_module.INIT.parent.parent
-    for name in ("hibernation", "linux"):
+    for name in ("hibernation", "linux", "parking"):
         without = shutil.ignore_patterns("__pycache__")
         shutil.copytree(source / name, package / name, ignore=without)
     shutil.copy(source / "__init__.py", package)
