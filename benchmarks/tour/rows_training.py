@@ -188,6 +188,10 @@ def kill_scheduler(line: Timeline, machine: Machine) -> float:
     return round(seconds, 3)
 
 
+def _files(person: Person) -> set[str]:
+    return {one["name"] for one in person.lab("GET", "api/contents/")["content"]}
+
+
 def finish(
     line: Timeline, machine: Machine, person: Person, job: str
 ) -> tuple[bool, dict[str, Any]]:
@@ -202,6 +206,8 @@ def finish(
     resumed = [a["resumed_from_step"] for a in done["attempts"] if a["resumed_from_step"]]
     check(bool(resumed), f"B9: no attempt was resumed: {done['attempts']}")
     line.row("B9", f"{len(done['attempts'])} attempts, resumed from epoch {resumed[-1]}")
+    # They are copied once the end is known: on a busy machine that is a moment later.
+    wait_for("the results of the job", lambda: "digits.json" in _files(person), timeout_s=60)
     result = person.lab("GET", "api/contents/digits.json")["content"]
     line.row("B11", f"finished; results are back in the notebook's folder: {result.strip()}")
     with tempfile.TemporaryDirectory() as folder:
