@@ -84,13 +84,20 @@ def why_not_woken(workload: Workload, pools: Pools, nodes: Nodes) -> str:
 
 def hindered_since(workload: Workload, pools: Pools, nodes: Nodes) -> str:
     """Why what could be saved or woken when its last attempt began can't be any more; empty = it can."""
-    if workload.current is None:
+    current = workload.current
+    if current is None:
         return why_not_woken(workload, pools, nodes)
-    if not can_be_hibernated(workload, workload.current):
-        return ""
-    node = nodes.get(workload.current.placements[0].node_id)
+    place = current.placements[0]
+    node = nodes.get(place.node_id)
     pool = None if node is None else pools.get(node.pool)
-    return "" if pool is None else switched_off(pool)
+    if node is None or pool is None:
+        return ""
+    if current.started_ms is None and kept_image(workload) is not None:
+        # It is on its way to that place, and is woken there or nowhere.
+        hindrance = hindrance_of(workload.spec, pool)
+        gpus = bool(place.device_ids)
+        return hindrance or ("" if _may_wake(node, gpus=gpus) else node_hindrance(node, gpus=gpus))
+    return switched_off(pool) if can_be_hibernated(workload, current) else ""
 
 
 def _may_wake(node: Node, *, gpus: bool) -> bool:

@@ -189,3 +189,11 @@ def test_a_promise_in_a_pool_that_can_no_longer_wake_it_is_taken_back() -> None:
     promise = two.world.get(two.job).nomination
     assert promise is None or promise.placements[0].node_id == "n1"
     assert two.world.get(lower).current is not None
+
+
+def test_on_its_way_to_a_place_where_it_is_not_woken_any_more_nothing_is_said_to_be_kept() -> None:
+    two = TwoPools()
+    assert two.where() == "n2"
+    assert two.hindered() == ""
+    two.world.ask(PutPools(pools=(a_pool(HERE), a_pool(OTHER, hibernation="off"))))
+    assert two.hindered() == "the pool other has hibernation switched off"
