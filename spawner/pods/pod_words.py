@@ -101,17 +101,17 @@ def event_sentence(event: Mapping[str, Any]) -> str:
 def hopeless(pod: Mapping[str, Any]) -> tuple[str, bool] | None:
     """Why a pod will not start, and whether for good (else it may mend within minutes)."""
     status = pod.get("status") or {}
+    both = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    unmade = next(filter(None, map(_unmade_container, both)), None)
+    if unmade is not None:
+        return f"{unmade}.", False
     if status.get("phase") == "Failed":
         why = _shown(str(status.get("message") or status.get("reason") or "no reason is given"))
         return f"The machine refused the server: {why}. Try again, or tell your admin.", True
-    both = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     for container in both:
         waiting = (container.get("state") or {}).get("waiting") or {}
         reason, message = str(waiting.get("reason") or ""), str(waiting.get("message") or "")
         image = f" {container.get('image', '')}".rstrip()
-        unmade = _unmade(message) if reason == "CreateContainerError" else None
-        if unmade is not None:
-            return f"{unmade}.", False
         if reason in _UNPULLED:
             return _unpulled(image, message), False
         if reason in _HOPELESS:
@@ -193,6 +193,18 @@ def _unmounted(message: str) -> str:
     if "Multi-Attach" in message:
         return "Your volume is still in use on another machine: stop the server that uses it"
     return f"A volume cannot be mounted yet: {_shown(message)}"
+
+
+def _unmade_container(container: Mapping[str, Any]) -> str | None:
+    """Why the runtime could not make it, now or at its last try."""
+    now, before = container.get("state") or {}, container.get("lastState") or {}
+    tries = (now.get("waiting"), now.get("terminated"), before.get("terminated"))
+    messages = (
+        str(one.get("message") or "")
+        for one in tries
+        if one and one.get("reason") in ("CreateContainerError", "StartError")
+    )
+    return next(filter(None, map(_unmade, messages)), None)
 
 
 def _unmade(message: str) -> str | None:

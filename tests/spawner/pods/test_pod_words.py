@@ -111,6 +111,16 @@ def test_a_filter_that_the_machine_lacks_may_come_and_is_said() -> None:
     assert hopeless(waiting("CreateContainerError", "something else")) is None
 
 
+@pytest.mark.parametrize("which", ["state", "lastState"])
+def test_a_volume_without_users_of_a_pods_own_is_said_while_it_is_tried_again(which: str) -> None:
+    message = "runc create failed: failed to set MOUNT_ATTR_IDMAP on /home: invalid argument"
+    ended = {"terminated": {"reason": "StartError", "message": message}}
+    status = {"phase": "Failed", "containerStatuses": [{"name": "notebook", which: ended}]}
+    found = hopeless({"status": status})
+    assert found is not None
+    assert "knows no users of a pod's own" in found[0]
+
+
 @pytest.mark.parametrize("pod", [{}, waiting("ContainerCreating"), waiting("PodInitializing")])
 def test_a_pod_that_is_on_its_way_is_not_given_up(pod: dict[str, Any]) -> None:
     assert hopeless(pod) is None
