@@ -66,20 +66,28 @@ def _errors(said: ConsoleMessage) -> list[str]:
 
 @pytest.fixture
 def open_lab(lab: LabServer, context: BrowserContext) -> Iterator[Open]:
-    """Open Lab with a notebook in front and the panel shown; nothing may fail in the page."""
+    """Open Lab with a notebook in front (or nothing) and the panel shown; no page may fail."""
     problems: list[str] = []
     pages: list[Page] = []
 
-    def begin(*, size: Any = WIDE, theme: str = "JupyterLab Light") -> Page:
+    def begin(
+        *,
+        size: Any = WIDE,
+        theme: str = "JupyterLab Light",
+        notebook: bool = True,
+        panel: bool = True,
+    ) -> Page:
         lab.put_setting(THEMES, {"theme": theme})
         page = context.new_page()
         pages.append(page)
         page.set_viewport_size(size)
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("console", lambda said: problems.extend(_errors(said)))
-        page.goto(f"{lab.url}/lab/tree/train.ipynb?reset&token={TOKEN}")
-        expect(page.locator(".jp-Notebook")).to_be_visible()
-        show_panel(page)
+        path = "lab/tree/train.ipynb" if notebook else "lab"
+        page.goto(f"{lab.url}/{path}?reset&token={TOKEN}")
+        expect(page.locator(".jp-Notebook" if notebook else ".jp-Launcher")).to_be_visible()
+        if panel:
+            show_panel(page)
         return page
 
     yield begin

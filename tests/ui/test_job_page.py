@@ -47,6 +47,10 @@ def test_the_job_page_tells_the_whole_story(job_page: Page) -> None:
         "epoch 21  loss 0.131  accuracy 0.969  saved",
     ):
         expect(body).to_contain_text(text, ignore_case=True)
+    # A log line is text, never markup.
+    log = job_page.get_by_role("log")
+    expect(log).to_contain_text("<b>not markup</b>")
+    expect(log.locator("b")).to_have_count(0)
 
 
 def test_the_page_of_a_waiting_job_says_place_likely_start_and_what_would_help(
@@ -104,22 +108,6 @@ def test_a_job_that_is_over_goes_on_from_here_in_place_of_its_page(
     assert lab.asked(f"jobs/{scene.RUNNING}/again") == [{}]
 
 
-def test_a_job_whose_files_its_reader_may_not_have_is_not_offered_again(
-    lab: LabServer, job_page: Page
-) -> None:
-    theirs = {"owner": "user-b", "again_hindrance": "Ask user-b to run it again."}
-    lab.send(jobs(scene.running(now_ms()) | theirs))
-
-    expect(job_page.locator(".gc-JobPage")).to_contain_text("vision · user-b")
-    expect(job_page.get_by_role("button", name="Run again")).to_have_count(0)
-
-
-def test_a_job_that_is_heard_no_more_says_so(lab: LabServer, job_page: Page) -> None:
-    said = "The scheduler refuses what this run reports."
-    lab.send(jobs(scene.running(now_ms()) | {"reports_refused": said}))
-    expect(job_page.locator(".gc-JobPage").get_by_role("alert")).to_have_text(said)
-
-
 def test_the_logs_of_several_workers_are_read_in_one_or_one_by_one(
     lab: LabServer, job_page: Page
 ) -> None:
@@ -144,13 +132,6 @@ def test_the_logs_of_several_workers_are_read_in_one_or_one_by_one(
     expect(log).not_to_contain_text("│")
 
 
-def test_a_log_line_is_text_never_markup(job_page: Page) -> None:
-    log = job_page.get_by_role("log")
-
-    expect(log).to_contain_text("<b>not markup</b>")
-    expect(log.locator("b")).to_have_count(0)
-
-
 def test_new_log_lines_are_followed_until_the_reader_looks_back(
     lab: LabServer, job_page: Page
 ) -> None:
@@ -168,14 +149,6 @@ def test_new_log_lines_are_followed_until_the_reader_looks_back(
     lab.send(more(100))
     expect(log).to_contain_text("line 199")
     expect(log.get_by_text("line 199", exact=True)).not_to_be_in_viewport()
-
-
-def test_buttons_of_the_job_page_act(lab: LabServer, job_page: Page) -> None:
-    job_page.get_by_role("button", name="Pause", exact=True).click()
-    job_page.get_by_role("dialog").get_by_role("button", name="Pause job").click()
-
-    expect(job_page.locator(".gc-JobHeader")).to_contain_text("pausing")
-    assert lab.asked(f"jobs/{scene.RUNNING}/pause") == [{}]
 
 
 def test_a_button_that_goes_away_leaves_the_focus_beside_it(job_page: Page) -> None:
@@ -207,7 +180,9 @@ def test_a_job_that_goes_on_from_another_leads_to_it(
     expect(page.locator(".gc-JobPage:visible h1")).to_have_text("digits-7")
 
 
-def test_a_pause_says_before_what_it_costs(lab: LabServer, job_page: Page) -> None:
+def test_a_pause_says_before_what_it_costs_and_is_asked_for_once(
+    lab: LabServer, job_page: Page
+) -> None:
     asked = len(lab.asked(f"jobs/{scene.RUNNING}/pause"))
     expect(job_page.locator(".gc-JobPage .gc-Callout")).to_contain_text(
         "If it is stopped: goes on from epoch 20."
@@ -225,6 +200,7 @@ def test_a_pause_says_before_what_it_costs(lab: LabServer, job_page: Page) -> No
     job_page.get_by_role("button", name="Pause", exact=True).click()
     dialog.get_by_role("button", name="Pause job").click()
     expect(job_page.locator(".gc-JobHeader")).to_contain_text("pausing")
+    assert lab.asked(f"jobs/{scene.RUNNING}/pause")[asked:] == [{}]
 
 
 def test_cancelling_a_job_that_waits_speaks_of_the_line(open_lab: Open) -> None:
@@ -237,16 +213,6 @@ def test_cancelling_a_job_that_waits_speaks_of_the_line(open_lab: Open) -> None:
     picture(page, "panel-cancel-waiting")
     dialog.get_by_role("button", name="Keep it").click()
     expect(dialog).to_have_count(0)
-
-
-def test_a_cancelled_attempt_is_not_drawn_as_failed(lab: LabServer, job_page: Page) -> None:
-    cancelled = scene.running(now_ms()) | {"state": "cancelled", "ended_ms": now_ms()}
-    cancelled["attempts"][-1] |= {"state": "ended", "ended_ms": now_ms()}
-    lab.send(jobs(cancelled))
-    segment = job_page.locator(".gc-Timeline li").last
-
-    expect(segment).to_have_class("gc-seg-cancelled")
-    picture(job_page, "job-cancelled")
 
 
 def test_a_job_leads_to_the_one_that_goes_on_from_it_and_back(
@@ -270,13 +236,37 @@ def test_a_job_leads_to_the_one_that_goes_on_from_it_and_back(
     expect(job_page.locator(".gc-JobPage h1").filter(visible=True)).to_have_text("digits-7")
 
 
-def test_a_teammates_job_has_no_buttons_that_would_be_refused(
+def test_a_job_says_that_it_is_heard_no_more_and_offers_a_teammate_nothing_to_be_refused(
     lab: LabServer, job_page: Page
 ) -> None:
-    lab.send(jobs(scene.running(now_ms()) | {"owner": "user-b"}))
-    header = job_page.locator(".gc-JobHeader")
+    body, header = job_page.locator(".gc-JobPage"), job_page.locator(".gc-JobHeader")
+    said = "The scheduler refuses what this run reports."
+    lab.send(jobs(scene.running(now_ms()) | {"reports_refused": said}))
+    expect(body.get_by_role("alert")).to_have_text(said)
 
+    theirs = {"owner": "user-b"}
+    lab.send(jobs(scene.running(now_ms()) | theirs))
     expect(header.get_by_role("button")).to_have_text(["Run again…"])
+
+    # Nor what needs files that its reader may not have.
+    lab.send(jobs(scene.running(now_ms()) | theirs | {"again_hindrance": "Ask user-b."}))
+    expect(body).to_contain_text("vision · user-b")
+    expect(job_page.get_by_role("button", name="Run again")).to_have_count(0)
+
+
+def test_a_job_that_is_over_says_nothing_of_being_stopped_and_cancelled_is_not_failed(
+    lab: LabServer, job_page: Page
+) -> None:
+    over = {"state": "failed", "checkpoint": None, "ended_ms": now_ms()}
+    lab.send(jobs(scene.running(now_ms()) | over))
+    expect(job_page.locator(".gc-JobHeader")).to_contain_text("failed")
+    expect(job_page.locator(".gc-Facts")).not_to_contain_text("no checkpoint yet")
+
+    cancelled = scene.running(now_ms()) | {"state": "cancelled", "ended_ms": now_ms()}
+    cancelled["attempts"][-1] |= {"state": "ended", "ended_ms": now_ms()}
+    lab.send(jobs(cancelled))
+    expect(job_page.locator(".gc-Timeline li").last).to_have_class("gc-seg-cancelled")
+    picture(job_page, "job-cancelled")
 
 
 def test_a_page_that_is_no_longer_kept_up_to_date_says_so(lab: LabServer, job_page: Page) -> None:
@@ -293,14 +283,6 @@ def test_a_page_that_is_no_longer_kept_up_to_date_says_so(lab: LabServer, job_pa
     body.get_by_role("button", name="Retry").click()
     expect(body.get_by_role("alert")).to_have_count(0)
     expect(body.get_by_role("button", name="Pause", exact=True)).to_be_enabled()
-
-
-def test_a_finished_job_says_nothing_of_being_stopped(lab: LabServer, job_page: Page) -> None:
-    over = {"state": "failed", "checkpoint": None, "ended_ms": now_ms()}
-    lab.send(jobs(scene.running(now_ms()) | over))
-
-    expect(job_page.locator(".gc-JobHeader")).to_contain_text("failed")
-    expect(job_page.locator(".gc-Facts")).not_to_contain_text("no checkpoint yet")
 
 
 def test_the_job_page_comes_back_after_a_reload(job_page: Page) -> None:

@@ -19,7 +19,6 @@ from ui.panel_page import (
     open_job,
     picture,
     section,
-    show_panel,
     usage,
 )
 
@@ -41,8 +40,9 @@ PHONE = {"width": 390, "height": 844}
 # --- my GPU ----------------------------------------------------------------------------------
 
 
-def test_the_tile_says_what_the_slice_is_and_does(open_lab: Open) -> None:
-    tile = section(open_lab(), "My GPU")
+def test_slice_team_and_jobs_say_what_they_are_and_do(open_lab: Open) -> None:
+    page = open_lab()
+    tile = section(page, "My GPU")
 
     expect(tile).to_contain_text("½")
     expect(tile).to_contain_text("of A100-40")
@@ -55,22 +55,31 @@ def test_the_tile_says_what_the_slice_is_and_does(open_lab: Open) -> None:
     expect(tile).to_contain_text("74 %")
     expect(tile).to_contain_text("simulated")
     expect(tile).to_contain_text("Active · returned after 60 idle min")
+    team = section(page, "vision")
+    expect(team).to_contain_text("1½ of 2 fixed")
+    expect(team).to_contain_text("4 of 4 + 2 borrowed")
+    expect(job_row(page, "digits-7")).to_contain_text("running · 2 borrowed")
+    expect(job_row(page, "digits-7")).to_contain_text("epoch 21 of 50 · loss 0.131")
+    expect(job_row(page, "digits-7")).to_contain_text(re.compile(r"saved \d+ s ago"))
+    expect(job_row(page, "resnet-2")).to_contain_text("waiting · 4 GPUs")
+    expect(job_row(page, "resnet-2")).to_contain_text("Needs 4 GPUs on one node; 3 are free.")
+    expect(job_row(page, "resnet-2")).to_contain_text("2nd in line · likely 10–25 min")
+    expect(job_row(page, "digits-6")).to_contain_text(re.compile(r"finished \d\d:\d\d · 96\.9 %"))
+    expect(section(page, "Jobs")).to_contain_text("simulated")
 
 
-def test_a_new_sample_moves_the_tile_and_the_status_bar(lab: LabServer, open_lab: Open) -> None:
+def test_new_samples_move_the_tile_and_the_status_bar_and_too_much_memory_is_said(
+    lab: LabServer, open_lab: Open
+) -> None:
     page = open_lab()
+    tile = section(page, "My GPU")
     lab.send(usage(scene.sample(now_ms() + 1000, 31, used_mib=2048)))
 
-    expect(section(page, "My GPU")).to_contain_text("2.0 of 19.4 GiB")
-    expect(section(page, "My GPU")).to_contain_text("31 %")
+    expect(tile).to_contain_text("2.0 of 19.4 GiB")
+    expect(tile).to_contain_text("31 %")
     expect(page.locator(".gc-Status-item")).to_have_text("GPU ½ 2.0/19.4 GiB · simulated")
-
-
-def test_more_memory_than_the_slice_has_is_said(lab: LabServer, open_lab: Open) -> None:
-    page = open_lab()
-    lab.send(usage(scene.sample(now_ms() + 1000, 50, used_mib=25_600)))
-
-    expect(section(page, "My GPU")).to_contain_text("over your 19.4 GiB")
+    lab.send(usage(scene.sample(now_ms() + 2000, 50, used_mib=25_600)))
+    expect(tile).to_contain_text("over your 19.4 GiB")
 
 
 def test_without_readings_nothing_is_broken(lab: LabServer, open_lab: Open) -> None:
@@ -99,51 +108,29 @@ def test_a_shared_account_is_never_silent(lab: LabServer, open_lab: Open) -> Non
     )
 
 
-# --- team and jobs ---------------------------------------------------------------------------
+# --- jobs ------------------------------------------------------------------------------------
 
 
-def test_team_shows_fixed_guaranteed_and_borrowed(open_lab: Open) -> None:
-    team = section(open_lab(), "vision")
-
-    expect(team).to_contain_text("1½ of 2 fixed")
-    expect(team).to_contain_text("4 of 4 + 2 borrowed")
-
-
-def test_jobs_say_how_far_they_are_or_why_they_wait(open_lab: Open) -> None:
+def test_an_announced_stop_is_told_with_its_reason_and_the_stopped_job_where_it_goes_on(
+    lab: LabServer, open_lab: Open
+) -> None:
     page = open_lab()
-
-    expect(job_row(page, "digits-7")).to_contain_text("running · 2 borrowed")
-    expect(job_row(page, "digits-7")).to_contain_text("epoch 21 of 50 · loss 0.131")
-    expect(job_row(page, "digits-7")).to_contain_text(re.compile(r"saved \d+ s ago"))
-    expect(job_row(page, "resnet-2")).to_contain_text("waiting · 4 GPUs")
-    expect(job_row(page, "resnet-2")).to_contain_text("Needs 4 GPUs on one node; 3 are free.")
-    expect(job_row(page, "resnet-2")).to_contain_text("2nd in line · likely 10–25 min")
-    expect(job_row(page, "digits-6")).to_contain_text(re.compile(r"finished \d\d:\d\d · 96\.9 %"))
-    expect(section(page, "Jobs")).to_contain_text("simulated")
-
-
-def test_an_announced_stop_is_told_with_its_reason(lab: LabServer, open_lab: Open) -> None:
-    page = open_lab()
+    row = job_row(page, "digits-7")
     lab.send(jobs(scene.announced(now_ms())))
 
     stop = re.compile(
         r"Will be stopped in \d+ s for nlp \(its guarantee\)\. Goes on from epoch 20\."
     )
-    expect(job_row(page, "digits-7")).to_contain_text(stop)
+    expect(row).to_contain_text(stop)
     at = re.compile(r"Will be stopped at \d\d:\d\d:\d\d for nlp \(its guarantee\)\.")
     expect(page.locator(".Toastify__toast")).to_contain_text(at)
 
-
-def test_a_stopped_job_says_where_it_goes_on(lab: LabServer, open_lab: Open) -> None:
-    page = open_lab()
     stopped = scene.running(now_ms()) | {"state": "queued", "position": 1, "hold_class": None}
     stopped["attempts"][-1] |= {"state": "ended", "ended_ms": now_ms()}
     stopped["reason"] = {"code": "share", "text": "All 8 GPUs are in use."}
     stopped["forecast"] = scene.waiting(now_ms())["forecast"]
     stopped["forecast"] |= {"from_ms": 20 * scene.MINUTE, "to_ms": 45 * scene.MINUTE}
     lab.send(jobs(stopped))
-
-    row = job_row(page, "digits-7")
     expect(row).to_contain_text("Goes on from epoch 20. All 8 GPUs are in use.")
     expect(row).to_contain_text("1st in line · likely 20–45 min")
 
@@ -165,37 +152,59 @@ def test_start_now_with_less_is_the_same_job(lab: LabServer, open_lab: Open) -> 
 # --- train -----------------------------------------------------------------------------------
 
 
-def test_the_quota_line_follows_the_form(open_lab: Open) -> None:
+def test_the_quota_line_follows_the_form_and_a_refusal_is_a_sentence(open_lab: Open) -> None:
     page = open_lab()
     train = section(page, "Train")
+    quote, submit = train.locator("#gc-quote"), train.get_by_role("button", name="Submit")
     train.get_by_role("radio", name="2", exact=True).check()
-
-    expect(train.locator("#gc-quote")).to_have_text(scene.QUOTE["text"])
+    expect(quote).to_have_text(scene.QUOTE["text"])
     expect(train.get_by_text(scene.QUOTE["stop_text"])).to_be_visible()
 
-
-def test_what_was_said_of_another_size_looks_stale_at_once(open_lab: Open) -> None:
-    page = open_lab()
-    train = section(page, "Train")
-    expect(train.locator("#gc-quote")).to_have_text(scene.QUOTE["text"])
-    page.route("**/gpucommons/quote*", lambda route: None)
-    train.get_by_role("radio", name="2", exact=True).check()
-
-    expect(train.locator("#gc-quote .gc-mod-stale")).to_have_text(scene.QUOTE["text"])
-
-
-def test_a_refusal_is_a_sentence(open_lab: Open) -> None:
-    train = section(open_lab(), "Train")
     train.get_by_role("radio", name="8", exact=True).check()
     sentence = "8 GPUs on one node is more than any node has: ask for 4 or less."
-
     expect(train.get_by_role("alert")).to_have_text(sentence)
-    submit = train.get_by_role("button", name="Submit")
     expect(submit).to_be_disabled()
     expect(submit).to_have_attribute("title", sentence)
     picture(train, "panel-refused")
     train.get_by_role("radio", name="2", exact=True).check()
     expect(submit).to_be_enabled()
+
+    # What was said of another size looks stale at once.
+    expect(quote).to_have_text(scene.QUOTE["text"])
+    page.route("**/gpucommons/quote*", lambda route: None)
+    train.get_by_role("radio", name="1", exact=True).check()
+    expect(quote.locator(".gc-mod-stale")).to_have_text(scene.QUOTE["text"])
+
+
+def test_what_is_typed_stays_and_what_cannot_be_sent_is_marked(open_lab: Open) -> None:
+    train = section(open_lab(), "Train")
+    train.get_by_role("button", name="More…").click()
+    submit = train.get_by_role("button", name="Submit")
+    secrets = train.get_by_label("Secrets, by name, one per line")
+    secrets.fill("TOKEN=Abc/123+")
+    expect(train).to_contain_text(
+        "“TOKEN=Abc/123+” is no secret’s name: write VARIABLE=name, never a value."
+    )
+    expect(submit).to_be_disabled()
+    secrets.fill("")
+    expect(submit).to_be_enabled()
+
+    workers = train.get_by_label("Workers", exact=True)
+    workers.press("End")
+    workers.press("Backspace")
+    expect(workers).to_have_value("")
+    expect(workers).to_have_attribute("aria-invalid", "true")
+    expect(train).to_contain_text("Workers: a whole number from 1 to 1024.")
+    expect(submit).to_be_disabled()
+    workers.press("4")
+    expect(workers).to_have_value("4")
+    expect(train.get_by_label("At least")).to_have_value("4")
+    expect(submit).to_be_enabled()
+    memory = train.get_by_label("Memory, GiB")
+    memory.select_text()
+    memory.press_sequentially("-3")
+    expect(memory).to_have_value("-3")
+    expect(submit).to_be_disabled()
 
 
 def test_submit_sends_what_the_form_says(lab: LabServer, open_lab: Open) -> None:
@@ -223,45 +232,8 @@ def test_submit_sends_what_the_form_says(lab: LabServer, open_lab: Open) -> None
     assert "results_to" not in sent["request"]  # decided by the file's folder
 
 
-def test_a_secret_value_is_refused_before_it_is_sent(open_lab: Open) -> None:
-    train = section(open_lab(), "Train")
-    train.get_by_role("button", name="More…").click()
-    train.get_by_label("Secrets, by name, one per line").fill("TOKEN=Abc/123+")
-
-    expect(train).to_contain_text(
-        "“TOKEN=Abc/123+” is no secret’s name: write VARIABLE=name, never a value."
-    )
-    expect(train.get_by_role("button", name="Submit")).to_be_disabled()
-
-
-def test_a_number_stays_as_it_is_typed_and_a_wrong_one_is_marked(open_lab: Open) -> None:
-    train = section(open_lab(), "Train")
-    train.get_by_role("button", name="More…").click()
-    workers = train.get_by_label("Workers", exact=True)
-    submit = train.get_by_role("button", name="Submit")
-    workers.press("End")
-    workers.press("Backspace")
-
-    expect(workers).to_have_value("")
-    expect(workers).to_have_attribute("aria-invalid", "true")
-    expect(train).to_contain_text("Workers: a whole number from 1 to 1024.")
-    expect(submit).to_be_disabled()
-    workers.press("4")
-    expect(workers).to_have_value("4")
-    expect(train.get_by_label("At least")).to_have_value("4")
-    expect(submit).to_be_enabled()
-    memory = train.get_by_label("Memory, GiB")
-    memory.select_text()
-    memory.press_sequentially("-3")
-    expect(memory).to_have_value("-3")
-    expect(submit).to_be_disabled()
-
-
-def test_without_a_notebook_the_command_says_to_open_one(lab: LabServer, open_lab: Open) -> None:
-    page = open_lab()
-    page.goto(f"{lab.url}/lab?reset")
-    expect(page.locator(".jp-Launcher")).to_be_visible()
-    show_panel(page)
+def test_without_a_notebook_the_command_says_to_open_one(open_lab: Open) -> None:
+    page = open_lab(notebook=False)
     page.keyboard.press("ControlOrMeta+Shift+C")
     page.locator("#modal-command-palette input").fill("notebook into a job")
     found = "#modal-command-palette .lm-CommandPalette-item"
