@@ -31,6 +31,7 @@ from gpucommons.labextension.live.sampler import Sampler
 from gpucommons.labextension.on_idle import keeps_nothing
 from gpucommons.labextension.place import Place
 from gpucommons.labextension.results import Results
+from gpucommons.labextension.routes.advice import AdviceHandler
 from gpucommons.labextension.routes.examples import ExamplesHandler
 from gpucommons.labextension.routes.fetch_results import FetchResultsHandler
 from gpucommons.labextension.routes.files import FilesHandler, SubmitFileHandler
@@ -146,6 +147,7 @@ class GpuCommonsExtension(ExtensionApp):
                 (r"/gpucommons/api/(.+)", ProxyHandler),
                 (r"/gpucommons/files", FilesHandler),
                 (r"/gpucommons/submit-file", SubmitFileHandler),
+                (r"/gpucommons/advise", AdviceHandler),
                 (r"/gpucommons/fetch-results", FetchResultsHandler),
                 (r"/gpucommons/examples", ExamplesHandler),
                 (r"/gpucommons/lost-kernels/([0-9A-Za-z_-]+)", LostKernelHandler),

@@ -15,6 +15,7 @@ from serving import Served, serving
 from gpucommons.labextension import extension
 from gpucommons.scheduler.client import AsyncSchedulerClient
 from gpucommons.scheduler.models import (
+    AdviceView,
     AttemptView,
     Curve,
     CurvePoint,
@@ -176,6 +177,7 @@ class FakeApi:
             ("GET", "lease"): self.lease,
             ("POST", "jobs"): self.job,
             ("POST", "quote"): quote,
+            ("POST", "advise"): AdviceView(declined="Can't say yet.", now_ms=NOW),
             ("POST", f"leases/{LEASE_ID}/keep"): self.lease,
             ("POST", f"leases/{LEASE_ID}/drop"): self.lease,
             ("POST", f"leases/{LEASE_ID}/hibernate"): self.lease,

@@ -44,6 +44,32 @@ def test_the_form_asks_by_memory_and_for_what_happens_at_a_stop(
     assert width[0] <= width[1]
 
 
+def test_a_plan_fills_the_form(lab: LabServer, open_lab: Open) -> None:
+    train = section(open_lab(theme="JupyterLab Dark"), "Train")
+    train.get_by_role("button", name="Advise").click()
+    model = train.get_by_label("Model: config.json of a Hugging Face model")
+    expect(model).to_have_value("config.json")
+    train.get_by_label("Samples per step").fill("")
+    expect(train.get_by_role("button", name="Show plans")).to_be_disabled()
+    train.get_by_label("Samples per step").fill("128")
+    train.get_by_role("button", name="Show plans").click()
+    expect(train).to_contain_text("4 GPUs of train, borrowed")
+    expect(train).to_contain_text("wait 3–8 min (past estimates right 8 of 10)")
+    expect(train).to_contain_text("Why not 8: The largest node of train has 4 GPUs.")
+    assert lab.asked("advise")[-1]["asked"]["batch"] == 128
+    picture(train, "train-advice")
+    width = train.evaluate("node => [node.scrollWidth, node.clientWidth]")
+    assert width[0] <= width[1]
+    train.get_by_role("button", name="Use this plan").first.click()
+    expect(train).to_contain_text("Only in pool train, as the plan says.")
+    expect(train.get_by_role("radio", name="4", exact=True)).to_be_checked()
+    train.get_by_role("button", name="Submit").click()
+    expect(train.get_by_role("button", name="Submit")).to_be_enabled()
+    request = lab.asked("submit-file")[-1]["request"]
+    assert (request["launcher"], request["pools"]) == ("torchrun", ["train"])
+    assert request["roles"][0]["milli_gpu"] == 4000
+
+
 def test_large_files_are_asked_about_before_anything_is_sent(
     lab: LabServer, open_lab: Open
 ) -> None:

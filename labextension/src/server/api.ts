@@ -8,6 +8,7 @@ import { Signal } from '@lumino/signaling';
 
 import { withoutLogin } from './login';
 import { type IStopped, readStopped } from './stopped';
+import type { IAdvice, IPlanQuestion } from './plans';
 import type { ILoaded, IStored } from './stored';
 import {
   CurveSource,
@@ -203,6 +204,10 @@ export class Api {
   files(path: string, environment: string): Promise<IFilesPreview> {
     const query = `?${new URLSearchParams({ path, environment }).toString()}`;
     return this._request('GET', ['files'], undefined, { query });
+  }
+
+  advise(question: IPlanQuestion): Promise<IAdvice> {
+    return this._request('POST', ['advise'], question);
   }
 
   environments(): Promise<IEnvironments> {

@@ -39,6 +39,8 @@ export interface ITrainForm {
   /** Fewest workers with which it may run. */
   minWorkers: number;
   launcher: string;
+  /** Of a plan; empty = any of the team's. */
+  pool: string;
   /** Empty = the file's own. */
   environment: string;
   leftOut: LeftOut | '';
@@ -72,6 +74,7 @@ export const EMPTY_FORM: ITrainForm = {
   workers: 1,
   minWorkers: 1,
   launcher: AUTO,
+  pool: '',
   environment: '',
   leftOut: '',
   maxRunS: 7200,
@@ -226,6 +229,12 @@ function role(form: ITrainForm): Omit<IRole, 'command'> {
   };
 }
 
+/** Whether something has to join processes: several workers, or a launcher chosen for several GPUs. */
+export function isLaunched(form: ITrainForm): boolean {
+  const { workers, milliGpu, launcher } = form;
+  return workers > 1 || (milliGpu > 1000 && launcher !== AUTO);
+}
+
 function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
   const base = form.source?.kind === 'job' ? form.source.job.request : null;
   const elastic = form.workers > 1 && form.minWorkers < form.workers;
@@ -238,7 +247,8 @@ function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
     max_run_s: form.maxRunS,
     min_workers: elastic ? form.minWorkers : null,
     max_workers: elastic ? form.workers : null,
-    launcher: form.workers > 1 ? form.launcher : PLAIN,
+    launcher: isLaunched(form) ? form.launcher : PLAIN,
+    ...(form.pool ? { pools: [form.pool] } : {}),
     environment: form.environment,
     secrets: parseSecrets(form.secrets).secrets,
     notice_signal: form.noticeSignal || null,

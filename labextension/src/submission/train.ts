@@ -20,6 +20,7 @@ import {
   Typed
 } from './request';
 import type { IEnvironments } from '../server/environments';
+import type { IAdvice, IPlan, IPlanQuestion } from '../server/plans';
 import { IFilesPreview, IJob, IQuote } from '../server/tokens';
 
 /** The quota line may follow the form at most this late. */
@@ -33,7 +34,8 @@ const NOTHING_OF_A_FILE = {
   functionName: '',
   arguments: '',
   environment: '',
-  leftOut: ''
+  leftOut: '',
+  pool: ''
 } as const;
 
 /** What the page offers as "What to run"; kept up to date by whoever knows the open documents. */
@@ -141,6 +143,17 @@ export class TrainModel {
     Object.assign(this, sized(this.form, this.typed, milliGpu));
     this._isEdited = true;
     this._askAnew();
+  }
+
+  /** Plans for a model; what the form says beside it counts, too. */
+  advise(question: IPlanQuestion): Promise<IAdvice> {
+    return this._api.advise(question);
+  }
+
+  /** Fill in what a plan says: the reader submits it. */
+  take({ milli_gpu, workers, launcher, pool }: IPlan): void {
+    this.resize(milli_gpu);
+    this.update({ workers, minWorkers: workers, launcher, pool });
   }
 
   /** Bring the reader to this place of the form, now or once it is shown. */

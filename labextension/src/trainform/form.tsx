@@ -16,6 +16,7 @@ import {
   useTopics,
   useWords
 } from '../components/context';
+import { TrainAdvice } from './advice';
 import { IOption, NumberField, Segmented, SelectField } from './fields';
 import { ActionButton, Callout } from '../components/parts';
 import { trainMessages, type TrainMessages } from './messages';
@@ -36,6 +37,7 @@ export function TrainForm(): React.JSX.Element {
   useSignal(train.changed);
   useTopics(model, ['status', 'teams']);
   const { form } = train;
+  const [isAdvising, setAdvising] = React.useState(false);
   const hindrance = whyNot(train, model.connection, msg);
   const node = useFocus(train);
   const { source } = form;
@@ -80,6 +82,20 @@ export function TrainForm(): React.JSX.Element {
         }}
       />
       {form.gpuMemoryGib === null ? null : <NumberField field="gpuMemoryGib" />}
+      {form.pool ? (
+        <p className="gc-Hint">
+          {msg.onlyIn(form.pool)}{' '}
+          <button
+            type="button"
+            className="gc-Link"
+            onClick={() => {
+              train.update({ pool: '' });
+            }}
+          >
+            {trans.__('Any pool')}
+          </button>
+        </p>
+      ) : null}
       <SelectField
         id="gc-time"
         label={trans.__('Time limit')}
@@ -118,6 +134,14 @@ export function TrainForm(): React.JSX.Element {
                 trans.__('Submit again')}
         </ActionButton>
         <ActionButton
+          isExpanded={isAdvising}
+          onClick={() => {
+            setAdvising(!isAdvising);
+          }}
+        >
+          {trans.__('Advise')}
+        </ActionButton>
+        <ActionButton
           isExpanded={train.isExpanded}
           onClick={() => {
             train.setExpanded(!train.isExpanded);
@@ -129,6 +153,7 @@ export function TrainForm(): React.JSX.Element {
           {train.isExpanded ? trans.__('Less') : trans.__('More…')}
         </ActionButton>
       </div>
+      {isAdvising ? <TrainAdvice /> : null}
     </form>
   );
 

@@ -1,5 +1,5 @@
 /** Sentences of the *Train* form, which come with its code. */
-import { baseName, bytes, clock, duration } from '../text/format';
+import { baseName, bytes, clock, count, duration } from '../text/format';
 import type { Messages } from '../text/messages';
 import {
   AUTO,
@@ -111,6 +111,39 @@ export function trainMessages(msg: Messages) {
       return isWhole(field)
         ? trans.__('%1: a whole number from %2 to %3.', ...words)
         : trans.__('%1: a number from %2 to %3.', ...words);
+    },
+
+    onlyIn(pool: string): string {
+      return trans.__('Only in pool %1, as the plan says.', pool);
+    },
+
+    advised(gpus: number, pool: string, holdClass: string): string {
+      const words: [number, string] = [gpus, pool];
+      const plan = trans._n('%1 GPU of %2', '%1 GPUs of %2', ...words);
+      return (
+        {
+          guaranteed: trans.__('%1, guaranteed', plan),
+          'over-quota': trans.__('%1, borrowed', plan)
+        }[holdClass] ?? plan
+      );
+    },
+
+    whyNot(gpus: number, text: string): string {
+      return trans.__('Why not %1: %2', gpus, text);
+    },
+
+    looked(layouts: number): string {
+      return trans.__('%1 layouts were looked at.', count(layouts));
+    },
+
+    gradeMeans(grade: string): string {
+      return (
+        {
+          A: trans.__('Grade A: rests on runs like it'),
+          B: trans.__('Grade B: rests on measured parts or few runs'),
+          C: trans.__('Grade C: rests on formulas alone')
+        }[grade] ?? trans.__('Grade %1', grade)
+      );
     },
 
     sameAs(job: string): string {

@@ -5,7 +5,7 @@ import { usePanel, useWords } from '../components/context';
 import { CheckField, NumberField, SelectField, TextField } from './fields';
 import { Fragment, h } from '../components/h';
 import { trainMessages } from './messages';
-import { AUTO } from '../submission/request';
+import { AUTO, isLaunched } from '../submission/request';
 
 const SHOWN_FILES = 8;
 /** A name, not a sentence: it stays as it is in every language. */
@@ -131,7 +131,7 @@ function Workers(): React.JSX.Element {
         <NumberField field="workers" />
         {areMany ? <NumberField field="minWorkers" /> : null}
       </div>
-      {areMany ? (
+      {isLaunched(form) ? (
         <SelectField
           id="gc-launcher"
           label={trans.__('Launcher')}

@@ -57,6 +57,10 @@ class PlanView(View):
     gpu_hours: float
     #: None where the pool has no price.
     cost: float | None = None
+    #: "fits: 31.0 of 38.8 GiB (optimizer 12.1, …)".
+    memory_text: str = ""
+    #: "9.1–10.4 k tokens/s".
+    speed_text: str = ""
     bottleneck: str
     why: str
     #: ``A``: runs like it; ``B``: measured parts or few runs; ``C``: formulas alone.
@@ -85,6 +89,8 @@ class AdviceView(View):
     plans: list[PlanView] = []
     #: What most people would run: whole copies on the GPUs of one node.
     plain: PlanView | None = None
+    #: The same in one sentence.
+    plain_text: str = ""
     #: Why there is no plan; "" where there is one.
     declined: str = ""
     why_not: list[WhyNotView] = []

@@ -16,6 +16,7 @@ from gpucommons.scheduler.advisor.layout import (
     Layout,
     words,
 )
+from gpucommons.scheduler.models.words.plan_words import memory_of, plain_line, speed_of
 from gpucommons.scheduler.service.advice.asking import Asking
 from gpucommons.scheduler.service.advice.places import Place
 from gpucommons.scheduler.service.advice.waits import NOT_KNOWN, Size, Wait
@@ -40,9 +41,11 @@ def advice_view(asking: Asking, found: Advice, known: Mapping[Size, Wait]) -> mo
     simulated = [
         _SIMULATED.format(one.name, one.pool.kind.name) for one in asking.places if one.simulated
     ]
+    plain = None if found.plain is None else view(found.plain)
     return models.AdviceView(
         plans=[view(plan) for plan in found.plans],
-        plain=None if found.plain is None else view(found.plain),
+        plain=plain,
+        plain_text="" if plain is None else plain_line(plain),
         declined=found.declined,
         why_not=_why_not(asking, found),
         considered=found.considered,
@@ -58,7 +61,7 @@ def _plan_view(
 ) -> models.PlanView:
     gpus = plan.layout.gpus
     tokens = plan.samples_per_s.times(request.sequence) if request.sequence > 1 else None
-    return models.PlanView(
+    made = models.PlanView(
         pool=plan.pool,
         gpu_kind=place.pool.kind.name,
         gpus=gpus,
@@ -87,6 +90,8 @@ def _plan_view(
         grade=plan.grade,
         hold_class=wait.hold_class,
     )
+    said = {"memory_text": memory_of(made), "speed_text": speed_of(made)}
+    return made.model_copy(update=said)
 
 
 def script_words(layout: Layout, framework: str) -> list[str]:

@@ -131,8 +131,8 @@ class Proxy(APIHandler):
                 self.set_status(422)
                 message = "8 GPUs on one node is more than any node has: ask for 4 or less."
                 self.finish({"error": "Unplaceable", "message": message})
-            case "POST", ["quote"]:
-                self.finish(scene.QUOTE)
+            case "POST", ["quote" | "advise" as asked]:
+                self.finish(scene.QUOTE if asked == "quote" else scene.advice(now_ms()))
             case "GET", ["files"]:
                 self.finish(scene.files(self.get_query_argument("path", "")))
             case "POST", ["submit-file"] | ["jobs"]:
@@ -186,7 +186,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
     handlers = [
         (url_path_join(base, "ws"), Socket),
         (url_path_join(base, "fake"), Asked),
-        (url_path_join(base, "(files|submit-file)"), Proxy),
+        (url_path_join(base, "(files|advise|submit-file)"), Proxy),
         (url_path_join(base, "examples"), Examples),
         (url_path_join(base, "api/(.+)"), Proxy),
     ]

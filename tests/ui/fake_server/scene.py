@@ -416,3 +416,50 @@ def listed(now_ms: int) -> dict[str, dict[str, Any]]:
             ],
         },
     }
+
+
+def advice(now_ms: int) -> dict[str, Any]:
+    """Plans as the scheduler answers them."""
+    plan = {
+        "pool": "train",
+        "gpus": 4,
+        "workers": 1,
+        "milli_gpu": 4000,
+        "launcher": "torchrun",
+        "layout": "FSDP × 4, accumulation × 2",
+        "script": ["FSDP with FULL_SHARD", "8 samples at once on each GPU"],
+        "verdict": "fits",
+        "memory_text": "fits: 31.0 of 38.8 GiB (optimizer 12.1, activations 9.4, weights 6.0)",
+        "speed_text": "9.1–10.4 k tokens/s",
+        "wait_text": "3–8 min",
+        "wait_note": "past estimates right 8 of 10",
+        "run_s": {"low": 9000, "middle": 10000, "high": 11000},
+        "finish_s": {"low": 9200, "middle": 10300, "high": 11500},
+        "gpu_hours": 11.2,
+        "cost": 7.84,
+        "why": "Done soonest of all layouts that fit; limited by computation.",
+        "grade": "C",
+        "hold_class": "over-quota",
+    }
+    smaller = {
+        **plan,
+        "gpus": 2,
+        "milli_gpu": 2000,
+        "layout": "FSDP × 2, accumulation × 4",
+        "wait_text": "none",
+        "wait_note": "",
+        "hold_class": "guaranteed",
+        "why": "94 % later than the first, 1 % less money; limited by computation.",
+    }
+    return {
+        "plans": [plan, smaller],
+        "plain_text": "Plain, 4 GPUs of train (DDP × 4): does not fit: 49.0 of 38.8 GiB.",
+        "declined": "",
+        "why_not": [{"gpus": 8, "text": "The largest node of train has 4 GPUs."}],
+        "considered": 230,
+        "notes": [
+            "Plans stay on one node: how fast links between nodes are was not measured here."
+        ],
+        "currency": "EUR",
+        "now_ms": now_ms,
+    }

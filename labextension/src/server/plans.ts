@@ -1,0 +1,56 @@
+/** What is asked of the advisor, and its plans. */
+
+export interface IPlanQuestion {
+  /** A `config.json` below the server's folder. */
+  config: string;
+  asked: {
+    batch: number;
+    sequence: number;
+    steps: number;
+    objective: string;
+    team: string | null;
+    priority: string;
+    over_quota: boolean;
+    environment: string;
+    cpu_milli: number;
+    memory_mib: number;
+  };
+}
+
+export interface IRange {
+  low: number;
+  high: number;
+}
+
+export interface IPlan {
+  pool: string;
+  gpus: number;
+  workers: number;
+  milli_gpu: number;
+  launcher: string;
+  layout: string;
+  script: string[];
+  verdict: string;
+  memory_text: string;
+  speed_text: string;
+  wait_text: string;
+  wait_note: string;
+  run_s: IRange;
+  finish_s: IRange | null;
+  gpu_hours: number;
+  cost: number | null;
+  why: string;
+  grade: string;
+  hold_class: string;
+}
+
+export interface IAdvice {
+  plans: IPlan[];
+  plain_text: string;
+  declined: string;
+  why_not: { gpus: number; text: string }[];
+  considered: number;
+  notes: string[];
+  currency: string;
+  now_ms: number;
+}

@@ -1,0 +1,126 @@
+/** *Advise* in the form: what a plan says, and what *Use this plan* fills in. */
+import * as React from 'react';
+import { renderToStaticMarkup } from 'react-dom/server';
+import { expect, it } from 'vitest';
+
+import { PanelContext } from '../components/context';
+import type { IAdvice, IPlan } from '../server/plans';
+import { jobRequest } from '../submission/request';
+import { TrainModel } from '../submission/train';
+import { makeJob, msg } from '../testing/make';
+import { fakeApi } from '../testing/sockets';
+import { Plans, TrainAdvice } from './advice';
+
+const PLAN: IPlan = {
+  pool: 'train',
+  gpus: 4,
+  workers: 1,
+  milli_gpu: 4000,
+  launcher: 'torchrun',
+  layout: 'FSDP × 4',
+  script: ['FSDP with FULL_SHARD', '2 samples at once on each GPU'],
+  verdict: 'fits',
+  memory_text: 'fits: 31.0 of 38.8 GiB (optimizer 12.1)',
+  speed_text: '9.1–10.4 k tokens/s',
+  wait_text: '3–8 min',
+  wait_note: 'few jobs to judge by',
+  run_s: { low: 3600, high: 5400 },
+  finish_s: { low: 3700, high: 5900 },
+  gpu_hours: 11.23,
+  cost: 7.84,
+  why: 'Done soonest of all layouts that fit; limited by computation.',
+  grade: 'C',
+  hold_class: 'over-quota'
+};
+
+const ADVICE: IAdvice = {
+  plans: [PLAN],
+  plain_text: 'Plain, 4 GPUs of train (DDP × 4): does not fit.',
+  declined: '',
+  why_not: [{ gpus: 8, text: 'The largest node of train has 4 GPUs.' }],
+  considered: 1230,
+  notes: ['The GPUs of pool train are simulated.'],
+  currency: 'EUR',
+  now_ms: new Date(2026, 10, 24, 12, 0).getTime()
+};
+
+function made(): TrainModel {
+  const train = new TrainModel(fakeApi(), () => false);
+  train.setCandidates([
+    {
+      path: 'llama/train.py',
+      savedMs: null,
+      isDirty: false,
+      functions: [],
+      save: () => Promise.resolve()
+    }
+  ]);
+  return train;
+}
+
+function drawn(element: React.ReactElement, train = made()): string {
+  const context = { train, msg, model: {}, commands: {} };
+  return renderToStaticMarkup(
+    React.createElement(
+      PanelContext.Provider,
+      { value: context as never },
+      element
+    )
+  );
+}
+
+it('asks for the configuration beside the script', () => {
+  const html = drawn(React.createElement(TrainAdvice));
+  expect(html).toContain('value="llama/config.json"');
+  expect(html).toContain('For any other model: advise(model, loader)');
+});
+
+it('says of a plan what it is, what it rests on, and what the script must do', () => {
+  const html = drawn(React.createElement(Plans, { advice: ADVICE }));
+  for (const words of [
+    '4 GPUs of train, borrowed',
+    'Grade C: rests on formulas alone',
+    'wait 3–8 min (few jobs to judge by)',
+    'done 13:01 to 13:38',
+    '11.2 GPU-h',
+    '7.84 EUR',
+    'fits: 31.0 of 38.8 GiB (optimizer 12.1)',
+    'In the script: FSDP with FULL_SHARD; 2 samples at once on each GPU.',
+    'Plain, 4 GPUs of train (DDP × 4): does not fit.',
+    'Why not 8: The largest node of train has 4 GPUs.',
+    '1,230 layouts were looked at.',
+    'are simulated.'
+  ]) {
+    expect(html).toContain(words);
+  }
+});
+
+it('says no end where the wait is not known, and no number where it declines', () => {
+  const vague = { ...PLAN, wait_text: 'not known', wait_note: '' };
+  const plans = [{ ...vague, finish_s: null, cost: null }];
+  const html = drawn(
+    React.createElement(Plans, { advice: { ...ADVICE, plans } })
+  );
+  expect(html).toContain('wait not known');
+  expect(html).toContain('1 h to 1 h 30 min after its start');
+  expect(html).not.toContain('EUR');
+
+  const none = { ...ADVICE, plans: [], declined: "Can't say yet." };
+  const declined = drawn(React.createElement(Plans, { advice: none }));
+  expect(declined).toContain('Can&#x27;t say yet.');
+  expect(declined).not.toContain('Use this plan');
+});
+
+it('fills the form with a plan, as an existing launcher runs it', () => {
+  const train = made();
+  train.take(PLAN);
+  const request = jobRequest(train.form);
+  expect(request.roles[0]).toMatchObject({ count: 1, milli_gpu: 4000 });
+  expect(request).toMatchObject({ launcher: 'torchrun', pools: ['train'] });
+
+  train.take({ ...PLAN, gpus: 1, milli_gpu: 1000, launcher: 'plain' });
+  expect(jobRequest(train.form).launcher).toBe('plain');
+
+  train.prefill(makeJob());
+  expect(jobRequest(train.form)).not.toHaveProperty('pools', ['train']);
+});

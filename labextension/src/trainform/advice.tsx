@@ -1,0 +1,265 @@
+/** *Advise*: how the training could run, before it is submitted; *Use this plan* fills the form. */
+import * as React from 'react';
+
+import { ActionButton, Callout, Pill } from '../components/parts';
+import { usePanel, useWords } from '../components/context';
+import { Fragment, h } from '../components/h';
+import { told } from '../server/api';
+import type { IAdvice, IPlan } from '../server/plans';
+import { clock, duration } from '../text/format';
+import { SelectField } from './fields';
+import { trainMessages } from './messages';
+
+/** What is asked beside the form; numbers as they are typed. */
+interface IQuestion {
+  config: string;
+  batch: string;
+  sequence: string;
+  steps: string;
+  objective: string;
+}
+
+const NUMBERS = ['batch', 'sequence', 'steps'] as const;
+const CONFIG = 'config.json';
+const DAY_MS = 86_400_000;
+
+export function TrainAdvice(): React.JSX.Element {
+  const { train, trans } = usePanel();
+  const { form } = train;
+  const path = form.source?.kind === 'file' ? form.source.path : '';
+  const [question, setQuestion] = React.useState<IQuestion>({
+    config: path.replace(/[^/]*$/, CONFIG),
+    batch: '64',
+    sequence: '1024',
+    steps: '1000',
+    objective: 'fastest'
+  });
+  const [advice, setAdvice] = React.useState<IAdvice | null>(null);
+  const [problem, setProblem] = React.useState<string | null>(null);
+  const [isBusy, setBusy] = React.useState(false);
+  const asked = React.useRef(0);
+  const labels = {
+    batch: trans.__('Samples per step'),
+    sequence: trans.__('Tokens of a sample'),
+    steps: trans.__('Steps in all')
+  };
+  const wrong = NUMBERS.find(name => !isWhole(question[name]));
+  const change = (changed: Partial<IQuestion>) => {
+    // What was answered is no answer to another question.
+    asked.current += 1;
+    setBusy(false);
+    setAdvice(null);
+    setQuestion({ ...question, ...changed });
+  };
+  return (
+    <section className="gc-Advice" aria-label={trans.__('Advice')}>
+      <div className="gc-Field">
+        <label htmlFor="gc-config">
+          {trans.__('Model: config.json of a Hugging Face model')}
+        </label>
+        <input
+          id="gc-config"
+          className="jp-mod-styled gc-Input"
+          value={question.config}
+          spellCheck={false}
+          onChange={event => {
+            change({ config: event.target.value });
+          }}
+        />
+      </div>
+      <p className="gc-Muted gc-Hint">
+        {trans.__('For any other model: advise(model, loader) in a cell.')}
+      </p>
+      {NUMBERS.map(name => (
+        <div className="gc-Field" key={name}>
+          <label htmlFor={`gc-${name}`}>{labels[name]}</label>
+          <input
+            id={`gc-${name}`}
+            type="number"
+            className="jp-mod-styled gc-Input"
+            value={question[name]}
+            min={1}
+            aria-invalid={isWhole(question[name]) ? undefined : true}
+            onChange={event => {
+              change({ [name]: event.target.value });
+            }}
+          />
+        </div>
+      ))}
+      <SelectField
+        id="gc-objective"
+        label={trans.__('Best is')}
+        value={question.objective}
+        options={[
+          { value: 'fastest', label: trans.__('done soonest') },
+          { value: 'cheapest', label: trans.__('cheapest') }
+        ]}
+        onChange={objective => {
+          change({ objective });
+        }}
+      />
+      <ActionButton
+        isBusy={isBusy}
+        hindrance={
+          wrong
+            ? trans.__('%1: a whole number above 0.', labels[wrong])
+            : question.config.trim()
+              ? null
+              : trans.__('Name the model’s config.json.')
+        }
+        onClick={() => {
+          void ask();
+        }}
+      >
+        {isBusy ? trans.__('Asking…') : trans.__('Show plans')}
+      </ActionButton>
+      <div role="status" aria-busy={isBusy}>
+        {problem === null ? null : <Callout tone="error">{problem}</Callout>}
+        {advice === null ? null : <Plans advice={advice} />}
+      </div>
+    </section>
+  );
+
+  async function ask(): Promise<void> {
+    if (isBusy) {
+      return;
+    }
+    const mine = ++asked.current;
+    setBusy(true);
+    setProblem(null);
+    try {
+      const answer = await train.advise({
+        config: question.config.trim(),
+        asked: {
+          batch: Number(question.batch),
+          sequence: Number(question.sequence),
+          steps: Number(question.steps),
+          objective: question.objective,
+          team: form.team || null,
+          priority: form.priority,
+          over_quota: form.overQuota,
+          environment: form.environment,
+          cpu_milli: Math.round(form.cpus * 1000),
+          memory_mib: Math.round(form.memoryGib * 1024)
+        }
+      });
+      if (mine === asked.current) {
+        setAdvice(answer);
+      }
+    } catch (error) {
+      if (mine === asked.current) {
+        setProblem(told(error));
+      }
+    }
+    if (mine === asked.current) {
+      setBusy(false);
+    }
+  }
+}
+
+/** What was answered: plans, or why there is none. */
+export function Plans(props: { advice: IAdvice }): React.JSX.Element {
+  const { advice } = props;
+  const msg = useWords(trainMessages);
+  return (
+    <>
+      {advice.declined ? (
+        <Callout tone="info">{advice.declined}</Callout>
+      ) : null}
+      <ol className="gc-Plans">
+        {advice.plans.map(plan => (
+          <li key={`${plan.pool}/${plan.gpus}`}>
+            <Plan plan={plan} advice={advice} />
+          </li>
+        ))}
+      </ol>
+      {[
+        advice.plain_text,
+        ...advice.why_not.map(each => msg.whyNot(each.gpus, each.text)),
+        ...(advice.considered ? [msg.looked(advice.considered)] : []),
+        ...advice.notes
+      ]
+        .filter(text => text !== '')
+        .map(text => (
+          <p className="gc-Muted" key={text}>
+            {text}
+          </p>
+        ))}
+    </>
+  );
+}
+
+function Plan(props: { plan: IPlan; advice: IAdvice }): React.JSX.Element {
+  const { plan, advice } = props;
+  const { train, trans } = usePanel();
+  const msg = useWords(trainMessages);
+  const wait = plan.wait_note
+    ? `${plan.wait_text} (${plan.wait_note})`
+    : plan.wait_text;
+  return (
+    <div className="gc-Plan">
+      <p>
+        <b>{msg.advised(plan.gpus, plan.pool, plan.hold_class)}</b>{' '}
+        <span title={msg.gradeMeans(plan.grade)}>
+          <Pill>{trans.__('grade %1', plan.grade)}</Pill>
+        </span>
+      </p>
+      <p>
+        {trans.__('wait %1', wait)} · {done(plan, advice.now_ms)} ·{' '}
+        {trans.__('%1 GPU-h', amount(plan.gpu_hours))}
+        {plan.cost === null
+          ? null
+          : ` · ${plan.cost.toFixed(2)} ${advice.currency}`}
+      </p>
+      <p>
+        {plan.layout} · {plan.memory_text} · {plan.speed_text}
+      </p>
+      <p className="gc-Muted">{plan.why}</p>
+      <p className="gc-Muted">
+        {trans.__('In the script: %1.', plan.script.join('; '))}
+      </p>
+      <ActionButton
+        onClick={() => {
+          train.take(plan);
+        }}
+      >
+        {trans.__('Use this plan')}
+      </ActionButton>
+    </div>
+  );
+
+  function done(one: IPlan, nowMs: number): string {
+    const { finish_s, run_s } = one;
+    if (finish_s === null) {
+      const [low, high] = [run_s.low, run_s.high].map(s => duration(s * 1000));
+      return trans.__('%1 to %2 after its start', low, high);
+    }
+    const ends = [finish_s.low, finish_s.high].map(s => nowMs + s * 1000);
+    const [low, high] = ends.map(ms => moment(ms, nowMs));
+    return trans.__('done %1 to %2', low, high);
+  }
+}
+
+/** A time of today, else with its day. */
+function moment(ms: number, nowMs: number): string {
+  const day = new Date(ms).toDateString();
+  if (day === new Date(nowMs).toDateString()) {
+    return clock(ms);
+  }
+  const far = ms - nowMs > 300 * DAY_MS;
+  const options: Intl.DateTimeFormatOptions = {
+    day: 'numeric',
+    month: 'short',
+    year: far ? 'numeric' : undefined
+  };
+  const date = new Date(ms).toLocaleDateString('en-GB', options);
+  return far ? date : `${date} ${clock(ms)}`;
+}
+
+function amount(hours: number): string {
+  return hours >= 1 ? hours.toFixed(1) : hours.toPrecision(2);
+}
+
+function isWhole(text: string): boolean {
+  return /^[1-9]\d{0,11}$/.test(text);
+}

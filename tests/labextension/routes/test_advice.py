@@ -1,0 +1,56 @@
+"""Plans for a model whose configuration lies below the server's folder."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+CONFIG = {"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 2, "vocab_size": 100}
+ASKED = {"batch": 8, "sequence": 128, "steps": 10}
+
+
+async def test_a_file_is_read_here_and_only_its_numbers_are_sent(served: Any, api: Any) -> None:
+    (served.root / "config.json").write_text(json.dumps({**CONFIG, "secret": "hunter2"}))
+
+    answer = await served.http.post(
+        "gpucommons/advise", json={"config": "config.json", "asked": ASKED}
+    )
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["declined"] == "Can't say yet."
+    sent = api.body("/v1/advise")
+    assert sent["network"]["layers"] == 2
+    assert (sent["batch"], sent["steps"]) == (8, 10)
+    assert "hunter2" not in json.dumps(sent)
+
+
+async def test_no_other_file_and_no_other_field_gets_through(served: Any, api: Any) -> None:
+    (served.root / "config.json").write_text(json.dumps(CONFIG))
+    (served.root / "notes.txt").write_text("not JSON")
+    (served.root / "link.json").symlink_to("/etc/hostname")
+    refused = [
+        ("../config.json", ASKED, "config.json"),
+        ("missing.json", ASKED, "There is no file"),
+        ("notes.txt", ASKED, "is no JSON"),
+        ("link.json", ASKED, "leads out of this server's folder"),
+        ("config.json", {**ASKED, "batch": 0}, "batch"),
+        ("config.json", {**ASKED, "user": "bob"}, "user"),
+    ]
+    for config, asked, said in refused:
+        answer = await served.http.post(
+            "gpucommons/advise", json={"config": config, "asked": asked}
+        )
+        assert 400 <= answer.status_code < 500, (config, answer.text)
+        assert said in answer.json()["message"]
+    assert api.asked("POST") == []
+
+
+async def test_somebody_else_on_this_server_gets_no_plans(serve: Any, api: Any) -> None:
+    named = {"GPUCOMMONS_URL": "http://scheduler", "JUPYTERHUB_API_TOKEN": "secret-token"}
+    async with serve(JUPYTERHUB_USER="alice", **named) as others:
+        (others.root / "config.json").write_text(json.dumps(CONFIG))
+        answer = await others.http.post(
+            "gpucommons/advise", json={"config": "config.json", "asked": ASKED}
+        )
+    assert answer.status_code == 403
+    assert api.asked("POST") == []
