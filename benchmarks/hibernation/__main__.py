@@ -1,8 +1,9 @@
 """Saving and waking, measured: ``python -m benchmarks.hibernation [--json OUT] [--only WHAT …]``.
 
 ``job``: a script without a line for us is saved and woken three times; ``kernel``: a notebook's kernel
-with 200 MB of variables; ``safety``: what a hostile user tries. Figures are of this machine's disk,
-which the row names. Exit code 1 where a step was repeated, a variable was lost, or a try got through.
+with 200 MB of variables; ``kills``: whoever saves and wakes is killed at any moment; ``safety``: what
+a hostile user tries. Figures are of this machine's disk,
+which the row names. Exit code 1 where a step was repeated, a variable or a job was lost, or a try got through.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from benchmarks import results
 from benchmarks.hibernation import hostile
 from benchmarks.hibernation.jobs import job_rows
 from benchmarks.hibernation.kernels import kernel_row
+from benchmarks.hibernation.kills import kills_row
 from gpucommons.gpu.hibernation.criu import Criu, find_criu
 from gpucommons.gpu.hibernation.self_test import NO_CRIU, self_test
 
-WHAT = ("job", "kernel", "safety")
+WHAT = ("job", "kernel", "kills", "safety")
+_HISTORIES = 24
 _OPEN_TO_ALL = 0o755
 
 
@@ -44,6 +47,7 @@ def main() -> int:
             print(json.dumps(line), flush=True)
             results.append(arguments.json, line)
             held = held and not (row.get("steps_repeated") or row.get("escapes"))
+            held = held and not (row.get("doubled") or row.get("lost"))
             held = held and row.get("final_equal") is not False
             held = held and row.get("variables_equal") is not False
     return 0 if held else 1
@@ -54,6 +58,8 @@ def _rows(criu: Criu, place: Path, only: list[str]) -> Iterator[dict[str, object
         yield from job_rows(criu, place)
     if "kernel" in only:
         yield kernel_row(criu, place)
+    if "kills" in only:
+        yield kills_row(criu, place, _HISTORIES)
     if "safety" in only:
         yield _safety(criu, place)
 
