@@ -2,7 +2,7 @@
 
 ``job``: a script without a line for us is saved and woken three times; ``kernel``: a notebook's kernel
 with 200 MB of variables; ``kills``: whoever saves and wakes is killed at any moment; ``safety``: what
-a hostile user tries. Figures are of this machine's disk,
+a hostile user tries; ``idle``: what the limits lose of pretended idle sessions. Figures are of this machine's disk,
 which the row names. Exit code 1 where a step was repeated, a variable or a job was lost, or a try got through.
 """
 
@@ -19,13 +19,14 @@ from pathlib import Path
 
 from benchmarks import results
 from benchmarks.hibernation import hostile
+from benchmarks.hibernation.idle import idle_row
 from benchmarks.hibernation.jobs import job_rows
 from benchmarks.hibernation.kernels import kernel_row
 from benchmarks.hibernation.kills import kills_row
 from gpucommons.gpu.hibernation.criu import Criu, find_criu
 from gpucommons.gpu.hibernation.self_test import NO_CRIU, self_test
 
-WHAT = ("job", "kernel", "kills", "safety")
+WHAT = ("job", "kernel", "kills", "safety", "idle")
 _HISTORIES = 24
 _OPEN_TO_ALL = 0o755
 
@@ -62,6 +63,8 @@ def _rows(criu: Criu, place: Path, only: list[str]) -> Iterator[dict[str, object
         yield kills_row(criu, place, _HISTORIES)
     if "safety" in only:
         yield _safety(criu, place)
+    if "idle" in only:
+        yield idle_row()
 
 
 def _safety(criu: Criu, place: Path) -> dict[str, object]:
