@@ -18,7 +18,7 @@ import httpx
 from benchmarks.tour.laboratory import Panel
 from benchmarks.tour.machine import Machine
 from benchmarks.tour.person import Person
-from benchmarks.tour.timeline import Timeline, check, wait_for
+from benchmarks.tour.timeline import Timeline, TourFailedError, check, wait_for
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.errors import Unavailable
@@ -188,8 +188,10 @@ def kill_scheduler(line: Timeline, machine: Machine) -> float:
     return round(seconds, 3)
 
 
-def _files(person: Person) -> set[str]:
-    return {one["name"] for one in person.lab("GET", "api/contents/")["content"]}
+def _result(person: Person, job: str) -> str | None:
+    with contextlib.suppress(TourFailedError):
+        return str(person.lab("GET", f"api/contents/results/{job}/digits.json")["content"])
+    return None
 
 
 def finish(
@@ -207,8 +209,9 @@ def finish(
     check(bool(resumed), f"B9: no attempt was resumed: {done['attempts']}")
     line.row("B9", f"{len(done['attempts'])} attempts, resumed from epoch {resumed[-1]}")
     # They are copied once the end is known: on a busy machine that is a moment later.
-    wait_for("the results of the job", lambda: "digits.json" in _files(person), timeout_s=60)
-    result = person.lab("GET", "api/contents/digits.json")["content"]
+    result = wait_for(
+        "the results of the job", lambda: _result(person, done["name"]), timeout_s=60, every_s=0.3
+    )
     line.row("B11", f"finished; results are back in the notebook's folder: {result.strip()}")
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
