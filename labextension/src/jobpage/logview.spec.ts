@@ -6,7 +6,7 @@ import { makeJob, msg } from '../testing/make';
 import { ServerMessage } from '../server/tokens';
 import { syncLines, textOf } from './logview';
 import { jobMessages } from './messages';
-import { leadOf } from '../trainform/form';
+import { leadOf } from '../trainform/quotaline';
 
 function texts(node: HTMLElement): string[] {
   return Array.from(node.children, row => row.textContent ?? '');

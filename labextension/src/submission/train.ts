@@ -145,10 +145,8 @@ export class TrainModel {
     this._askAnew();
   }
 
-  /** Plans for a model; what the form says beside it counts, too. */
-  advise(question: IPlanQuestion): Promise<IAdvice> {
-    return this._api.advise(question);
-  }
+  advise = (question: IPlanQuestion): Promise<IAdvice> =>
+    this._api.advise(question);
 
   /** Fill in what a plan says: the reader submits it. */
   take({ milli_gpu, workers, launcher, pool }: IPlan): void {

@@ -19,16 +19,13 @@ import {
 import { TrainAdvice } from './advice';
 import { IOption, NumberField, Segmented, SelectField } from './fields';
 import { ActionButton, Callout } from '../components/parts';
+import { QuotaLine } from './quotaline';
 import { trainMessages, type TrainMessages } from './messages';
 import { TrainMore } from './more';
 
 const OTHER_FILE = 'other';
 const NO_LIMIT = 'none';
 const BY_MEMORY = 'memory';
-const TONES: Record<string, 'borrow' | 'guaranteed'> = {
-  'over-quota': 'borrow',
-  guaranteed: 'guaranteed'
-};
 const PLACES = { first: 'gc-what', submit: 'gc-submit' };
 
 export function TrainForm(): React.JSX.Element {
@@ -358,42 +355,6 @@ function LeftBehind(): React.JSX.Element | null {
       ) : null}
     </>
   );
-}
-
-function QuotaLine(props: { train: TrainModel }): React.JSX.Element | null {
-  const { model } = usePanel();
-  const { quote, problem, isAsking } = props.train;
-  const said = problem ?? quote?.text;
-  // That the scheduler is away is said above, once.
-  if (said === undefined || model.connection !== 'ok') {
-    return null;
-  }
-  const [lead, rest] = problem === null ? leadOf(said) : ['', said];
-  const tone = problem === null ? TONES[quote?.hold_class ?? ''] : 'error';
-  const stop = problem === null ? quote?.stop_text : undefined;
-  // Both keep their height while another is asked for: *Submit* stays under the pointer.
-  const stale = isAsking ? 'gc-mod-stale' : '';
-  return (
-    <>
-      {stop ? (
-        <p className={`gc-Muted gc-Hint ${stale}`} aria-busy={isAsking}>
-          {stop}
-        </p>
-      ) : null}
-      <Callout tone={tone ?? 'info'} id="gc-quote">
-        <span className={stale} aria-busy={isAsking}>
-          {lead ? <b>{lead} </b> : null}
-          {rest}
-        </span>
-      </Callout>
-    </>
-  );
-}
-
-/** A short first sentence ("Borrowed.") is the verdict and stands out. */
-export function leadOf(text: string): [string, string] {
-  const match = /^(.{1,24}?\.)\s+(.+)$/s.exec(text);
-  return match ? [match[1] ?? '', match[2] ?? ''] : ['', text];
 }
 
 function sizes(
