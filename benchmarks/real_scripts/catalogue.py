@@ -24,6 +24,8 @@ class Script:
     #: More options of ``gpucommons submit``.
     options: tuple[str, ...] = ()
     workers: int = 1
+    #: One of the files that says how it is submitted, in place of options.
+    job_file: str = ""
     #: Finds the number of a finished step in a line of the log.
     step: str
     #: Steps from one of its own saves to the next; 0 where it never saves, or never looks.
@@ -130,7 +132,8 @@ def by_launcher() -> tuple[Script, ...]:
         "step": r"^step (\d+):",
         "final": r"^final (\S+)",
         "saves_every": 1,
-        "stopped_after": 8,
+        # Early: a machine with other work may need seconds to see it.
+        "stopped_after": 3,
     }
     return (
         Script(
@@ -143,6 +146,31 @@ def by_launcher() -> tuple[Script, ...]:
             name="jax-processes",
             files=("jax_processes.py",),
             makes="jax_weights.npy",
+            **fields,  # type: ignore[arg-type] # as above
+        ),
+        Script(
+            name="tensorflow-servers",
+            files=("tensorflow_servers.py", "tensorflow_servers.yaml"),
+            job_file="tensorflow_servers.yaml",
+            makes="servers_weights.npy",
+            **fields,  # type: ignore[arg-type] # as above
+        ),
+        Script(
+            name="mpi-ranks",
+            files=("mpi_ranks.py",),
+            makes="mpi_weights.npy",
+            **fields,  # type: ignore[arg-type] # as above
+        ),
+        Script(
+            name="ray-tasks",
+            files=("ray_tasks.py",),
+            makes="ray_weights.npy",
+            **fields,  # type: ignore[arg-type] # as above
+        ),
+        Script(
+            name="spark-rows",
+            files=("spark_rows.py",),
+            makes="spark_weights.npy",
             **fields,  # type: ignore[arg-type] # as above
         ),
     )

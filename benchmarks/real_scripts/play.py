@@ -98,9 +98,14 @@ class Stage:
         return place
 
     def _submit(self, script: Script, place: Path) -> subprocess.CompletedProcess[str]:
+        common = ("submit", "--output", "json", "--env", str(self._environment))
+        if script.job_file:
+            with (place / script.job_file).open("a") as file:
+                file.write("team: research\n")
+            return self._cli(*common, "-f", script.job_file, cwd=place)
         what = ["--", *script.command] if script.command else [script.files[0]]
         return self._cli(
-            *("submit", "--output", "json", "--team", "research", "--env", str(self._environment)),
+            *(*common, "--team", "research"),
             *("--gpus", str(_GPUS // script.workers), "--workers", str(script.workers)),
             *("--memory-mib", str(_MEMORY_MIB // script.workers), "--name", script.name),
             *script.options,

@@ -87,16 +87,18 @@ def read_job(
     try:
         if "run" not in document:
             return None, models.JobRequest.model_validate(document), None
-        job, role, fields = _of_run(path, {"left_out": left_out, **document})
-        return job, *request_for_file(job, fields, role, max_bytes=max_bytes)
+        job, roles, fields = _of_run(path, {"left_out": left_out, **document})
+        return job, *request_for_file(job, fields, *roles, max_bytes=max_bytes)
     except ValidationError as error:
         below = ("spec",) if is_manifest else ()
         message = f"{path}: {field_sentences(path.read_bytes(), error, below=below)}"
         raise BadRequest(message) from None
 
 
-def _of_run(path: Path, document: dict[str, Any]) -> tuple[FileJob, dict[str, Any], dict[str, Any]]:
-    """What a file names to run, its role, and all other fields."""
+def _of_run(
+    path: Path, document: dict[str, Any]
+) -> tuple[FileJob, list[dict[str, Any]], dict[str, Any]]:
+    """What a file names to run, the roles that run it, and all other fields."""
     job = FileJob(
         root=path.resolve().parent,
         path=_text(path, document.pop("run"), "run", "the name of a script or notebook"),
@@ -106,14 +108,14 @@ def _of_run(path: Path, document: dict[str, Any]) -> tuple[FileJob, dict[str, An
         links_left_out=_choice(path, document.pop("left_out")),
     )
     roles = document.pop("roles", None) or [{}]
-    if not isinstance(roles, list) or len(roles) != 1 or not isinstance(roles[0], dict):
-        message = f"{path}: with run there is exactly one role (or none, for the defaults)."
+    if not isinstance(roles, list) or not all(isinstance(role, dict) for role in roles):
+        message = f"{path}: roles must be a list of mappings (or left out, for the defaults)."
         raise BadRequest(message)
-    for field, where in (("snapshot", document), ("command", roles[0])):
+    for field, where in (("snapshot", document), *(("command", role) for role in roles)):
         if field in where:
             message = f"{path}: write either run or {field}, not both."
             raise BadRequest(message)
-    return job, roles[0], document
+    return job, roles, document
 
 
 def _text(path: Path, value: object, field: str, what: str) -> str:

@@ -118,7 +118,7 @@ def results_below(home: Path, folder: Path) -> str | None:
 
 
 def request_for_file(
-    job: FileJob, options: Mapping[str, Any], role: Mapping[str, Any], *, max_bytes: int
+    job: FileJob, options: Mapping[str, Any], *roles: Mapping[str, Any], max_bytes: int
 ) -> tuple[JobRequest, Packed]:
     """Pack the folder and complete the request.
 
@@ -128,8 +128,8 @@ def request_for_file(
         What to run.
     options
         Fields of :class:`JobRequest` but ``roles`` and ``snapshot``.
-    role
-        Fields of its one role but ``command``.
+    roles
+        Fields of its roles but ``command``: all run the same.
     max_bytes
         Largest snapshot.
 
@@ -149,10 +149,10 @@ def request_for_file(
     below = results_below(Path.home(), job.root)
     beside = {} if below is None else {"results_to": below}
     fields = {"name": default_name(job.label), **beside, **options}
-    roles: Sequence[Mapping[str, Any]] = [{**role, "command": command}]
     if job.links_left_out:
         fields |= links_of(job.root, packed.excluded, Path.home())
-    request = JobRequest.model_validate({**fields, "roles": roles, "snapshot": packed.sha256})
+    commanded = [{**role, "command": command} for role in roles]
+    request = JobRequest.model_validate({**fields, "roles": commanded, "snapshot": packed.sha256})
     return request, packed
 
 

@@ -71,7 +71,7 @@ class Place:
 
 def gang_of(launch: Launch, places: Sequence[Place]) -> Gang:
     """The workers of an attempt for its launcher, each at its place, by rank."""
-    commands = {role.name: role.command for role in launch.workload.spec.roles}
+    roles = {role.name: role for role in launch.workload.spec.roles}
     workers = tuple(
         Worker(
             rank=rank,
@@ -80,7 +80,9 @@ def gang_of(launch: Launch, places: Sequence[Place]) -> Gang:
             address=place.address,
             ports=place.ports,
             gpus=len(one.device_ids),
-            command=commands[one.role],
+            cpus=max(1, one.cpu_milli // 1000),
+            memory_mib=roles[one.role].memory_mib,
+            command=roles[one.role].command,
         )
         for rank, (one, place) in enumerate(zip(launch.attempt.placements, places, strict=True))
     )

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping, MutableMapping, Sequence
+from pathlib import Path
 from typing import Any
 
 VARIABLE = "GPUCOMMONS_LAUNCH"
@@ -33,7 +35,15 @@ def read(environ: MutableMapping[str, str], command: list[str]) -> list[str]:
         value = _cell(column, rank)
         if value is not None:
             environ[name] = value
-    return list(json.loads(_cell(told["command"], rank) or "[]")) or command
+    return _with_ours(json.loads(_cell(told["command"], rank) or "[]")) or command
+
+
+def _with_ours(command: list[str]) -> list[str]:
+    """What joins workers lies beside this folder: the image need have nothing of ours."""
+    if command[1:3] != ["-m", "gpucommons.scheduler.joining"]:
+        return command
+    folder = Path(__file__).resolve().parents[3].with_name("joining")
+    return [sys.executable, str(folder), *command[3:]] if folder.is_dir() else command
 
 
 def _column(values: Sequence[str | None]) -> Any:

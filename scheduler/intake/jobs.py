@@ -39,7 +39,7 @@ from gpucommons.scheduler.intake.policies import (
     longest_run_ms,
 )
 from gpucommons.scheduler.intake.teams import choose_team, names
-from gpucommons.scheduler.launchers import AUTO, PLAIN, refusal
+from gpucommons.scheduler.launchers import AUTO, PLAIN, refusal, told_of_each
 from gpucommons.scheduler.launchers.gang import Asked as AskedToStart
 from gpucommons.scheduler.models import RESERVED_VARIABLES, JobRequest, RoleRequest
 from gpucommons.scheduler.models.words.state_words import state_words
@@ -290,10 +290,18 @@ def check_commands(spec: Spec) -> None:
     counts = [role.count for role in spec.roles]
     counts[0] = max(counts[0], spec.max_workers or 0)
     workers = sum(counts)
+    told_bytes = told_of_each(spec.launcher)
     size_bytes = sum(
-        count * len(json.dumps(role.command))
+        count * (len(json.dumps(role.command)) + told_bytes)
         for count, role in zip(counts, spec.roles, strict=True)
     )
+    if told_bytes * workers > MAX_COMMANDS_BYTES:
+        message = (
+            f"launcher: {spec.launcher} tells each worker where all others are, in one variable, which is"
+            f" possible for {MAX_COMMANDS_BYTES // told_bytes} workers at most: ask for fewer workers with"
+            " more GPUs each."
+        )
+        raise Misconfigured(message)
     if spec.launcher != PLAIN and workers > 1 and size_bytes > MAX_COMMANDS_BYTES:
         message = (
             f"command: it is told to each of {workers} workers, which makes {-(-size_bytes >> 10)} KiB, and"

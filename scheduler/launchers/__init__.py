@@ -7,6 +7,23 @@ know none of them by name. Read `gang` first, then `table`.
 from __future__ import annotations
 
 from gpucommons.scheduler.launchers.gang import Gang, Start, Worker
-from gpucommons.scheduler.launchers.table import AUTO, LAUNCHERS, PLAIN, refusal, starts
+from gpucommons.scheduler.launchers.table import (
+    AUTO,
+    LAUNCHERS,
+    PLAIN,
+    refusal,
+    starts,
+    told_of_each,
+)
 
-__all__ = ["AUTO", "LAUNCHERS", "PLAIN", "Gang", "Start", "Worker", "refusal", "starts"]
+__all__ = [
+    "AUTO",
+    "LAUNCHERS",
+    "PLAIN",
+    "Gang",
+    "Start",
+    "Worker",
+    "refusal",
+    "starts",
+    "told_of_each",
+]

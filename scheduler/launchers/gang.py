@@ -29,6 +29,9 @@ class Worker:
     ports: tuple[int, ...]
     #: Devices that it sees.
     gpus: int = 0
+    cpus: int = 1
+    #: 0 = not known.
+    memory_mib: int = 0
     command: tuple[str, ...] = ()
 
     @property
@@ -84,6 +87,8 @@ class Launcher:
     refusal: Callable[[Asked], str | None] = lambda _asked: None
     #: What it sets, so that nobody else may.
     variables: tuple[str, ...] = ()
+    #: So much each worker is told of each other one.
+    told_bytes: int = 0
 
 
 def ports_from(attempt_id: str) -> Iterator[int]:

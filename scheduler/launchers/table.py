@@ -6,14 +6,18 @@ from collections.abc import Mapping
 
 from gpucommons.scheduler.launchers.gang import Asked, Gang, Launcher, Start
 from gpucommons.scheduler.launchers.jax import JAX
+from gpucommons.scheduler.launchers.mpi import MPI
 from gpucommons.scheduler.launchers.plain import PLAIN as _PLAIN
+from gpucommons.scheduler.launchers.ray import RAY
+from gpucommons.scheduler.launchers.spark import SPARK
 from gpucommons.scheduler.launchers.tensorflow import TENSORFLOW
 from gpucommons.scheduler.launchers.torchrun import TORCHRUN
 
 #: The one that the script proposes.
 AUTO = "auto"
 PLAIN = _PLAIN.name
-LAUNCHERS: Mapping[str, Launcher] = {one.name: one for one in (_PLAIN, TORCHRUN, TENSORFLOW, JAX)}
+_ALL = (_PLAIN, TORCHRUN, TENSORFLOW, JAX, MPI, RAY, SPARK)
+LAUNCHERS: Mapping[str, Launcher] = {one.name: one for one in _ALL}
 
 
 def starts(launcher: str, gang: Gang) -> tuple[Start, ...]:
@@ -31,3 +35,8 @@ def refusal(launcher: str, asked: Asked) -> str | None:
             " leave it out, or choose the launcher plain."
         )
     return found.refusal(asked)
+
+
+def told_of_each(launcher: str) -> int:
+    """So many bytes each worker is told of each other one."""
+    return LAUNCHERS.get(launcher, _PLAIN).told_bytes

@@ -22,7 +22,7 @@ PROGRAMS = frozenset(
     {"torchrun", "accelerate", "deepspeed", "horovodrun", "mpirun", "mpiexec", "srun", "prun"}
 )
 _TORCHRUN = "Choose the launcher torchrun."
-_ONE_WORKER = "Ask for one worker and start the processes in it"
+_MPI_LAUNCHER = "Choose the launcher mpi."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,11 +51,14 @@ _TENSORFLOW = Framework(
     advice="Choose the launcher tensorflow.",
     launchers=("tensorflow",),
 )
-_HOROVOD = Framework(
-    name="Horovod", advice=f"{_ONE_WORKER}: gpucommons submit -- horovodrun -np N python SCRIPT."
-)
-_MPI = Framework(
-    name="MPI", advice=f"{_ONE_WORKER}: gpucommons submit -- mpirun -n N python SCRIPT."
+_HOROVOD = Framework(name="Horovod", advice=_MPI_LAUNCHER, launchers=("mpi",))
+_MPI = Framework(name="MPI", advice=_MPI_LAUNCHER, launchers=("mpi",))
+_RAY = Framework(name="Ray", advice="Choose the launcher ray.", launchers=("ray",), explicit=True)
+_SPARK = Framework(name="Spark", advice="Choose the launcher spark.", launchers=("spark",))
+_SERVERS = Framework(
+    name="ParameterServerStrategy",
+    advice="Choose the launcher tensorflow, and name roles chief, worker and ps.",
+    launchers=("tensorflow",),
 )
 _CALLS = {
     "torch.distributed.init_process_group": _TORCH,
@@ -68,8 +71,16 @@ _CALLS = {
     "jax.distributed.initialize": _JAX,
     "tensorflow.distribute.MultiWorkerMirroredStrategy": _TENSORFLOW,
     "tensorflow.distribute.experimental.MultiWorkerMirroredStrategy": _TENSORFLOW,
+    "tensorflow.distribute.ParameterServerStrategy": _SERVERS,
+    "tensorflow.distribute.experimental.ParameterServerStrategy": _SERVERS,
+    "ray.init": _RAY,
 }
-_IMPORTS = {"mpi4py.MPI": _MPI}
+#: A session of Spark is built by a chain of calls, which may begin with any of its options.
+_IMPORTS = {
+    "mpi4py.MPI": _MPI,
+    "pyspark.SparkContext": _SPARK,
+    "pyspark.sql.SparkSession": _SPARK,
+}
 _OURS = "gpucommons.scheduler"
 _IMPORTS_OURS = re.compile(r"^[ \t]*(?:import|from)[ \t]+gpucommons\.scheduler\b", re.MULTILINE)
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpucommons.scheduler import joining
 from gpucommons.scheduler.files.confined_files import Refused as BadFiles
 from gpucommons.scheduler.files.confined_files import open_folder, remove, unpack
 from gpucommons.scheduler.in_pod import kept_files, worker
@@ -71,6 +72,19 @@ def _copy_worker(root: Path) -> None:
     for name in _BESIDE:
         shutil.copyfile(here.parent / "curves" / name, curves / name)
     shutil.copyfile(here / "__main__.py", root / "bin" / "worker" / "__main__.py")
+    copy_joining(root / "bin" / "joining")
+
+
+def copy_joining(place: Path) -> None:
+    """Apart from the rest, as a folder that Python runs."""
+    source = Path(joining.__file__).parent
+    package = place / "gpucommons" / "scheduler" / "joining"
+    package.mkdir(parents=True, exist_ok=True)
+    for folder in (package.parent.parent, package.parent):
+        (folder / "__init__.py").touch()
+    for name in joining.FILES:
+        shutil.copyfile(source / name, package / name)
+    shutil.copyfile(source / "__main__.py", place / "__main__.py")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,21 @@ BY_LAUNCHER = {script.name: script for script in catalogue.by_launcher()}
 BY_HAND = {
     "tensorflow": [["sh", "tensorflow_by_hand.sh", "{}", "{}"]],
     "jax-processes": [["python", "jax_by_hand.py", rank, "{}"] for rank in "01"],
+    "tensorflow-servers": [["sh", "tensorflow_servers_by_hand.sh", "{}", "{}", "{}"]],
+    "mpi-ranks": [["sh", "mpi_by_hand.sh"]],
+    "ray-tasks": [["sh", "ray_by_hand.sh", "{}"]],
+    "spark-rows": [["sh", "spark_by_hand.sh", "{}"]],
 }
-PROPOSED = {"tensorflow": "tensorflow", "jax-processes": "jax"}
+#: Without them mpirun starts nothing for root, as which CI runs.
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+PROPOSED = {
+    "tensorflow": "tensorflow",
+    "jax-processes": "jax",
+    "tensorflow-servers": "tensorflow",
+    "mpi-ranks": "mpi",
+    "ray-tasks": "ray",
+    "spark-rows": "spark",
+}
 
 
 @pytest.fixture(scope="module")
@@ -59,21 +73,19 @@ def final_by_hand(environment_: Path, name: str, folder: Path) -> str:
         if file.is_file():
             shutil.copy(file, folder / file.name)
     path = f"{environment_ / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    with (
-        socket.create_server(("127.0.0.1", 0)) as one,
-        socket.create_server(("127.0.0.1", 0)) as two,
-    ):
-        ports = [one.getsockname()[1], two.getsockname()[1]]
+    with ExitStack() as held:
+        servers = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        ports = [server.getsockname()[1] for server in servers]
     log = folder / "by-hand.log"
     with log.open("wb") as out:
         started = [
             subprocess.Popen(
                 [
-                    word if word != "{}" else str(ports[place % 2])
+                    word if word != "{}" else str(ports[place % 3])
                     for place, word in enumerate(words)
                 ],
                 cwd=folder,
-                env={**os.environ, "PATH": path},
+                env={**os.environ, **AS_ROOT, "PATH": path},
                 stdout=out,
                 stderr=out,
             )

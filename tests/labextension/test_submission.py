@@ -267,7 +267,7 @@ async def test_a_script_that_starts_a_framework_comes_with_advice(served: Any) -
     (served.root / "train.py").write_text("from mpi4py import MPI\n")
     view = (await served.http.get("gpucommons/files?path=train.py")).json()
     (advice,) = view["advice"]
-    assert advice["launchers"] == []
+    assert advice["launchers"] == ["mpi"]
     assert advice["text"].startswith("train.py (line 1) starts MPI.")
 
 

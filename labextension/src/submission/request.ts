@@ -63,7 +63,14 @@ export interface ITrainForm {
 export const AUTO = 'auto';
 export const PLAIN = 'plain';
 /** Others, by their own names. */
-export const LAUNCHERS = ['torchrun', 'tensorflow', 'jax'];
+export const LAUNCHERS = [
+  'torchrun',
+  'tensorflow',
+  'jax',
+  'mpi',
+  'ray',
+  'spark'
+];
 
 export const EMPTY_FORM: ITrainForm = {
   source: null,

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpucommons.scheduler.files.durable_files import write_whole
+from gpucommons.scheduler.joining import FILES as JOINING
 
 _SCHEDULER = Path(__file__).parents[2]
 #: Module below ``gpucommons/scheduler`` → the file that it is a copy of.
@@ -17,6 +18,7 @@ _FILES = {
     "errors.py": "errors.py",
     "files/durable_files.py": "files/durable_files.py",
     "in_pod/worker.py": "in_pod/worker.py",
+    **{f"joining/{name}": f"joining/{name}" for name in JOINING},
     "training/__init__.py": "training/__init__.py",
     "training/folders.py": "training/folders.py",
     "training/run.py": "training/run.py",

@@ -29,9 +29,10 @@ def asked(*command: str, variables: tuple[str, ...] = (), **roles: int) -> Asked
         ("torchrun", asked("python", "-m", "torch.distributed.run", "--standalone", "a.py"), "alone"),
         ("torchrun", asked("python", "-m", "torch.distributed.launch", "--nnodes=3", "a.py"), "disagree"),
         ("tensorflow", asked("python", variables=("TF_CONFIG",)), "The variable TF_CONFIG is set by"),
-        ("tensorflow", asked("python", chief=1, ps=1), "never end by themselves"),
+        ("tensorflow", asked("python", worker=2, ps=1), "serve a chief"),
         ("tensorflow", asked("python", chief=1, trainer=2), "knows no role 'trainer'"),
         ("tensorflow", asked("python", chief=2, worker=2), "one chief"),
+        ("mpi", asked("mpirun", "-n", "2", "a.out"), "leave it and its options out"),
         ("jax", asked("python", variables=("JAX_COORDINATOR_ADDRESS",)), "JAX_COORDINATOR_ADDRESS is"),
     ],
 )  # fmt: skip
@@ -51,6 +52,7 @@ def test_ranks_that_would_disagree_are_refused(launcher: str, what: Asked, why: 
         ("torchrun", asked("torchrun", "--", "a.py", "--nnodes", "9")),
         ("tensorflow", asked("python", chief=1, worker=2, evaluator=1)),
         ("tensorflow", asked("python", trainer=2)),
+        ("tensorflow", asked("python", chief=1, worker=2, ps=2)),
     ],
 )
 def test_what_agrees_is_not(launcher: str, what: Asked) -> None:

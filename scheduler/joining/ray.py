@@ -1,0 +1,76 @@
+"""A Ray cluster of a job's workers: a head and nodes, which end with the script.
+
+Ray asks nobody for a password unless it is told to: whoever reaches its port could run anything as the
+job's user. So it is told a token, made of the attempt's own.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpucommons.scheduler.joining.following import Seat, Server, follow, lead
+from gpucommons.scheduler.joining.talking import (
+    NotJoined,
+    derived,
+    free_port,
+    own_program,
+    place_of,
+)
+
+_STORE_MIB, _LEAST_STORE_MIB = 3, 80
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Offer:
+    """What this worker offers the cluster, and where."""
+
+    address: str
+    #: Of the cluster's head, and of what this worker runs.
+    head: str
+    own_port: int
+    cpus: int
+    gpus: int
+    memory_mib: int
+
+
+def work(seat: Seat, offer: Offer, command: Sequence[str]) -> int:
+    """One node; the first one has the head, and the script as driver."""
+    ray = own_program("ray")
+    if ray is None:
+        message = "Ray is not in this job's environment: install it there (pip install ray)"
+        raise NotJoined(message)
+    env = {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": derived("ray"),
+        "RAY_ADDRESS": offer.head,
+        "RAY_DISABLE_IMPORT_WARNING": "1",
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    if seat.rank:
+        words = [ray, "start", "--block", f"--address={offer.head}", *_own(offer)]
+        server = Server(command=words, answers_at=(offer.address, offer.own_port), env=env)
+        return follow(seat, server)
+    # A short name: the paths of sockets below it may have 107 characters.
+    place = tempfile.mkdtemp(prefix="gcray-")
+    try:
+        head = [ray, "start", "--head", "--block", f"--port={place_of(offer.head)[1]}"]
+        head += [f"--temp-dir={place}", f"--ray-client-server-port={free_port()}"]
+        head += ["--include-dashboard=false", *_own(offer)]
+        server = Server(command=head, answers_at=(offer.address, offer.own_port), env=env)
+        return lead(seat, command, [server], env)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _own(offer: Offer) -> list[str]:
+    found = [f"--node-ip-address={offer.address}", f"--node-manager-port={offer.own_port}"]
+    found += [f"--num-cpus={offer.cpus}", f"--num-gpus={offer.gpus}"]
+    found += [f"--dashboard-agent-listen-port={free_port()}", "--disable-usage-stats"]
+    found += ["--min-worker-port=0", "--max-worker-port=0"]
+    if offer.memory_mib:
+        store_mib = max(_LEAST_STORE_MIB, offer.memory_mib // _STORE_MIB)
+        found += [f"--object-store-memory={store_mib << 20}"]
+    return found
