@@ -39,10 +39,27 @@ VARIABLES = (
     "GROUP_WORLD_SIZE",
 )
 _FIXED = ("--rdzv-endpoint", "--node-rank", "--master-addr", "--master-port")
+#: The one that meets at a port of the first worker, and may lose and take in workers.
+_ELASTIC = "c10d"
 #: Options of torchrun that take no value; each other takes one.
 _FLAGS = (
     *("-h", "--help", "-m", "--module", "--no-python", "--run-path"),
-    *("--standalone", "--use-env", "--virtual-local-rank"),
+    *("--standalone", "--use-env", "--virtual-local-rank", "--print-completion"),
+)
+_WITH_VALUE_OF_TORCHRUN = (
+    *(
+        "--nnodes",
+        "--nproc-per-node",
+        "--rdzv-backend",
+        "--rdzv-endpoint",
+        "--rdzv-id",
+        "--rdzv-conf",
+    ),
+    *("--max-restarts", "--monitor-interval", "--start-method", "--event-log-handler", "--role"),
+    *("--log-dir", "-r", "--redirects", "-t", "--tee", "--log-line-prefix-template"),
+    *("--local-ranks-filter", "--duplicate-stdout-filters", "--duplicate-stderr-filters"),
+    *("--node-rank", "--master-addr", "--master-port", "--local-addr", "--logs-specs"),
+    *("--numa-binding", "--signals-to-handle", "--shutdown-timeout"),
 )
 
 
@@ -54,7 +71,9 @@ def torch_starts(gang: Gang) -> tuple[Start, ...]:
 def _start(gang: Gang, worker: Worker) -> Start:
     if (length := _length_of(worker.command)) is not None:
         start, given = worker.command[:length], worker.command[length:]
-        return Start(command=(*start, *_meeting(gang, worker), *given))
+        backend = option(_own_options(given), "--rdzv-backend")
+        meet = _rendezvous(gang) if backend == _ELASTIC else _meeting(gang, worker)
+        return Start(command=(*start, *meet, *given))
     words = script_words(worker.command)
     if worker.processes > 1 and words is not None and words[:2] != ("-m", NOTEBOOK_RUNNER):
         each = ("--nproc-per-node", str(worker.processes))
@@ -100,13 +119,33 @@ def _meeting(gang: Gang, worker: Worker) -> Iterator[str]:
     yield from ("--master-addr", first.address, "--master-port", str(first.ports[0]))
 
 
+def _rendezvous(gang: Gang) -> Iterator[str]:
+    first = gang.workers[0]
+    yield from ("--nnodes", str(len(gang.workers)), "--rdzv-id", "gpucommons")
+    yield from ("--rdzv-endpoint", f"{first.address}:{first.ports[0]}")
+
+
 def _own_options(words: Sequence[str]) -> Sequence[str]:
-    """Those of torchrun, before the script: what stands behind it is the script's own."""
-    place = 0
+    """Those of torchrun by their whole names; what stands behind its script is the script's own."""
+    found, place = [], 0
     while place < len(words) and words[place].startswith("-") and words[place] != "--":
-        is_whole = "=" in words[place] or words[place].replace("_", "-") in _FLAGS
-        place += 1 if is_whole else 2
-    return words[:place]
+        name, equals, value = words[place].partition("=")
+        whole = _whole(name)
+        found.append(f"{whole}{equals}{value}")
+        if equals or whole in _FLAGS:
+            place += 1
+        else:
+            found += words[place + 1 : place + 2]
+            place += 2
+    return found
+
+
+def _whole(name: str) -> str:
+    """An option by its whole name: torchrun takes each beginning that only one of them has."""
+    plain = name.replace("_", "-") if name.startswith("--") else name
+    known = (*_FLAGS, *_WITH_VALUE_OF_TORCHRUN)
+    begun = [one for one in known if plain.startswith("--") and one.startswith(plain)]
+    return begun[0] if len(begun) == 1 and plain not in known else plain
 
 
 def _refusal(asked: Asked) -> str | None:
@@ -123,6 +162,12 @@ def _refusal(asked: Asked) -> str | None:
     if "--standalone" in words:
         return (
             "torchrun --standalone keeps each worker alone: leave it out, the workers are joined."
+        )
+    backend = option(words, "--rdzv-backend")
+    if backend not in (None, "static", _ELASTIC):
+        return (
+            f"torchrun --rdzv-backend {backend} needs a service that a job does not have: leave it out, or"
+            f" take {_ELASTIC}."
         )
     fixed = next((name for name in _FIXED if option(words, name) is not None), None)
     if fixed is not None:

@@ -57,6 +57,13 @@ def test_torchrun_as_a_module_of_python_is_told_the_same(
     assert second.env == {}
 
 
+def test_an_elastic_rendezvous_meets_at_the_first_worker() -> None:
+    command = ("torchrun", "--rdzv-backend", "c10d", "--nproc-per-node", "2", "train.py")
+    _, second = starts("torchrun", a_gang(command=command))
+    meeting = ("--nnodes", "2", "--rdzv-id", "gpucommons", "--rdzv-endpoint", "host-0:7000")
+    assert second.command == ("torchrun", *meeting, *command[1:])
+
+
 def test_a_notebook_is_one_process_however_many_gpus_it_has() -> None:
     command = tuple(command_for(FileJob(root=Path(), path="train.ipynb")))
     _, second = starts("torchrun", a_gang(gpus=4, command=command))
