@@ -295,11 +295,11 @@ def check_commands(spec: Spec) -> None:
         count * (len(json.dumps(role.command)) + told_bytes)
         for count, role in zip(counts, spec.roles, strict=True)
     )
-    if told_bytes * workers > MAX_COMMANDS_BYTES:
+    if told_bytes and size_bytes > MAX_COMMANDS_BYTES:
         message = (
-            f"launcher: {spec.launcher} tells each worker where all others are, in one variable, which is"
-            f" possible for {MAX_COMMANDS_BYTES // told_bytes} workers at most: ask for fewer workers with"
-            " more GPUs each."
+            f"launcher: {spec.launcher} tells each of {workers} workers where all others are, beside its"
+            f" command, which makes {-(-size_bytes >> 10)} KiB, and {MAX_COMMANDS_BYTES >> 10} KiB are possible."
+            " Ask for fewer workers with more GPUs each, or put long words into a file that the job reads."
         )
         raise Misconfigured(message)
     if spec.launcher != PLAIN and workers > 1 and size_bytes > MAX_COMMANDS_BYTES:
