@@ -30,7 +30,7 @@ BY_HAND = {
     "tensorflow-servers": [["sh", "tensorflow_servers_by_hand.sh", "{}", "{}", "{}"]],
     "mpi-ranks": [["sh", "mpi_by_hand.sh"]],
     "ray-tasks": [["sh", "ray_by_hand.sh", "{}"]],
-    "spark-rows": [["sh", "spark_by_hand.sh", "{}"]],
+    "spark-rows": [["sh", "spark_by_hand.sh"]],
 }
 #: Without them mpirun starts nothing for root, as which CI runs.
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
