@@ -206,6 +206,16 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
             args.append("--allow-root")
         return args
 
+    async def may_keep_kernels(self) -> bool:
+        """See :class:`StartOptions`. What users with accounts of their own have got, they may see alone."""
+        if not self.shared_account:
+            return True
+        environ = dict(os.environ)
+        if place := _criu_of_this_account():
+            environ[criu.VARIABLE] = place
+        # It is asked for its version.
+        return await asyncio.to_thread(criu.find_criu, environ) is not None
+
     def get_env(self) -> dict[str, str]:
         """The environment, with the programs of the chosen environment first."""
         env = super().get_env()

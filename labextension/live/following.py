@@ -65,7 +65,7 @@ class Follow:
         for look in count():
             job = await self._patiently(calls.job(self.ref))
             told = shown is None or job.progress != shown.progress
-            resized = shown is not None and _size(job) != _size(shown)
+            changed = shown is not None and _holds(job) != _holds(shown)
             if shown is None or job != shown:
                 self.tab.put({"type": "job", "job": job.model_dump(mode="json")})
                 shown = self._job = job
@@ -77,7 +77,7 @@ class Follow:
             # A curve that is read of a log may grow though nothing says how far the job is.
             if told or is_over or look % CURVE_EVERY == 0:
                 await self._show("curve", calls.curve(self.ref))
-            if not is_over and (look % USE_EVERY == 0 or resized):
+            if not is_over and (look % USE_EVERY == 0 or changed):
                 await self._show("use", calls.job_use(self.ref))
             if is_over:
                 await self._show_last_use()
@@ -170,6 +170,6 @@ class Follow:
                 await self.sleep(LOOK_EVERY_S)
 
 
-def _size(job: JobView) -> tuple[int, int]:
-    """What is asked, which a person may change while it waits."""
-    return job.milli_gpu, job.workers
+def _holds(job: JobView) -> tuple[object, ...]:
+    """What is asked, which a person may change while it waits, and what its use is told of."""
+    return job.milli_gpu, job.workers, job.state, len(job.attempts)

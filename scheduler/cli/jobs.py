@@ -65,7 +65,7 @@ def describe(job: models.JobView) -> str:
             lines.append(f"  {job.forecast.text}")
         if job.reason.unblock:
             lines.append(f"  {job.reason.unblock}")
-    word = "step"
+    word = (job.checkpoint.unit if job.checkpoint else "") or "step"
     if job.progress is not None:
         of = f" of {job.progress.total_steps}" if job.progress.total_steps else ""
         metrics = dict(job.progress.metrics)

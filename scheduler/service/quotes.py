@@ -142,6 +142,7 @@ def _offer(
         isolation=pool.isolation,
         simulated=pool.simulated or any(device.simulated for device in devices),
         idle_after_min=max(1, service.settings.idle.idle_after_ms // 60_000),
+        idle_after_s=service.settings.idle.idle_after_ms // 1000,
         win_back_s=preview.win_back_s(pool),
         on_idle=list(pool.on_idle),
     )

@@ -36,6 +36,8 @@ class FormContext:
     shared_account: bool = False
     #: Whether the user's files are known to outlive the server.
     keeps_files: bool = False
+    #: False where it is known that no server of this hub keeps kernels whole.
+    may_keep_kernels: bool = True
     #: Whether its reader may give quota themselves.
     gives_quota: bool = False
     #: Why there are no offers; None = the scheduler answered.
@@ -95,6 +97,7 @@ class Form:
     sections: tuple[Section, ...]
     environments: tuple[tuple[str, bool], ...]
     #: What may be chosen for when it is idle: value, words, whether it is chosen; empty = nothing may.
+    #: The first is for who chooses nothing.
     on_idle: tuple[tuple[str, str, bool], ...]
     age: str
     last_end: str | None
@@ -109,6 +112,7 @@ class Form:
     problem: str | None
 
 
+_HIBERNATE_NOT = "Stop it; kernels cannot be saved here, at most their variables are kept"
 _ON_IDLE = {
     "hibernate": "Stop it; kernels that can be saved go on at the next start",
     "release": "Restart it without its GPU",
@@ -120,19 +124,37 @@ def _idle_rule(offer: OfferView) -> str:
     """The page changes nothing when something is chosen on it, so this holds for each choice."""
     begin = "Unless chosen otherwise, the" if len(offer.on_idle) > 1 else "The"
     does = "restarts without its GPU" if offer.on_idle[:1] == ["release"] else "stops"
-    after = f"after {offer.idle_after_min} min without GPU use and without a running cell"
+    after = f"after {offer.idle_after_text()} without GPU use and without a running cell"
     return f"{begin} notebook {does} {after}"
 
 
 def _on_idle(
-    offers: OfferList | None, last: Mapping[str, object]
+    offers: OfferList | None, last: Mapping[str, object], *, may_keep_kernels: bool
 ) -> tuple[tuple[str, str, bool], ...]:
     """Nothing where no pool leaves a choice."""
-    allowed = [offer.on_idle for offer in (offers.offers if offers else ())]
-    if all(len(one) <= 1 for one in allowed):
+    pools = {offer.pool: offer.on_idle for offer in (offers.offers if offers else ())}
+    if all(len(allowed) <= 1 for allowed in pools.values()):
         return ()
-    found = [name for name in _ON_IDLE if any(name in one for one in allowed)]
-    return tuple((name, _ON_IDLE[name], name == last.get("on_idle")) for name in found)
+    words = _ON_IDLE if may_keep_kernels else {**_ON_IDLE, "hibernate": _HIBERNATE_NOT}
+    found = [name for name in words if any(name in allowed for allowed in pools.values())]
+    chosen = last.get("on_idle")
+    return (
+        ("", _as_the_pool_says(pools, words), False),
+        *((name, words[name], name == chosen) for name in found),
+    )
+
+
+def _as_the_pool_says(pools: Mapping[str, Sequence[str]], words: Mapping[str, str]) -> str:
+    """What holds where nothing is chosen; of several pools only where they agree in it."""
+    first = {allowed[0] for allowed in pools.values() if allowed}
+    if len(first) == 1:
+        return f"As the pool says: {_lower(words[first.pop()])}"
+    told = (f"{pool}: {_lower(words[allowed[0]])}" for pool, allowed in pools.items() if allowed)
+    return f"As its pool says ({'. '.join(told)})"
+
+
+def _lower(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
 
 
 def build_form(offers: OfferList | None, context: FormContext, *, now_ms: int) -> Form:
@@ -154,7 +176,7 @@ def build_form(offers: OfferList | None, context: FormContext, *, now_ms: int) -
         ),
         sections=sections,
         environments=_environments(context),
-        on_idle=_on_idle(offers, context.last or {}),
+        on_idle=_on_idle(offers, context.last or {}, may_keep_kernels=context.may_keep_kernels),
         age=_age(offers, now_ms),
         last_end=offers.last_end if offers else None,
         kept=offers.kept.text if offers and offers.kept else None,

@@ -93,6 +93,12 @@ class StartOptions(HasTraits):
         """Whether it is known that the user's files outlive the server; a home on a disk does."""
         return True
 
+    async def may_keep_kernels(self) -> bool:
+        """False where it is known that servers like this one cannot keep kernels whole. On a cluster it
+        is the node that can, and none is chosen yet.
+        """
+        return True
+
     async def offers(self) -> OfferList:
         """What the user of this server may start right now."""
         raise NotImplementedError
@@ -115,6 +121,7 @@ async def options_form(spawner: StartOptions) -> str:
         ticket_url=spawner.ticket_url,
         shared_account=spawner.shared_account,
         keeps_files=spawner.keeps_files(),
+        may_keep_kernels=await spawner.may_keep_kernels(),
         gives_quota=_gives_quota(spawner.user),
         problem=problem,
     )

@@ -54,15 +54,17 @@ def stopped_words(
     if offers is None:
         return Stopped(size=size)
     kernels = () if offers.kept is None else (offers.kept.brief,)
+    files = ("Saved files.",) if keeps_files else ()
     # Whoever had no GPU had no lease: the end that the scheduler remembers is an older one's.
     if not offers.last_end or size == _NO_GPU:
         return Stopped(
             size=size,
             again=_again(offers, last),
-            kept=kernels,
+            kept=(*(files if size else ()), *kernels),
+            # Who stopped it themselves is told as much; of what never started nothing is known.
+            lost=(_lost(offers.kept),) if size else (),
             kernels="" if offers.kept is None else offers.kept.text,
         )
-    files = ("Saved files.",) if keeps_files else ()
     return Stopped(
         why=offers.last_end,
         kept=(*files, *kernels),

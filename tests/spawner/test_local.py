@@ -98,6 +98,16 @@ def test_a_shared_account_is_assumed_without_root(monkeypatch: pytest.MonkeyPatc
     assert not spawner("ada").shared_account
 
 
+async def test_a_hub_without_criu_promises_no_kernels(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("GPUCOMMONS_CRIU", str(tmp_path / "none"))
+    assert not await spawner("ada", shared_account=True).may_keep_kernels()
+    # What people with accounts of their own have there, this account does not look at.
+    assert await spawner("ada", shared_account=False).may_keep_kernels()
+
+
 def test_a_server_that_hangs_at_its_end_gives_its_gpu_back_within_15_s(tmp_path: Path) -> None:
     one = spawner("ann", home_dir_template=str(tmp_path))
     assert one.interrupt_timeout + one.term_timeout < 15

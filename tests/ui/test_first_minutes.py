@@ -100,6 +100,8 @@ def test_the_example_is_copied_opened_and_ready_to_submit(
     submit = train.get_by_role("button", name="Submit")
     expect(submit).to_be_focused()
     expect(submit).to_be_in_viewport()
+    # The tip has given its room to the form.
+    expect(page.get_by_role("region", name="Tip")).to_have_count(0)
     submit.click()
     expect(page.locator(".gc-JobPage h1")).to_have_text("train-1")
     assert lab.asked("submit-file")[-1]["path"] == "gpu-examples/first_job.py"

@@ -97,6 +97,15 @@ def test_in_a_narrow_page_every_button_is_within_it(job_page: Page) -> None:
 def test_a_job_that_is_over_goes_on_from_here_in_place_of_its_page(
     lab: LabServer, job_page: Page
 ) -> None:
+    finished = {"state": "succeeded", "ended_ms": now_ms()}
+    lab.send(jobs(scene.running(now_ms()) | finished))
+    job_page.get_by_role("button", name="Run again from here").click()
+    # One that has finished asks before it holds GPUs once more.
+    dialog = job_page.get_by_role("dialog")
+    expect(dialog).to_contain_text("goes on from what it saved last, epoch 20")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(dialog).to_have_count(0)
+
     ended = {"state": "failed", "ended_ms": now_ms(), "ended_text": "ValueError: x (train.py:8)."}
     lab.send(jobs(scene.running(now_ms()) | ended))
     picture(job_page, "job-from-here")

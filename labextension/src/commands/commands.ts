@@ -23,7 +23,7 @@ import {
   startableWith
 } from '../model/jobs';
 import { addNotebookCommands } from './notebookcommands';
-import { confirmDrop } from '../notices/notices';
+import { confirmDrop, confirmMore } from '../notices/notices';
 import { trainFunctions } from '../submission/request';
 import { IJob } from '../server/tokens';
 
@@ -197,7 +197,11 @@ function addJobCommands(options: ICommandOptions): void {
     execute: args =>
       attempt(options, async () => {
         const old = jobOf(options, args);
-        if (old) {
+        // What failed or was cancelled is to go on; what finished may have been pressed by mistake.
+        if (
+          old &&
+          (old.state !== 'succeeded' || (await confirmMore(old, msg)))
+        ) {
           // Pressed twice it is the same wish.
           const key = `from-here-${old.id}`;
           const job = await model.api.goOn(old.id, key);

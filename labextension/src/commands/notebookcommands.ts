@@ -7,7 +7,7 @@ import { adder, attempt, ICommandOptions, takes } from './commandoptions';
 import { showFolder } from '../lab/folder';
 import { gpuIcon } from '../lab/icons';
 import { CommandIDs } from '../lab/ids';
-import { isKept, KEEP_MINUTES } from '../model/idle';
+import { idleLength, isKept, KEEP_MINUTES } from '../model/idle';
 import { confirmDrop, confirmHibernate } from '../notices/notices';
 import { showStored } from '../notices/stored';
 import { reloadWhenBack } from '../notices/returning';
@@ -49,7 +49,7 @@ export function addNotebookCommands(options: ICommandOptions): void {
           const lease = await model.api.keep(model.lease.id, KEEP_MINUTES);
           model.setLease(lease);
           if (lease.idle && !isKept(lease.idle, model.clock.now())) {
-            Notification.info(msg.keptAnyway(lease.idle.idle_after_min), {
+            Notification.info(msg.keptAnyway(idleLength(lease.idle)), {
               autoClose: TOLD_MS
             });
           }

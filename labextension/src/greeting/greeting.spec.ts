@@ -70,6 +70,13 @@ it('offers the first job also where team-mates have jobs', () => {
   expect(tip({ jobs: [makeJob({ owner: 'bob' })] })).toBe('first-job');
 });
 
+it('gives the room to Submit once a file is chosen', () => {
+  const idle = { idle_after_min: 60, warn_after_min: 50, keeps_left: 2 };
+  const lease = makeLease({ state: 'active', idle });
+  const known = { connection: 'ok', jobs: [], lease, whoami: null };
+  expect(tipNow(known as never, () => false, msg, true)).toBeNull();
+});
+
 it('gives no tip while nothing is known of jobs', () => {
   expect(tip({ jobs: null })).toBeUndefined();
   expect(tip({ connection: 'lost' })).toBeUndefined();
@@ -85,4 +92,22 @@ it('does not promise a warning zero minutes before', () => {
   );
   expect(shown?.text).toContain('you are told before');
   expect(shown?.text).not.toContain('0 min');
+});
+
+it('says limits to the second where minutes would say less', () => {
+  const idle = {
+    idle_after_min: 1,
+    warn_after_min: 1,
+    idle_after_s: 90,
+    warn_after_s: 60,
+    keeps_left: 2
+  };
+  const lease = makeLease({ state: 'active', idle });
+  const shown = tipNow(
+    { connection: 'ok', jobs: [], lease } as never,
+    id => id === 'first-job',
+    msg
+  );
+  expect(shown?.text).toContain('After 90 s');
+  expect(shown?.text).toContain('told 30 s before');
 });

@@ -8,10 +8,13 @@ import { CommandIDs } from '../lab/ids';
 import { tipNow } from './tips';
 
 export function Tip(): React.JSX.Element | null {
-  const { model, seen, msg, commands, trans } = usePanel();
+  const { model, train, seen, msg, commands, trans } = usePanel();
   useTopics(model, ['status', 'jobs', 'lease']);
   useSignal(seen.changed);
-  const tip = seen.isKnown ? tipNow(model, id => seen.has(id), msg) : null;
+  useSignal(train.changed);
+  const tip = seen.isKnown
+    ? tipNow(model, id => seen.has(id), msg, train.form.source !== null)
+    : null;
   return tip === null ? null : (
     <section className="gc-Tip" aria-label={trans.__('Tip')}>
       <p>

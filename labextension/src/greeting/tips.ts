@@ -1,5 +1,7 @@
 /** Which tip stands above the panel: one at a time, in this order, each until it is closed. Pure. */
 import { isFinal } from '../model/jobs';
+import { idleAfterMs, idleLength, warnAfterMs } from '../model/idle';
+import { countdown } from '../text/format';
 import type { Messages } from '../text/messages';
 import type { Model } from '../model/model';
 
@@ -16,12 +18,17 @@ type Known = Pick<Model, 'connection' | 'jobs' | 'lease' | 'whoami'>;
 export function tipNow(
   model: Known,
   hasSeen: (id: string) => boolean,
-  { trans }: Messages
+  { trans }: Messages,
+  hasFile = false
 ): ITip | null {
   if (model.connection !== 'ok' || model.jobs === null) {
     return null;
   }
   const own = model.jobs.filter(job => job.owner === model.whoami?.name);
+  if (hasFile && own.length === 0) {
+    // Whoever has opened what is to be their first job needs the room: *Submit* stands below.
+    return null;
+  }
   const idle = model.lease?.slice ? model.lease.idle : null;
   const tips: (ITip | false)[] = [
     // Who has a job knows how; a team-mate's shows them nothing.
@@ -45,15 +52,15 @@ export function tipNow(
       id: 'idle',
       title: trans.__('Idle GPUs go back.'),
       text:
-        idle.idle_after_min > idle.warn_after_min
+        idleAfterMs(idle) > warnAfterMs(idle)
           ? trans.__(
-              'After %1 min without GPU work or a running cell this notebook is stopped; you are told %2 min before, and can keep it.',
-              idle.idle_after_min,
-              idle.idle_after_min - idle.warn_after_min
+              'After %1 without GPU work or a running cell this notebook is stopped; you are told %2 before, and can keep it.',
+              idleLength(idle).join(' '),
+              countdown(idleAfterMs(idle) - warnAfterMs(idle))
             )
           : trans.__(
-              'After %1 min without GPU work or a running cell this notebook is stopped; you are told before, and can keep it.',
-              idle.idle_after_min
+              'After %1 without GPU work or a running cell this notebook is stopped; you are told before, and can keep it.',
+              idleLength(idle).join(' ')
             ),
       offersExample: false
     }

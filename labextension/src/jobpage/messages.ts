@@ -92,6 +92,9 @@ export function jobMessages(msg: Messages) {
         return trans.__('nothing lost to stops');
       }
       const minutes = (milliGpuS / 60_000).toFixed(1);
+      if (minutes === '0.0') {
+        return trans.__('less than 0.1 GPU-min lost to stops');
+      }
       return atMost
         ? trans.__('at most %1 GPU-min lost to stops', minutes)
         : trans.__('%1 GPU-min lost to stops', minutes);

@@ -8,6 +8,7 @@ import { IIdle, ILease } from '../server/tokens';
 
 export const KEEP_MINUTES = 30;
 
+const SECOND = 1000;
 const MINUTE = 60_000;
 /** Limits this short exist in trials only; minutes would read "Idle 0 min". */
 const SHORT_MS = 2 * MINUTE;
@@ -36,7 +37,7 @@ export function idleNotice(
     return null;
   }
   const since = idle.idle_since_ms;
-  const warned = idle.warned_ms ?? since + idle.warn_after_min * MINUTE;
+  const warned = idle.warned_ms ?? since + warnAfterMs(idle);
   const returnMs = idle.returns_ms - since;
   const [unit, ms] = returnMs < SHORT_MS ? ['s', 1000] : ['min', MINUTE];
   const returned = Math.floor(returnMs / ms);
@@ -61,9 +62,29 @@ export function idleNotice(
   };
 }
 
+export function idleAfterMs(idle: IIdle): number {
+  return idle.idle_after_s == null
+    ? idle.idle_after_min * MINUTE
+    : idle.idle_after_s * SECOND;
+}
+
+export function warnAfterMs(idle: IIdle): number {
+  return idle.warn_after_s == null
+    ? idle.warn_after_min * MINUTE
+    : idle.warn_after_s * SECOND;
+}
+
+/** "60", "min"; "90", "s" where whole minutes would say less. */
+export function idleLength(idle: IIdle): readonly [string, string] {
+  const ms = idleAfterMs(idle);
+  return ms % MINUTE === 0
+    ? [String(ms / MINUTE), 'min']
+    : [String(Math.floor(ms / SECOND)), 's'];
+}
+
 /** Whether keeping gives more than the idle rule does by itself. */
 export function isKept(idle: IIdle, nowMs: number): boolean {
-  const byRule = (idle.idle_since_ms ?? nowMs) + idle.idle_after_min * MINUTE;
+  const byRule = (idle.idle_since_ms ?? nowMs) + idleAfterMs(idle);
   return (idle.kept_until_ms ?? 0) > Math.max(nowMs, byRule);
 }
 
@@ -77,7 +98,7 @@ export function idleLine(idle: IIdle, nowMs: number, msg: Messages): string {
   }
   const idleMs = idle.idle_since_ms == null ? 0 : nowMs - idle.idle_since_ms;
   if (idleMs >= TELLING_MS) {
-    return msg.idleSoFar(idleMs, idle.idle_after_min);
+    return msg.idleSoFar(idleMs, idleLength(idle));
   }
-  return msg.activeTimer(idle.idle_after_min);
+  return msg.activeTimer(idleLength(idle));
 }

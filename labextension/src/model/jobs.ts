@@ -23,6 +23,11 @@ export function isFinal(job: IJob): boolean {
   return FINAL.has(job.state);
 }
 
+/** It ran and does not any more, or not for long. */
+export function hasStopped(job: IJob): boolean {
+  return isFinal(job) || job.state === 'paused' || LEAVING.has(job.state);
+}
+
 export function isWaiting(job: IJob): boolean {
   return WAITING.has(job.state);
 }
@@ -220,7 +225,10 @@ export function tellingMetric(
 
 /** "epoch 16", in what the job counts. */
 export function stepText(job: IJob, step: number, msg: Messages): string {
-  return msg.progress(msg.unit(stepWord(job.progress)), count(step), null);
+  const word = job.progress
+    ? stepWord(job.progress)
+    : job.checkpoint?.unit || 'step';
+  return msg.progress(msg.unit(word), count(step), null);
 }
 
 /** Where an attempt without a checkpoint of its own began: it may go on from another's. */

@@ -122,6 +122,12 @@ it('tells each of what happened at once', () => {
   expect(Notification.manager.notifications.map(each => each.message)).toEqual(
     expect.arrayContaining(['It started.', 'It succeeded.'])
   );
+
+  FakeSocket.last.say({ type: 'jobs', jobs: [{ ...job, state: 'paused' }] });
+  // That it runs is not said of a job that does not.
+  expect(Notification.manager.notifications.map(each => each.message)).toEqual([
+    'It succeeded.'
+  ]);
 });
 
 it.each([

@@ -4,7 +4,13 @@ import type { CommandRegistry } from '@lumino/commands';
 
 import { CommandIDs } from '../lab/ids';
 import { idleNotice, IIdleNotice, KEEP_MINUTES } from '../model/idle';
-import { currentAttempt, isForOthers, wayWords } from '../model/jobs';
+import {
+  currentAttempt,
+  hasStopped,
+  isForOthers,
+  stepText,
+  wayWords
+} from '../model/jobs';
 import type { Messages } from '../text/messages';
 import type { Model, Topic } from '../model/model';
 import type { Keeps } from '../server/lostkernels';
@@ -43,6 +49,7 @@ export class Notices {
   private _onChanged(_: Model, topic: Topic): void {
     if (topic === 'jobs') {
       this._tellStops();
+      this._dropStarts();
     }
     if (topic !== 'lease' && topic !== 'status') {
       return;
@@ -169,7 +176,21 @@ export class Notices {
     const tone = TOLD[event.kind];
     const id = event.workload_id;
     if (tone && id && this._mine(id)) {
-      this._tellJob(event.text, tone, id);
+      const notice = this._tellJob(event.text, tone, id);
+      if (event.kind === 'started') {
+        this._starts.set(id, notice);
+      }
+    }
+  }
+
+  /** "… runs" is true as long as it does. */
+  private _dropStarts(): void {
+    for (const [id, notice] of this._starts) {
+      const job = this._mine(id);
+      if (job && hasStopped(job)) {
+        Notification.dismiss(notice);
+        this._starts.delete(id);
+      }
     }
   }
 
@@ -200,6 +221,8 @@ export class Notices {
 
   /** Notifications of announced stops, by attempt. */
   private _stops = new Map<string, string>();
+  /** Notifications that a job runs, by job. */
+  private readonly _starts = new Map<string, string>();
   private _shownKey: string | undefined;
   private _shownId: string | null = null;
 }
@@ -215,6 +238,18 @@ export async function confirmDrop(
 /** Ask before the server is stopped. */
 export function confirmHibernate(msg: Messages): Promise<boolean> {
   return confirm(msg.hibernate(), msg.hibernateBody(), msg.hibernate());
+}
+
+/** Ask before a job that has finished begins to hold GPUs once more. */
+export function confirmMore(job: IJob, msg: Messages): Promise<boolean> {
+  const step = job.checkpoint ? stepText(job, job.checkpoint.step, msg) : '';
+  const { trans } = msg;
+  const body = trans.__(
+    '%1 has finished. A new job runs the same command and goes on from what it saved last, %2; a script that is through by then ends at once.',
+    job.name,
+    step
+  );
+  return confirm(trans.__('Run again from here?'), body, trans.__('Run again'));
 }
 
 async function confirm(

@@ -41,6 +41,8 @@ export interface ICheckpoint {
   step: number;
   size_bytes: number;
   at_ms: number;
+  /** What the step counts, where another job saved it. */
+  unit?: string;
 }
 
 export type Metrics = Record<string, number>;

@@ -29,6 +29,9 @@ export interface IIdle {
   reclaimed?: boolean;
   idle_after_min: number;
   warn_after_min: number;
+  /** The same to the second. */
+  idle_after_s?: number | null;
+  warn_after_s?: number | null;
   /** What becomes of the notebook then: `hibernate`, `release` or `cull`; none of an older scheduler. */
   on_idle?: string;
   on_idle_allowed?: string[];

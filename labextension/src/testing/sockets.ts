@@ -1,5 +1,6 @@
 /** A WebSocket under the hand of a test, and an API that uses it. */
 import { ServerConnection } from '@jupyterlab/services';
+import { afterEach } from 'vitest';
 
 import { Api } from '../server/api';
 import { ServerMessage } from '../server/tokens';
@@ -46,6 +47,15 @@ export class FakeSocket {
   }
 }
 
+const made: Api[] = [];
+
+// A timer that is to connect again would outlive its test, and on a busy machine the file's window.
+afterEach(() => {
+  for (const api of made.splice(0)) {
+    api.connect();
+  }
+});
+
 export type Answer = (url: string, init: RequestInit) => Response;
 
 /** An API on fake sockets whose REST calls are answered by `answer`. */
@@ -67,7 +77,9 @@ export function fakeApi(answer: Answer = () => new Response('{}')): Api {
       );
     }
   });
-  return new Api(settings, () => 0.5);
+  const api = new Api(settings, () => 0.5);
+  made.push(api);
+  return api;
 }
 
 export const HELLO: Extract<ServerMessage, { type: 'hello' }> = {

@@ -85,18 +85,19 @@ export function sliceMessages(trans: TranslationBundle) {
       return trans.__('Restart it with a GPU from the hub…');
     },
 
-    activeTimer(idleAfterMin: number): string {
-      return trans.__(
-        'Active · returned after %1 idle min',
-        String(idleAfterMin)
-      );
+    activeTimer([length, unit]: readonly [string, string]): string {
+      return trans.__('Active · returned after %1 idle %2', length, unit);
     },
 
-    idleSoFar(idleMs: number, idleAfterMin: number): string {
+    idleSoFar(
+      idleMs: number,
+      [length, unit]: readonly [string, string]
+    ): string {
       return trans.__(
-        'Idle %1 · returned after %2 idle min',
+        'Idle %1 · returned after %2 idle %3',
         duration(idleMs),
-        String(idleAfterMin)
+        length,
+        unit
       );
     },
 
@@ -112,10 +113,11 @@ export function sliceMessages(trans: TranslationBundle) {
       return trans.__('Kept until %1', clock(untilMs));
     },
 
-    keptAnyway(idleAfterMin: number): string {
+    keptAnyway([length, unit]: readonly [string, string]): string {
       return trans.__(
-        'Your GPU stays yours: it is returned only after %1 idle min anyway.',
-        String(idleAfterMin)
+        'Your GPU stays yours: it is returned only after %1 idle %2 anyway.',
+        length,
+        unit
       );
     },
 

@@ -8,7 +8,7 @@ from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import job_size, leases, resizing, settings
 from gpucommons.scheduler.core.events.endings import cancelled, fail
-from gpucommons.scheduler.core.going_on.ways import step_word
+from gpucommons.scheduler.core.going_on.ways import saved_by, step_word
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, move
 from gpucommons.scheduler.core.model.state import (
     Action,
@@ -114,7 +114,7 @@ def submit(cycle: CycleState, intent: Intent, action: Submit) -> WorkloadId:
         lease = replace(workload, state=State.WAITING)
         return leases.take_ticket(cycle, lease, redeem=action.redeem, by=intent.by)
     cycle.put(workload)
-    text = f"{spec.name} was submitted{_going_on(cycle, workload)}."
+    text = f"{spec.name} was submitted{_going_on(workload)}."
     cycle.tell("submitted", text, workload, by=intent.by)
     missing = [before for before in spec.after if before not in cycle.workloads]
     if missing:
@@ -126,13 +126,9 @@ def submit(cycle: CycleState, intent: Intent, action: Submit) -> WorkloadId:
     return action.workload_id
 
 
-def _going_on(cycle: CycleState, workload: Workload) -> str:
-    saved, before = workload.checkpoint, workload.spec.resume_from
-    if saved is None:
-        return ""
-    earlier = None if before is None else cycle.workloads.get(before)
-    word = "step" if earlier is None else step_word(earlier)
-    return f" and goes on from {word} {saved.step}"
+def _going_on(workload: Workload) -> str:
+    saved = workload.checkpoint
+    return "" if saved is None else f" and goes on from {step_word(workload)} {saved.step}"
 
 
 def _taken_over(cycle: CycleState, action: Submit, by: str) -> Checkpoint | None:
@@ -147,7 +143,7 @@ def _taken_over(cycle: CycleState, action: Submit, by: str) -> Checkpoint | None
         return action.checkpoint
     if not is_final(earlier) and earlier.state is not State.CANCELLING:
         _cancel(cycle, earlier, by, f"{spec.name} goes on in its place")
-    return earlier.checkpoint
+    return saved_by(earlier)
 
 
 def _on_workload(

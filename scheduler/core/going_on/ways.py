@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gpucommons.scheduler.core.going_on.hibernating import can_be_hibernated, kept_image
 from gpucommons.scheduler.core.model.kept import ProcessImage
-from gpucommons.scheduler.core.model.types import Attempt, Millis, Workload
+from gpucommons.scheduler.core.model.types import Attempt, Checkpoint, Millis, Workload
+
+#: What checkpoints count where nothing says otherwise.
+_STEP = "step"
 
 
 class Way(StrEnum):
@@ -30,7 +33,7 @@ class WayToGoOn:
     way: Way
     #: Of the checkpoint, in what the job itself counts (``unit``).
     step: int | None = None
-    unit: str = "step"
+    unit: str = _STEP
     #: Why nothing better holds; empty for a checkpoint.
     because: str = ""
     #: Whether files of its own that it finds again could help it after all: not known.
@@ -114,8 +117,16 @@ def _why_nothing_is_kept(last: Attempt, hindered: str) -> str:
     return f"{', '.join(first)} and {final}" if first else final
 
 
+def saved_by(earlier: Workload) -> Checkpoint | None:
+    """What this job saved last, as another one takes it over: with the word for what it counts."""
+    saved, word = earlier.checkpoint, step_word(earlier)
+    return saved if saved is None or word == _STEP else replace(saved, unit=word)
+
+
 def step_word(workload: Workload) -> str:
     """What the job itself counts in: a loop whose metrics say the epoch counts epochs."""
-    told = workload.progress
+    told, saved = workload.progress, workload.checkpoint
+    if told is None and saved is not None and saved.unit:
+        return saved.unit
     counts_epochs = told is not None and told.metrics.get("epoch") == told.step
-    return "epoch" if counts_epochs else "step"
+    return "epoch" if counts_epochs else _STEP

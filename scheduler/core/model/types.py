@@ -245,11 +245,11 @@ class Checkpoint:
 
     attempt_id: AttemptId
     step: int
-    #: Below the attempt's folder.
-    path: str
+    path: str  #: Below the attempt's folder.
     size_bytes: int
     sha256: str
     at_ms: Millis
+    unit: str = ""  #: What ``step`` counts, where another job saved it.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -25,6 +25,8 @@ class CheckpointView(View):
     step: int
     size_bytes: int
     at_ms: int
+    #: What the step counts, where another job saved it; else as this job's progress says.
+    unit: str = ""
 
 
 class ProgressView(View):

@@ -104,6 +104,11 @@ class SliceView(View):
     mps: MpsModel | None = None
 
 
+def idle_length(minutes: int, seconds: int | None) -> str:
+    """A limit of idleness: ``60 min``; ``90 s`` where whole minutes would say less."""
+    return f"{minutes} min" if seconds is None or seconds == 60 * minutes else f"{seconds} s"
+
+
 class IdleView(View):
     """The idle timer of a notebook."""
 
@@ -117,6 +122,9 @@ class IdleView(View):
     #: Limits in force, in minutes, for the sentence "returned after 60 idle min".
     idle_after_min: int = 60
     warn_after_min: int = 50
+    #: The same to the second; None from an older scheduler.
+    idle_after_s: int | None = None
+    warn_after_s: int | None = None
     #: What is to become of it then, and what else its pool allows.
     on_idle: str = "hibernate"
     on_idle_allowed: list[str] = []

@@ -7,7 +7,7 @@ from typing import Literal
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.models.fields import View
 from gpucommons.scheduler.models.notebooks.kept import KeptKernelsView
-from gpucommons.scheduler.models.notebooks.leases import LeaseView
+from gpucommons.scheduler.models.notebooks.leases import LeaseView, idle_length
 
 #: ``free``: starts at once; ``wait``: a ticket would wait (also behind a reclaim); ``never``.
 Availability = Literal["free", "wait", "never"]
@@ -36,10 +36,16 @@ class OfferView(View):
     isolation: str
     simulated: bool
     idle_after_min: int = 60
+    #: The same to the second; None from an older scheduler.
+    idle_after_s: int | None = None
     #: Within how many seconds what is lent is the team's again; None from an older scheduler.
     win_back_s: int | None = None
     #: What may be chosen for when it is idle; the first is for who chooses nothing.
     on_idle: list[str] = []
+
+    def idle_after_text(self) -> str:
+        """``60 min``; ``90 s`` where whole minutes would say less."""
+        return idle_length(self.idle_after_min, self.idle_after_s)
 
     def lent_for_s(self) -> int | None:
         """Where training has what no size starts without: it comes back within so many seconds."""

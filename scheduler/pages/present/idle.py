@@ -10,6 +10,7 @@ from gpucommons.scheduler.models import ActivityList, ActivityView, IdleView, Le
 from gpucommons.scheduler.pages.present import words
 
 _HOUR_MS = 3_600_000
+_SECOND_MS = 1000
 _MINUTE_MS = 60_000
 
 
@@ -74,7 +75,7 @@ def reclaimed_text(lease: LeaseView, *, forced: bool, now_ms: int) -> str:
 def _left(lease: LeaseView, now_ms: int) -> str:
     """How long its user has: the whole warning, or what is left of the one that stands."""
     idle = lease.idle or IdleView()
-    left_ms = (idle.idle_after_min - idle.warn_after_min) * _MINUTE_MS
+    left_ms = _after_ms(idle) - _warned_after_ms(idle)
     if idle.returns_ms is not None:
         left_ms = min(left_ms, max(0, idle.returns_ms - now_ms))
     return words.left(left_ms)
@@ -149,7 +150,17 @@ def _returns_ms(idle: IdleView | None) -> int | None:
     """As announced; before that, by the rule, if nothing happens until then."""
     if idle is None or idle.returns_ms is not None or idle.idle_since_ms is None:
         return None if idle is None else idle.returns_ms
-    return max(idle.idle_since_ms + idle.idle_after_min * _MINUTE_MS, idle.kept_until_ms or 0)
+    return max(idle.idle_since_ms + _after_ms(idle), idle.kept_until_ms or 0)
+
+
+def _after_ms(idle: IdleView) -> int:
+    seconds = idle.idle_after_s
+    return idle.idle_after_min * _MINUTE_MS if seconds is None else seconds * _SECOND_MS
+
+
+def _warned_after_ms(idle: IdleView) -> int:
+    seconds = idle.warn_after_s
+    return idle.warn_after_min * _MINUTE_MS if seconds is None else seconds * _SECOND_MS
 
 
 def _percent(item: ActivityView) -> str:

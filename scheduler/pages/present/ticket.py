@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.models import IdleView, LeaseView, OfferView
+from gpucommons.scheduler.models.notebooks.leases import idle_length
 from gpucommons.scheduler.models.words.place_words import ordinal
 from gpucommons.scheduler.models.words.state_words import state_words
 from gpucommons.scheduler.pages.present import words
@@ -321,7 +322,7 @@ def _doing(lease: LeaseView, now_ms: int) -> tuple[str, bool]:
 def _returned(idle: IdleView, now_ms: int) -> str:
     if idle.returns_ms is not None:
         return f"returned in {words.duration(idle.returns_ms - now_ms)}"
-    return f"returned after {idle.idle_after_min} min"
+    return f"returned after {idle_length(idle.idle_after_min, idle.idle_after_s)}"
 
 
 def _take(lease: LeaseView, offer: OfferView | None) -> Take | None:

@@ -112,8 +112,9 @@ def reason_class(code: str) -> str:
 
 
 def gpu_minutes(milli_gpu_s: int) -> str:
-    """GPU·minutes with one decimal."""
-    return f"{milli_gpu_s / WHOLE_MILLI_GPU / 60:.1f}"
+    """GPU·minutes with one decimal; what is less than the smallest of them is not nothing."""
+    minutes = f"{milli_gpu_s / WHOLE_MILLI_GPU / 60:.1f}"
+    return "< 0.1" if milli_gpu_s and minutes == "0.0" else minutes
 
 
 def likely(forecast: ForecastView | None) -> str:

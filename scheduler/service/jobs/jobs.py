@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.job_size import check_resizable, size_of
+from gpucommons.scheduler.core.going_on.ways import saved_by
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import Action, Cancel, Pause, ResizeJob, Resume, Submit
 from gpucommons.scheduler.core.model.types import (
@@ -208,7 +209,7 @@ def _resumed(service: Service, principal: Principal, request: models.JobRequest)
 
 
 def _saved(service: Service, workload_id: WorkloadId | None) -> Checkpoint | None:
-    return None if workload_id is None else workload_of(service, workload_id).checkpoint
+    return None if workload_id is None else saved_by(workload_of(service, workload_id))
 
 
 def _dependency(service: Service, principal: Principal, ref: str) -> Workload:

@@ -296,7 +296,9 @@ def _checkpoint(workload: Workload) -> models.CheckpointView | None:
     found = workload.checkpoint
     if found is None:
         return None
-    return models.CheckpointView(step=found.step, size_bytes=found.size_bytes, at_ms=found.at_ms)
+    return models.CheckpointView(
+        step=found.step, size_bytes=found.size_bytes, at_ms=found.at_ms, unit=found.unit
+    )
 
 
 def way_view(workload: Workload, cluster: Cluster, now_ms: int) -> models.WayToGoOnView | None:

@@ -140,6 +140,8 @@ def _idle_view(workload: Workload, cluster: Cluster, limits: IdleLimits) -> mode
         reclaimed=idleness.reclaimed,
         idle_after_min=_minutes(limits.idle_after_ms),
         warn_after_min=_minutes(limits.warn_after_ms),
+        idle_after_s=limits.idle_after_ms // 1000,
+        warn_after_s=limits.warn_after_ms // 1000,
         on_idle=on_idle,
         on_idle_allowed=list(allowed),
         on_idle_text=on_idle_text(on_idle, ""),

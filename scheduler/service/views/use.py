@@ -23,6 +23,8 @@ MAX_SPANS = 240
 _WHOLE_MILLI = 1000
 #: After its end: its last minute is over by then, and told by the agents.
 _LATEST_MS = 90_000
+#: Agents tell of a minute when it is over: who looks before then knows why there is no number.
+_NOT_YET = "not measured yet (each minute is, once it is over)"
 
 
 def use_view(
@@ -39,9 +41,8 @@ def use_view(
     asked = sum(role.count * role.milli_gpu for role in workload.spec.roles)
     held = _held_last(workload) or asked
     used = _share_of(rows, held)
-    # While it runs a row comes with its measurement; the last ones are written before it.
-    awaited = is_pending and (is_over or not rows)
-    why_none = "not measured yet" if awaited else _why_none(rows, held)
+    awaited = is_pending if is_over else _comes_yet(workload, rows, now_ms)
+    why_none = _NOT_YET if awaited else _why_none(rows, held)
     cluster = cluster or Cluster()
     said = use_text(asked, used, submitted_milli_gpu=_submitted(workload), why_none=why_none)
     currency = prices.currency_of(cluster.pools.values())
@@ -69,6 +70,20 @@ def _cost_text(cost: prices.Cost | None, currency: str, *, is_over: bool) -> str
     if cost is None:
         return ""
     return f", cost {prices.money(cost.micro, currency)}{'' if is_over else ' so far'}"
+
+
+def _comes_yet(workload: Workload, rows: Sequence[LedgerRow], now_ms: int) -> bool:
+    """Whether a measurement of a job that is not over can still come: what is known of attempts that
+    ended says nothing of the one that runs.
+    """
+    newest = max((row.minute_ms for row in rows), default=None)
+    last = workload.attempts[-1] if workload.attempts else None
+    if last is None or newest is None:
+        return True
+    if last.ended_ms is not None:
+        return now_ms < last.ended_ms + _LATEST_MS
+    # A row of a minute that it held from the beginning comes with what was measured of it.
+    return newest < last.reserved_ms
 
 
 def use_text(

@@ -8,6 +8,7 @@ from itertools import product
 import pytest
 from builders import World, a_job, a_node, a_notebook, a_team
 
+from gpucommons.scheduler.core.going_on.ways import way_to_go_on
 from gpucommons.scheduler.core.model import lifecycle
 from gpucommons.scheduler.core.model.actions import SignalAttempt, StopServer
 from gpucommons.scheduler.core.model.resources import NodeState, Policy
@@ -495,3 +496,7 @@ def test_what_was_saved_is_said_in_what_the_job_counts_in(
     world.submit(replace(a_job("digits-2"), resume_from=job))
     submitted = next(e for e in world.events if "digits-2 was submitted" in e.text)
     assert submitted.text == f"digits-2 was submitted and goes on from {word} 7."
+    (later,) = (w for w in world.cluster.workloads.values() if w.spec.resume_from == job)
+    way = way_to_go_on(later)
+    assert way is not None
+    assert way.unit == word, "before it has told of its own progress"

@@ -197,6 +197,22 @@ def test_what_becomes_of_it_when_idle_is_chosen_among_what_the_pool_allows() -> 
     options = {one["value"]: one for one in soup.find_all("option")}
     assert list(options) == ["", "release", "cull"]
     assert [value for value, one in options.items() if one.has_attr("selected")] == ["cull"]
+    assert options[""].get_text() == "As the pool says: restart it without its GPU"
+
+
+@pytest.mark.parametrize(
+    ("keeps", "says"), [(True, "that can be saved go on"), (False, "cannot be saved here")]
+)
+def test_kernels_are_promised_only_where_they_can_be_saved(keeps: bool, says: str) -> None:
+    offer = OFFER | {"on_idle": ["hibernate", "cull"]}
+    soup = page(offer, FormContext(may_keep_kernels=keeps))
+    texts = {one["value"]: one.get_text() for one in soup.find_all("option")}
+    assert says in texts["hibernate"]
+    assert says in texts[""], "what the pool says is said as well"
+
+
+def test_an_idle_time_of_seconds_is_said_in_seconds() -> None:
+    assert "stops after 90 s without" in words(page(OFFER | {"idle_after_s": 90}))
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,13 @@ def test_no_reason_is_said_where_none_is_known(
 ) -> None:
     said = stopped_words(given, last, keeps_files=True)
 
-    assert (said.why, said.kept, said.lost) == ("", (), ())
+    assert said.why == ""
+
+
+def test_who_stopped_it_themselves_is_told_what_is_kept_and_what_is_lost() -> None:
+    said = stopped_words(offers(last_end=None), HALF, keeps_files=True)
+    assert said.kept == ("Saved files.",)
+    assert said.lost == ("Its kernels and terminals ended with it: their variables are lost.",)
 
 
 def test_kernels_are_kept_only_where_that_was_reported() -> None:
@@ -117,9 +123,11 @@ async def test_who_stopped_it_themselves_reads_what_is_kept(
 
     (shown,) = found.select('[role="status"]')
     assert shown.get_text(strip=True) == "Your 2 kernels (1.0 GiB) are kept until 3 December."
-    # Lab says "Kept: " before it.
-    (kept,) = found.select('[data-gpucommons="kept"]')
-    assert kept.get_text(strip=True) == "2 kernels (1.0 GiB), until 3 December."
+    # Lab says "Kept: " and "Not kept: " before it.
+    kept = [one.get_text(strip=True) for one in found.select('[data-gpucommons="kept"]')]
+    assert kept == ["Saved files.", "2 kernels (1.0 GiB), until 3 December."]
+    (lost,) = found.select('[data-gpucommons="lost"]')
+    assert lost.get_text(strip=True).startswith("Its terminals ended with it")
 
 
 def test_of_who_never_started_nothing_is_said() -> None:
@@ -232,7 +240,7 @@ async def test_where_nothing_is_known_or_a_start_failed_the_page_is_the_hubs_own
 ) -> None:
     found = await page(offers() if more else offers(last_end=None), **more)
 
-    assert not found.select("[data-gpucommons]")
+    assert not found.select("[data-gpucommons]:not([hidden])")
     assert found.h1 is not None
     assert found.h1.get_text(strip=True) in {"Server not running", "Spawn failed"}
 

@@ -72,7 +72,7 @@ def test_without_any_reading_there_is_no_number() -> None:
 def test_before_the_first_minute_is_over_nothing_is_said_to_be_missing() -> None:
     found = use_view(running(1), [], now_ms=NOW)
     assert found.spans == []
-    assert found.text.endswith("not measured yet")
+    assert found.text.endswith("not measured yet (each minute is, once it is over)")
 
 
 def _ended(at_ms: int) -> Workload:
@@ -84,8 +84,20 @@ def test_the_last_minute_of_a_job_that_is_over_is_waited_for_and_no_longer() -> 
     soon = use_view(_ended(NOW), short, now_ms=NOW + MINUTE)
     late = use_view(_ended(NOW), short, now_ms=NOW + 2 * MINUTE)
     assert (soon.is_pending, late.is_pending) == (True, False)
-    assert soon.text.endswith("not measured yet")
+    assert soon.text.endswith("not measured yet (each minute is, once it is over)")
     assert late.text.endswith("too short to be measured: 8 s")
+
+
+def test_after_a_resume_the_number_of_the_new_attempt_is_waited_for() -> None:
+    """What is known of an attempt that ended too soon says nothing of the one that runs."""
+    first = replace(running(1).attempts[0], reserved_ms=Millis(NOW), ended_ms=Millis(NOW + 8_000))
+    again = replace(first, reserved_ms=Millis(NOW + 3 * MINUTE), ended_ms=None)
+    job = replace(running(1), attempts=(first, again))
+    rows = [replace(_row(0, None), held_milli_gpu_ms=500 * 8_000)]
+    now_ms = NOW + 3 * MINUTE + 30_000
+    assert "not measured yet" in use_view(job, rows, now_ms=now_ms).text
+    paused = replace(job, attempts=(first,), state=State.PAUSED)
+    assert use_view(paused, rows, now_ms=now_ms).text.endswith("too short to be measured: 8 s")
 
 
 def test_what_ran_for_long_without_a_reading_was_not_too_short() -> None:
