@@ -22,16 +22,29 @@ class HubDirectory:
         self._hub = hub
         self._now_ms = now_ms
         self._loop = asyncio.get_running_loop()
-        self._known: dict[UserName, tuple[frozenset[str], int]] = {}
+        self._known: dict[UserName, tuple[frozenset[str] | None, int]] = {}
 
     def groups_of(self, user: UserName) -> frozenset[str]:
-        """The user's groups.
+        """The user's groups; none for one whom the hub does not know.
 
         Raises
         ------
         Unavailable
             When the hub does not answer.
         """
+        return self._asked(user) or frozenset()
+
+    def knows(self, user: UserName) -> bool:
+        """Whether the hub has such a user.
+
+        Raises
+        ------
+        Unavailable
+            When the hub does not answer.
+        """
+        return self._asked(user) is not None
+
+    def _asked(self, user: UserName) -> frozenset[str] | None:
         known = self._known.get(user)
         if known is not None and self._now_ms() < known[1]:
             return known[0]
@@ -54,3 +67,7 @@ class NoDirectory:
     def groups_of(self, user: UserName) -> frozenset[str]:
         """None, for anybody."""
         return frozenset()
+
+    def knows(self, user: UserName) -> bool:
+        """Everybody: nobody else could say."""
+        return True

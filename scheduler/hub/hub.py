@@ -74,12 +74,12 @@ class Hub:
             scopes=frozenset(model.get("scopes") or ()),
         )
 
-    async def groups_of(self, user: str) -> frozenset[str]:
-        """A user's groups; none for a user the hub does not know."""
+    async def groups_of(self, user: str) -> frozenset[str] | None:
+        """A user's groups; None for a user the hub does not know."""
         path = f"/users/{quote(user, safe='')}"
         response = await self._request("GET", path, token=self._token)
         if response.status_code == _NOT_FOUND:
-            return frozenset()
+            return None
         return frozenset(self._model(response, path).get("groups") or ())
 
     async def has_server(self, user: str, server_name: str) -> bool:

@@ -16,15 +16,14 @@ from gpucommons.scheduler.schedules.schedule import (
     Concurrency,
     Outcome,
     Run,
-    Schedule,
     Scheduled,
     Standing,
 )
 
 #: Runs that are remembered.
 RUNS_KEPT = 100
-#: Times that are counted one by one.
-_COUNTED = 1000
+#: Times that are counted one by one: there may have been more.
+COUNTED = 1000
 _NOT_RUNNING = "The scheduler did not run at that time"
 _STILL_ON = "The run before still went on"
 
@@ -57,11 +56,12 @@ class _Due:
 
 
 def decide(scheduled: Scheduled, live: Collection[WorkloadId], now_ms: Millis) -> Decision:
-    """What is due now; ``live`` are its runs that are not over."""
+    """What is due now; ``live`` are those of ``standing.live`` that are not over."""
     schedule, standing = scheduled.schedule, scheduled.standing
     due = None if schedule.suspended else _due(scheduled, now_ms)
     if due is None:
         return Decision(standing=standing)
+    standing = replace(standing, live=tuple(sorted(live)))
     if due.before_last_ms is not None:
         standing = _with(standing, _missed(due, standing, now_ms), seen_ms=due.before_last_ms)
     late = schedule.starting_deadline_s
@@ -87,7 +87,8 @@ def started(
 ) -> Standing:
     """Its job is stored."""
     run = Run(outcome=Outcome.STARTED, due_ms=due_ms, at_ms=now_ms, job=job, job_name=name)
-    return _with(standing, run, seen_ms=due_ms)
+    live = tuple(sorted({*standing.live, job}))
+    return _with(replace(standing, live=live), run, seen_ms=due_ms)
 
 
 def next_look_ms(scheduled: Scheduled) -> Millis | None:
@@ -108,14 +109,14 @@ def _due(scheduled: Scheduled, now_ms: Millis) -> _Due | None:
     for one in times.after(schedule.cron, schedule.time_zone, _since(scheduled)):
         if one > now_ms:
             break
-        if len(found) == _COUNTED:
+        if len(found) == COUNTED:
             # After so long nobody wants each of them; the last one counts.
             last = times.last_until(schedule.cron, schedule.time_zone, now_ms)
             return _Due(
                 first_ms=found[0],
                 before_last_ms=Millis(last - 1),
                 last_ms=last,
-                count=_COUNTED,
+                count=COUNTED,
             )
         found.append(one)
     if not found:
@@ -141,12 +142,20 @@ def _missed(due: _Due, standing: Standing, now_ms: Millis) -> Run:
 
 
 def _with(standing: Standing, run: Run, *, seen_ms: Millis) -> Standing:
-    runs = (*standing.runs, run)[-RUNS_KEPT:]
+    *before, last = standing.runs or (None,)
+    if last is not None and run.job is None and _same(last, run):
+        # A run that goes on for a day must not fill the record with those that it kept out.
+        run = replace(
+            last,
+            count=last.count + run.count,
+            until_ms=run.until_ms or run.due_ms,
+            at_ms=run.at_ms,
+        )
+    else:
+        before = list(standing.runs)
+    runs = tuple([one for one in before if one is not None] + [run])[-RUNS_KEPT:]
     return replace(standing, seen_ms=seen_ms, runs=runs, hindrance="", starting_ms=None)
 
 
-def runs_that_may_live(schedule: Schedule, standing: Standing) -> tuple[WorkloadId, ...]:
-    """The jobs that have to be looked at before :func:`decide`."""
-    if schedule.concurrency is Concurrency.ALLOW:
-        return ()
-    return tuple(run.job for run in standing.runs if run.job is not None)
+def _same(one: Run, other: Run) -> bool:
+    return (one.outcome, one.text) == (other.outcome, other.text)

@@ -83,8 +83,10 @@ class Standing:
 
     #: All times up to here are in ``runs``, or were and are forgotten.
     seen_ms: Millis = Millis(0)
-    #: Oldest first.
+    #: Oldest first; times in a row that came to the same are one.
     runs: tuple[Run, ...] = ()
+    #: Jobs that were started and not over when that was looked at last.
+    live: tuple[WorkloadId, ...] = ()
     #: Why the run that is due now could not be started yet.
     hindrance: str = ""
     #: The time whose job was about to be submitted: whether it was is looked up before anything else.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import dropwhile, islice
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
@@ -37,7 +37,9 @@ def after(cron: str, time_zone: str, start_ms: Millis) -> Iterator[Millis]:
     Misconfigured
         When the expression or the time zone is none.
     """
-    return _times(cron, time_zone, start_ms, backwards=False)
+    found = _times(cron, time_zone, start_ms, backwards=False)
+    # Where clocks go back an hour, it may begin with a time of the first pass through that hour.
+    return dropwhile(lambda one: one <= start_ms, found)
 
 
 def last_until(cron: str, time_zone: str, now_ms: Millis) -> Millis:

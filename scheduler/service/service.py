@@ -111,6 +111,10 @@ class Directory(Protocol):
         """The user's groups; raises ``Unavailable`` when that cannot be found out."""
         ...
 
+    def knows(self, user: UserName) -> bool:
+        """Whether there is such a user, as far as anybody can say; raises ``Unavailable`` likewise."""
+        ...
+
 
 class Logs(Protocol):
     """Where workers' output is read."""

@@ -7,22 +7,27 @@ that is killed in between submits the same job again, which is then the one that
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import Cancel
 from gpucommons.scheduler.core.model.types import Millis, WorkloadId
-from gpucommons.scheduler.errors import SchedulerError, Unavailable, UnknownWorkload
+from gpucommons.scheduler.errors import (
+    LeaderLost,
+    Misconfigured,
+    SchedulerError,
+    Unavailable,
+    UnknownWorkload,
+)
 from gpucommons.scheduler.schedules.deciding import (
     Start,
     decide,
     next_look_ms,
     record,
-    runs_that_may_live,
     started,
 )
-from gpucommons.scheduler.schedules.schedule import Outcome, Scheduled, Standing
+from gpucommons.scheduler.schedules.schedule import Concurrency, Outcome, Scheduled, Standing
 from gpucommons.scheduler.service.jobs.schedules import run_of, submit_run
 from gpucommons.scheduler.service.lookup import workload_of
 from gpucommons.scheduler.service.service import Service
@@ -30,6 +35,10 @@ from gpucommons.scheduler.store.base import Epoch
 from gpucommons.scheduler.upkeep.upkeep import OPERATOR
 
 log = logging.getLogger(__name__)
+
+#: A run that is hindered is tried again so much later.
+_AGAIN_MS = 5_000
+_UNFORESEEN = "The scheduler failed at this run; its log says why"
 
 
 class Schedules:
@@ -43,24 +52,41 @@ class Schedules:
         """Start what is due; what goes wrong with one schedule keeps no other from its time."""
         epoch, now_ms = self._epoch(), self._service.now_ms()
         for scheduled in self._service.store.schedules.due(now_ms):
-            self._look(epoch, scheduled, now_ms)
+            try:
+                self._look(epoch, scheduled, now_ms)
+            except (LeaderLost, Unavailable):
+                raise  # no other would fare better
+            except Exception:
+                log.exception("a run of schedule %s failed", scheduled.schedule.schedule_id)
+                self._give_up(epoch, scheduled, now_ms)
 
     def _look(self, epoch: Epoch, scheduled: Scheduled, now_ms: Millis) -> None:
         stands = self._with_what_was_begun(scheduled, now_ms)
         decision = decide(stands, self._live(stands), now_ms)
-        if decision.start is None:
+        start = decision.start
+        if start is None:
             self._stand(epoch, scheduled, decision.standing)
             return
-        begun = replace(decision.standing, starting_ms=decision.start.due_ms)
-        self._stand(epoch, scheduled, begun)
-        after = self._started(scheduled, begun, decision.start, now_ms)
-        self._stand(epoch, replace(scheduled, standing=begun), after)
+        begun = replace(decision.standing, starting_ms=start.due_ms)
+        if self._stand(epoch, scheduled, begun):
+            after = self._started(scheduled, begun, start, now_ms)
+            self._stand(epoch, replace(scheduled, standing=begun), after)
 
-    def _stand(self, epoch: Epoch, scheduled: Scheduled, standing: Standing) -> None:
-        if standing == scheduled.standing:
-            return  # it waits for the same thing as before
+    def _stand(self, epoch: Epoch, scheduled: Scheduled, standing: Standing) -> bool:
+        """Write where it stands; whether its owner has not changed it since it was read."""
         next_ms = next_look_ms(replace(scheduled, standing=standing))
-        self._service.store.schedules.stand(epoch, scheduled, standing, next_ms=next_ms)
+        if standing.hindrance and next_ms is not None:
+            next_ms = max(next_ms, Millis(self._service.now_ms() + _AGAIN_MS))
+        return self._service.store.schedules.stand(epoch, scheduled, standing, next_ms=next_ms)
+
+    def _give_up(self, epoch: Epoch, scheduled: Scheduled, now_ms: Millis) -> None:
+        """What nobody foresaw is a refusal of this time: tried again and again, it would never be over."""
+        standing = record(scheduled.standing, Outcome.REFUSED, now_ms, now_ms, _UNFORESEEN)
+        try:
+            self._stand(epoch, scheduled, standing)
+        except Misconfigured:
+            # Its time zone, say, is none on this machine any more: nothing can come due.
+            self._service.store.schedules.stand(epoch, scheduled, standing, next_ms=None)
 
     def _with_what_was_begun(self, scheduled: Scheduled, now_ms: Millis) -> Scheduled:
         """A start that was begun before, perhaps by a scheduler that died: its job is there, or it is due."""
@@ -70,13 +96,14 @@ class Schedules:
         job = run_of(self._service, scheduled.schedule, due_ms)
         if job is None:
             return replace(scheduled, standing=replace(standing, starting_ms=None))
+        if scheduled.schedule.concurrency is Concurrency.REPLACE:
+            self._cancel(one for one in standing.live if one != job.workload_id)
         name, job_id = job.spec.name, job.workload_id
         return replace(scheduled, standing=started(standing, due_ms, now_ms, job=job_id, name=name))
 
     def _live(self, scheduled: Scheduled) -> frozenset[WorkloadId]:
         """Its runs that are not over."""
-        wanted = runs_that_may_live(scheduled.schedule, scheduled.standing)
-        return frozenset(one for one in wanted if self._is_live(one))
+        return frozenset(one for one in scheduled.standing.live if self._is_live(one))
 
     def _is_live(self, job: WorkloadId) -> bool:
         try:
@@ -89,12 +116,16 @@ class Schedules:
     ) -> Standing:
         schedule = scheduled.schedule
         try:
-            for job in start.replaces:
-                self._service.ask(OPERATOR, Cancel(workload_id=job))
             made = submit_run(self._service, schedule, start.due_ms)
         except Unavailable as error:
             return replace(standing, hindrance=str(error))
         except SchedulerError as error:
             log.info("the schedule %s of %s was refused: %s", schedule.name, schedule.owner, error)
             return record(standing, Outcome.REFUSED, start.due_ms, now_ms, str(error))
+        # Only now: what could not be replaced goes on.
+        self._cancel(start.replaces)
         return started(standing, start.due_ms, now_ms, job=WorkloadId(made.id), name=made.name)
+
+    def _cancel(self, jobs: Iterable[WorkloadId]) -> None:
+        for job in jobs:
+            self._service.ask(OPERATOR, Cancel(workload_id=job))

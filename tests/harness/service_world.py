@@ -142,6 +142,9 @@ class FakeDirectory:
     def __init__(self) -> None:
         self.groups: dict[str, frozenset[str]] = {"bob": frozenset({"nlp-people"})}
 
+    def knows(self, user: UserName) -> bool:
+        return True
+
     def groups_of(self, user: UserName) -> frozenset[str]:
         return self.groups.get(user, frozenset())
 

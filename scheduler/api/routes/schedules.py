@@ -34,7 +34,7 @@ async def put_schedule(
     owner: Owner, name: ScheduleName, request: models.ScheduleRequest, caller: AnyCaller
 ) -> models.ScheduleView:
     """Make a schedule of one's own, or write it anew; its runs stay on record."""
-    return await caller.run(schedules.put_schedule, owner, name, request)
+    return await caller.run_dear(schedules.put_schedule, owner, name, request)
 
 
 @router.post("/schedules/{owner}/{name}/suspend")

@@ -13,8 +13,10 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import printable, show, table
 from gpucommons.scheduler.client import SchedulerClient, calls, schedule_calls
-from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.errors import BadRequest, NotFound
 
+#: More in a row are not counted one by one.
+_COUNTED = 1000
 _LOCAL_TIME = Path("/etc/localtime")
 _STEERING = {
     "suspend": (schedule_calls.suspend_schedule, "suspended: no more runs start"),
@@ -75,6 +77,11 @@ def add_when(command: argparse.ArgumentParser, *, needed: bool) -> None:
         help="a run that could not start within so long after its time is missed",
     )
     command.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="where you have a schedule of that name: write it anew, its runs stay on record",
+    )
+    command.add_argument(
         "--in-guarantee",
         action="store_true",
         help="its runs use the team's guarantee, too, and not borrowed GPUs alone",
@@ -89,7 +96,9 @@ def check_when(arguments: argparse.Namespace) -> None:
     BadRequest
         With what to add.
     """
-    options = ("time_zone", "concurrency_policy", "starting_deadline", "in_guarantee")
+    if arguments.schedule is not None and arguments.follow:
+        raise BadRequest("--follow: nothing starts now. Look with `gpucommons schedule show`.")
+    options = ("overwrite", "time_zone", "concurrency_policy", "starting_deadline", "in_guarantee")
     given = [f"--{name.replace('_', '-')}" for name in options if getattr(arguments, name)]
     if arguments.schedule is None and given:
         message = f"{', '.join(given)}: of a schedule alone. Say when with --schedule."
@@ -112,15 +121,29 @@ def put(
         "starting_deadline_s": arguments.starting_deadline,
         "repeat": of_job,
         "kind": "training" if arguments.in_guarantee else None,
-        "priority": None if job is None or job.priority == "normal" else job.priority,
     }
     request = models.ScheduleRequest.model_validate(
         {"job": job, **{field: value for field, value in asked.items() if value is not None}}
     )
     owner = scheduler.send(calls.whoami()).name
+    if not arguments.overwrite:
+        _check_is_new(scheduler, owner, name)
     view = scheduler.send(schedule_calls.put_schedule(owner, name, request))
     show(view, f"{describe(view)}\n  no run was started now", output=arguments.output)
     return 0
+
+
+def _check_is_new(scheduler: SchedulerClient, owner: str, name: str) -> None:
+    """Two scripts may have one name: none replaces the other unasked."""
+    try:
+        known = scheduler.send(schedule_calls.schedule(owner, name))
+    except NotFound:
+        return
+    message = (
+        f"You have a schedule {name} already ({known.schedule}, {known.what}): choose another --name,"
+        " or write it anew with --overwrite."
+    )
+    raise BadRequest(message)
 
 
 def repeat(arguments: argparse.Namespace) -> int:
@@ -196,7 +219,8 @@ def _runs(view: models.ScheduleView) -> Iterator[str]:
     for one in view.runs:
         span = _at(one.due_ms, view)
         if one.until_ms is not None:
-            span += f" to {_at(one.until_ms, view)}, {one.count} times"
+            least = "at least " if one.count >= _COUNTED else ""
+            span += f" to {_at(one.until_ms, view)}, {least}{one.count:,} times"
         yield f"  {span}  {one.job_name or f'{one.outcome}: {one.text}'}"
 
 

@@ -18,6 +18,7 @@ from gpucommons.scheduler.core.model.state import (
     Keep,
     NoteAgent,
     NoteKept,
+    NoteSchedule,
     Pause,
     ReportIdle,
     ResizeJob,
@@ -76,6 +77,8 @@ def _apply(cycle: CycleState, intent: Intent, action: Action) -> WorkloadId | No
             return _on_workload(cycle, action, by)
         case NoteAgent():
             _note(cycle, action)
+        case NoteSchedule():
+            cycle.tell(action.kind, action.text, by=by, team=action.team, data=dict(action.data))
         case NoteKept():
             leases.note_kept(cycle, action)
         case _:

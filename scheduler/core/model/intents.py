@@ -105,6 +105,17 @@ class NoteAgent:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NoteSchedule:
+    """Put on record that somebody wrote, suspended, resumed or removed a schedule."""
+
+    #: ``schedule-written``, ``schedule-suspended``, ``schedule-resumed``, ``schedule-removed``.
+    kind: str
+    text: str
+    team: TeamName
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ReportIdle:
     """The culler's view of a lease: idle since, to be returned at; both None = active again."""
 
@@ -224,6 +235,7 @@ Action = (
     | Started
     | Restarted
     | NoteAgent
+    | NoteSchedule
     | NoteKept
     | SetQuotas
     | PutTeams

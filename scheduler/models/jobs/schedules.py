@@ -31,7 +31,8 @@ class ScheduleRequest(Model):
     repeat: Ref | None = None
     #: ``retrain``: on borrowed GPUs only, unless the team's policy gives its guarantee to retraining.
     kind: Literal["retrain", "training"] = "retrain"
-    priority: Literal["low", "normal", "high"] = "low"
+    #: Left out: as the job says, else ``low``.
+    priority: Literal["low", "normal", "high"] | None = None
 
     @model_validator(mode="after")
     def _one_job(self) -> ScheduleRequest:
@@ -47,7 +48,7 @@ class ScheduleRunView(View):
     #: ``started``, ``missed``, ``skipped`` (an earlier run went on) or ``refused``.
     outcome: str
     due_ms: int
-    #: The last of several, and how many.
+    #: The last of several, and how many; 1000 = at least so many.
     until_ms: int | None = None
     count: int = 1
     #: Why it did not start; empty for a start.

@@ -156,7 +156,8 @@ def _script(service: Service, request: models.JobRequest) -> frameworks.Script:
         return frameworks.read_script(
             name, _member(service.snapshots.chunks(request.snapshot), wanted)
         )
-    except (SchedulerError, tarfile.TarError, OSError, EOFError):
+    except (SchedulerError, tarfile.TarError, OSError, EOFError, ValueError, OverflowError):
+        # Anybody may have made that archive: Python raises a bare ValueError for some of its headers.
         return frameworks.Script()
 
 

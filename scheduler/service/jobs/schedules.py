@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
+from typing import Literal
 
 from pydantic import ValidationError
 
 from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.state import NoteSchedule
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, Workload
-from gpucommons.scheduler.errors import Misconfigured, NotFound, PolicyRefused
-from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
+from gpucommons.scheduler.errors import Forbidden, Misconfigured, NotFound, PolicyRefused
+from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL, ORIGIN_LABEL
 from gpucommons.scheduler.principal import (
     Identity,
     Principal,
@@ -31,6 +33,7 @@ from gpucommons.scheduler.schedules.schedule import (
 )
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs import repeating, snapshots
+from gpucommons.scheduler.service.jobs.caps import check_hour
 from gpucommons.scheduler.service.jobs.environments import script_reader
 from gpucommons.scheduler.service.jobs.jobs import checked_spec
 from gpucommons.scheduler.service.lookup import find_job
@@ -64,6 +67,7 @@ def put_schedule(
     if known is None and len(mine) >= MAX_SCHEDULES:
         message = f"{owner} has {len(mine)} schedules, as many as one may: remove one first."
         raise PolicyRefused(message)
+    check_hour(service, UserName(owner), size_bytes=0)
     by_operator = principal.kind is PrincipalKind.LOCAL and principal.admin
     runs_as = _owner(service, UserName(owner), by_operator=by_operator)
     job = _job_of(service, principal, runs_as, name, request)
@@ -82,7 +86,7 @@ def put_schedule(
         snapshot=job.snapshot,
         by_operator=by_operator,
     )
-    return _stored(service, principal, made, known)
+    return _stored(service, principal, made, known, "written")
 
 
 def _job_of(
@@ -101,6 +105,9 @@ def _job_of(
         assert request.job is not None  # noqa: S101 - the model wants one of the two
         job = request.job
         once = [field for field in _ONCE if getattr(job, field)]
+        if authorization.is_person(principal) and OBJECT_LABEL in job.labels:
+            message = f"labels: {OBJECT_LABEL} is set by the operator alone. Leave it out."
+            raise Misconfigured(message)
         if once:
             message = f"job: {', '.join(once)} is of one submit alone, and this one is repeated: leave it out."
             raise Misconfigured(message)
@@ -108,8 +115,9 @@ def _job_of(
         update={
             "name": name,
             "user": None,
+            "parent": None,
             "kind": request.kind,
-            "priority": request.priority,
+            "priority": _priority(request),
             "labels": {**job.labels, ORIGIN_LABEL: f"schedule {name}"},
         }
     )
@@ -118,6 +126,14 @@ def _job_of(
     else:
         spec = checked_spec(service, runs_as, job, script_reader(service, job))
     return request_of(spec).model_copy(update={"near": []})
+
+
+def _priority(request: models.ScheduleRequest) -> Literal["low", "normal", "high"]:
+    """What was said of the schedule, or in its job; else they come last."""
+    job = request.job
+    if request.priority is not None or job is None or "priority" not in job.model_fields_set:
+        return request.priority or "low"
+    return job.priority
 
 
 def schedules(service: Service, principal: Principal) -> models.ScheduleList:
@@ -142,7 +158,7 @@ def suspend_schedule(
     """Start no more runs; one that goes on is left alone."""
     found = _find(service, principal, owner, name)
     authorization.suspend_schedule(principal, found.schedule)
-    return _changed(service, principal, found, replace(found.schedule, suspended=True))
+    return _changed(service, principal, found, replace(found.schedule, suspended=True), "suspended")
 
 
 def resume_schedule(
@@ -151,7 +167,7 @@ def resume_schedule(
     """Start runs again, from the next time on."""
     found = _find(service, principal, owner, name)
     authorization.resume_schedule(principal, found.schedule)
-    return _changed(service, principal, found, replace(found.schedule, suspended=False))
+    return _changed(service, principal, found, replace(found.schedule, suspended=False), "resumed")
 
 
 def drop_schedule(
@@ -160,26 +176,39 @@ def drop_schedule(
     """Remove a schedule; its jobs stay. Answers with what it was."""
     found = _find(service, principal, owner, name)
     authorization.drop_schedule(principal, found.schedule)
+    _note(service, principal, found.schedule, "removed")
     service.store.schedules.drop(found.schedule.schedule_id)
     return _view(service, principal, found)
 
 
 def _changed(
-    service: Service, principal: Principal, found: Scheduled, schedule: Schedule
+    service: Service, principal: Principal, found: Scheduled, schedule: Schedule, change: str
 ) -> models.ScheduleView:
     if schedule == found.schedule:
         return _view(service, principal, found)
     made = replace(schedule, since_ms=service.now_ms())
-    return _stored(service, principal, made, found)
+    return _stored(service, principal, made, found, change)
 
 
 def _stored(
-    service: Service, principal: Principal, made: Schedule, known: Scheduled | None
+    service: Service, principal: Principal, made: Schedule, known: Scheduled | None, change: str
 ) -> models.ScheduleView:
     standing = Standing() if known is None else known.standing
     scheduled = Scheduled(schedule=made, standing=standing)
+    _note(service, principal, made, change)
     service.store.schedules.put(made, next_ms=next_look_ms(scheduled))
     return _view(service, principal, scheduled)
+
+
+def _note(service: Service, principal: Principal, schedule: Schedule, change: str) -> None:
+    """On record first, as all that people change is; and bounded as all that they ask for."""
+    action = NoteSchedule(
+        kind=f"schedule-{change}",
+        text=f"schedule {schedule.name} of {schedule.owner} was {change}",
+        team=schedule.team,
+        data={"owner": schedule.owner, "name": schedule.name, "schedule": schedule.cron},
+    )
+    service.ask(principal, action)
 
 
 def _find(service: Service, principal: Principal, owner: str, name: str) -> Scheduled:
@@ -234,6 +263,9 @@ def _owner(service: Service, user: UserName, *, by_operator: bool) -> Principal:
     if by_operator:
         kind, groups, scope = PrincipalKind.LOCAL, frozenset[str](), "custom:gpucommons:admin"
     else:
+        if not service.directory.knows(user):
+            message = f"JupyterHub knows no user {user} any more: their schedules start nothing."
+            raise Forbidden(message)
         kind, groups = PrincipalKind.USER, service.directory.groups_of(user)
         scope = f"custom:gpucommons:submit!user={user}"
     identity = Identity(name=user, kind=kind, groups=groups, rights=read_rights([scope]))
@@ -266,7 +298,7 @@ def _view(
         what=what,
         kind=kind,
         next_ms=list(islice(coming, 5)),
-        hindrance=standing.hindrance,
+        hindrance="" if found.suspended or standing.starting_ms is None else standing.hindrance,
         runs=[_run(one) for one in reversed(standing.runs[-runs:])],
         steerable=authorization.steers(principal, found.team, found.owner),
     )

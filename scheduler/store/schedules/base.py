@@ -35,8 +35,10 @@ class ScheduleStore(Protocol):
 
     def stand(
         self, epoch: Epoch, scheduled: Scheduled, standing: Standing, *, next_ms: Millis | None
-    ) -> None:
+    ) -> bool:
         """Write where one stands (the leader); its owner's changes meanwhile keep their ``next_ms``.
+
+        Returns whether it is still as it was read: not rewritten, suspended or removed since.
 
         Raises
         ------

@@ -44,17 +44,18 @@ class MemorySchedules:
 
     def stand(
         self, epoch: Epoch, scheduled: Scheduled, standing: Standing, *, next_ms: Millis | None
-    ) -> None:
+    ) -> bool:
         """Write where one stands."""
         schedule_id = scheduled.schedule.schedule_id
         with self._lock:
             self._check_lead(epoch)
             if schedule_id not in self._kept:
-                return
+                return False
             known, at = self._kept[schedule_id]
             same = known.schedule == scheduled.schedule
             stands = Scheduled(schedule=known.schedule, standing=standing)
             self._kept[schedule_id] = (stands, next_ms if same else at)
+            return same
 
     def drop(self, schedule_id: ScheduleId) -> None:
         """Forget one."""

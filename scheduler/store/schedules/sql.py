@@ -68,13 +68,19 @@ class SqlSchedules:
 
     def stand(
         self, epoch: Epoch, scheduled: Scheduled, standing: Standing, *, next_ms: Millis | None
-    ) -> None:
+    ) -> bool:
         """Write where one stands."""
         mine = schedules.c.schedule_id == scheduled.schedule.schedule_id
-        as_read = schedules.c.document == encode(scheduled.schedule)
         with self.leading(epoch) as connection:
-            connection.execute(update(schedules).where(mine, as_read).values(next_ms=next_ms))
-            connection.execute(update(schedules).where(mine).values(standing=encode(standing)))
+            written = select(schedules.c.document).where(mine).with_for_update()
+            document = connection.execute(written).scalar_one_or_none()
+            # By value: an earlier release may have written it with fewer fields.
+            same = document is not None and decode(Schedule, document) == scheduled.schedule
+            values: dict[str, Any] = {"standing": encode(standing)}
+            if same:
+                values["next_ms"] = next_ms
+            connection.execute(update(schedules).where(mine).values(values))
+        return same
 
     def drop(self, schedule_id: ScheduleId) -> None:
         """Forget one."""

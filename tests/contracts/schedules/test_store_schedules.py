@@ -39,7 +39,7 @@ def test_schedules_are_there_after_a_restart(url: str, store: Store) -> None:
     epoch = store.take_lead("me")
     store.schedules.put(NIGHTLY, next_ms=Millis(500))
     store.schedules.put(OTHERS, next_ms=Millis(400))
-    store.schedules.stand(epoch, Scheduled(schedule=NIGHTLY), MISSED, next_ms=Millis(900))
+    assert store.schedules.stand(epoch, Scheduled(schedule=NIGHTLY), MISSED, next_ms=Millis(900))
     if url != "memory:":
         store.close()
         store = open_store(url)
@@ -67,12 +67,12 @@ def test_what_an_owner_changes_while_the_leader_decides_stays(store: Store) -> N
     (read,) = store.schedules.due(Millis(500))
     changed = replace(NIGHTLY, cron="0 4 * * *")
     store.schedules.put(changed, next_ms=Millis(2000))
-    store.schedules.stand(epoch, read, MISSED, next_ms=Millis(900))
+    assert not store.schedules.stand(epoch, read, MISSED, next_ms=Millis(900))
     assert store.schedules.due(Millis(1999)) == ()
     assert store.schedules.due(Millis(2000)) == (Scheduled(schedule=changed, standing=MISSED),)
     # And one that was dropped does not come back.
     store.schedules.drop(NIGHTLY.schedule_id)
-    store.schedules.stand(epoch, read, MISSED, next_ms=Millis(900))
+    assert not store.schedules.stand(epoch, read, MISSED, next_ms=Millis(900))
     assert store.schedules.all() == ()
 
 

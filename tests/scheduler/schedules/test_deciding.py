@@ -89,6 +89,12 @@ def test_a_year_of_minutes_is_one_entry() -> None:
     assert found.standing.runs[0].until_ms == now - 30_501
 
 
+def test_times_of_the_first_pass_through_an_hour_are_over_in_the_second() -> None:
+    # 02:10 came twice that night in Berlin; this is the second time.
+    second = at("2026-10-25T01:10")
+    assert next(times.after("15 2 * * *", "Europe/Berlin", second)) == at("2026-10-26T01:15")
+
+
 def test_what_is_later_than_its_deadline_is_missed_with_what_stood_in_the_way() -> None:
     strict = replace(FRESH, schedule=replace(NIGHTLY, starting_deadline_s=600))
     assert decide(strict, (), Millis(TWO + 600_000)).start is not None

@@ -112,11 +112,11 @@ def test_a_scheduler_that_dies_between_submit_and_record_starts_nothing_twice(
     stand = world.store.schedules.stand
     seen = []
 
-    def dies_at_the_second(*arguments: object, **named: object) -> None:
+    def dies_at_the_second(*arguments: object, **named: object) -> bool:
         seen.append(arguments)
         if len(seen) == 2:
             raise KeyboardInterrupt
-        stand(*arguments, **named)  # type: ignore[arg-type] # handed on as they are
+        return stand(*arguments, **named)  # type: ignore[arg-type] # handed on as they are
 
     monkeypatch.setattr(world.store.schedules, "stand", dies_at_the_second)
     with pytest.raises(KeyboardInterrupt):
@@ -145,6 +145,7 @@ def test_while_nobody_knows_the_owners_teams_a_run_waits_and_then_starts(
         upkeep.step()
     view = schedules.schedule(world.service, world.principal("ann"), "ann", "nightly")
     assert (view.hindrance, view.runs) == ("JupyterHub does not answer.", [])
+    world.pass_time(5000)
     upkeep.step()
     assert runs(world) == [("started", "nightly-1")]
 
@@ -247,6 +248,100 @@ def test_what_another_release_stored_is_said_and_stops_no_other(world: ServiceWo
     assert runs(world, "other") == [("started", "other-1")]
 
 
+def test_what_nobody_foresaw_is_a_refusal_and_keeps_no_other_from_its_time(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(world)
+    ann = world.principal("ann")
+    schedules.put_schedule(world.service, ann, "ann", "other", asked())
+    to_next(world)
+    made = schedules.submit_run
+
+    def submit_run(service: object, schedule: object, due_ms: Millis) -> models.JobView:
+        if schedule.name == "nightly":  # type: ignore[attr-defined] # a schedule
+            raise ValueError("a header of somebody's archive")
+        return made(service, schedule, due_ms)  # type: ignore[arg-type] # as they came
+
+    monkeypatch.setattr("gpucommons.scheduler.upkeep.schedules.submit_run", submit_run)
+    running(world).step()
+    view = schedules.schedule(world.service, ann, "ann", "nightly")
+    assert [(run.outcome, run.text) for run in view.runs] == [
+        ("refused", "The scheduler failed at this run; its log says why")
+    ]
+    assert runs(world, "other") == [("started", "other-1")]
+
+
+def test_a_run_of_days_is_still_known_after_hundreds_that_it_kept_out(world: ServiceWorld) -> None:
+    world.script = Script(run_ms=10_000 * MINUTE)
+    put(world)
+    upkeep = running(world)
+    for _ in range(120):
+        to_next(world)
+        upkeep.step()
+    found = schedules.schedule(world.service, world.principal("ann"), "ann", "nightly").runs
+    assert [(run.outcome, run.count) for run in found] == [("skipped", 119), ("started", 1)]
+    assert names(world) == ["nightly-1"]
+
+
+def test_a_schedule_that_was_removed_during_a_pass_starts_nothing(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(world)
+    to_next(world)
+    due = world.store.schedules.due
+
+    def removed_meanwhile(now_ms: Millis) -> object:
+        found = due(now_ms)
+        schedules.drop_schedule(world.service, world.principal("ann"), "ann", "nightly")
+        return found
+
+    monkeypatch.setattr(world.store.schedules, "due", removed_meanwhile)
+    running(world).step()
+    assert names(world) == []
+
+
+def test_what_cannot_be_replaced_goes_on(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.script = Script(run_ms=100 * MINUTE)
+    put(world, concurrency_policy="Replace")
+    to_next(world)
+    running(world).step()
+    to_next(world)
+
+    def refused(*_: object) -> models.JobView:
+        message = "no more today"
+        raise PolicyRefused(message)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("gpucommons.scheduler.upkeep.schedules.submit_run", refused)
+        running(world).step()
+    (job,) = jobs.jobs(world.service, world.principal("ann"), JobFilter(), cursor=None).jobs
+    assert (job.name, job.state) == ("nightly-1", "running")
+
+
+def test_each_change_of_a_schedule_is_an_event_of_its_team(world: ServiceWorld) -> None:
+    put(world)
+    ada = world.principal("ada")
+    schedules.suspend_schedule(world.service, ada, "ann", "nightly")
+    schedules.resume_schedule(world.service, ada, "ann", "nightly")
+    schedules.drop_schedule(world.service, ada, "ann", "nightly")
+    found = [one.event for one in world.store.events() if one.event.kind.startswith("schedule-")]
+    assert [(one.kind.removeprefix("schedule-"), one.by, one.team) for one in found] == [
+        ("written", "ann", "vision"),
+        ("suspended", "ada", "vision"),
+        ("resumed", "ada", "vision"),
+        ("removed", "ada", "vision"),
+    ]
+
+
+def test_the_priority_of_a_job_is_kept_and_low_without_one(world: ServiceWorld) -> None:
+    put(world, job=a_request(name="digits", priority="high"))
+    assert '"priority":"high"' in world.store.schedules.all()[0].schedule.request
+    put(world)
+    assert '"priority":"low"' in world.store.schedules.all()[0].schedule.request
+
+
 def test_the_operator_of_this_machine_schedules_for_a_team_that_it_is_not_in(
     world: ServiceWorld,
 ) -> None:
@@ -262,6 +357,17 @@ def test_the_operator_of_this_machine_schedules_for_a_team_that_it_is_not_in(
     with pytest.raises(Forbidden, match="You are not in team vision"):
         schedules.put_schedule(world.service, root, "root", "nightly", request)
     assert world.store.schedules.all()[0].schedule == made.schedule
+
+
+def test_an_owner_whom_the_hub_knows_no_more_runs_nothing(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(world)
+    to_next(world)
+    monkeypatch.setattr(world.directory, "knows", lambda _user: False)
+    running(world).step()
+    (refused,) = world.store.schedules.all()[0].standing.runs
+    assert refused.text == "JupyterHub knows no user ann any more: their schedules start nothing."
 
 
 def test_an_owner_who_left_the_team_has_runs_refused(world: ServiceWorld) -> None:

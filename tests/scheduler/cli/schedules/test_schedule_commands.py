@@ -36,6 +36,13 @@ def test_a_script_is_scheduled_listed_run_suspended_and_removed(
     assert row.split()[:3] == ["nightly", "ann", "vision"]
     assert row.split()[-1] == "nightly-1"
 
+    again = cli("submit", str(tmp_path / "train.py"), "--name", "nightly", *when)
+    assert (again.code, "write it anew with --overwrite" in again.err) == (2, True)
+    assert (
+        cli("submit", str(tmp_path / "train.py"), "--name", "nightly", "--overwrite", *when).code
+        == 0
+    )
+    assert "nightly-1" in cli("schedule", "show", "nightly").out
     assert "no more runs start" in cli("schedule", "suspend", "nightly").out
     assert "suspended" in cli("schedule", "list").out
     assert "goes on from its next time" in cli("schedule", "resume", "ann/nightly").out
@@ -60,6 +67,7 @@ def test_a_job_that_ran_is_repeated_on_what_it_may_use(cli: Cli, world: WatchedW
 @pytest.mark.parametrize(
     ("options", "says"),
     [
+        (("--schedule", "@daily", "--follow"), "--follow: nothing starts now"),
         (("--time-zone", "UTC"), "--time-zone: of a schedule alone. Say when with --schedule."),
         (("--schedule", "often"), "five fields"),
         (("--schedule", "@daily", "--time-zone", "Mars/Base"), "such as Europe/Berlin"),
