@@ -36,7 +36,6 @@ import { addRunningJobs } from './panel/running';
 import { IGpuServer } from './model/gpuserver';
 import { applySettings } from './panel/settings';
 import { StatusItem } from './panel/status';
-import { offerStored } from './notices/stored';
 import { tellStops } from './notices/stoppeddialog';
 import { TrainModel } from './submission/train';
 
@@ -240,9 +239,16 @@ const plugin: JupyterFrontEndPlugin<void> = {
       shell.activateById(panel.id);
     });
     api.connect();
-    void app.restored.then(() =>
-      offerStored({ api, msg, commands, notebooks })
-    );
+    void app.restored.then(async () => {
+      // Who may not load them is told nothing.
+      const stored = await api.stored().catch(() => []);
+      if (stored.length > 0) {
+        const { offerStored } = await import(
+          /* webpackChunkName: "page-stored" */ './notices/stored'
+        );
+        offerStored(stored, { api, msg, commands, notebooks });
+      }
+    });
   }
 };
 

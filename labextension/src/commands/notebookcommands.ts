@@ -9,7 +9,6 @@ import { gpuIcon } from '../lab/icons';
 import { CommandIDs } from '../lab/ids';
 import { idleLength, isKept, KEEP_MINUTES } from '../model/idle';
 import { confirmDrop, confirmHibernate } from '../notices/notices';
-import { showStored } from '../notices/stored';
 import { reloadWhenBack } from '../notices/returning';
 import { startAgain } from '../notices/stoppeddialog';
 
@@ -85,14 +84,17 @@ export function addNotebookCommands(options: ICommandOptions): void {
   add(CommandIDs.storedVariables, {
     label: trans.__('Variables of Earlier Servers…'),
     execute: () =>
-      attempt(options, () =>
-        showStored({
+      attempt(options, async () => {
+        const { showStored } = await import(
+          /* webpackChunkName: "page-stored" */ '../notices/stored'
+        );
+        await showStored({
           api: model.api,
           msg,
           commands,
           notebooks: options.notebooks
-        })
-      )
+        });
+      })
   });
   add(CommandIDs.hibernate, {
     label: trans.__('Hibernate…'),

@@ -5,8 +5,9 @@ import { describe, expect, it } from 'vitest';
 import type { IStored } from '../server/stored';
 import { messages } from '../text/messages';
 import { toOffer } from './stored';
+import { storedMessages } from './storedmessages';
 
-const msg = messages(nullTranslator.load('gpucommons'));
+const msg = storedMessages(messages(nullTranslator.load('gpucommons')));
 
 function stored(fields: Partial<IStored> = {}): IStored {
   return {

@@ -1,6 +1,7 @@
 /**
  * Offers the variables that the last server stored. Nothing is loaded without a press here: loading
- * runs code. What is offered once in this browser is offered again by the command alone.
+ * runs code. What is offered once in this browser is offered again by the command alone. This comes
+ * as a chunk where something is stored, or with the command.
  */
 import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
@@ -10,6 +11,7 @@ import { Widget } from '@lumino/widgets';
 import type { Api } from '../server/api';
 import type { ILoaded, IStored } from '../server/stored';
 import type { Messages } from '../text/messages';
+import { storedMessages } from './storedmessages';
 
 const TOLD = 'gpucommons:stored-told';
 /** As many as fit beside each other; the rest comes with the command. */
@@ -29,9 +31,8 @@ export function toOffer(stored: IStored[], told: string[]): IStored[] {
     .slice(0, MOST);
 }
 
-/** At the start of Lab. Who may not load them, or has none, is told nothing. */
-export async function offerStored(options: IOfferOptions): Promise<void> {
-  const stored = await options.api.stored().catch(() => []);
+/** At the start of Lab, with all that is kept. */
+export function offerStored(stored: IStored[], options: IOfferOptions): void {
   const told = readTold();
   for (const each of toOffer(stored, told)) {
     offer(each, options);
@@ -44,7 +45,7 @@ export async function offerStored(options: IOfferOptions): Promise<void> {
 export async function showStored(options: IOfferOptions): Promise<void> {
   const stored = await options.api.stored();
   if (stored.length === 0) {
-    Notification.info(options.msg.nothingStored());
+    Notification.info(storedMessages(options.msg).nothingStored());
   }
   for (const each of stored) {
     offer(each, options);
@@ -61,7 +62,7 @@ function readTold(): string[] {
 }
 
 function offer(stored: IStored, options: IOfferOptions): void {
-  const { msg } = options;
+  const msg = storedMessages(options.msg);
   Notification.emit(msg.storedText(stored), 'info', {
     autoClose: false,
     actions: [
@@ -83,7 +84,7 @@ async function confirmLoad(
   stored: IStored,
   options: IOfferOptions
 ): Promise<void> {
-  const { msg } = options;
+  const msg = storedMessages(options.msg);
   const canLoad = stored.kept.length > 0;
   const { button } = await showDialog({
     title: msg.storedText(stored),
@@ -107,7 +108,10 @@ async function confirmLoad(
   await tellLoaded(loaded, msg);
 }
 
-async function tellLoaded(loaded: ILoaded, msg: Messages): Promise<void> {
+async function tellLoaded(
+  loaded: ILoaded,
+  msg: ReturnType<typeof storedMessages>
+): Promise<void> {
   const lines = [
     ...(loaded.because ? [msg.loadEnded(loaded.because)] : []),
     ...loaded.failed.map(each => msg.storedNotLoaded(each))
