@@ -15,11 +15,8 @@ from typing import Any, TypeVar
 
 from gpucommons.labextension.widgets.surroundings import connect
 from gpucommons.scheduler import models
-from gpucommons.scheduler.advisor.descriptors.keras import KerasLayer, from_summary
-from gpucommons.scheduler.advisor.descriptors.traced import from_module
-from gpucommons.scheduler.advisor.network import Network, Traced, Unknown
 from gpucommons.scheduler.client import SchedulerClient, calls
-from gpucommons.scheduler.client.describing import described, of_config
+from gpucommons.scheduler.client.describing import of_config, of_keras, of_module
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.words.plan_words import advice_text
 
@@ -36,8 +33,8 @@ class Sample:
     #: Positional inputs, one sample each.
     inputs: tuple[Any, ...]
     batch: int | None
-    #: Tokens of a sample; 1 where it has none.
-    sequence: int
+    #: Tokens of a sample; None where none of its tensors holds them.
+    sequence: int | None
 
 
 class Advice:
@@ -77,19 +74,21 @@ def advise(
     Raises
     ------
     BadRequest
-        When neither the data nor an option says how large a batch is, or how long it trains.
+        When neither the data nor an option says how large a batch is, how long it trains, or of how
+        many tokens a sample of a transformer is.
     """
     sample = _sample(data, limit_s)
     is_keras = hasattr(model, "layers") and hasattr(model, "count_params")
-    network, sequence = _described(model, sample, is_keras=is_keras, limit_s=limit_s)
+    network = _described(model, sample, is_keras=is_keras, limit_s=limit_s)
+    sequence = options.pop("sequence", None)
     batch = options.pop("batch", None) or sample.batch
     if batch is None:
         raise BadRequest("Say how many samples one optimizer step has: advise(model, batch=256).")
     fields: dict[str, Any] = {
         "network": network,
         "batch": batch,
-        "sequence": sequence,
         "steps": options.pop("steps", None) or _steps(data, epochs, sample.batch, batch),
+        "sequence": _sequence(network, sample) if sequence is None else sequence,
         "framework": "keras" if is_keras else "torch",
     }
     request = models.AdviceRequest(**{**fields, **options})
@@ -109,63 +108,68 @@ def _steps(data: Any, epochs: int, loaded: int | None, batch: int) -> int:
     return max(1, -(-batches * loaded * epochs // batch))
 
 
+def _sequence(network: models.NetworkModel, sample: Sample) -> int:
+    """Tokens of a sample as the description counts them: other networks count whole samples."""
+    if not isinstance(network, models.TransformerModel):
+        return 1
+    if sample.sequence is None:
+        message = (
+            "Say how many tokens a sample has: advise(model, batch=64, steps=1000, sequence=1024)."
+            " No tensor of the data says it: whole numbers, samples × tokens."
+        )
+        raise BadRequest(message)
+    return sample.sequence
+
+
 def _described(
     model: Any, sample: Sample, *, is_keras: bool, limit_s: float
-) -> tuple[models.NetworkModel, int]:
-    """The model in numbers, and the tokens of a sample as that description counts them."""
+) -> models.NetworkModel:
+    """The model in numbers."""
     if is_keras:
-        return described(_keras(model)), 1
+        return of_keras(model)
     config: Any = getattr(model, "config", None)
     if hasattr(config, "to_dict"):
         read = of_config(config.to_dict())
         if not isinstance(read, models.UnknownModel):
-            return read, sample.sequence
+            return read
     if not hasattr(model, "named_parameters"):
         why = f"{type(model).__name__} is neither a module of torch nor a Keras model."
-        return models.UnknownModel(kind="unknown", why=why), 1
+        return models.UnknownModel(kind="unknown", why=why)
     if not sample.inputs:
         why = "Without data the layers of this model cannot be counted: advise(model, loader)."
-        return models.UnknownModel(kind="unknown", why=why), 1
-    return described(_traced(model, sample, limit_s)), 1
+        return models.UnknownModel(kind="unknown", why=why)
+    return _traced(model, sample, limit_s)
 
 
-def _traced(model: Any, sample: Sample, limit_s: float) -> Network:
+def _traced(model: Any, sample: Sample, limit_s: float) -> models.NetworkModel:
     """With the first input alone where the model takes no more: loaders give labels, too."""
-    found = from_module(model, *sample.inputs, limit_s=limit_s)
-    if isinstance(found, Traced) or len(sample.inputs) == 1:
+    found = of_module(model, *sample.inputs, limit_s=limit_s)
+    if isinstance(found, models.TracedModel) or len(sample.inputs) == 1:
         return found
-    return from_module(model, sample.inputs[0], limit_s=limit_s)
-
-
-def _keras(model: Any) -> Network:
-    try:
-        layers = [
-            KerasLayer(
-                kind=type(layer).__name__,
-                output_shape=tuple(layer.output.shape[1:]),
-                parameters=int(layer.count_params()),
-            )
-            for layer in model.layers
-        ]
-        return from_summary(layers)
-    except (AttributeError, TypeError, ValueError) as error:
-        return Unknown(why=f"The layers of this model could not be read ({type(error).__name__}).")
+    return of_module(model, sample.inputs[0], limit_s=limit_s)
 
 
 def _sample(data: Any, limit_s: float) -> Sample:
     """One sample of the first batch; nothing where the data does not come in time."""
     if data is None:
-        return Sample(inputs=(), batch=None, sequence=1)
+        return Sample(inputs=(), batch=None, sequence=None)
     is_batch = hasattr(data, "shape") or isinstance(data, tuple | Mapping)
     batch = data if is_batch else _in_time(lambda: next(iter(data)), limit_s)
     parts = tuple(batch.values()) if isinstance(batch, Mapping) else batch
     parts = tuple(parts) if isinstance(parts, tuple | list) else (parts,)
     tensors = [part for part in parts if hasattr(part, "shape") and len(part.shape) > 0]
     if not tensors:
-        return Sample(inputs=(), batch=None, sequence=1)
-    first = tensors[0].shape
-    tokens = int(first[1]) if len(first) == 2 and _is_whole(tensors[0]) else 1  # noqa: PLR2004 - batch × tokens
-    return Sample(inputs=tuple(one[:1] for one in tensors), batch=int(first[0]), sequence=tokens)
+        return Sample(inputs=(), batch=None, sequence=None)
+    return Sample(
+        inputs=tuple(one[:1] for one in tensors),
+        batch=int(tensors[0].shape[0]),
+        sequence=next((int(one.shape[1]) for one in tensors if _holds_tokens(one)), None),
+    )
+
+
+def _holds_tokens(tensor: Any) -> bool:
+    """Batch × tokens: collators may put labels, one of each sample, before them."""
+    return len(tensor.shape) == 2 and _is_whole(tensor)  # noqa: PLR2004 - see above
 
 
 def _is_whole(tensor: Any) -> bool:

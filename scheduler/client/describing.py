@@ -15,6 +15,8 @@ from pydantic import ValidationError
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.advisor.descriptors.huggingface import from_config
+from gpucommons.scheduler.advisor.descriptors.keras import KerasLayer, from_summary
+from gpucommons.scheduler.advisor.descriptors.traced import from_module
 from gpucommons.scheduler.advisor.network import Network, Traced, Transformer, Unknown
 from gpucommons.scheduler.errors import BadRequest
 
@@ -46,6 +48,28 @@ def described(network: Network) -> models.NetworkModel:
 def of_config(config: Mapping[str, Any]) -> models.NetworkModel:
     """From a Hugging Face configuration."""
     return described(from_config(config))
+
+
+def of_module(module: Any, *inputs: Any, limit_s: float) -> models.NetworkModel:
+    """From a module of torch, run once with one sample on the meta device, in the caller's process."""
+    return described(from_module(module, *inputs, limit_s=limit_s))
+
+
+def of_keras(model: Any) -> models.NetworkModel:
+    """From the layers of a built Keras model."""
+    try:
+        layers = [
+            KerasLayer(
+                kind=type(layer).__name__,
+                output_shape=tuple(layer.output.shape[1:]),
+                parameters=int(layer.count_params()),
+            )
+            for layer in model.layers
+        ]
+        return described(from_summary(layers))
+    except (AttributeError, TypeError, ValueError) as error:
+        why = f"The layers of this model could not be read ({type(error).__name__})."
+        return models.UnknownModel(kind="unknown", why=why)
 
 
 def of_config_file(path: Path) -> models.NetworkModel:

@@ -78,7 +78,9 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
 
 def _add_training(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--batch", type=_count, required=True, metavar="N", help="samples per step")
-    group.add_argument("--sequence", type=_count, default=1, metavar="N", help="tokens per sample")
+    group.add_argument(
+        "--sequence", type=_count, metavar="N", help="tokens per sample; of a transformer"
+    )
     group.add_argument("--steps", type=_count, metavar="N", help="optimizer steps in all")
     group.add_argument(
         "--samples", type=_count, metavar="N", help="in place of --steps: of one epoch"
@@ -95,10 +97,11 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
 
 def advise(arguments: argparse.Namespace) -> int:
     """Plans for a training that was described by options."""
+    network = _network(arguments)
     request = models.AdviceRequest(
-        network=_network(arguments),
+        network=network,
         batch=arguments.batch,
-        sequence=arguments.sequence,
+        sequence=_sequence(arguments, network),
         steps=_steps(arguments),
         precision=arguments.precision,
         optimizer=arguments.optimizer,
@@ -143,6 +146,14 @@ def _network(arguments: argparse.Namespace) -> models.NetworkModel:
         forward_flops=arguments.flops_per_sample,
         activation_bytes=arguments.activation_mib * 2**20,
     )
+
+
+def _sequence(arguments: argparse.Namespace, network: models.NetworkModel) -> int:
+    if arguments.sequence is not None:
+        return int(arguments.sequence)
+    if isinstance(network, models.TransformerModel):
+        raise BadRequest("Say how many tokens a sample of this transformer has: --sequence N.")
+    return 1
 
 
 def _steps(arguments: argparse.Namespace) -> int:

@@ -5,9 +5,9 @@ Whoever asks has read them from a configuration, a summary or a trace: the servi
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from gpucommons.scheduler.models.fields import Line, Model, Name
 
@@ -76,7 +76,7 @@ class AdviceRequest(Model):
     network: NetworkModel
     #: Samples (sequences) of one optimizer step, over all GPUs.
     batch: Annotated[int, _count(100_000_000)]
-    #: Tokens of a sample; 1 for what has none.
+    #: Tokens of a sample; 1 for what has none. A transformer must have them said.
     sequence: Annotated[int, _count(100_000_000)] = 1
     #: Optimizer steps of the whole training.
     steps: Annotated[int, _count(1_000_000_000_000)]
@@ -108,3 +108,9 @@ class AdviceRequest(Model):
     over_quota: bool = True
     cpu_milli: int = Field(default=1000, strict=True, ge=1, le=1_024_000)
     memory_mib: int = Field(default=1024, strict=True, ge=16, le=16_777_216)
+
+    @model_validator(mode="after")
+    def _says_its_tokens(self) -> Self:
+        if self.network.kind == "transformer" and "sequence" not in self.model_fields_set:
+            raise ValueError("Say how many tokens a sample of this transformer has: sequence.")
+        return self

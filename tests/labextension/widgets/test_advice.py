@@ -106,6 +106,19 @@ def test_a_batch_of_an_option_counts_and_steps_follow(
     assert (sent[0]["batch"], sent[0]["steps"]) == (64, 7)
 
 
+def test_tokens_are_counted_behind_labels_and_asked_for_where_nothing_holds_them(
+    connect: Connect, sent: list[dict[str, Any]]
+) -> None:
+    collated = [{"labels": Tensor((8,)), "input_ids": Tensor((8, 1024))}] * 50
+    advise(HuggingFaceModel(), collated, connect_to=connect)
+    assert (sent[0]["batch"], sent[0]["sequence"]) == (8, 1024)
+
+    with pytest.raises(BadRequest, match="how many tokens a sample has"):
+        advise(HuggingFaceModel(), batch=64, steps=1000, connect_to=connect)
+    advise(HuggingFaceModel(), batch=64, steps=1000, sequence=512, connect_to=connect)
+    assert [one["sequence"] for one in sent] == [1024, 512]
+
+
 def test_keras_is_read_from_its_layers(connect: Connect, sent: list[dict[str, Any]]) -> None:
     advise(KerasModel(), batch=128, steps=1000, connect_to=connect)
     assert sent[0]["framework"] == "keras"

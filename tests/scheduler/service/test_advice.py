@@ -187,3 +187,8 @@ def test_gpus_that_the_table_lacks_are_named(tmp_path: Path) -> None:
 def test_sizes_are_bounded_before_anything_is_reckoned(changes: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         asked(**changes)
+
+
+def test_a_transformer_has_its_tokens_said() -> None:
+    with pytest.raises(ValidationError, match="how many tokens a sample"):
+        models.AdviceRequest.model_validate({"network": GPT, "batch": 8, "steps": 10})
