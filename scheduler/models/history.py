@@ -66,8 +66,10 @@ class JobUse(View):
     memory_held_mib: int | None = None
     #: "asked 2 GPUs, used 0.2".
     text: str
-    #: What it has cost, in millionths; None where nothing of it had a price.
+    #: What it has cost, in millionths, for what had a price; None where nothing of it had one.
     cost_micro: int | None = None
+    #: Held where there was no price.
+    unpriced_milli_gpu_h: int = 0
     currency: str = ""
     #: A measurement of its last minute may still come, or it runs.
     is_pending: bool = False

@@ -7,9 +7,10 @@ from collections import Counter
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.hibernating import hindrances_before_start
-from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
+from gpucommons.scheduler.core.model.demand import may_have, milli_gpu, must_have
 from gpucommons.scheduler.core.model.resources import Pool, Team
 from gpucommons.scheduler.core.model.types import Kind, Spec, State, UserName, Workload
+from gpucommons.scheduler.core.queue.eligibility import duration
 from gpucommons.scheduler.core.quota import quota
 from gpucommons.scheduler.core.whatif import preview
 from gpucommons.scheduler.intake import notebook_pools
@@ -51,19 +52,35 @@ def quote_job(service: Service, principal: Principal, request: models.JobRequest
 
 
 def _costs(service: Service, spec: Spec) -> str:
-    """What it costs per hour, and at most; "" where one of its pools has no price."""
-    pools, gpus = service.loop.cluster.pools, milli_gpu(must_have(spec))
-    found = [prices.at(pools[name], service.now_ms()) for name in spec.pools if name in pools]
-    known = sorted({price * gpus // 1000 for price in found if price is not None})
-    if not gpus or not known or None in found:
+    """What it costs per hour, and what the time that it may run costs at most; "" where one of its
+    pools has no price.
+
+    An elastic job may have its fewest or its most workers. When it runs is not known, so the dearest
+    of today's and all later prices bounds it. Starts and stops hold GPUs beyond that time.
+    """
+    pools = [
+        service.loop.cluster.pools[name]
+        for name in spec.pools
+        if name in service.loop.cluster.pools
+    ]
+    now_ms, fewest = service.now_ms(), milli_gpu(must_have(spec))
+    most = fewest + milli_gpu(may_have(spec))
+    found = [prices.at(pool, now_ms) for pool in pools]
+    known = [price for price in found if price is not None]
+    if not most or not known or None in found:
         return ""
-    currency = prices.currency_of(pools.values())
-    low, high = (prices.money(micro, currency) for micro in (known[0], known[-1]))
-    hourly = low if low == high else f"{low} to {high}"
+    currency, dearest = (
+        prices.currency_of(pools),
+        max(prices.dearest(pool, now_ms) for pool in pools),
+    )
+    low = prices.money(min(known) * fewest // 1000, currency)
+    high = prices.money(max(known) * most // 1000, currency)
+    hourly = high if low == high else f"{low} to {high}"
+    said = f"It costs {hourly} per hour{' now' if dearest > max(known) else ''}"
     if spec.max_run_ms is None:
-        return f"It costs {hourly} per hour."
-    most = prices.money(known[-1] * spec.max_run_ms // 3_600_000, currency)
-    return f"It costs {hourly} per hour, {most} at most."
+        return f"{said}."
+    bound = prices.money(dearest * most * spec.max_run_ms // (1000 * 3_600_000), currency)
+    return f"{said}, at most {bound} for the {duration(spec.max_run_ms // 1000)} that it may run."
 
 
 def _stop_text(service: Service, spec: Spec) -> str:

@@ -21,15 +21,27 @@ class Cost:
 
     micro: int = 0
     unpriced: int = 0
+    #: How much had one, also a price of 0.
+    priced: int = 0
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(self.micro + other.micro, self.unpriced + other.unpriced)
+        return Cost(
+            micro=self.micro + other.micro,
+            unpriced=self.unpriced + other.unpriced,
+            priced=self.priced + other.priced,
+        )
 
 
 def at(pool: Pool, at_ms: int) -> int | None:
     """Millionths per GPU and hour at a moment; None where there is no price."""
     found = [price for price in pool.prices if price.from_ms <= at_ms]
     return found[-1].micro_per_gpu_h if found else None
+
+
+def dearest(pool: Pool, from_ms: int) -> int:
+    """The highest price from a moment on, of those that are known; 0 where there is none."""
+    later = [price.micro_per_gpu_h for price in pool.prices if price.from_ms > from_ms]
+    return max([at(pool, from_ms) or 0, *later])
 
 
 def of_held(pool: Pool | None, held_milli_gpu_ms: int, at_ms: int) -> Cost:
@@ -72,4 +84,5 @@ def money(micro: int, currency: str) -> str:
 def _priced(held_milli_gpu_ms: int, price: int | None) -> Cost:
     if price is None:
         return Cost(unpriced=held_milli_gpu_ms)
-    return Cost(micro=round(held_milli_gpu_ms * price / (_WHOLE_MILLI_GPU * _HOUR_MS)))
+    micro = round(held_milli_gpu_ms * price / (_WHOLE_MILLI_GPU * _HOUR_MS))
+    return Cost(micro=micro, priced=held_milli_gpu_ms)

@@ -11,13 +11,14 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.resizing import slice_memory_mib
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.resources import Node, Pool
+from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Cluster
-from gpucommons.scheduler.core.model.types import NodeId, PoolName, WorkerPlacement, Workload
+from gpucommons.scheduler.core.model.types import NodeId, WorkerPlacement, Workload
+from gpucommons.scheduler.models.words.report_rows import gpu_hours
 from gpucommons.scheduler.service.views import prices
 from gpucommons.scheduler.store.base import LedgerRow
 
-_MINUTE_MS = 60_000
+_MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 #: As many as a drawing can show.
 MAX_SPANS = 240
 _WHOLE_MILLI = 1000
@@ -46,7 +47,7 @@ def use_view(
     cluster = cluster or Cluster()
     said = use_text(asked, used, submitted_milli_gpu=_submitted(workload), why_none=why_none)
     currency = prices.currency_of(cluster.pools.values())
-    cost = _cost(cluster.pools, rows)
+    cost = prices.of_rows(cluster.pools, rows)
     return models.JobUse(
         spans=_spans(sorted(rows, key=lambda row: row.minute_ms), _held(workload)),
         asked_milli_gpu=asked,
@@ -54,22 +55,28 @@ def use_view(
         memory_used_mib_max=_fullest(rows),
         memory_held_mib=_memory_held_mib(workload, cluster.nodes),
         text=f"{said}{_cost_text(cost, currency, is_over=is_over)}",
-        cost_micro=None if cost is None else cost.micro,
+        cost_micro=cost.micro if cost.priced else None,
+        unpriced_milli_gpu_h=_hours(cost.unpriced) if currency else 0,
         currency=currency,
         is_pending=is_pending,
     )
 
 
-def _cost(pools: Mapping[PoolName, Pool], rows: Sequence[LedgerRow]) -> prices.Cost | None:
-    """What its minutes cost; None where one of them had no price."""
-    found = prices.of_rows(pools, rows)
-    return None if found.unpriced or not rows else found
-
-
-def _cost_text(cost: prices.Cost | None, currency: str, *, is_over: bool) -> str:
-    if cost is None:
+def _cost_text(cost: prices.Cost, currency: str, *, is_over: bool) -> str:
+    """The part that had a price, with what had none beside."""
+    if not currency:
         return ""
-    return f", cost {prices.money(cost.micro, currency)}{'' if is_over else ' so far'}"
+    unpriced = _hours(cost.unpriced)
+    said = f"{gpu_hours(unpriced)} GPU hours had no price" if unpriced else ""
+    if not cost.priced:
+        return f", {said}" if said else ""
+    so_far = "" if is_over else " so far"
+    without = f" ({said})" if said else ""
+    return f", cost {prices.money(cost.micro, currency)}{so_far}{without}"
+
+
+def _hours(milli_gpu_ms: int) -> int:
+    return round(milli_gpu_ms / _HOUR_MS)
 
 
 def _comes_yet(workload: Workload, rows: Sequence[LedgerRow], now_ms: int) -> bool:

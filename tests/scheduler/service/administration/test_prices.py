@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +92,8 @@ def test_a_job_says_what_it_will_cost_and_what_it_has_cost(world: ServiceWorld) 
     ann = world.principal("ann")
     request = a_request(role={"milli_gpu": 2000, "command": ["true"]}, max_run_s=7200)
 
-    assert "It costs 4.00 EUR per hour, 8.00 EUR at most." in (
-        quotes.quote_job(world.service, ann, request).text
-    )
+    text = quotes.quote_job(world.service, ann, request).text
+    assert "It costs 4.00 EUR per hour, at most 8.00 EUR for the 2 h that it may run." in text
     job = jobs.submit(world.service, ann, request, key=None)
     world.loop.cycle()
     mine = {"workload_id": WorkloadId(job.id), "pool": PoolName("gpu"), "team": TeamName("vision")}
@@ -104,6 +104,27 @@ def test_a_job_says_what_it_will_cost_and_what_it_has_cost(world: ServiceWorld) 
     use = logs.job_use(world.service, ann, job.id)
     assert (use.cost_micro, use.currency) == (1_000_000, "EUR")
     assert use.text.endswith(", cost 1.00 EUR so far")
+    # A minute without a price hides nothing of the others.
+    gone = ledger_row(minute + 1, held_milli_gpu_ms=HOUR // 4, **{**mine, "pool": PoolName("gone")})
+    world.store.add_ledger(world.loop._epoch, [gone])
+    use = logs.job_use(world.service, ann, job.id)
+    assert (use.cost_micro, use.unpriced_milli_gpu_h) == (1_000_000, 250)
+    assert use.text.endswith(", cost 1.00 EUR so far (0.250 GPU hours had no price)")
+
+
+def test_an_elastic_job_is_bounded_by_its_most_workers_and_the_dearest_price(
+    world: ServiceWorld,
+) -> None:
+    day = datetime.fromtimestamp(world.now_ms / 1000 + 864_000, UTC).date().isoformat()
+    dearer = config(prices=[{"per_gpu_h": 2}, {"per_gpu_h": 3, "since": day}])
+    settings.put_config(world.service, world.admin, dearer)
+    world.loop.cycle()
+    asked = {"command": ["true"], "milli_gpu": 1000, "count": 4}
+    elastic = a_request(role=asked, min_workers=1, max_workers=4, max_run_s=7200)
+
+    text = quotes.quote_job(world.service, world.principal("ann"), elastic).text
+
+    assert "It costs 2.00 EUR to 8.00 EUR per hour now, at most 24.00 EUR for the 2 h" in text
 
 
 def test_plans_have_costs_where_pools_have_prices(world: ServiceWorld) -> None:
