@@ -23,7 +23,7 @@ from gpucommons.gpu.hibernation.criu import Criu, find_criu, state_folder
 
 TOKEN = "kernel-server"
 _SERVE = "from jupyter_server.serverapp import main; main()"
-_PATIENCE_S = 60
+_PATIENCE_S = 120
 
 
 def until(look: Callable[[], Any], what: str, patience_s: float = _PATIENCE_S) -> Any:

@@ -14,6 +14,7 @@ Document = Mapping[str, Any]
 #: Tags of the document, in the order in which people look for them.
 _GROUPS = {
     "jobs": "Jobs",
+    "schedules": "Schedules",
     "notebooks": "Notebooks and tickets",
     "cluster": "Teams, pools, nodes, settings",
     "history": "Events, usage, metrics",

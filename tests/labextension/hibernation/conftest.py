@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -21,6 +21,14 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
     """As `start`, for what several tests look at."""
     with _starting(tmp_path_factory.mktemp("servers") / "home") as start:
         yield start
+
+
+@pytest.fixture(scope="module")
+def fresh_servers(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[], AbstractContextManager[Start]]:
+    """As `servers`, for a story that is set up in many steps: a second try begins in another home."""
+    return lambda: _starting(tmp_path_factory.mktemp("servers") / "home")
 
 
 @contextmanager

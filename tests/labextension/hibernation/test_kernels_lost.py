@@ -11,8 +11,8 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,12 +65,19 @@ _CODE = {
 
 
 @pytest.fixture(scope="module")
-def damaged(servers: Start) -> Iterator[Damaged]:
+def damaged(fresh_servers: Callable[[], AbstractContextManager[Start]]) -> Iterator[Damaged]:
+    with fresh_servers() as servers:
+        yield from _damaged(servers)
+
+
+def _damaged(servers: Start) -> Iterator[Damaged]:
     first = servers()
     library = _copied_library(first.work)
-    made = {name: opened(first, f"{name}.ipynb") for name in _CODE}
-    kernels = {name: kernel for name, (kernel, _) in made.items()}
+    made, kernels = {}, {}
+    # One after the other: nine interpreters that start at once keep each other waiting.
     for name, code in _CODE.items():
+        made[name] = opened(first, f"{name}.ipynb")
+        kernels[name] = made[name][0]
         first.page(kernels[name]).run(code.replace("some_library.so", str(library)))
     stop_s = first.stop()
     held = kept(first)
