@@ -82,8 +82,15 @@ class Caller:
 
     async def _settled(self, found: R | Pending[R]) -> R:
         if isinstance(found, Pending):
-            return await self.doorway.waiting.settle(found, whose=self._name)
+            return await self.doorway.waiting.settle(
+                found,
+                whose=self._name,
+                dearly=self._dearly if self._takes_turns else run_in_threadpool,
+            )
         return found
+
+    async def _dearly(self, work: Callable[[], T]) -> T:
+        return await self.doorway.dear.run(work, whose=self._name)
 
     @property
     def _takes_turns(self) -> bool:

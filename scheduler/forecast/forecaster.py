@@ -41,7 +41,7 @@ from gpucommons.scheduler.forecast.past import Past
 from gpucommons.scheduler.forecast.runs import History
 from gpucommons.scheduler.forecast.supposed import Playing, Supposed
 from gpucommons.scheduler.forecast.windows import Basis, Calibration, Unknown, wait_class
-from gpucommons.scheduler.store.base import Epoch, Store
+from gpucommons.scheduler.store.base import Epoch, Estimate, Store
 
 T = TypeVar("T")
 
@@ -218,35 +218,49 @@ class Forecaster:
         written = self._ledger.settle(cluster)
         self._calibrations = self._ledger.calibrations(cluster.now_ms)
         asked, budget = waiting(cluster), self._budget or budget_for(cluster)
-        if asked or self._supposed.pending:
-            runs = self._past.runs(cluster)
-            history = History(runs)
-            again = the_past_again(
-                runs, history, cluster.now_ms, budget.futures, self._past.forgotten_ms
-            )
-            known = Playing(
-                history=history,
-                budget=budget,
-                arriving=again,
-                play=self._pace,
-                told=lambda name: self._calibrations.get(name, Calibration()),
-            )
-            self._supposed.work(cluster, known, self._now_ms())
-        if asked:
-            playing = estimate(cluster, history, budget, wanted=asked, arriving=again)
-            lengths = self._pace(playing)
-            if lengths is None:
+        known = self._playing(cluster, budget) if asked or self._supposed.pending else None
+        if asked and known is not None:
+            said = self._forecast(cluster, known, asked)
+            if said is None:
                 return
-            found = self._bounded(cluster, self._told(cluster, lengths), budget)
-            if found is None:
-                return
-            self._forecasts = found
-            written += self._ledger.note(cluster, lengths, self._forecasts, self._calibrations)
+            written += said
         else:
             self._forecasts = {}
         if self._loop.leading:
             self._ledger.write(self._loop.epoch, written)
+        if known is not None:
+            self._supposed.work(cluster, known, self._now_ms())
         self._find_ways(cluster)
+
+    def _playing(self, cluster: Cluster, budget: Budget) -> Playing:
+        runs = self._past.runs(cluster)
+        history = History(runs)
+        again = the_past_again(
+            runs, history, cluster.now_ms, budget.futures, self._past.forgotten_ms
+        )
+        return Playing(
+            history=history,
+            budget=budget,
+            arriving=again,
+            play=self._pace,
+            told=lambda name: self._calibrations.get(name, Calibration()),
+        )
+
+    def _forecast(
+        self, cluster: Cluster, known: Playing, asked: tuple[WorkloadId, ...]
+    ) -> list[Estimate] | None:
+        """Look at those who wait; what the books take of it, None when it is to stop."""
+        budget = known.budget
+        lengths = self._pace(
+            estimate(cluster, known.history, budget, wanted=asked, arriving=known.arriving)
+        )
+        if lengths is None:
+            return None
+        found = self._bounded(cluster, self._told(cluster, lengths), budget)
+        if found is None:
+            return None
+        self._forecasts = found
+        return self._ledger.note(cluster, lengths, self._forecasts, self._calibrations)
 
     def _answer(self, cluster: Cluster) -> None:
         """What would start those who were asked about."""

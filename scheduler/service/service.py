@@ -284,6 +284,8 @@ class Pending(Generic[R]):
     meanwhile: Callable[[], R] | None = None
     #: Ask so often even without a cycle: for what grows by itself.
     poll_s: float | None = None
+    #: Where answers are dear to work out: whether there can be one. They take turns with dear work.
+    ready: Callable[[], bool] | None = None
 
     def give_up(self) -> R:
         """The answer when time is up.

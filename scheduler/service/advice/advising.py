@@ -103,16 +103,17 @@ def _pending(service: Service, asking: Asking) -> models.AdviceView | Pending[mo
     known: dict[Size, Wait] = {size: one for size, one in asking.quoted.items() if one is not None}
     missing = [size for size in specs if size not in known]
 
-    def probe() -> models.AdviceView | None:
+    def ready() -> bool:
         for size in list(missing):
             told = waits.forecast(service, size, specs[size])
             if told is not None:
                 known[size] = told
                 missing.remove(size)
-        return None if missing else _answer(asking, known)
+        return not missing
 
     return Pending(
-        probe=probe,
+        probe=lambda: _answer(asking, known) if ready() else None,
+        ready=ready,
         timeout_s=_PATIENCE_S,
         meanwhile=lambda: _answer(asking, known),
         poll_s=_POLL_S,

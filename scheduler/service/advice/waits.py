@@ -63,7 +63,10 @@ def forecast(service: Service, size: Size, spec: Spec) -> Wait | None:
         since_ms=now_ms,
     )
     (role,) = spec.roles
-    needs = f"{role.cpu_milli}/{role.memory_mib}/{spec.priority}/{spec.over_quota}"
+    # Questions that differ by a little are one: what is asked first, of all of them, is answered.
+    needs = (
+        f"{_rounded(role.cpu_milli)}/{_rounded(role.memory_mib)}/{spec.priority}/{spec.over_quota}"
+    )
     key = f"{spec.team}/{spec.owner}/{size[0]}/{size[1]}/{needs}"
     said = service.forecasts.if_submitted(key, asked)
     if said is None:
@@ -74,3 +77,8 @@ def forecast(service: Service, size: Size, spec: Spec) -> Wait | None:
     middle_ms = min(max(window.median_ms, window.from_ms), window.to_ms)
     low, middle, high = (ms / 1000 for ms in (window.from_ms, middle_ms, window.to_ms))
     return Wait(range_s=Range(low, middle, high), text=said.span, note=said.note)
+
+
+def _rounded(amount: int) -> int:
+    """The next power of two."""
+    return 1 << max(0, amount - 1).bit_length()

@@ -21,6 +21,7 @@ from gpucommons.scheduler.errors import TooManyRequests
 from gpucommons.scheduler.principal import Principal, PrincipalKind
 from gpucommons.scheduler.service.administration import history, receipts
 from gpucommons.scheduler.service.jobs import jobs
+from gpucommons.scheduler.service.service import Pending
 
 TOO_BIG = {"milli_gpu": 4000}
 SPAN = {"from_ms": 0, "to_ms": 1}
@@ -239,6 +240,19 @@ async def test_who_asks_for_one_person_takes_turns_and_the_hub_asks_for_everybod
         for principal in principals:
             caller = Caller(principal=principal, doorway=doorway)
             assert await at_a_time(caller, gate, dear=dear, most=most) == most
+
+
+async def test_an_answer_that_is_dear_takes_its_turn_once_it_is_ready() -> None:
+    looks, dearly = iter((False, True)), []
+    view = models.WhoAmI(name="ann", teams=[], admin=False)
+
+    async def run(work: Any) -> Any:
+        dearly.append(work)
+        return work()
+
+    pending = Pending(probe=lambda: view, ready=lambda: next(looks), timeout_s=60.0, poll_s=0.001)
+    assert await Waiting().settle(pending, whose="ann", dearly=run) is view
+    assert dearly == [pending.probe]
 
 
 async def test_turns_come_back_from_whoever_gave_up(monkeypatch: pytest.MonkeyPatch) -> None:
