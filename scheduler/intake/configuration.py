@@ -13,6 +13,7 @@ from gpucommons.scheduler.core.model.state import Cluster, PutConfig
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName, UserName
 from gpucommons.scheduler.errors import Misconfigured, UnknownPool, UnknownTeam
 from gpucommons.scheduler.intake.teams import names
+from gpucommons.scheduler.money import to_micro
 
 
 def plan_config(config: models.ConfigModel, cluster: Cluster, executor: str) -> PutConfig:
@@ -103,7 +104,7 @@ def _one_currency(pools: Iterable[Pool]) -> None:
 
 def _prices(prices: Iterable[models.PriceModel]) -> tuple[Price, ...]:
     found = [
-        Price(from_ms=_start_of(price.since), micro_per_gpu_h=round(price.per_gpu_h * 1_000_000))
+        Price(from_ms=_start_of(price.since), micro_per_gpu_h=to_micro(price.per_gpu_h))
         for price in prices
     ]
     return tuple(sorted(found, key=lambda price: price.from_ms))

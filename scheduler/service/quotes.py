@@ -15,6 +15,7 @@ from gpucommons.scheduler.core.quota import quota
 from gpucommons.scheduler.core.whatif import preview
 from gpucommons.scheduler.intake import notebook_pools
 from gpucommons.scheduler.intake.gpu_memory import in_words
+from gpucommons.scheduler.money import money_words
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs.environments import script_reader, warnings
@@ -73,13 +74,13 @@ def _costs(service: Service, spec: Spec) -> str:
         prices.currency_of(pools),
         max(prices.dearest(pool, now_ms) for pool in pools),
     )
-    low = prices.money(min(known) * fewest // 1000, currency)
-    high = prices.money(max(known) * most // 1000, currency)
+    low = money_words(min(known) * fewest // 1000, currency)
+    high = money_words(max(known) * most // 1000, currency)
     hourly = high if low == high else f"{low} to {high}"
     said = f"It costs {hourly} per hour{' now' if dearest > max(known) else ''}"
     if spec.max_run_ms is None:
         return f"{said}."
-    bound = prices.money(dearest * most * spec.max_run_ms // (1000 * 3_600_000), currency)
+    bound = money_words(dearest * most * spec.max_run_ms // (1000 * 3_600_000), currency)
     return f"{said}, at most {bound} for the {duration(spec.max_run_ms // 1000)} that it may run."
 
 

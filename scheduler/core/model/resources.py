@@ -11,6 +11,7 @@ from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.slices.slices import MpsDaemon
 from gpucommons.scheduler.core.model.kept import HibernationAbility
 from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName, TeamName, UserName
+from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.on_idle import ON_IDLE
 
 
@@ -58,7 +59,7 @@ class Price:
     micro_per_gpu_h: int
 
     def __str__(self) -> str:
-        return f"{self.micro_per_gpu_h / 1_000_000:g}" + (
+        return f"{from_micro(self.micro_per_gpu_h):g}" + (
             f" from {_day(self.from_ms)}" if self.from_ms else ""
         )
 

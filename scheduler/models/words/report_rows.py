@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.models.history import REPORT_COLUMNS, Report, ReportRow
+from gpucommons.scheduler.money import from_micro
 
-_MICRO = 1_000_000
 #: What a spreadsheet takes for a formula.
 _RISKY = ("=", "+", "-", "@", "\t", "\r")
 
@@ -62,7 +62,7 @@ def _cost(rows: Sequence[ReportRow], currency: str, unknown: str) -> tuple[str, 
     held = sum(row.held_milli_gpu_h for row in rows)
     if held and held == sum(row.unpriced_milli_gpu_h for row in rows):
         return (unknown,)
-    return (f"{sum(row.cost_micro or 0 for row in rows) / _MICRO:.2f}",)
+    return (f"{from_micro(sum(row.cost_micro or 0 for row in rows)):.2f}",)
 
 
 def _note(rows: Sequence[ReportRow]) -> str:

@@ -14,10 +14,10 @@ from gpucommons.scheduler.core.model.types import PoolName, Spec
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.intake.fit import check_can_run
 from gpucommons.scheduler.intake.policies import Asked, check_policies
+from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.service.views import prices
 
 _MIB = 2**20
-_MICRO = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,7 +79,7 @@ def place_of(cluster: Cluster, name: PoolName, tables: Tables) -> Place | str:
         name=name,
         pool=pool,
         simulated=any(device.simulated for device in devices),
-        price=None if price is None else price / _MICRO,
+        price=None if price is None else from_micro(price),
     )
 
 

@@ -28,6 +28,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
 )
 from gpucommons.scheduler.core.quota import quota
+from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.views import prices
@@ -328,7 +329,7 @@ def _pool_model(pool: Pool) -> models.PoolModel:
 
 def _price_model(price: Price) -> models.PriceModel:
     day = datetime.fromtimestamp(price.from_ms / 1000, UTC).date() if price.from_ms else None
-    return models.PriceModel.model_construct(per_gpu_h=price.micro_per_gpu_h / 1_000_000, since=day)
+    return models.PriceModel.model_construct(per_gpu_h=from_micro(price.micro_per_gpu_h), since=day)
 
 
 def _team_model(team: Team) -> models.TeamModel:

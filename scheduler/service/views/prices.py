@@ -12,7 +12,6 @@ from gpucommons.scheduler.store.base import LedgerRow, UsageSum
 
 _HOUR_MS = 3_600_000
 _WHOLE_MILLI_GPU = 1000
-_MICRO = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +73,6 @@ def spans(pools: Iterable[Pool], from_ms: int, to_ms: int) -> list[tuple[int, in
 def currency_of(pools: Iterable[Pool]) -> str:
     """The one in which all prices are; "" where there is none."""
     return next((pool.currency for pool in pools if pool.prices), "")
-
-
-def money(micro: int, currency: str) -> str:
-    """``7.84 EUR``."""
-    return f"{micro / _MICRO:,.2f} {currency}"
 
 
 def _priced(held_milli_gpu_ms: int, price: int | None) -> Cost:

@@ -15,6 +15,7 @@ from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import NodeId, WorkerPlacement, Workload
 from gpucommons.scheduler.models.words.report_rows import gpu_hours
+from gpucommons.scheduler.money import money_words
 from gpucommons.scheduler.service.views import prices
 from gpucommons.scheduler.store.base import LedgerRow
 
@@ -72,7 +73,7 @@ def _cost_text(cost: prices.Cost, currency: str, *, is_over: bool) -> str:
         return f", {said}" if said else ""
     so_far = "" if is_over else " so far"
     without = f" ({said})" if said else ""
-    return f", cost {prices.money(cost.micro, currency)}{so_far}{without}"
+    return f", cost {money_words(cost.micro, currency)}{so_far}{without}"
 
 
 def _hours(milli_gpu_ms: int) -> int:
