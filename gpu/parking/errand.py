@@ -34,9 +34,11 @@ def main(arguments: list[str]) -> int:
         driver = Driver(Path(library))
         if what == "park":
             _check_room(driver)
+            # Before anything is moved: a driver that refuses it leaves nothing to take back.
+            seen = driver.gpus()
             moved = sequence.park(driver, pids, int(timeout_ms))
-            told: dict[str, Any] = {"pids": moved.parked, "gpus": driver.gpus()}
             undone = moved.now
+            told: dict[str, Any] = {"pids": moved.parked, "gpus": seen}
         else:
             _check_gpus(driver, [each for each in gpus.split(",") if each])
             told = {"pids": sequence.unpark(driver, pids)}

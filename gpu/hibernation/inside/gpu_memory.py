@@ -40,11 +40,36 @@ def leave(driver: str | None, before: OnHost, timeout_s: float) -> OnHost | str:
 
     answer = park(Path(driver), processes.numbers(), patience=Patience(answer_s=timeout_s))
     if isinstance(answer, NotParked):
-        return before if answer.holds_nothing else refusals.holds_gpu_memory(answer.because)
+        if answer.holds_nothing:
+            return before
+        because = refusals.holds_gpu_memory(answer.because)
+        stays = None if answer.usable else _let_run(Path(driver), before)
+        return because if stays is None else f"{because} {stays}"
     # What is parked already was on others than those that are seen now.
     seen = answer.gpus if set(answer.pids) - set(before.pids) else ()
     gpus = tuple(sorted({*before.gpus, *seen}))
     return OnHost(pids=tuple(sorted({*before.pids, *answer.pids})), gpus=gpus)
+
+
+def _let_run(driver: Path, before: OnHost) -> str | None:
+    """Give what a park left half-way its GPU again; a sentence where it does not get it.
+
+    What was parked before stays so: the GPU that it comes back to may not be here.
+    """
+    from gpucommons.gpu.parking.parking import (  # noqa: PLC0415 - see above
+        NotParked,
+        Patience,
+        unpark,
+    )
+    from gpucommons.gpu.parking.processes import with_driver  # noqa: PLC0415 - see above
+
+    pids = [pid for pid in with_driver(processes.numbers()) if pid not in before.pids]
+    if not pids:
+        return None
+    answer = unpark(driver, pids, patience=Patience(answer_s=_RETURN_S))
+    if not isinstance(answer, NotParked) or answer.holds_nothing:
+        return None
+    return refusals.gpu_memory_stays(answer.because, is_kept=answer.usable)
 
 
 def come_back(driver: str | None, parked: OnHost) -> str | None:

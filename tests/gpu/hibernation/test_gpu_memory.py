@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +14,12 @@ from typing import Any
 import pytest
 
 from gpucommons.gpu.hibernation.criu import Criu
+from gpucommons.gpu.hibernation.inside import gpu_memory
 from gpucommons.gpu.hibernation.self_test import gpu_self_test
 from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused, Saved
+from gpucommons.gpu.parking import parking as parking_module
+from gpucommons.gpu.parking import processes as parking_processes
+from gpucommons.gpu.parking.parking import NotParked
 from tests.gpu.hibernation.conftest import Start, line, python
 
 pytestmark = pytest.mark.criu
@@ -164,6 +170,48 @@ def test_a_save_that_fails_later_gives_the_gpu_back(
     assert re.match(r"Saving it may take \d+ MiB", refused.because)
     assert line(begun) == "kept"
     assert parking_card.used_mib == 8
+
+
+#: As an errand that a crash ends behind its first step.
+LOCK = """
+import sys
+from pathlib import Path
+from gpucommons.gpu.parking.driver import Driver
+Driver(Path(sys.argv[1])).lock(int(sys.argv[2]), 1000)
+"""
+
+
+def test_a_park_that_crashes_half_way_leaves_nobody_waiting_for_the_gpu(
+    parking: Any, parking_driver: Path, parking_card: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crashed = NotParked(because="The driver crashed.", usable=False)
+    held = subprocess.Popen(
+        parking.command(parking_driver), env=parking_card.env(), text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert held.stdout is not None
+    assert held.stdout.readline() == "0 0000\n"
+
+    def park(*_: object, **__: object) -> NotParked:
+        lock = [sys.executable, "-c", LOCK, str(parking_driver), str(held.pid)]
+        subprocess.run(lock, check=True, env=parking_card.env())
+        return crashed
+
+    monkeypatch.setattr(parking_module, "park", park)
+    monkeypatch.setattr(gpu_memory.processes, "numbers", lambda: (held.pid,))
+
+    told = gpu_memory.leave(str(parking_driver), gpu_memory.OnHost(), _SECONDS)
+
+    because = "It holds memory of a GPU that could not be saved. The driver crashed."
+    assert told == because
+    said, _ = held.communicate("\n")
+    assert said.startswith("1 0000\n")
+    # Where that fails, too, it is said.
+    monkeypatch.setattr(parking_module, "park", lambda *_, **__: crashed)
+    monkeypatch.setattr(parking_processes, "with_driver", tuple)
+    monkeypatch.setattr(parking_module, "unpark", lambda *_, **__: crashed)
+    told = gpu_memory.leave(str(parking_driver), gpu_memory.OnHost(), _SECONDS)
+    assert told == f"{because} Its GPU memory did not come back. The driver crashed."
 
 
 def test_without_a_driver_that_was_tried_a_gpu_is_a_device_as_ever(

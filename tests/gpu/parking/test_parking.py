@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from gpucommons.gpu.parking import processes, refusals
+from gpucommons.gpu.parking import driver, errand, processes, refusals
+from gpucommons.gpu.parking.driver import Code, DriverRefused
 from gpucommons.gpu.parking.parking import (
     ERRAND,
     NotParked,
@@ -234,6 +235,35 @@ def test_where_its_gpu_is_missing_it_stays_parked(
     assert elsewhere.usable
     assert elsewhere.because.startswith(f"It was on {parked.gpus[0]}, and this is GPU-01010101-")
     assert isinstance(again, Unparked), again
+
+
+def test_a_driver_that_does_not_say_where_it_is_moves_nothing(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    class Refuses:
+        def __init__(self, _library: Path) -> None:
+            """It starts."""
+
+        def held_bytes_at_most(self) -> int:
+            return 0
+
+        def gpus(self) -> tuple[str, ...]:
+            raise DriverRefused("name", Code.NOT_SUPPORTED)
+
+        def __getattr__(self, call: str) -> Any:
+            return lambda *_: asked.append(call)
+
+    monkeypatch.setattr(driver, "Driver", Refuses)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(os, "read", lambda *_: b".")
+
+    errand.main(["park", "libcuda.so.1", "1000", "", "1"])
+
+    assert '"call": "name"' in capfd.readouterr().out
+    # How it stands is asked for the answer, and nothing else.
+    assert set(asked) == {"state"}
 
 
 def test_nobody_parks_with_more_rights_than_the_process_has(
