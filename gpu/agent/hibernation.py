@@ -21,12 +21,12 @@ from typing import Protocol
 
 from gpucommons.gpu.hibernation import containers
 from gpucommons.gpu.hibernation.criu import criu_at
-from gpucommons.gpu.hibernation.self_test import self_test, self_test_as
+from gpucommons.gpu.hibernation.self_test import self_test, self_test_as_nobody
 
 logger = logging.getLogger("gpucommons.gpu.agent")
 
-#: Whose rights the small process has that is saved and woken: nobody's.
-_NOBODY = 65534
+_PROGRAM = Path("usr", "sbin", "criu")
+_PREPARING = threading.Lock()
 _APPARMOR = Path("/sys/module/apparmor/parameters/enabled")
 _CONFINED = (
     "AppArmor confines the containers of this node, and its usual profile forbids them to mount. Give"
@@ -113,7 +113,7 @@ def why_not(preparation: Preparation) -> str | None:
         enabled = False
     if enabled and not preparation.mounts_allowed:
         return _CONFINED
-    if not (preparation.criu / "usr" / "sbin" / "criu").is_file():
+    if not _is_whole(preparation.criu):
         return f"There is no CRIU in {preparation.criu}."
     return None
 
@@ -128,11 +128,14 @@ def prepare(preparation: Preparation) -> None:
     """
     device = preparation.devices / containers.DEVICE_FILE
     profile = preparation.kubelet / "seccomp" / containers.PROFILE
-    if device.exists() and profile.exists():
-        return
-    criu = _copied(preparation.criu, preparation.folder)
-    _write(profile, containers.seccomp_filter(platform.machine()))
-    _write(device, containers.device_spec(criu))
+    # The kubelet asks for several pods at once, and what is half written has one name.
+    with _PREPARING:
+        criu = _offered_criu(device)
+        if criu is not None and _is_whole(criu) and profile.exists():
+            return
+        criu = _copied(preparation.criu, preparation.folder)
+        _write(profile, containers.seccomp_filter(platform.machine()))
+        _write(device, containers.device_spec(criu))
 
 
 def try_as_nobody(criu: Path) -> str | None:
@@ -143,7 +146,7 @@ def try_as_nobody(criu: Path) -> str | None:
     scratch = Path(tempfile.mkdtemp(prefix="hibernation-"))
     try:
         as_root = os.geteuid() == 0
-        ability = self_test_as(_NOBODY, found, scratch) if as_root else self_test(found, scratch)
+        ability = self_test_as_nobody(found, scratch) if as_root else self_test(found, scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if not ability.can_hibernate:
@@ -153,6 +156,20 @@ def try_as_nobody(criu: Path) -> str | None:
     return None
 
 
+def _offered_criu(device: Path) -> Path | None:
+    """The copy that pods get by this device; None where there is no device, or nothing sensible."""
+    try:
+        [offered] = json.loads(device.read_bytes())["devices"]
+        mounts = offered["containerEdits"]["mounts"]
+        return next(Path(each["hostPath"]) for each in mounts if each["type"] == "bind")
+    except (OSError, ValueError, TypeError, KeyError, StopIteration):
+        return None
+
+
+def _is_whole(criu: Path) -> bool:
+    return (criu / _PROGRAM).is_file()
+
+
 def _copied(source: Path, folder: Path) -> Path:
     """The node's own copy, by its content: containers that run keep the one they began with."""
     digest = hashlib.sha256()
@@ -160,7 +177,8 @@ def _copied(source: Path, folder: Path) -> Path:
         if path.is_file():
             digest.update(str(path.relative_to(source)).encode() + path.read_bytes())
     target = folder / f"criu-{digest.hexdigest()[:16]}"
-    if not target.exists():
+    if not _is_whole(target):
+        shutil.rmtree(target, ignore_errors=True)
         partial = folder / "criu.partial"
         shutil.rmtree(partial, ignore_errors=True)
         shutil.copytree(source, partial, symlinks=True)

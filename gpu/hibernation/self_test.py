@@ -20,7 +20,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gpucommons.gpu.hibernation.criu import Criu
+from gpucommons.gpu.hibernation.inside import calls
 from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused
+from gpucommons.gpu.hibernation.unused_account import unused_account
 from gpucommons.gpu.parking import self_test as parking
 
 _MIB = 1 << 20
@@ -176,6 +178,11 @@ def _disk(scratch: Path) -> int:
     return max(1, int(amount / max(time.monotonic() - started, 0.001)))
 
 
+def self_test_as_nobody(criu: Criu, folder: Path, timeout_s: float = 60) -> Ability:
+    """The same by root, as an account that has less than any user: what it can save, users can."""
+    return self_test_as(unused_account(), criu, folder, timeout_s)
+
+
 def self_test_as(uid: int, criu: Criu, folder: Path, timeout_s: float = 60) -> Ability:
     """The same as another account, by root: what root may do says little of what that one may.
 
@@ -210,6 +217,7 @@ def _run_as(uid: int, words: list[str], seconds: float) -> subprocess.CompletedP
 
 
 def _main(command: str, folder: str, timeout_s: str) -> None:
+    calls.no_new_privileges()
     criu = Criu(command=tuple(json.loads(command)), version="")
     json.dump(asdict(self_test(criu, Path(folder), float(timeout_s))), sys.stdout)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpucommons.gpu.client.agent_client import AgentClient, NodeReport
 from gpucommons.gpu.extras import coming_with
-from gpucommons.gpu.hibernation.self_test import self_test, self_test_as
+from gpucommons.gpu.hibernation.self_test import self_test, self_test_as_nobody
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.gpu.slices.usage import AuditEntry, UsageMinute
 from gpucommons.scheduler.core.model.lifecycle import is_final
@@ -39,9 +39,6 @@ from gpucommons.scheduler.wiring.accounts import accounts, home_of
 from gpucommons.scheduler.wiring.asked import Asked
 from gpucommons.scheduler.wiring.local_nodes import local_nodes
 from gpucommons.scheduler.wiring.options import SchedulerSettings
-
-#: Has less than any user: what it can save, the jobs of users can.
-_NOBODY = 65534
 
 
 def _nothing() -> None:
@@ -193,7 +190,7 @@ def _local_settings(
     asked: Asked,
 ) -> LocalSettings:
     as_users = accounts(settings, os.geteuid()) is not None
-    test = partial(self_test_as, _NOBODY) if as_users else self_test
+    test = self_test_as_nobody if as_users else self_test
     abilities = Abilities(os.environ, settings.state / "self-test", test)
 
     def nodes() -> tuple[Node, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,19 @@ def test_what_somebody_removed_is_there_again_before_the_next_pod_needs_it(
     plugin.ready()
     assert profile.exists()
     offer.close()
+
+
+def test_pods_that_come_at_once_find_a_whole_criu_whatever_was_removed(node: Preparation) -> None:
+    prepare(node)
+    [row] = json.loads(device(node).read_bytes())["devices"]
+    program = Path(row["containerEdits"]["mounts"][1]["hostPath"]) / "usr/sbin/criu"
+    for _ in range(10):
+        program.unlink()
+        with ThreadPoolExecutor(8) as pods:
+            for ready in [pods.submit(prepare, node) for _ in range(8)]:
+                ready.result(PATIENCE_S)
+        assert program.read_bytes() == b"criu"
+    assert [each.name for each in node.folder.iterdir()] == [program.parents[2].name]
 
 
 def test_what_fails_its_test_is_not_offered_and_the_log_says_why(

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from gpucommons.gpu.hibernation import self_test as module
 from gpucommons.gpu.hibernation.criu import Criu
-from gpucommons.gpu.hibernation.self_test import NO_CRIU, self_test, self_test_as
+from gpucommons.gpu.hibernation.self_test import NO_CRIU, Ability, self_test, self_test_as_nobody
+from gpucommons.gpu.hibernation.unused_account import NOBODY, unused_account
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux saves processes")
 
@@ -49,15 +51,46 @@ def test_root_tries_as_an_account_without_rights_what_it_can_do(criu: Criu) -> N
         (folder / "open").mkdir()
         (folder / "closed").mkdir(mode=0o700)
         closed = _moved(criu, folder / "closed" / "root")
-        ability = self_test_as(65534, closed, _new(folder / "test"), 60)
+        ability = self_test_as_nobody(closed, _new(folder / "test"), 60)
         assert not ability.can_hibernate
         assert ability.because
 
         if "could not run" in ability.because:
             pytest.skip("others cannot run this Python")
         open_to_all = _moved(criu, folder / "open" / "root")
-        ability = self_test_as(65534, open_to_all, _new(folder / "again"), 60)
+        ability = self_test_as_nobody(open_to_all, _new(folder / "again"), 60)
         assert ability.can_hibernate, ability.because
+
+
+def test_before_it_tries_anything_it_can_gain_no_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done: list[str] = []
+
+    def tried(*_: object) -> Ability:
+        done.append("tried")
+        return Ability(can_hibernate=True)
+
+    monkeypatch.setattr(module.calls, "no_new_privileges", lambda: done.append("closed"))
+    monkeypatch.setattr(module, "self_test", tried)
+    module._main("[]", str(tmp_path), "5")
+    assert done == ["closed", "tried"]
+    assert '"can_hibernate": true' in capsys.readouterr().out
+
+
+def test_the_account_without_rights_is_shared_with_nobody_that_can_be_seen(tmp_path: Path) -> None:
+    def runs(pid: int, *accounts: int) -> None:
+        (tmp_path / str(pid)).mkdir()
+        said = "\t".join(map(str, accounts))
+        (tmp_path / str(pid) / "status").write_text(f"Name:\tx\nUid:\t{said}\nGid:\t0\t0\t0\t0\n")
+
+    first = unused_account(tmp_path)
+    assert 1000 <= first < NOBODY
+    # Also one that it may come back to.
+    runs(1, 0, 0, first, 0)
+    assert unused_account(tmp_path) not in (first, NOBODY)
+    runs(2, *range(65520, 65534))
+    assert unused_account(tmp_path) == NOBODY
 
 
 def _new(folder: Path) -> Path:
