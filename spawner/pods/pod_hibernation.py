@@ -27,6 +27,8 @@ def grace_seconds(memory_bytes: int | None, most_seconds: int) -> int:
 
 def obstacle(spec: Mapping[str, Any], notebook: Mapping[str, Any]) -> str | None:
     """Why this pod may not ask for it, in a sentence for the admin."""
+    if spec.get("hostPID") or spec.get("shareProcessNamespace"):
+        return "its containers see each other's processes (hostPID, shareProcessNamespace)"
     own = notebook.get("securityContext") or {}
     capabilities = own.get("capabilities") or {}
     of_pod = spec.get("securityContext") or {}

@@ -69,6 +69,16 @@ def test_not_even_the_hub_or_an_administrator_gives_it_to_who_may_be_root(
         assert "may not be root, nor become it" in message
 
 
+@pytest.mark.parametrize("shares", ["shareProcessNamespace", "hostPID"])
+def test_nobody_else_in_the_pod_sees_the_processes_that_have_it(
+    place: Guarded, shares: str
+) -> None:
+    body = copy.deepcopy(NOTEBOOK)
+    body["spec"][shares] = True
+    message = place.admin.refused("POST", place.path("pods") + "?dryRun=All", body)
+    assert "set neither hostPID nor shareProcessNamespace" in message
+
+
 def test_it_holds_where_nobody_thought_of_guarding_a_namespace(place: Guarded) -> None:
     pods = "/api/v1/namespaces/default/pods?dryRun=All"
     assert "may not be root" in place.admin.refused("POST", pods, pod(container=DEVICE))

@@ -67,6 +67,13 @@ def test_who_may_be_root_may_not_ask(container: dict[str, Any], says: str) -> No
     assert says in (obstacle(pod["spec"], notebook_of(pod)) or "")
 
 
+@pytest.mark.parametrize("shares", ["hostPID", "shareProcessNamespace"])
+def test_a_pod_whose_containers_see_each_other_may_not_ask(shares: str) -> None:
+    pod = restricted()
+    pod["spec"][shares] = True
+    assert "see each other's processes" in (obstacle(pod["spec"], notebook_of(pod)) or "")
+
+
 def test_what_the_whole_pod_says_holds_for_a_container_that_says_nothing() -> None:
     pod = restricted()
     del notebook_of(pod)["securityContext"]["runAsNonRoot"]
