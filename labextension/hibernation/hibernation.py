@@ -44,8 +44,16 @@ SWITCHED_OFF = "An admin has switched off that kernels are kept."
 class Hibernation:
     """Keeps a server's kernels; made by :meth:`begin`."""
 
-    def __init__(self, server: Any, keeper: Keeper, factory: Any) -> None:
+    def __init__(
+        self,
+        server: Any,
+        keeper: Keeper,
+        factory: Any,
+        *,
+        may_hold_gpu: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._server = server
+        self._may_hold_gpu = may_hold_gpu
         self.keeper = keeper
         self._factory = factory
         self._woken: list[Acquaintance] | None = None
@@ -88,7 +96,7 @@ class Hibernation:
             return None
         set_keeper(server.kernel_manager, keeper)
         factory.default_provisioner_name = NAME
-        return cls(server, keeper, factory)
+        return cls(server, keeper, factory, may_hold_gpu=machine.may_hold_gpu)
 
     async def wake(self) -> None:
         """Bring back what is kept; once, whoever asks first."""
@@ -104,7 +112,11 @@ class Hibernation:
         trees = [kernel.provisioner for kernel in kernels]
         parks = all(each.tree.driver is not None for each in trees)
         pids = [each.pid for each in trees]
-        return not await asyncio.to_thread(holds_unsaved_gpu, pids, parks=parks)
+
+        def holds() -> bool:
+            return self._may_hold_gpu() and holds_unsaved_gpu(pids, parks=parks)
+
+        return not await asyncio.to_thread(holds)
 
     async def run(self, told: Callable[[tuple[KeptKernel, ...]], Awaitable[None]]) -> None:
         """While the server runs; once all kernels are awake or begin anew, what is still kept is told."""

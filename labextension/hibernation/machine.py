@@ -8,8 +8,8 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
 import psutil
@@ -40,6 +40,8 @@ class Machine:
     has_criu: bool
     #: A sentence why it cannot; None where it can. Takes a second where nobody has asked before.
     why_not: Callable[[], str | None]
+    #: Whether a kernel here could hold a GPU at all; where none can, none needs to be looked at.
+    may_hold_gpu: Callable[[], bool] = lambda: True
 
 
 def this_machine(environ: Mapping[str, str], folder: Path) -> Machine:
@@ -70,7 +72,12 @@ def this_machine(environ: Mapping[str, str], folder: Path) -> Machine:
             return f"Whether this machine can do it could not be tested ({error.strerror})."
         return because
 
-    return Machine(make_tree=make_tree, has_criu=found is not None, why_not=why_not)
+    return Machine(
+        make_tree=make_tree,
+        has_criu=found is not None,
+        why_not=why_not,
+        may_hold_gpu=partial(may_hold_gpu, environ),
+    )
 
 
 def _boot() -> str:
@@ -130,6 +137,17 @@ def _has_part_of_gpu(environ: Mapping[str, str]) -> bool:
     return any(each and (Path(each) / "libcuda-real.so.1").exists() for each in folders)
 
 
+def may_hold_gpu(environ: Mapping[str, str], devices: Path = Path("/dev")) -> bool:
+    """Whether there is a GPU, its driver or a slice's library; a device may come while we run."""
+    return any(devices.glob("nvidia*")) or _has_part_of_gpu(environ) or _cuda_driver() is not None
+
+
+@cache
+def _cuda_driver() -> Path | None:
+    """Asked of the linker once, as that takes a process."""
+    return find_drivers().cuda
+
+
 def holds_unsaved_gpu(kernels: Iterable[int], *, parks: bool) -> bool:
     """Whether one of these kernels, or what it started, holds a GPU in a way that cannot be saved.
 
@@ -141,10 +159,15 @@ def holds_unsaved_gpu(kernels: Iterable[int], *, parks: bool) -> bool:
 
 
 def _with_children(pids: Iterable[int]) -> Iterator[int]:
-    for pid in pids:
-        with suppress(psutil.Error):
-            process = psutil.Process(pid)
-            yield from (each.pid for each in (process, *process.children(recursive=True)))
+    """All of them by one look at the machine's processes, which may be many."""
+    children: dict[int, list[int]] = {}
+    for process in psutil.process_iter(["ppid"]):
+        children.setdefault(process.info["ppid"], []).append(process.pid)
+    waiting = list(pids)
+    while waiting:
+        pid = waiting.pop()
+        yield pid
+        waiting += children.pop(pid, ())
 
 
 def _noted(path: Path) -> dict[str, object]:

@@ -7,13 +7,18 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.self_test import NO_CRIU, Ability
 from gpucommons.labextension.hibernation import machine as machines
-from gpucommons.labextension.hibernation.machine import holds_unsaved_gpu, this_machine
+from gpucommons.labextension.hibernation.machine import (
+    holds_unsaved_gpu,
+    may_hold_gpu,
+    this_machine,
+)
 
 CRIU = Criu(command=("criu",), version="4.2.1")
 
@@ -83,3 +88,36 @@ def test_a_kernel_that_keeps_to_a_part_of_a_gpu_is_known_before_its_stop(tmp_pat
         assert holds_unsaved_gpu([program.pid], parks=True)
         assert not holds_unsaved_gpu([os.getpid() + 1_000_000], parks=True)
         program.communicate(b"\n")
+
+
+def test_children_of_all_kernels_are_found_by_one_look_at_the_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[object] = []
+
+    def processes(fields: object) -> list[SimpleNamespace]:
+        looks.append(fields)
+        parents = {2: 1, 3: 1, 4: 3, 5: 4, 6: 1, 7: 6}
+        return [SimpleNamespace(pid=pid, info={"ppid": of}) for pid, of in parents.items()]
+
+    seen: list[int] = []
+    monkeypatch.setattr(machines.psutil, "process_iter", processes)
+    monkeypatch.setattr(machines, "part_of_gpu", seen.append)
+
+    assert not holds_unsaved_gpu([2, 3, 9], parks=True)
+    assert sorted(seen) == [2, 3, 4, 5, 9]
+    assert len(looks) == 1
+
+
+def test_without_a_gpu_a_driver_or_a_slice_no_kernel_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machines, "_cuda_driver", lambda: None)
+    environ = {"LD_LIBRARY_PATH": str(tmp_path / "slice")}
+    assert not may_hold_gpu(environ, tmp_path)
+    (tmp_path / "slice").mkdir()
+    (tmp_path / "slice" / "libcuda-real.so.1").touch()
+    assert may_hold_gpu(environ, tmp_path)
+    assert not may_hold_gpu({}, tmp_path)
+    (tmp_path / "nvidia0").touch()
+    assert may_hold_gpu({}, tmp_path)
