@@ -59,6 +59,11 @@ class AttemptFolder:
         return self.path / "signalled.json"
 
     @property
+    def saving(self) -> Path:
+        """How much of its user's limit its image may take, from the save on; ``exit`` tells it then."""
+        return self.path / "saving.json"
+
+    @property
     def exit(self) -> Path:
         """How it ended; written when all its processes are gone."""
         return self.path / "exit.json"

@@ -24,7 +24,12 @@ from gpucommons.scheduler.executors.local.attempt.descendants import memory_byte
 from gpucommons.scheduler.executors.local.attempt.own_files import Run, send_on_errand
 from gpucommons.scheduler.executors.local.attempt.own_image import NAME
 from gpucommons.scheduler.executors.local.attempt.plan import Plan
-from gpucommons.scheduler.executors.local.attempt.saving_turns import Turn, give_back, take_turn
+from gpucommons.scheduler.executors.local.attempt.saving_turns import (
+    Turn,
+    alone,
+    give_back,
+    take_turn,
+)
 from gpucommons.scheduler.executors.local.attempt.starts import Start
 
 #: Starting an errand, stopping the tree, writing the description: not a matter of its memory.
@@ -54,8 +59,9 @@ class Hibernating:
         self._answer: Answer | None = None
         self._turn: Turn | None = None
         self._until_s = 0.0
-        #: Of the limit of its user.
-        self._left_bytes = 0
+        #: By its memory when it was to be stopped, and how long saving that takes.
+        self._memory_mib = self._need_ms = 0
+        self._is_at_it = False
         #: Why nothing was saved although that was to be done.
         self.not_saved = ""
         #: A save was begun.
@@ -155,52 +161,47 @@ class Hibernating:
             return False
         now_s = time.time()
         self._until_s = now_s + max(0.0, kill_at_s - now_s) / 2
-        memory_mib = memory_bytes(pid) // _MIB
+        self._memory_mib = memory_bytes(pid) // _MIB
+        self._need_ms = _ALWAYS_MS + self._memory_mib * 1000 // max(1, planned.save_mib_per_s)
         kept = kept_bytes(self._folder.path.parent, self._user)
-        self._left_bytes = planned.max_image_bytes - kept
-        kept_mib = kept // _MIB
-        if kept_mib + memory_mib > planned.max_image_bytes // _MIB:
-            self.not_saved = (
-                f"it uses {memory_mib} MiB, {kept_mib} MiB of {self._user}'s jobs are saved already,"
-                f" and {planned.max_image_bytes // _MIB} MiB may be"
-            )
-            return False
-        need_ms = _ALWAYS_MS + memory_mib * 1000 // max(1, planned.save_mib_per_s)
-        with suppress(OSError):
-            self._turn = take_turn(
-                self._turns, now_ms=_ms(now_s), need_ms=need_ms, by_ms=_ms(self._until_s)
-            )
-        if self._turn is None:
-            self.not_saved = f"saving {memory_mib} MiB would have taken more than half of its grace"
-        return self._turn is not None
+        self.not_saved = self._too_much(kept) or self._no_turn(now_s)
+        self._is_at_it = not self.not_saved
+        return self._is_at_it
 
     def turn(self) -> bool:
         """Go on with it; False where the worker has to be told to leave after all."""
-        now_s = time.time()
-        if self._turn is None or (self._answer is None and _ms(now_s) < self._turn.from_ms):
+        if not self._is_at_it:
             return True
+        now_s = time.time()
         if self._answer is None:
-            self._send()
-        done = None if self._answer is None else self._answer.hear(0)
+            try:
+                because = self._no_turn(now_s) or self._try_to_begin(now_s)
+            except OSError as error:
+                because = f"what else is saved here could not be read: {error.strerror}"
+            return not because or self._give_up(because)
+        done = self._answer.hear(0)
         if done is None:
-            if self._answer is not None and now_s < self._until_s + _LATE_S:
-                return True
-            return self._give_up(self.not_saved or "it took longer than half of its grace")
+            late = now_s >= self._until_s + _LATE_S
+            return not late or self._give_up("it took longer than half of its grace")
         found = done.document()
         if not found.get("saved"):
             return self._give_up(said(done.problem or found.get("refused", "nobody knows why")))
-        self._let_go()
+        self._let_go(reserved_bytes=self._memory_mib * _MIB)
         return True
 
     def is_at_it(self) -> bool:
         """Whether a save is waited for."""
-        return self._turn is not None
+        return self._is_at_it
 
     def left(self, code: int | None, *, told: bool) -> dict[str, Any] | None:
         """The image that there is in the end: saved now, or not woken; None where there is none."""
         if not self._asleep and not (self.tried and code == SAVED_STATUS):
+            if self._is_at_it:
+                self._let_go()
             return None
         found = image_facts(self._run(["image-facts", str(self._folder.run)], None).document())
+        if self.tried:
+            self._let_go(reserved_bytes=0 if found is None else found["size_bytes"])
         if found is not None:
             self.not_saved = ""
             return {**found, "user": self._user, "told": told}
@@ -210,30 +211,90 @@ class Hibernating:
             self.not_saved = self.not_saved or "no whole image was found afterwards"
         return None
 
-    def _send(self) -> None:
+    def _too_much(self, kept: int) -> str:
+        """Why its user's limit forbids it for good; empty where it does not."""
+        most_mib, kept_mib = self._max_bytes // _MIB, kept // _MIB
+        if kept_mib + self._memory_mib <= most_mib:
+            return ""
+        return (
+            f"it uses {self._memory_mib} MiB, {kept_mib} MiB of {self._user}'s jobs are saved already,"
+            f" and {most_mib} MiB may be"
+        )
+
+    def _no_turn(self, now_s: float) -> str:
+        """Why it gets no turn in time; empty where it has one, or one may still come.
+
+        Others seldom need all of the time that they have, and what they give back is had by who waits.
+        """
+        if self._turn is None:
+            times = {"now_ms": _ms(now_s), "need_ms": self._need_ms, "by_ms": _ms(self._until_s)}
+            with suppress(OSError):
+                self._turn = take_turn(self._turns, **times)
+        return "" if self._turn is not None else self._too_late(now_s)
+
+    def _too_late(self, now_s: float) -> str:
+        if _ms(now_s) + self._need_ms <= _ms(self._until_s):
+            return ""
+        return f"saving {self._memory_mib} MiB would have taken more than half of its grace"
+
+    def _try_to_begin(self, now_s: float) -> str:
+        """Begin in its turn, with what is left of its user's limit by then; or why it never can."""
+        if self._turn is None or _ms(now_s) < self._turn.from_ms:
+            return ""
+        root = self._folder.path.parent
+        with alone(self._turns):
+            kept = kept_bytes(root, self._user)
+            left = self._max_bytes - kept - reserved_bytes(root, self._user)
+            has_room = left // _MIB >= self._memory_mib
+            if has_room:
+                self._reserve(left)
+        if has_room:
+            return self._send(left)
+        # Others of its user may take less than they reserved.
+        return self._too_much(kept) or self._too_late(now_s)
+
+    def _reserve(self, most_bytes: int) -> None:
+        # No record of an end, so it need not survive one, and a busy disk is not waited for.
+        document = {"user": self._user, "bytes": most_bytes}
+        self._folder.saving.write_text(json.dumps(document), encoding="utf-8")
+
+    def _send(self, most_bytes: int) -> str:
         self.tried = True
         rate = self._plan.hibernation.save_mib_per_s if self._plan.hibernation else 0
         words = ["save-tree", str(self._folder.run), "--number", str(self._plan.number)]
         words += [f"--until={self._until_s:.3f}", f"--rate={rate}"]
-        words.append(f"--max-bytes={self._left_bytes}")
+        words.append(f"--max-bytes={most_bytes}")
         try:
             self._answer = Answer(send_on_errand(self._plan, words, None))
         except OSError as error:
-            self.not_saved = f"nothing can be run as the job's user: {error.strerror}"
+            return f"nothing can be run as the job's user: {error.strerror}"
+        return ""
 
     def _give_up(self, because: str) -> bool:
         self.not_saved = because
         self._let_go()
         return False
 
-    def _let_go(self) -> None:
+    def _let_go(self, *, reserved_bytes: int = 0) -> None:
+        """It is over; what its image may take stays reserved until the record of the end tells it."""
+        self._is_at_it = False
         if self._answer is not None:
             self._answer.__exit__(None, None, None)
             self._answer = None
+        with suppress(OSError), alone(self._turns):
+            if reserved_bytes:
+                self._reserve(reserved_bytes)
+            else:
+                self._folder.saving.unlink(missing_ok=True)
         if self._turn is not None:
             with suppress(OSError):
                 give_back(self._turns, self._turn, now_ms=_ms(time.time()))
             self._turn = None
+
+    @property
+    def _max_bytes(self) -> int:
+        """Of its user."""
+        return self._plan.hibernation.max_image_bytes if self._plan.hibernation else 0
 
     @property
     def _user(self) -> str:
@@ -253,6 +314,18 @@ def kept_bytes(root: Path, user: str) -> int:
             image = (read_json(folder.exit) or {}).get("image") or {}
             facts = image_facts(image) if image.get("user") == user else None
             found += 0 if facts is None else facts["size_bytes"]
+    return found
+
+
+def reserved_bytes(root: Path, user: str) -> int:
+    """How large the images may become that a user's jobs save here now; asked by who is alone at it."""
+    found = 0
+    for path in root.iterdir():
+        folder = AttemptFolder(path)
+        with suppress(OSError, ValueError, KeyError):
+            told = read_json(folder.saving) or {}
+            if told.get("user") == user and not folder.exit.exists():
+                found += int(told["bytes"])
     return found
 
 

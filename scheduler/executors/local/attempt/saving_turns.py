@@ -49,6 +49,13 @@ def give_back(path: Path, turn: Turn, *, now_ms: int) -> None:
 
 
 @contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Nobody else looks meanwhile how much may be saved, or has a turn."""
+    with _held(path):
+        yield
+
+
+@contextmanager
 def _held(path: Path) -> Iterator[int]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:

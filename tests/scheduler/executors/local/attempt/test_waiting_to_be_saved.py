@@ -1,0 +1,142 @@
+"""Jobs that are stopped together: who waits for the disk is saved when others need less than they said.
+
+What a user's jobs may save together counts when it is written, and not when they are stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gpucommons.scheduler.executors.local.attempt import hibernating
+from gpucommons.scheduler.executors.local.attempt.answers import Done
+from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, write_json
+from gpucommons.scheduler.executors.local.attempt.hibernating import Hibernating
+from gpucommons.scheduler.executors.local.attempt.own_image import NAME
+from gpucommons.scheduler.executors.local.attempt.plan import HibernationPlan, Plan, WorkerPlan
+
+MIB = 1 << 20
+GRACE_S = 30.0
+
+
+@dataclass
+class Errand:
+    """One that saves, as it is heard by the supervisor."""
+
+    words: list[str]
+    done: Done | None = None
+
+    def hear(self, _patience_s: float) -> Done | None:
+        return self.done
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to end."""
+
+    @property
+    def most_mib(self) -> int:
+        [most] = [word for word in self.words if word.startswith("--max-bytes=")]
+        return int(most.partition("=")[2]) // MIB
+
+
+@dataclass
+class Disk:
+    """Jobs of one user on one machine, 10 MiB/s, at a time that the test sets."""
+
+    root: Path
+    now_s: float = 1_000_000.0
+    errands: list[Errand] = field(default_factory=list)
+
+    def job(self, name: str, limit_mib: int) -> Hibernating:
+        plan = Plan(
+            attempt_id=name,
+            job=name,
+            workers=(WorkerPlan(rank=0, command=("true",), env={"USER": "mia"}),),
+            working_dir=".",
+            snapshot=None,
+            max_unpacked_bytes=1,
+            max_log_bytes=1,
+            home="/",
+            results_to=None,
+            hibernation=HibernationPlan(save_mib_per_s=10, max_image_bytes=limit_mib * MIB),
+        )
+        folder = AttemptFolder(self.root / name)
+        (folder.run / NAME).mkdir(parents=True)
+        return Hibernating(folder, plan, lambda *_: Done())
+
+    def stop(self, job: Hibernating, mib: int) -> bool:
+        return job.begin(mib, self.now_s + GRACE_S)
+
+    def answers(self, document: bytes) -> None:
+        self.errands[-1].done = Done(said=document)
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    found = Disk(tmp_path / "attempts")
+
+    def answer(words: Any) -> Errand:
+        found.errands.append(Errand(list(words)))
+        return found.errands[-1]
+
+    send: Callable[..., Any] = lambda _plan, words, _snapshot: words  # noqa: E731 - one of three stand-ins
+    monkeypatch.setattr(hibernating, "send_on_errand", send)
+    monkeypatch.setattr(hibernating, "Answer", answer)
+    monkeypatch.setattr(hibernating, "memory_bytes", lambda mib: mib * MIB)
+    monkeypatch.setattr(hibernating, "time", SimpleNamespace(time=lambda: found.now_s))
+    return found
+
+
+def test_one_that_says_it_needs_all_of_the_time_takes_it_from_nobody(disk: Disk) -> None:
+    large, small, huge = (disk.job(name, 1_000) for name in ("large", "small", "huge"))
+    assert disk.stop(large, 140)  # 14.5 s of 15
+    assert large.turn()
+    assert disk.stop(small, 50)
+    assert disk.stop(huge, 130)
+    assert small.turn() is huge.turn() is True
+    assert len(disk.errands) == 1
+
+    disk.now_s += 3
+    # It cannot be over in time any more, and SIGTERM still finds most of the grace.
+    assert not huge.turn()
+    assert huge.not_saved == "saving 130 MiB would have taken more than half of its grace"
+    assert small.turn()
+    disk.answers(b'{"saved": true}')
+    assert large.turn()
+    assert small.turn()
+    assert len(disk.errands) == 2
+    assert not large.is_at_it()
+
+
+def test_jobs_stopped_together_save_no_more_than_their_users_limit(disk: Disk) -> None:
+    jobs = [disk.job(name, 100) for name in "abc"]
+    for job in jobs:
+        assert disk.stop(job, 40)
+    first, second, third = jobs
+    assert first.turn()
+    assert disk.errands[-1].most_mib == 100
+    # It takes longer than it said, and may still fill all of the limit.
+    disk.now_s += 5
+    assert second.turn()
+    assert len(disk.errands) == 1
+    disk.answers(b'{"saved": true}')
+    assert first.turn()
+    assert second.turn()
+    assert [one.most_mib for one in disk.errands] == [100, 60]
+
+    # What was saved counts as it is from the record of its end on.
+    write_json(
+        disk.root / "a" / "exit.json",
+        {"image": {"user": "mia", "size_bytes": 70 * MIB, "save_ms": 1, "sha256": "0" * 64}},
+    )
+    disk.answers(b'{"refused": "It holds a network connection."}')
+    assert not second.turn()
+    disk.now_s += 5
+    assert not third.turn()
+    assert third.not_saved == (
+        "it uses 40 MiB, 70 MiB of mia's jobs are saved already, and 100 MiB may be"
+    )
