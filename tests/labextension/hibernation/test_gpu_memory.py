@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kernel_server import KernelServer, Start, criu_of_tests, until
 
 from gpucommons.gpu.shim.building import CannotBuildShim
+from gpucommons.labextension.hibernation.keeper import Keeper
+from gpucommons.labextension.hibernation.limits import Limits
+from gpucommons.labextension.hibernation.waking import watch
 from tests.gpu.fake_cuda import parking_card
 from tests.labextension.hibernation.conftest import end_servers
+from tests.labextension.hibernation.kernel_records import record
 
 pytestmark = [pytest.mark.criu, pytest.mark.timeout(600)]
 TAKE = """
@@ -76,24 +82,40 @@ def woken(server: KernelServer) -> dict[str, Any]:
     return found
 
 
-def test_gpu_memory_is_kept_and_waits_for_its_own_gpu(
-    start: Start, card: parking_card.Card, driver: str
-) -> None:
-    server = start(FAKE_CUDA_CARD_NUMBER="0")
+async def test_pages_are_told_why_gpu_memory_is_not_back(tmp_path: Path) -> None:
+    """That it waits for its own GPU the tests of trees show."""
+    because = "Its GPU memory is kept. It was on GPU-0, and this is GPU-1."
+    made: Any = SimpleNamespace(awake=lambda _within_s: None, why_parked=lambda: because)
+    kernel = SimpleNamespace(provisioner=SimpleNamespace(is_woken=True, tree=made))
+    server: Any = SimpleNamespace(kernel_manager=SimpleNamespace(get_kernel=lambda _id: kernel))
+    keeper = Keeper.open(
+        tmp_path, limits=Limits(), make_tree=lambda _place: made, hindrance=Future()
+    )
+    assert keeper is not None
+    keeper.note(record("k1"))
+
+    async def learn_state() -> None:
+        """Nothing runs in it."""
+
+    known: Any = SimpleNamespace(
+        kernel_id="k1", renew=lambda _environ: None, learn_state=learn_state
+    )
+    await watch(server, keeper, known)
+    keeper.close()
+
+    told: Any = keeper.message()["woken"]
+    assert [each["parked"] for each in told] == [because]
+
+
+def test_gpu_memory_is_kept(start: Start, card: parking_card.Card, driver: str) -> None:
+    server = start()
     kernel_id = server.open_notebook("a.ipynb")["kernel"]["id"]
     assert server.page(kernel_id).run(TAKE.format(driver=driver)) == ""
     assert card.used_mib == 8
 
     server.stop()
     assert card.used_mib == 0
-    elsewhere = start(FAKE_CUDA_CARD_NUMBER="1")
-    told = woken(elsewhere)
-    assert told["parked"].startswith("Its GPU memory is kept. It was on GPU-00000000-")
-    assert elsewhere.page(kernel_id).run("print(x)") == "41"
-    assert card.used_mib == 0
-
-    elsewhere.stop()
-    again = start(FAKE_CUDA_CARD_NUMBER="0")
+    again = start()
     assert woken(again)["parked"] == ""
     assert again.page(kernel_id).run(READ) == "kept 42"
     assert card.used_mib == 8
