@@ -1,8 +1,8 @@
 """Who may save processes when: those who are stopped at once share one disk.
 
 Each says how long its saving takes, by its memory and the disk's measured rate, and until when it
-must be over. It gets the time behind those who came before it, or none at all: then nobody waits for
-what could not be done in time.
+must be over. It gets the time behind those who came before it, or none: then it asks again, as others
+need less than they said, until it could not be done in time any more.
 """
 
 from __future__ import annotations
