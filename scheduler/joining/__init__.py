@@ -12,6 +12,7 @@ FILES = (
     "__main__.py",
     "children.py",
     "following.py",
+    "listeners.py",
     "mpi.py",
     "ray.py",
     "spark.py",

@@ -5,8 +5,6 @@ A server is started apart: a stop reaches the script first, which still needs it
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import subprocess
 import threading
 import time
@@ -16,6 +14,7 @@ from typing import Any
 
 from gpucommons.scheduler.joining import children
 from gpucommons.scheduler.joining.children import STOPPED, Stop
+from gpucommons.scheduler.joining.listeners import ours_answers
 from gpucommons.scheduler.joining.talking import (
     PATIENCE_S,
     Line,
@@ -45,17 +44,27 @@ class Server:
     """What serves the script."""
 
     command: Sequence[str]
-    #: It is ready once somebody answers there; None = at once.
-    answers_at: tuple[str, int] | None = None
+    #: It is ready once it answers at all of these; without any at once.
+    answers_at: Sequence[tuple[str, int]] = ()
+    #: What it is told to reach, which answers by then: it would tell its secrets to whoever is there.
+    relies_on: Sequence[tuple[str, int]] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     #: How long it may take to leave: what it holds ends with the attempt.
     leave_s: float = 2.0
 
 
 class Serving:
-    """A server that runs."""
+    """A server that runs.
+
+    Raises
+    ------
+    NotJoined
+        When it cannot be started, or another account has what it relies on.
+    """
 
     def __init__(self, server: Server) -> None:
+        for place in server.relies_on:
+            ours_answers(place)
         self._server = server
         self.process = children.start(server.command, env=server.env, apart=True)
 
@@ -65,16 +74,17 @@ class Serving:
         Raises
         ------
         NotJoined
-            When it ends before, or does not answer.
+            When it ends before, does not answer, or another account does.
         """
+        waits_for = list(self._server.answers_at)
         until_s, name = time.monotonic() + PATIENCE_S, self._server.command[0].rpartition("/")[2]
-        while self._server.answers_at is not None and not stop:
+        while waits_for and not stop:
             if (code := self.process.poll()) is not None:
                 message = f"{name} ended with {children.status(code)} before it was ready"
                 raise NotJoined(message)
-            with contextlib.suppress(OSError):
-                socket.create_connection(self._server.answers_at, timeout=5.0).close()
-                return
+            if ours_answers(waits_for[0]):
+                waits_for.pop(0)
+                continue
             if time.monotonic() > until_s:
                 message = f"{name} was not ready within {PATIENCE_S:.0f} s"
                 raise NotJoined(message)
@@ -168,7 +178,12 @@ def lead(
 def follow(seat: Seat, server: Server, *, stays_s: float = 0.0) -> int:
     """Run what serves until the first worker has ended, and so long after that."""
     stop = Stop()
-    line = call(place_of(seat.first))
+    try:
+        line = call(place_of(seat.first), is_stopped=stop.__bool__)
+    except NotJoined:
+        if stop:
+            return STOPPED
+        raise
     line.say({"rank": seat.rank, "size": seat.size})
     heard = Heard(line)
     while heard.waits("begin") and not stop:

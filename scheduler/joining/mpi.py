@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import socket
 import subprocess
@@ -29,7 +30,9 @@ from gpucommons.scheduler.joining.talking import Line, NotJoined, call, listen, 
 MODULE = "gpucommons.scheduler.joining"
 WORKERS = "GPUCOMMONS_MPI_WORKERS"
 _LOOK_S = 0.1
-_AFTER_OTHERS_S = 3.0
+_AFTER_OTHERS_S, _LEAVE_S = 3.0, 10.0
+#: What mpirun starts on another host: PRRTE's daemon, or Open MPI 4's.
+_DAEMON = re.compile(r"\b(prted|orted)\b")
 _OF_MPI = ("PMIX_", "PRTE_", "OMPI_", "OPAL_", "HWLOC_")
 _KEPT = ("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent")
 _MISSING = (
@@ -68,18 +71,42 @@ class _Ranks:
 
     command: Sequence[str]
     stop: Stop
+    #: Whether mpirun needs a daemon here; it needs one, once, where it is not itself.
+    takes_daemon: bool = False
+    begun: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
     codes: list[int] = field(default_factory=list)
     ended_by_mpirun: bool = False
+
+    @property
+    def running(self) -> int:
+        """Ranks that began and did not end."""
+        return self.begun - len(self.codes)
 
     def hear(self, line: Line) -> None:
         """What a messenger or an agent wants."""
         said = line.hear() or {}
-        if "run" in said:
-            line.say({"ended": children.status(children.start(said["run"], apart=True).wait())})
+        if "daemon" in said:
+            self._run_daemon(line, str(said["daemon"]))
         elif "env" in said:
             self._run(line, said)
 
+    def _run_daemon(self, line: Line, command: str) -> None:
+        takes, self.takes_daemon = self.takes_daemon, False
+        if not takes or _DAEMON.search(command) is None:
+            remark("mpirun needs no such program here, and it is not started")
+            line.say({"ended": 1})
+            return
+        process = children.start(("sh", "-c", command), apart=True)
+        line.say({"ended": children.status(process.wait())})
+
     def _run(self, line: Line, said: Mapping[str, Mapping[str, str]]) -> None:
+        with self.lock:
+            self.begun += 1
+        if self.stop:
+            self.codes.append(STOPPED)
+            line.say({"ended": STOPPED, "stopped": True})
+            return
         try:
             process = children.start(self.command, env=said["env"])
         except NotJoined as error:
@@ -102,16 +129,16 @@ class _Ranks:
 def work(rank: int, command: Sequence[str]) -> int:
     """One worker, as long as its ranks run; the first one has mpirun besides."""
     workers = members(os.environ[WORKERS])
-    ranks = _Ranks(command=command, stop=(stop := Stop()))
+    stop = Stop()
+    ranks = _Ranks(command=command, stop=stop, takes_daemon=takes_daemon(workers, rank))
     listen(workers[rank].place, ranks.hear)
-    mpirun = _mpirun(workers) if rank == 0 else None
-    try:
-        while len(ranks.codes) < workers[rank].ranks and not (stop and not ranks.codes):
-            if mpirun is not None and mpirun.poll() is not None:
-                # The last answers may still be on their way.
-                time.sleep(2 * _LOOK_S)
-                if len(ranks.codes) < workers[rank].ranks:
-                    remark(f"mpirun ended with {mpirun.returncode} before its ranks had begun")
+    with contextlib.ExitStack() as held:
+        mpirun = _mpirun(workers, held) if rank == 0 else None
+        # Told to stop, it waits for the ranks that began: they may be saving.
+        while len(ranks.codes) < workers[rank].ranks and (ranks.running or not stop):
+            if mpirun is not None and mpirun.poll() is not None and not stop:
+                if (why := _left_by_mpirun(ranks, workers[rank].ranks)) is not None:
+                    remark(f"mpirun ended with {mpirun.returncode} {why}")
                     return children.status(mpirun.returncode) or 1
                 break
             time.sleep(_LOOK_S)
@@ -125,15 +152,31 @@ def work(rank: int, command: Sequence[str]) -> int:
         elif mpirun is not None and not code:
             code = children.status(mpirun.wait())
         return code
-    finally:
-        if mpirun is not None:
-            children.end(mpirun)
 
 
-def _mpirun(workers: Sequence[Member]) -> subprocess.Popen[bytes]:
-    handle, hosts = tempfile.mkstemp(prefix="gpucommons-hosts-", text=True)
-    with os.fdopen(handle, "w") as file:
-        file.write(host_file(workers))
+def takes_daemon(workers: Sequence[Member], rank: int) -> bool:
+    """Whether mpirun starts a daemon through this worker: the first of a host that mpirun is not on."""
+    hosts = [one.place[0] for one in workers]
+    return hosts[rank] not in hosts[:rank] and rank > 0
+
+
+def _left_by_mpirun(ranks: _Ranks, count: int) -> str | None:
+    """What mpirun left undone here when it ended; None where all ranks ended with it."""
+    # The last answers may still be on their way.
+    time.sleep(2 * _LOOK_S)
+    if ranks.begun < count:
+        return "before its ranks had begun"
+    # They were told to end with their messengers.
+    until_s = time.monotonic() + _LEAVE_S
+    while ranks.running and time.monotonic() < until_s:
+        time.sleep(_LOOK_S)
+    return "while its ranks ran" if ranks.running else None
+
+
+def _mpirun(workers: Sequence[Member], held: contextlib.ExitStack) -> subprocess.Popen[bytes]:
+    folder = held.enter_context(tempfile.TemporaryDirectory(prefix="gpucommons-hosts-"))
+    hosts = f"{folder}/hosts"
+    Path(hosts).write_text(host_file(workers))
     ourselves = (sys.executable, *_ourselves())
     agent_words = shlex.join((*ourselves, "agent"))
     env = {
@@ -155,9 +198,11 @@ def _mpirun(workers: Sequence[Member]) -> subprocess.Popen[bytes]:
         str(len(seats(workers))),
     )
     try:
-        return children.start(("mpirun", *how, *ourselves, "messenger"), env=env, apart=True)
+        found = children.start(("mpirun", *how, *ourselves, "messenger"), env=env, apart=True)
     except NotJoined:
         raise NotJoined(_MISSING) from None
+    held.callback(children.end, found)
+    return found
 
 
 def _ourselves() -> tuple[str, ...]:
@@ -218,5 +263,5 @@ def agent(words: Sequence[str]) -> int:
         message = f"mpirun wants to start something on {host}, which has no worker of this job"
         raise NotJoined(message)
     line = call(place)
-    line.say({"run": ["sh", "-c", " ".join(command)]})
+    line.say({"daemon": " ".join(command)})
     return int((line.hear() or {"ended": 1})["ended"])

@@ -1,15 +1,17 @@
 """A Ray cluster of a job's workers: a head and nodes, which end with the script.
 
 Ray asks nobody for a password unless it is told to: whoever reaches its port could run anything as the
-job's user. So it is told a token, made of the attempt's own.
+job's user. So it is told a token, made of the attempt's own. A Ray that knows no token is refused.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 
 from gpucommons.scheduler.joining.following import Seat, Server, follow, lead
 from gpucommons.scheduler.joining.talking import (
@@ -20,6 +22,8 @@ from gpucommons.scheduler.joining.talking import (
     place_of,
 )
 
+_KNOWS_TOKENS = (2, 52)
+_MISSING = "Ray is not in this job's environment: install it there (pip install ray)"
 _STORE_MIB, _LEAST_STORE_MIB = 3, 80
 
 
@@ -40,8 +44,8 @@ def work(seat: Seat, offer: Offer, command: Sequence[str]) -> int:
     """One node; the first one has the head, and the script as driver."""
     ray = own_program("ray")
     if ray is None:
-        message = "Ray is not in this job's environment: install it there (pip install ray)"
-        raise NotJoined(message)
+        raise NotJoined(_MISSING)
+    _refuse_open()
     env = {
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": derived("ray"),
@@ -51,7 +55,7 @@ def work(seat: Seat, offer: Offer, command: Sequence[str]) -> int:
     }
     if seat.rank:
         words = [ray, "start", "--block", f"--address={offer.head}", *_own(offer)]
-        server = Server(command=words, answers_at=(offer.address, offer.own_port), env=env)
+        server = _node(words, offer, env, relies_on=[place_of(offer.head)])
         return follow(seat, server)
     # A short name: the paths of sockets below it may have 107 characters.
     place = tempfile.mkdtemp(prefix="gcray-")
@@ -59,10 +63,37 @@ def work(seat: Seat, offer: Offer, command: Sequence[str]) -> int:
         head = [ray, "start", "--head", "--block", f"--port={place_of(offer.head)[1]}"]
         head += [f"--temp-dir={place}", f"--ray-client-server-port={free_port()}"]
         head += ["--include-dashboard=false", *_own(offer)]
-        server = Server(command=head, answers_at=(offer.address, offer.own_port), env=env)
+        server = _node(head, offer, env, answers_at=[place_of(offer.head)])
         return lead(seat, command, [server], env)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _refuse_open() -> None:
+    """Before 2.52 whoever reached a node could run anything as the job's user."""
+    try:
+        found = version("ray")
+    except PackageNotFoundError:
+        raise NotJoined(_MISSING) from None
+    numbers = re.match(r"(\d+)\.(\d+)", found)
+    if numbers is None or (int(numbers[1]), int(numbers[2])) < _KNOWS_TOKENS:
+        message = (
+            f"Ray {found} asks nobody for a password, so other accounts could run code as you:"
+            " install 2.52 or newer (pip install 'ray>=2.52')"
+        )
+        raise NotJoined(message)
+
+
+def _node(
+    words: Sequence[str],
+    offer: Offer,
+    env: Mapping[str, str],
+    *,
+    answers_at: Sequence[tuple[str, int]] = (),
+    relies_on: Sequence[tuple[str, int]] = (),
+) -> Server:
+    places = [*answers_at, (offer.address, offer.own_port)]
+    return Server(command=words, answers_at=places, relies_on=relies_on, env=env)
 
 
 def _own(offer: Offer) -> list[str]:

@@ -27,6 +27,8 @@ appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 """
+#: Of Spark's own libraries: a servlet without resources, which as a filter answers each request with 404.
+_NOBODY = "org.glassfish.jersey.servlet.ServletContainer"
 _DEPLOY = "org.apache.spark.deploy"
 #: Of a worker's memory for its executor; the rest is Python's, and of Spark's own processes.
 _SHARE, _LEAST_MIB = 0.5, 512
@@ -54,7 +56,7 @@ def work(seat: Seat, offer: Offer, command: Sequence[str]) -> int:
         words = ["--host", address, "--port", str(port), "--webui-port", "0"]
         master = Server(
             command=[*start, f"{_DEPLOY}.master.Master", *words],
-            answers_at=(address, port),
+            answers_at=[(address, port)],
             env=env,
         )
         return lead(seat, command, [master, worker], env)
@@ -68,7 +70,8 @@ def _worker(start: Sequence[str], folder: Path, offer: Offer, env: dict[str, str
     words += ["--memory", f"{_executor_mib(offer)}m"]
     return Server(
         command=[*start, f"{_DEPLOY}.worker.Worker", *words, f"spark://{offer.head}"],
-        answers_at=(offer.address, offer.own_port),
+        answers_at=[(offer.address, offer.own_port)],
+        relies_on=[place_of(offer.head)],
         env=env,
     )
 
@@ -86,6 +89,11 @@ def _write_settings(folder: Path, offer: Offer) -> None:
         "spark.authenticate": "true",
         "spark.authenticate.secret": derived("spark"),
         "spark.ui.enabled": "false",
+        # Master and workers have pages that cannot be switched off: logs of executors, buttons to kill.
+        "spark.ui.filters": _NOBODY,
+        "spark.ui.killEnabled": "false",
+        "spark.master.rest.enabled": "false",
+        "spark.master.ui.decommission.allow.mode": "DENY",
         # Its bar overwrites lines of the log.
         "spark.ui.showConsoleProgress": "false",
     }
