@@ -14,7 +14,7 @@ import platform
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -27,6 +27,8 @@ logger = logging.getLogger("gpucommons.gpu.agent")
 
 _PROGRAM = Path("usr", "sbin", "criu")
 _PREPARING = threading.Lock()
+#: Between the tries of a node that failed its self-test.
+_AGAIN_S = (15, 60, 300)
 _APPARMOR = Path("/sys/module/apparmor/parameters/enabled")
 _CONFINED = (
     "AppArmor confines the containers of this node, and its usual profile forbids them to mount. Give"
@@ -67,28 +69,43 @@ class HibernationOffer:
         *,
         offer: Callable[[Callable[[], None]], Plugin],
         try_out: Callable[[Path], str | None],
+        again_s: Sequence[float] = _AGAIN_S,
     ) -> None:
         """``try_out`` says why the node's CRIU cannot do it; ``offer`` is called when all is ready.
 
         It gets what is to be called before each pod: somebody may have removed a file meanwhile.
+        What failed is tried again after each of ``again_s``: a node that boots is busy.
         """
+        self._again_s = again_s
         self._preparation = preparation
         self._offer = offer
         self._try_out = try_out
         self._plugin: Plugin | None = None
         self._lock = threading.Lock()
-        self._closed = False
+        self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hibernation", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Offer nothing any more; the files stay for the containers that run."""
         with self._lock:
-            self._closed = True
+            self._closed.set()
             if self._plugin is not None:
                 self._plugin.close()
 
     def _run(self) -> None:
+        for pause_s in (*self._again_s, None):
+            because = self._try()
+            if because is None:
+                with self._lock:
+                    if not self._closed.is_set():
+                        self._plugin = self._offer(lambda: prepare(self._preparation))
+                return
+            logger.warning("pods of this node cannot save their processes. %s", because)
+            if pause_s is None or self._closed.wait(pause_s):
+                return
+
+    def _try(self) -> str | None:
         because = why_not(self._preparation) or self._try_out(self._preparation.criu)
         # Made anew, as this version makes it; or gone, for a pod that gets it could not use it.
         (self._preparation.devices / containers.DEVICE_FILE).unlink(missing_ok=True)
@@ -97,12 +114,7 @@ class HibernationOffer:
                 prepare(self._preparation)
             except (OSError, ValueError) as error:
                 because = f"The node cannot be prepared: {error}."
-        if because is not None:
-            logger.warning("pods of this node cannot save their processes. %s", because)
-            return
-        with self._lock:
-            if not self._closed:
-                self._plugin = self._offer(lambda: prepare(self._preparation))
+        return because
 
 
 def why_not(preparation: Preparation) -> str | None:

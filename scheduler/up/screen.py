@@ -126,6 +126,6 @@ def _jobs_text(settings: Settings) -> str:
     if settings.stop_jobs:
         return "Notebooks and training jobs end with it."
     return (
-        "Notebooks end with it; training jobs keep running and are taken up again at the next start"
+        "Notebook servers end with it, their kernels as said above; training jobs keep running and are taken up again at the next start"
         " (--stop-jobs ends them)."
     )

@@ -191,11 +191,14 @@ def _ref(scheduler: SchedulerClient, text: str) -> tuple[str, str]:
 
 def describe(view: models.ScheduleView) -> str:
     """A schedule in lines."""
+    who = [f"team {view.team}", f"by {view.owner}"]
+    if "CPU only" not in view.what and view.kind in _CLASSES:
+        who.append(_CLASSES[view.kind])
+    who.append(f"while a run goes on: {_WHILE[view.concurrency_policy]}")
     lines = [
         f"{view.name}  {view.schedule} {view.time_zone}{' · suspended' if view.suspend else ''}",
-        f"  {view.what}",
-        f"  team {view.team} · by {view.owner} · {_CLASSES.get(view.kind, view.kind)}"
-        f" · while a run goes on: {_WHILE[view.concurrency_policy]}",
+        f"  {view.what}, from the files as they were when it was written",
+        f"  {' · '.join(who)}",
     ]
     if view.next_ms:
         lines.append(f"  next: {', '.join(_at(one, view) for one in view.next_ms)}")

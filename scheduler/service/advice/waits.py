@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.advisor.choice.question import Range
-from gpucommons.scheduler.core.model.types import Spec, State, Workload
+from gpucommons.scheduler.core.model.types import HoldClass, PoolName, Spec, State, Workload
 from gpucommons.scheduler.core.whatif import preview
 from gpucommons.scheduler.core.whatif.next_shares import HYPOTHETICAL
 from gpucommons.scheduler.errors import SchedulerError
@@ -71,12 +72,24 @@ def forecast(service: Service, size: Size, spec: Spec) -> Wait | None:
     said = service.forecasts.if_submitted(key, asked)
     if said is None:
         return None
+    hold_class = _surely_borrowed(service, size, spec)
     window = said.window
     if window is None:
-        return replace(NOT_KNOWN, note=said.text)
+        return replace(NOT_KNOWN, note=said.text, hold_class=hold_class)
     middle_ms = min(max(window.median_ms, window.from_ms), window.to_ms)
     low, middle, high = (ms / 1000 for ms in (window.from_ms, middle_ms, window.to_ms))
-    return Wait(range_s=Range(low, middle, high), text=said.span, note=said.note)
+    return Wait(
+        range_s=Range(low, middle, high), text=said.span, note=said.note, hold_class=hold_class
+    )
+
+
+def _surely_borrowed(service: Service, size: Size, spec: Spec) -> str:
+    """What is larger than its team's whole guarantee borrows, whenever it starts; else nobody knows yet."""
+    pool, gpus = PoolName(size[0]), size[1]
+    team = service.loop.cluster.teams.get(spec.team)
+    quota = None if team is None else team.quotas.get(pool)
+    guaranteed = 0 if quota is None else quota.guaranteed_milli_gpu
+    return HoldClass.OVER_QUOTA.value if gpus * WHOLE_MILLI_GPU > guaranteed else ""
 
 
 def _rounded(amount: int) -> int:

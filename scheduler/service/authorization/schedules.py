@@ -45,7 +45,7 @@ def drop_schedule(principal: Principal, found: Schedule) -> None:
 
 def no_schedule(owner: str, name: str) -> str:
     """The answer for one that is not there, or not theirs to see."""
-    return f"There is no schedule {name!r} of {owner}, or it is not yours to see."
+    return f"There is no schedule {name!r} of {owner}, or it is not yours to see. Another's is OWNER/NAME."
 
 
 def _steer(principal: Principal, found: Schedule, what: str) -> None:

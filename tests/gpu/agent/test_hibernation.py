@@ -112,13 +112,23 @@ def test_what_fails_its_test_is_not_offered_and_the_log_says_why(
         tried.set()
         return "This system forbids users what saving a process needs."
 
-    offer = HibernationOffer(node, offer=plugin.offer, try_out=try_out)
+    offer = HibernationOffer(node, offer=plugin.offer, try_out=try_out, again_s=())
     assert tried.wait(PATIENCE_S)
     offer._thread.join(PATIENCE_S)
     offer.close()
     assert not plugin.told.is_set()
     assert not device(node).exists()
     assert "cannot save their processes. This system forbids users" in caplog.text
+
+
+def test_a_node_that_was_too_busy_is_tried_again(node: Preparation) -> None:
+    plugin = Plugin()
+    said = iter(["It took longer than 60 s.", None])
+    offer = HibernationOffer(
+        node, offer=plugin.offer, try_out=lambda _criu: next(said), again_s=(0,)
+    )
+    assert plugin.told.wait(PATIENCE_S)
+    offer.close()
 
 
 def test_apparmor_that_forbids_mounts_withdraws_the_offer_in_a_sentence(node: Preparation) -> None:

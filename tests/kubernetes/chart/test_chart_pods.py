@@ -189,7 +189,8 @@ def test_the_agent_lets_pods_of_its_node_save_their_processes(
         allocatable = kubectl.get("node", real_node)["status"]["allocatable"]
         return allocatable.get("gpucommons.io/hibernate", "0") != "0"
 
-    wait_for(offered, "the agent's offer", seconds=120)
+    # Its self-test may fail on a busy machine, and is tried again.
+    wait_for(offered, "the agent's offer", seconds=200)
 
 
 def test_the_hook_of_an_uninstall_frees_objects_in_a_pod(release: Release) -> None:

@@ -92,6 +92,8 @@ def test_a_wait_is_that_of_the_queue_s_forecast(wide: ServiceWorld) -> None:
     assert waits[4].wait_s is not None
     assert 0 < waits[4].wait_s.high <= 3600
     assert waits[4].wait_text not in ("none", "not known")
+    # More than the whole guarantee, one GPU, is borrowed whenever it starts.
+    assert waits[4].hold_class == "over-quota"
     vague = {plan.gpus: plan for plan in meanwhile.plans}[4]
     assert (vague.wait_text, vague.wait_s, vague.finish_s) == ("not known", None, None)
     # Nobody's own forecast has changed by the question.

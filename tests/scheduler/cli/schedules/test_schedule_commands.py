@@ -58,6 +58,9 @@ def test_a_job_that_ran_is_repeated_on_what_it_may_use(cli: Cli, world: WatchedW
     job = submitted(world)
     made = cli("schedule", "repeat", job.name, "--schedule", "@daily", "--time-zone", "UTC")
     assert made.out.splitlines()[0] == "digits  @daily UTC"
+    assert "on borrowed GPUs" not in made.out, "it has no GPU"
+    job = submitted(world, role={"milli_gpu": 500})
+    made = cli("schedule", "repeat", job.name, "--schedule", "@daily", "--name", "half")
     assert "on borrowed GPUs, unless the team's policy says otherwise" in made.out
     own = ("--in-guarantee", "--concurrency-policy", "Replace", "--name", "other")
     made = cli("schedule", "repeat", job.name, "--schedule", "@daily", *own)
