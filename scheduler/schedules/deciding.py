@@ -142,18 +142,17 @@ def _missed(due: _Due, standing: Standing, now_ms: Millis) -> Run:
 
 
 def _with(standing: Standing, run: Run, *, seen_ms: Millis) -> Standing:
-    *before, last = standing.runs or (None,)
+    before, last = standing.runs, standing.runs[-1] if standing.runs else None
     if last is not None and run.job is None and _same(last, run):
         # A run that goes on for a day must not fill the record with those that it kept out.
+        before = before[:-1]
         run = replace(
             last,
             count=last.count + run.count,
             until_ms=run.until_ms or run.due_ms,
             at_ms=run.at_ms,
         )
-    else:
-        before = list(standing.runs)
-    runs = tuple([one for one in before if one is not None] + [run])[-RUNS_KEPT:]
+    runs = (*before, run)[-RUNS_KEPT:]
     return replace(standing, seen_ms=seen_ms, runs=runs, hindrance="", starting_ms=None)
 
 

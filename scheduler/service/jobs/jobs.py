@@ -81,21 +81,32 @@ def submit(
 ) -> models.JobView:
     """Store a job; it is durable when this returns."""
     authorization.submit(principal, request.user)
-    if authorization.is_person(principal) and OBJECT_LABEL in request.labels:
-        message = f"labels: {OBJECT_LABEL} is set by the operator alone. Leave it out."
-        raise Misconfigured(message)
+    check_labels(principal, request)
     read = script_reader(service, request)
     view = submitted(
         service,
         principal,
-        lambda: _checked_in_time(service, principal, request, read),
+        lambda: checked_in_time(service, principal, request, read),
         request=request,
         key=key,
     )
     return with_warnings(service, principal, request, view, read)
 
 
-def _checked_in_time(
+def check_labels(principal: Principal, request: models.JobRequest) -> None:
+    """Refuse what says that a job was made of a cluster's object, of anybody but the operator.
+
+    Raises
+    ------
+    Misconfigured
+        With what to leave out.
+    """
+    if authorization.is_person(principal) and OBJECT_LABEL in request.labels:
+        message = f"labels: {OBJECT_LABEL} is set by the operator alone. Leave it out."
+        raise Misconfigured(message)
+
+
+def checked_in_time(
     service: Service, principal: Principal, request: models.JobRequest, read: Reader
 ) -> Spec:
     """Who has submitted too much within the hour has no files read either."""

@@ -13,7 +13,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.state import NoteSchedule
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, Workload
 from gpucommons.scheduler.errors import Forbidden, Misconfigured, NotFound, PolicyRefused
-from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL, ORIGIN_LABEL
+from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
 from gpucommons.scheduler.principal import (
     Identity,
     Principal,
@@ -33,9 +33,8 @@ from gpucommons.scheduler.schedules.schedule import (
 )
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs import repeating, snapshots
-from gpucommons.scheduler.service.jobs.caps import check_hour
 from gpucommons.scheduler.service.jobs.environments import script_reader
-from gpucommons.scheduler.service.jobs.jobs import checked_spec
+from gpucommons.scheduler.service.jobs.jobs import check_labels, checked_in_time
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
@@ -67,7 +66,6 @@ def put_schedule(
     if known is None and len(mine) >= MAX_SCHEDULES:
         message = f"{owner} has {len(mine)} schedules, as many as one may: remove one first."
         raise PolicyRefused(message)
-    check_hour(service, UserName(owner), size_bytes=0)
     by_operator = principal.kind is PrincipalKind.LOCAL and principal.admin
     runs_as = _owner(service, UserName(owner), by_operator=by_operator)
     job = _job_of(service, principal, runs_as, name, request)
@@ -105,9 +103,7 @@ def _job_of(
         assert request.job is not None  # noqa: S101 - the model wants one of the two
         job = request.job
         once = [field for field in _ONCE if getattr(job, field)]
-        if authorization.is_person(principal) and OBJECT_LABEL in job.labels:
-            message = f"labels: {OBJECT_LABEL} is set by the operator alone. Leave it out."
-            raise Misconfigured(message)
+        check_labels(principal, job)
         if once:
             message = f"job: {', '.join(once)} is of one submit alone, and this one is repeated: leave it out."
             raise Misconfigured(message)
@@ -124,7 +120,7 @@ def _job_of(
     if request.repeat is not None:
         spec = repeating.checked_again(service, runs_as, job, request.repeat)
     else:
-        spec = checked_spec(service, runs_as, job, script_reader(service, job))
+        spec = checked_in_time(service, runs_as, job, script_reader(service, job))
     return request_of(spec).model_copy(update={"near": []})
 
 
