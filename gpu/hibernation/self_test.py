@@ -12,10 +12,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -86,7 +84,7 @@ def _try_gpu(criu: Criu, scratch: Path, driver: Path, timeout_s: float) -> str |
     tree = HibernatableTree(scratch / "tree", criu, driver=driver)
     (scratch / "tree").mkdir(mode=0o700)
     with _started(tree.run_command(parking.command(driver, go)), timeout_s) as process:
-        ready = _line(process)
+        ready = parking.line(process)
         if ready != "ready":
             return ready or "The small process did not start."
         saved = tree.save(timeout_s)
@@ -100,7 +98,7 @@ def _try_gpu(criu: Criu, scratch: Path, driver: Path, timeout_s: float) -> str |
             return because
         held = os.open(go, os.O_RDWR)
         os.write(held, b"\n")
-        told = _line(process)
+        told = parking.line(process)
         os.close(held)
     return None if told == "same" else "The small process woke with another GPU memory."
 
@@ -112,7 +110,7 @@ def _try(criu: Criu, scratch: Path, timeout_s: float) -> Ability:
     (scratch / "tree").mkdir(mode=0o700)
     program = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_BALLAST_MIB), str(go)]
     with _started(tree.run_command(program), timeout_s) as process:
-        ready = _line(process)
+        ready = parking.line(process)
         if ready != "ready":
             return Ability(can_hibernate=False, because=ready or "The small process did not start.")
         saved = tree.save(timeout_s)
@@ -128,7 +126,7 @@ def _try(criu: Criu, scratch: Path, timeout_s: float) -> Ability:
         # Held for both ends: whether it opens the pipe now or a moment later, it goes on.
         held = os.open(go, os.O_RDWR)
         os.write(held, b".")
-        told = _line(process)
+        told = parking.line(process)
         os.close(held)
     if told != f"{_BALLAST_MIB} {os.getuid()}":
         return Ability(can_hibernate=False, because="The small process woke with another memory.")
@@ -141,28 +139,8 @@ def _try(criu: Criu, scratch: Path, timeout_s: float) -> Ability:
     )
 
 
-@contextmanager
-def _started(command: list[str], timeout_s: float) -> Iterator[subprocess.Popen[str]]:
-    """Run it, but not for longer: a process that hangs is an answer too."""
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        watchdog = threading.Timer(timeout_s, process.kill)
-        watchdog.start()
-        try:
-            yield process
-        finally:
-            watchdog.cancel()
-            process.kill()
-
-
-def _line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None  # noqa: S101 - for the type checker
-    return process.stdout.readline().strip()
+def _started(words: list[str], timeout_s: float) -> AbstractContextManager[subprocess.Popen[str]]:
+    return parking.started(words, timeout_s, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
 
 
 def _disk(scratch: Path) -> int:

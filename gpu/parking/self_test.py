@@ -6,16 +6,15 @@ little memory of the GPU, is parked and unparked, and must find there what it le
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 
-from gpucommons.gpu.parking.parking import NotParked, Parked, Patience, park, unpark
+from gpucommons.gpu.parking.parking import NotParked, Patience, park, unpark
 
 _MIB = 1 << 20
 _BALLAST_MIB = 64
@@ -63,8 +62,8 @@ def _try(program: subprocess.Popen[str], driver: Path, timeout_s: float) -> Park
         return ParkAbility(can_park=False, because="Its GPU memory came back with another content.")
     return ParkAbility(
         can_park=True,
-        park_mib_per_s=_rate(parked),
-        unpark_mib_per_s=max(1, int(_BALLAST_MIB / max(unparked.seconds, 0.001))),
+        park_mib_per_s=_rate(parked.seconds),
+        unpark_mib_per_s=_rate(unparked.seconds),
     )
 
 
@@ -74,16 +73,18 @@ def command(driver: Path, fifo: Path | None = None) -> list[str]:
     return [sys.executable, "-I", "-S", str(PROGRAM), str(driver), str(_BALLAST_MIB), *more]
 
 
-@contextmanager
-def small_program(driver: Path, timeout_s: float) -> Iterator[subprocess.Popen[str]]:
+def small_program(driver: Path, timeout_s: float) -> AbstractContextManager[subprocess.Popen[str]]:
     """A process that holds a little GPU memory, but not for longer than this."""
+    return started(command(driver), timeout_s, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+
+@contextmanager
+def started(
+    words: list[str], timeout_s: float, *, stdin: int, stderr: int
+) -> Iterator[subprocess.Popen[str]]:
+    """Run it, but not for longer: a process that hangs is an answer too."""
     with subprocess.Popen(
-        command(driver),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=dict(os.environ),
+        words, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, text=True
     ) as program:
         watchdog = Timer(timeout_s, program.kill)
         watchdog.start()
@@ -106,5 +107,5 @@ def _ask_for_memory(program: subprocess.Popen[str]) -> None:
     program.stdin.flush()
 
 
-def _rate(parked: Parked) -> int:
-    return max(1, int(_BALLAST_MIB / max(parked.seconds, 0.001)))
+def _rate(seconds: float) -> int:
+    return max(1, int(_BALLAST_MIB / max(seconds, 0.001)))
