@@ -25,13 +25,14 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.store.schedules.base import Epoch as Epoch  # noqa: PLC0414 - for others
 from gpucommons.scheduler.store.schedules.base import ScheduleStore
 
 T = TypeVar("T")
 
 #: Is given what :meth:`Store.pending_jobs` has of the new job's owner, and raises to refuse it.
-Admit = Callable[[frozenset[WorkloadId]], None]
+Admit = Callable[[frozenset[WorkloadId | ParentId]], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,6 +103,7 @@ class WorkloadFilter:
     teams: frozenset[TeamName] = frozenset()
     owner: UserName | None = None
     name: str | None = None
+    part_of: ParentId | None = None
     #: True: only those that are not final; False: only final ones.
     live: bool | None = None
     #: Only those that have ended since, and listed by when they ended.
@@ -255,8 +257,10 @@ class Store(Protocol):
         """What was asked for a user since then, whatever became of it."""
         ...
 
-    def pending_jobs(self, owner: UserName) -> frozenset[WorkloadId]:
-        """Jobs of a user that wait or are paused, those included that no cycle has seen."""
+    def pending_jobs(self, owner: UserName) -> frozenset[WorkloadId | ParentId]:
+        """Jobs of a user that wait or are paused, those included that no cycle has seen; all that are
+        part of one parent are one, under its id.
+        """
         ...
 
     def intent_with_key(self, by: UserName, key: str, fingerprint: str) -> Intent | None:

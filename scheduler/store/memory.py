@@ -25,6 +25,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import LeaderLost
+from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import (
     Admit,
@@ -139,16 +140,17 @@ class MemoryStore:
             ]
         return Submits(count=len(mine), size_bytes=sum(mine))
 
-    def pending_jobs(self, owner: UserName) -> frozenset[WorkloadId]:
-        """Jobs of a user that wait, seen by a cycle or not."""
+    def pending_jobs(self, owner: UserName) -> frozenset[WorkloadId | ParentId]:
+        """Jobs of a user that wait, seen by a cycle or not; those of one parent are one."""
         with self._lock:
             unseen = [i for i in self._pending.values() if rules.job_owner(i) == owner]
             known = [
-                w.workload_id
+                rules.parent_of(w.spec) or w.workload_id
                 for w in self._workloads.values()
                 if w.spec.owner == owner and rules.is_pending_job(w)
             ]
-            return frozenset((*known, *filter(None, map(rules.submitted_id, unseen))))
+            asked = [rules.asked_part_of(i) or rules.submitted_id(i) for i in unseen]
+            return frozenset((*known, *(one for one in asked if one is not None)))
 
     def intent_with_key(self, by: UserName, key: str, fingerprint: str) -> Intent | None:
         """The intent of this key, if there is one."""

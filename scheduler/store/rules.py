@@ -14,12 +14,14 @@ from gpucommons.scheduler.core.model.types import (
     Kind,
     Millis,
     PoolName,
+    Spec,
     TeamName,
     UserName,
     Workload,
     WorkloadId,
 )
 from gpucommons.scheduler.errors import BadRequest, Conflict
+from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.store.base import (
     EventSight,
     LedgerRow,
@@ -48,6 +50,7 @@ def matches(workload: Workload, where: WorkloadFilter) -> bool:
         and (not where.teams or spec.team in where.teams)
         and where.owner in (None, spec.owner)
         and where.name in (None, spec.name)
+        and where.part_of in (None, parent_of(spec))
         and where.live in (None, not is_final(workload))
         and (where.ended_after_ms is None or (workload.ended_ms or 0) > where.ended_after_ms)
     )
@@ -193,6 +196,16 @@ def job_owner(intent: Intent) -> UserName | None:
     if not isinstance(action, Submit) or action.spec.kind is Kind.NOTEBOOK:
         return None
     return action.spec.owner
+
+
+def parent_of(spec: Spec) -> ParentId | None:
+    """What a job is part of, if of anything."""
+    return None if spec.part_of is None else spec.part_of.parent_id
+
+
+def asked_part_of(intent: Intent) -> ParentId | None:
+    """What the job is part of that an intent asks for."""
+    return parent_of(intent.action.spec) if isinstance(intent.action, Submit) else None
 
 
 def is_pending_job(workload: Workload) -> bool:

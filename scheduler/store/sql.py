@@ -27,6 +27,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import Unavailable
+from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.store import sql_cluster, sql_curves, sql_history, sql_intents
 from gpucommons.scheduler.store.base import (
     Admit,
@@ -164,7 +165,7 @@ class SqlStore:
         """What was asked for a user since then."""
         return self._read(lambda connection: sql_intents.submits(connection, owner, since_ms))
 
-    def pending_jobs(self, owner: UserName) -> frozenset[WorkloadId]:
+    def pending_jobs(self, owner: UserName) -> frozenset[WorkloadId | ParentId]:
         """Jobs of a user that wait, seen by a cycle or not."""
         return self._read(lambda connection: sql_intents.pending_jobs(connection, owner))
 

@@ -189,6 +189,7 @@ def _row_of(workload: Workload) -> dict[str, Any]:
         "ended_ms": workload.ended_ms,
         "spec": encode_plain(spec),
         "standing": encode_plain(plain),
+        "part_of": rules.parent_of(workload.spec),
         "snapshot": workload.spec.snapshot,
     }
 
@@ -336,6 +337,8 @@ def _conditions(where: WorkloadFilter) -> list[ColumnElement[bool]]:
         conditions.append(columns.owner == where.owner)
     if where.name is not None:
         conditions.append(columns.name == where.name)
+    if where.part_of is not None:
+        conditions.append(columns.part_of == where.part_of)
     if where.live is not None:
         conditions.append(columns.live == where.live)
     if where.ended_after_ms is not None:

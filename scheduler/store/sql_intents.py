@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Select,
+    Table,
     bindparam,
     delete,
     func,
@@ -28,6 +30,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import Unavailable
+from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import Admit, Asked, Claims, Submits
 from gpucommons.scheduler.store.codec import decode, encode
@@ -76,13 +79,14 @@ def put(connection: Connection, intent: Intent, admit: Admit | None = None) -> I
         "workload_id": rules.submitted_id(intent),
         "job_owner": owner,
         "job_bytes": None if owner is None else len(document),
+        "part_of": rules.asked_part_of(intent),
         "document": document,
     }
     written = connection.execute(_new(connection.dialect.name), row).first()
     if written is not None:
         if admit is not None and owner is not None:
             # What it raises takes the row back.
-            admit(pending_jobs(connection, owner) - {rules.submitted_id(intent)})
+            admit(pending_jobs(connection, owner, without=intent))
         return intent
     key = intents.c.intent_id == intent.intent_id
     if intent.idempotency_key is not None:
@@ -111,18 +115,26 @@ def submits(connection: Connection, owner: UserName, since_ms: Millis) -> Submit
     return Submits(count=row[0], size_bytes=int(row[1]))
 
 
-def pending_jobs(connection: Connection, owner: UserName) -> frozenset[WorkloadId]:
+def pending_jobs(
+    connection: Connection, owner: UserName, *, without: Intent | None = None
+) -> frozenset[WorkloadId | ParentId]:
     """Jobs of a user that wait; one statement, so that none is missed between intent and row."""
-    unseen = select(intents.c.workload_id).where(
-        intents.c.verdict.is_(None), intents.c.job_owner == owner
-    )
-    known = select(workloads.c.workload_id).where(
+    unseen = select(_line(intents)).where(intents.c.verdict.is_(None), intents.c.job_owner == owner)
+    if without is not None:
+        unseen = unseen.where(intents.c.intent_id != without.intent_id)
+    known = select(_line(workloads)).where(
         workloads.c.owner == owner,
         workloads.c.live,
         workloads.c.kind != Kind.NOTEBOOK.value,
         workloads.c.state.in_(_PENDING),
     )
-    return frozenset(connection.execute(union_all(unseen, known)).scalars())
+    found = connection.execute(union_all(unseen, known)).scalars()
+    return frozenset(map(WorkloadId, found))
+
+
+def _line(table: Table) -> ColumnElement[str]:
+    """What counts as one that waits: a job, or all that are part of one parent."""
+    return func.coalesce(table.c.part_of, table.c.workload_id)
 
 
 def with_key(connection: Connection, by: UserName, key: str, fingerprint: str) -> Intent | None:

@@ -50,6 +50,8 @@ intents = Table(
     #: Of a job's submit: whose job it is.
     Column("job_owner", Text),
     Column("job_bytes", Integer),
+    #: What that job is part of.
+    Column("part_of", Text),
     Column("document", Text, nullable=False),
     Column("verdict", Text),
     UniqueConstraint("by", "idempotency_key", name="one_answer_per_key"),
@@ -85,6 +87,8 @@ workloads = Table(
     Column("spec", Text, nullable=False),
     #: Where it stands: everything else, attempts included.
     Column("standing", Text, nullable=False),
+    #: Id of the sweep, map, schedule or pipeline that it is part of.
+    Column("part_of", Text),
     #: What it runs from, as its spec says.
     Column("snapshot", Text),
     #: The commit that wrote this row.
@@ -96,6 +100,7 @@ workloads = Table(
     Index("workloads_live_of_owner", "owner", "live"),
     Index("workloads_by_name", "name", "team"),
     Index("workloads_ended", "ended_ms"),
+    Index("workloads_of_parent", "part_of", "submitted_ms"),
     Index("workloads_written", "written"),
     Index("workloads_of_owner_from", "owner", "snapshot"),
     Index("workloads_of_team_from", "team", "snapshot"),

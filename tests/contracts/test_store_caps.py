@@ -19,7 +19,8 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import PolicyRefused
-from gpucommons.scheduler.store.base import Admit, Store, Submits
+from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
+from gpucommons.scheduler.store.base import Admit, Store, Submits, WorkloadFilter
 from gpucommons.scheduler.store.codec import encode
 from gpucommons.scheduler.store.opening import open_store
 
@@ -32,7 +33,7 @@ def submit_for(owner: str, number: int, **changes: object) -> Intent:
 
 
 def at_most(cap: int) -> Admit:
-    def admit(pending: frozenset[WorkloadId]) -> None:
+    def admit(pending: frozenset[WorkloadId | ParentId]) -> None:
         if len(pending) >= cap:
             raise PolicyRefused
 
@@ -59,6 +60,27 @@ def test_jobs_that_wait_are_those_that_a_cycle_has_seen_and_those_that_it_has_no
     seen = Verdict(intent_id=IntentId("i-0008"), workload_id=WorkloadId("w-0008"))
     store.commit(epoch, Changes(now_ms=NOW, workloads=(job(8),), verdicts=(seen,)))
     assert store.pending_jobs(ADA) == {"w-0001", "w-0002", "w-0003", "w-0008"}
+
+
+def part_of(number: int, parent: str = "p-1") -> Parent:
+    return Parent(parent_id=ParentId(parent), kind=ParentKind.MAP, name="digits-map", number=number)
+
+
+def test_all_jobs_of_one_parent_wait_as_one(store: Store) -> None:
+    epoch = store.take_lead("me")
+    seen = (job(1, part_of=part_of(1)), job(2, part_of=part_of(2)), job(3))
+    ended = job(4, State.SUCCEEDED, part_of=part_of(1, "p-2"))
+    store.commit(epoch, Changes(now_ms=NOW, workloads=(*seen, ended)))
+    store.put_intent(submit_for("ada", 5, part_of=part_of(3)))
+    store.put_intent(submit_for("ada", 6, part_of=part_of(1, "p-3")), admit=at_most(3))
+
+    assert store.pending_jobs(ADA) == {"p-1", "p-3", "w-0003"}
+    counted: list[frozenset[WorkloadId | ParentId]] = []
+    store.put_intent(submit_for("ada", 7, part_of=part_of(4)), admit=counted.append)
+    assert counted == [{"p-1", "p-3", "w-0003"}]
+    mine = store.workloads(WorkloadFilter(part_of=ParentId("p-1"))).items
+    assert [one.workload_id for one in mine] == ["w-0002", "w-0001"]
+    assert [one.spec.part_of for one in mine] == [part_of(2), part_of(1)]
 
 
 def test_who_is_refused_leaves_nothing_and_who_asks_again_is_not_counted_twice(
@@ -103,7 +125,7 @@ def test_who_comes_while_another_is_let_in_waits_and_counts_it(url: str, store: 
     other = store if url == "memory:" else open_store(url)
     looking, go_on = threading.Event(), threading.Event()
 
-    def slowly(pending: frozenset[WorkloadId]) -> None:
+    def slowly(pending: frozenset[WorkloadId | ParentId]) -> None:
         at_most(1)(pending)
         looking.set()
         assert go_on.wait(60)

@@ -64,11 +64,14 @@ async def list_jobs(  # noqa: PLR0913 - the filters of one list, all optional an
     owner: Annotated[models.UserName | None, Query()] = None,
     state: Annotated[State | None, Query()] = None,
     live: bool | None = None,
+    part_of: Annotated[models.Id | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
     cursor: Cursor = None,
 ) -> models.JobList:
     """Jobs that the caller may see, newest first."""
-    where = jobs.JobFilter(team=team, owner=owner, state=state, live=live, limit=limit)
+    where = jobs.JobFilter(
+        team=team, owner=owner, state=state, live=live, part_of=part_of, limit=limit
+    )
     return await caller.run(jobs.jobs, where, cursor=cursor)
 
 

@@ -38,6 +38,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.parents import ParentId
 
 _AT_FIRST: tuple[Resized | None, tuple[PoolName, ...]] = (None, ())
 
@@ -52,6 +53,8 @@ class EquivalenceKey(NamedTuple):
     over_quota: bool
     environment: str
     shape: tuple[object, ...]
+    #: Children of one sweep, map or pipeline are in line together.
+    part_of: ParentId | None
 
 
 @dataclass(slots=True)
@@ -128,6 +131,7 @@ class WorkloadIndex:
                 spec.over_quota,
                 spec.environment,
                 shape(spec),
+                None if spec.part_of is None else spec.part_of.parent_id,
             )
             waiting = self.equivalence_classes.get(found)
             found = self._keys[workload.workload_id] = found if waiting is None else waiting.key

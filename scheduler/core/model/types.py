@@ -15,13 +15,11 @@ from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.model.evolving import quick
 from gpucommons.scheduler.core.model.kept import Hibernation, KeptKernels, ProcessImage
-
-# A part of this vocabulary; it stands in a file of its own for its length alone.
 from gpucommons.scheduler.core.model.reason import Reason as Reason  # noqa: PLC0414 - for others
 from gpucommons.scheduler.core.model.reason import ReasonClass as ReasonClass  # noqa: PLC0414 - for others
+from gpucommons.scheduler.parents import Parent
 
-# These three are lowercase UUIDv7.
-WorkloadId = NewType("WorkloadId", str)
+WorkloadId = NewType("WorkloadId", str)  # lowercase UUIDv7, as the next two
 AttemptId = NewType("AttemptId", str)
 IntentId = NewType("IntentId", str)
 NodeId = NewType("NodeId", str)
@@ -124,8 +122,7 @@ class Spec:
     """What was asked: canonical, versioned, immutable; the same from panel, CLI, YAML and REST."""
 
     kind: Kind
-    #: Readable and unique in its team (``digits-7``); for a lease the server's name.
-    name: str
+    name: str  #: Readable and unique in its team (``digits-7``); for a lease the server's name.
     team: TeamName
     owner: UserName
     submitted_by: UserName
@@ -149,7 +146,9 @@ class Spec:
     data: tuple[str, ...] = ()
     #: Not before this time.
     not_before_ms: Millis = Millis(0)
+    #: The job that it was made from.
     parent: WorkloadId | None = None
+    part_of: Parent | None = None
     #: The job whose place and saved progress this one took over when it was submitted.
     resume_from: WorkloadId | None = None
     launcher: str = "plain"

@@ -7,6 +7,7 @@ again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heapreplace
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.queue import reclaim_cooldown
+from gpucommons.scheduler.parents import ParentId
 
 #: Whether the line of this job is considered.
 Wanted = Callable[[Workload], bool]
@@ -58,7 +60,7 @@ _OUT_OF_LINE = frozenset(
 
 
 def places(workloads: Mapping[WorkloadId, Workload]) -> dict[WorkloadId, int]:
-    """The place of everyone in line within team, pool and kind, from 1."""
+    """The place of everyone in line within team, pool and kind, from 1; children of one parent take turns."""
     in_line = [
         one
         for one in workloads.values()
@@ -67,10 +69,40 @@ def places(workloads: Mapping[WorkloadId, Workload]) -> dict[WorkloadId, int]:
     ]
     found: dict[WorkloadId, int] = {}
     lengths: dict[tuple[TeamName, PoolName, bool], int] = {}
-    for one in sorted(in_line, key=in_team(workloads)):
+    for one in _in_turns(sorted(in_line, key=in_team(workloads)), workloads):
         line = (one.spec.team, one.spec.pools[0], is_lease(one))
         found[one.workload_id] = lengths[line] = lengths.get(line, 0) + 1
     return found
+
+
+def _in_turns(in_line: list[Workload], workloads: Mapping[WorkloadId, Workload]) -> list[Workload]:
+    """So many of a parent's children hold GPUs or stand before one of them: behind so many of others."""
+    if not any(one.spec.part_of for one in in_line):
+        return in_line
+    had = _siblings(workloads.values())
+    turns: list[tuple[int, int]] = []
+    for one in in_line:
+        parent = _parent_of(one)
+        turns.append((-priority(one), 0 if parent is None else had[parent]))
+        if parent is not None:
+            had[parent] += 1
+    order = sorted(range(len(in_line)), key=turns.__getitem__)
+    return [in_line[i] for i in order]
+
+
+def _parent_of(workload: Workload) -> ParentId | None:
+    part_of = workload.spec.part_of
+    return None if part_of is None else part_of.parent_id
+
+
+def _siblings(workloads: Iterable[Workload]) -> Counter[ParentId]:
+    """How many of each parent's children hold devices, or were promised some."""
+    return Counter(
+        parent
+        for one in workloads
+        if (one.nomination is not None or one.current is not None)
+        and (parent := _parent_of(one)) is not None
+    )
 
 
 #: What is smaller goes first; equal ranks are told apart by age and id.
@@ -80,15 +112,24 @@ _Rank = tuple[Any, ...]
 class _ClassHead:
     """The first job of a class that was not tried yet."""
 
-    __slots__ = ("_ahead", "place", "rank")
+    __slots__ = ("_ahead", "_rank", "_turn", "place")
 
-    def __init__(self, rank: _Rank, members: Iterable[QueuePosition]) -> None:
-        """Begin with the oldest. There must be one."""
-        #: The place of the class among classes.
-        self.rank = rank
+    def __init__(
+        self, rank: _Rank, members: Iterable[QueuePosition], turn: int | None = None
+    ) -> None:
+        """Begin with the oldest. There must be one.
+
+        ``turn`` is how many have had theirs of the parent whose children these are.
+        """
+        self._rank, self._turn = rank, turn
         self._ahead = iter(members)
         #: Age and id of who is next.
         self.place = next(self._ahead)
+
+    @property
+    def rank(self) -> _Rank:
+        """The place of the class among classes: a parent is one, and its next child comes at its next turn."""
+        return (*self._rank, self._turn or 0)
 
     @property
     def workload_id(self) -> WorkloadId:
@@ -105,6 +146,8 @@ class _ClassHead:
         if place is None:
             return False
         self.place = place
+        if self._turn is not None and not got_nothing:
+            self._turn += 1
         return True
 
 
@@ -158,10 +201,15 @@ def _keyed_heads(
     wanted: Wanted = lambda _: True,
 ) -> Iterator[tuple[EquivalenceKey, _ClassHead]]:
     """Heads with what their classes ask for. One job of a class answers for all whether it is wanted."""
-    for key, waiting in tuple(cycle.index.equivalence_classes.items()):
+    classes = tuple(cycle.index.equivalence_classes.items())
+    had: Counter[ParentId] = Counter()
+    if any(key.part_of is not None for key, _ in classes):
+        had = _siblings(cycle.among(cycle.index.holding | cycle.index.nominated))
+    for key, waiting in classes:
         members = _eligible(cycle, waiting)
         if members and wanted(cycle.workloads[members[0].workload_id]):
-            yield key, _ClassHead(rank(key), members)
+            turn = None if key.part_of is None else had[key.part_of]
+            yield key, _ClassHead(rank(key), members, turn)
 
 
 def _eligible(cycle: CycleState, waiting: EquivalenceClass) -> list[QueuePosition]:

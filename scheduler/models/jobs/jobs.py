@@ -181,6 +181,17 @@ ORIGIN_LABEL = "origin"
 OBJECT_LABEL = "kubernetes-object"
 
 
+class PartOfView(View):
+    """The sweep, map, schedule or pipeline that a job is part of."""
+
+    id: str
+    #: ``sweep``, ``map``, ``schedule`` or ``pipeline``.
+    kind: str
+    name: str
+    #: Which of its jobs this is.
+    number: int = 0
+
+
 class JobView(View):
     """A job as everyone sees it. ``owner`` is empty where policy hides it."""
 
@@ -221,6 +232,8 @@ class JobView(View):
     lost_milli_gpu_s: int = 0
     simulated: bool = False
     source: str | None = None
+    #: Shown to members of the team.
+    part_of: PartOfView | None = None
     #: It succeeded away from its notebook: what it made is to be had with ``jobs/{ref}/results``.
     results_away: bool = False
     #: What it wrote; shown to whoever may fetch it, and not in lists.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpucommons.scheduler.core.model.types import Millis, Spec, UserName, WorkloadId
 from gpucommons.scheduler.intake import check_pending
+from gpucommons.scheduler.parents import Parent, ParentId
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
 from gpucommons.scheduler.store.base import Admit
@@ -11,9 +12,13 @@ from gpucommons.scheduler.store.base import Admit
 _HOUR_MS = 3_600_000
 
 
-def beside(pending: frozenset[WorkloadId], resumed: WorkloadId | None) -> int:
-    """How many wait beside a new job: the one that it takes the place of does not."""
-    return len(pending - {resumed})
+def beside(
+    pending: frozenset[WorkloadId | ParentId],
+    resumed: WorkloadId | None,
+    part_of: Parent | None = None,
+) -> int:
+    """How many wait beside a new job: not the one whose place it takes, and not what it is part of."""
+    return len(pending - {resumed, None if part_of is None else part_of.parent_id})
 
 
 def check_submits(service: Service, spec: Spec) -> None:
@@ -33,9 +38,10 @@ def within_the_caps(service: Service, spec: Spec) -> Admit:
     cluster = service.loop.cluster
     team = cluster.teams.get(spec.team)
 
-    def admit(pending: frozenset[WorkloadId]) -> None:
+    def admit(pending: frozenset[WorkloadId | ParentId]) -> None:
         if team is not None:  # else the cycle says so
-            check_pending(beside(pending, spec.resume_from), team, cluster.policy)
+            waiting = beside(pending, spec.resume_from, spec.part_of)
+            check_pending(waiting, team, cluster.policy)
         check_submits(service, spec)
 
     return admit

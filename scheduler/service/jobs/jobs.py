@@ -25,6 +25,7 @@ from gpucommons.scheduler.errors import InvalidTransition, Misconfigured
 from gpucommons.scheduler.intake import Found, job_spec, resized_spec
 from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL
 from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.parents import Parent, ParentId
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs import snapshots
@@ -61,6 +62,7 @@ class JobFilter:
     owner: str | None = None
     state: State | None = None
     live: bool | None = None
+    part_of: str | None = None
     limit: int = 100
 
 
@@ -143,29 +145,43 @@ def submitted(
     return view_of(service, principal, workload_of(service, first.workload_id))
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Repeated:
+    """A request whose files are those of a job that the caller may run again."""
+
+    #: For controllers of parents alone: all that is part of one counts as one that waits.
+    part_of: Parent | None = None
+
+
 def checked_spec(
     service: Service,
     principal: Principal,
     request: models.JobRequest,
     read: Reader,
     *,
-    of_job: bool = False,
+    repeated: Repeated | None = None,
 ) -> Spec:
     """The spec that a request becomes, checked against everything there is; nothing is stored.
 
-    ``of_job``: its files are those of a job that the caller may run again.
+    Its files are looked at, unless it repeats what was checked before.
     """
+    part_of = None if repeated is None else repeated.part_of
     resumed = _resumed(service, principal, request)
     found = Found(
-        environment=lambda: settled(service, principal, request, read, is_stored=of_job),
+        environment=lambda: settled(
+            service, principal, request, read, is_stored=repeated is not None
+        ),
         launcher=lambda: launcher_of(request, read),
         after=_dependencies(service, principal, request.after),
         near=_neighbours(service, principal, request.near),
         resume_from=resumed,
-        has_snapshot=lambda team: of_job or snapshots.are_usable(service, principal, request, team),
+        has_snapshot=lambda team: (
+            repeated is not None or snapshots.are_usable(service, principal, request, team)
+        ),
         pending=beside(
             service.store.pending_jobs(UserName(request.user or principal.name)),
             None if resumed is None else resumed.workload_id,
+            part_of,
         ),
     )
     if request.parent is not None:
@@ -174,7 +190,8 @@ def checked_spec(
     for name in spec.secrets.values():
         if (why := service.why_no_secret(spec.owner, name)) is not None:
             raise Misconfigured(why)
-    return replace(spec, pools=_able(service, spec, chosen=bool(request.pools)))
+    pools = _able(service, spec, chosen=bool(request.pools))
+    return replace(spec, pools=pools, part_of=part_of)
 
 
 def _able(service: Service, spec: Spec, *, chosen: bool) -> tuple[PoolName, ...]:
@@ -290,6 +307,7 @@ def _restrict(where: JobFilter, principal: Principal) -> WorkloadFilter | None:
         teams=teams,
         owner=None if owner is None else UserName(owner),
         live=live,
+        part_of=None if where.part_of is None else ParentId(where.part_of),
     )
 
 
@@ -300,6 +318,7 @@ def _matches(workload: Workload, where: WorkloadFilter) -> bool:
         and (not where.states or workload.state in where.states)
         and (not where.teams or spec.team in where.teams)
         and where.owner in (None, spec.owner)
+        and where.part_of in (None, rules.parent_of(spec))
         and where.live is not False
     )
 

@@ -10,12 +10,13 @@ from gpucommons.scheduler.core.model.state import Submit
 from gpucommons.scheduler.core.model.types import Spec, UserName, Workload
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL, ORIGIN_LABEL
+from gpucommons.scheduler.parents import Parent
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs import snapshots
 from gpucommons.scheduler.service.jobs.caps import check_hour
 from gpucommons.scheduler.service.jobs.environments import script_reader
-from gpucommons.scheduler.service.jobs.jobs import checked_spec, submitted
+from gpucommons.scheduler.service.jobs.jobs import Repeated, checked_spec, submitted
 from gpucommons.scheduler.service.lookup import find_job, workload_of
 from gpucommons.scheduler.service.service import Service, fingerprint
 from gpucommons.scheduler.service.views.jobs import request_of
@@ -65,13 +66,18 @@ def own_request(principal: Principal, found: Workload) -> models.JobRequest:
 
 
 def submit_scheduled(
-    service: Service, principal: Principal, request: models.JobRequest, *, key: str
+    service: Service,
+    principal: Principal,
+    request: models.JobRequest,
+    *,
+    key: str,
+    part_of: Parent | None = None,
 ) -> models.JobView:
-    """Submit the run of a schedule; the same key answers with the same job."""
+    """Submit a child of a schedule, a sweep or a pipeline; the same key answers with the same job."""
     return submitted(
         service,
         principal,
-        lambda: checked_again(service, principal, request, request.name),
+        lambda: checked_again(service, principal, request, request.name, part_of=part_of),
         request=_scheduled(key),
         key=key,
     )
@@ -92,7 +98,12 @@ def _scheduled(key: str) -> tuple[str, str]:
 
 
 def checked_again(
-    service: Service, principal: Principal, request: models.JobRequest, name: str
+    service: Service,
+    principal: Principal,
+    request: models.JobRequest,
+    name: str,
+    *,
+    part_of: Parent | None = None,
 ) -> Spec:
     """Checked as it is today; that the caller may run its files was found before."""
     if request.snapshot is not None and not service.snapshots.has(request.snapshot):
@@ -103,4 +114,4 @@ def checked_again(
         raise Misconfigured(message)
     check_hour(service, UserName(principal.name), size_bytes=0)
     read = script_reader(service, request)
-    return checked_spec(service, principal, request, read, of_job=True)
+    return checked_spec(service, principal, request, read, repeated=Repeated(part_of=part_of))

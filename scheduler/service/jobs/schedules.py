@@ -14,6 +14,7 @@ from gpucommons.scheduler.core.model.state import NoteSchedule
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, Workload
 from gpucommons.scheduler.errors import Forbidden, Misconfigured, NotFound, PolicyRefused
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
+from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
 from gpucommons.scheduler.principal import (
     Identity,
     Principal,
@@ -231,7 +232,12 @@ def submit_run(service: Service, schedule: Schedule, due_ms: Millis) -> models.J
     """
     owner = _owner(service, schedule.owner, by_operator=schedule.by_operator)
     request = _stored_request(schedule)
-    return repeating.submit_scheduled(service, owner, request, key=_key(schedule, due_ms))
+    part_of = Parent(
+        parent_id=ParentId(schedule.schedule_id), kind=ParentKind.SCHEDULE, name=schedule.name
+    )
+    return repeating.submit_scheduled(
+        service, owner, request, key=_key(schedule, due_ms), part_of=part_of
+    )
 
 
 def run_of(service: Service, schedule: Schedule, due_ms: Millis) -> Workload | None:

@@ -108,6 +108,7 @@ def job_view(
         lost_milli_gpu_s=lost_milli_gpu_s(workload) if in_full else 0,
         simulated=_is_simulated(spec, cluster, spec.pools if pool is None else (pool,)),
         source=_source(spec) if in_full else None,
+        part_of=_part_of(spec) if in_full else None,
         results_away=in_full and results_are_away(cluster, workload),
         request=request_of(for_all_pools(workload)) if in_full else None,
     )
@@ -121,6 +122,15 @@ def waiting_reason(
     if found is None:
         return None
     return found.model_copy(update={"blocker": blocker_view(workload, ways, principal, cluster)})
+
+
+def _part_of(spec: Spec) -> models.PartOfView | None:
+    found = spec.part_of
+    if found is None:
+        return None
+    return models.PartOfView(
+        id=found.parent_id, kind=found.kind.value, name=found.name, number=found.number
+    )
 
 
 def _submitted_size(workload: Workload) -> models.JobSize | None:

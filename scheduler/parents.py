@@ -1,0 +1,36 @@
+"""What many jobs are part of: a sweep, a map, a schedule, a pipeline. Its children count as one in line.
+
+It stands below core and stores, for each of them counts children; what a parent does with them is
+decided by the controller of its kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NewType
+
+#: A lowercase UUIDv7.
+ParentId = NewType("ParentId", str)
+
+
+class ParentKind(StrEnum):
+    """What kind of parent."""
+
+    SWEEP = "sweep"
+    #: The same job over a list of configurations.
+    MAP = "map"
+    SCHEDULE = "schedule"
+    PIPELINE = "pipeline"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parent:
+    """What a job says of what it is part of."""
+
+    parent_id: ParentId
+    kind: ParentKind
+    #: Readable, for pages.
+    name: str
+    #: Which of its children it is, from 1; 0 where they are not counted.
+    number: int = 0
