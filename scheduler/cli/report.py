@@ -11,7 +11,7 @@ from gpucommons.scheduler.cli.present import show, table
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.models.words.report_rows import report_csv, report_table
 
-HEADER = ("TEAM", "OWNER", "HELD", "USED", "IDLE", "BORROWED", "LOST")
+HEADER = ("TEAM", "OWNER", "HELD", "USED", "IDLE", "BORROWED", "LENT", "LOST")
 _DIGITS = 4
 
 

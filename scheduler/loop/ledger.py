@@ -156,6 +156,14 @@ class Closing:
     lost: tuple[LostMinutes, ...]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Due:
+    """Minutes that are over, and all that was held in them."""
+
+    minutes: range
+    rows: tuple[LedgerRow, ...]
+
+
 @dataclass(kw_only=True)
 class LedgerKeeper:
     """Knows up to where the ledger is written, and which rows are due."""
@@ -218,9 +226,9 @@ class LedgerKeeper:
         written = (self._with_known_usage(of_minute) for of_minute in (*earlier.values(), rows))
         return Closing(rows=tuple(chain.from_iterable(written)), lost=tuple(minutes))
 
-    def due(self, cluster: Cluster, now_ms: Millis) -> tuple[LedgerRow, ...] | None:
-        """Rows of the minutes that are over, None while their usage is asked; call :meth:`wrote` once
-        they are stored.
+    def due(self, cluster: Cluster, now_ms: Millis) -> Due | None:
+        """What is to be written of the minutes that are over, None while their usage is asked; call
+        :meth:`wrote` once it is stored.
         """
         if self._due_to_ms is None:
             self._due_to_ms = self.next_done_ms(now_ms)
@@ -236,7 +244,7 @@ class LedgerKeeper:
             for workload in workloads.values()
             for row in rows_of(workload, cluster.nodes, span, usage)
         ]
-        return self._with_known_usage(rows)
+        return Due(minutes=span.minutes(), rows=self._with_known_usage(rows))
 
     def next_done_ms(self, now_ms: Millis) -> int:
         """Minutes before this one are over, and measured."""

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 
 from gpucommons.gpu.slices.usage import UsageMinute
 from gpucommons.scheduler.core.advance import advance, recalled
-from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import Cluster, Observation, Outcome, ProgressReported
 from gpucommons.scheduler.core.model.types import AttemptId, Millis, WorkloadId
 from gpucommons.scheduler.errors import LeaderLost, Unavailable
 from gpucommons.scheduler.executors.base import Executor
 from gpucommons.scheduler.leadership.base import Leadership
 from gpucommons.scheduler.loop.acting import Acting, ServerActs, current_attempts
+from gpucommons.scheduler.loop.books import Books
 from gpucommons.scheduler.loop.deciding import Advance, Step
 from gpucommons.scheduler.loop.inbox import Inbox, points_of
 from gpucommons.scheduler.loop.ledger import LedgerKeeper
@@ -49,8 +49,6 @@ FOLLOW_S, _BREATH_S = 1.0, 0.05
 #: For each second of a turn so many of rest, in which what is asked and seen gathers: a burst of
 #: thousands would otherwise be decided one by one, each time with all of them in sight.
 _REST, _LONGEST_REST_S = 3.0, 0.8
-#: How often old rows are dropped, where a retention is set.
-_PRUNE_EVERY_MS = 3_600_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,6 +95,9 @@ class Loop:
             ),
             measured=self._measured,
         )
+        self._books = Books(
+            store=around.store, ledger=self._ledger, retention_ms=around.retention_ms
+        )
         self._clock = OnwardClock(around.now, around.steady_s)
         self._epoch = Epoch(0)
         self._cluster = Cluster()
@@ -111,7 +112,7 @@ class Loop:
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._lost: LeaderLost | None = None
-        self._stale, self._prune_due_ms = False, 0
+        self._stale = False
         #: Whether the thread turns, and whether that comes to anything.
         self.pulse = Pulse(around.steady_s)
 
@@ -334,7 +335,7 @@ class Loop:
         self._acting.forget_ended(seen, before, outcome.cluster)
         self._still_lead(outcome)
         self._acting.perform(outcome.actions, outcome.cluster, now_ms)
-        self._keep_books(now_ms)
+        self._books.keep(self._epoch, self._cluster, now_ms)
         return self._next_s(outcome, full=asked.count >= MAX_INTENTS)
 
     def _catch_up(self) -> None:
@@ -366,20 +367,6 @@ class Loop:
                 callback()
             except Exception:  # noqa: BLE001 - a subscriber's trouble is its own
                 _LOG.exception("A subscriber failed.")
-
-    def _keep_books(self, now_ms: Millis) -> None:
-        store, keeper = self._around.store, self._ledger
-        if now_ms >= keeper.due_at_ms():
-            rows = keeper.due(self._cluster, now_ms)
-            if rows:
-                store.add_ledger(self._epoch, rows)
-            if rows is not None:
-                keeper.wrote()
-        if self._around.retention_ms is not None and now_ms >= self._prune_due_ms:
-            self._prune_due_ms = now_ms + _PRUNE_EVERY_MS
-            before_ms = Millis(now_ms - self._around.retention_ms)
-            kept = {one for one, known in self._cluster.workloads.items() if is_final(known)}
-            store.prune(self._epoch, before_ms=before_ms, kept=kept)
 
     def _measured(self, after_ms: Millis) -> Sequence[UsageMinute] | None:
         try:

@@ -42,6 +42,15 @@ class ReportRow(View):
     unpriced_milli_gpu_h: int = 0
 
 
+class LentRow(View):
+    """What borrowers held of a team's unused quota, in milli-GPU·hours."""
+
+    team: str
+    lent_milli_gpu_h: int
+    #: Fixed and guaranteed quota, in the minutes that are counted.
+    quota_milli_gpu_h: int
+
+
 class UseSpan(View):
     """What a job held and used for a while."""
 
@@ -86,7 +95,10 @@ CHANGE_KINDS = (
     "policy-changed",
 )
 #: Columns of a report, as the page and the spreadsheets of page and command name them.
-REPORT_COLUMNS = ("Team", "User", "Held", "Really used", "Held idle", "Borrowed", "Lost at most")
+LENT = "Lent"
+REPORT_COLUMNS = (
+    "Team", "User", "Held", "Really used", "Held idle", "Borrowed", LENT, "Lost at most",
+)  # fmt: skip
 
 
 class Report(View):
@@ -97,3 +109,13 @@ class Report(View):
     rows: list[ReportRow]
     #: Of the costs; "" where no pool has a price.
     currency: str = ""
+    #: Of teams with a quota; a team that is not here lent nothing.
+    lent: list[LentRow] = []
+    #: The first minute of the span of which it is known who lent; None where of none.
+    lent_from_ms: int | None = None
+    #: Borrowed before that minute: who lent it is not known.
+    lent_unknown_milli_gpu_h: int = 0
+    #: All GPUs that were there; None where it is not known of the whole time in which any was held.
+    capacity_milli_gpu_h: int | None = None
+    #: Whether all teams are here, and not the caller's alone.
+    all_teams: bool = False

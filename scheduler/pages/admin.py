@@ -15,7 +15,7 @@ from typing import Any
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import Forbidden, NotFound, SchedulerError
-from gpucommons.scheduler.models.words.report_rows import report_csv, report_table
+from gpucommons.scheduler.models.words.report_rows import report_csv, team_table, user_table
 from gpucommons.scheduler.pages.base import PageHandler
 from gpucommons.scheduler.pages.present import (
     capacity,
@@ -149,8 +149,16 @@ class Admin(PageHandler):
         if key == "report":
             month = report.month_of(self.get_query_argument("month", ""), shared.nodes.now_ms)
             asked = await self.ask(calls.report(from_ms=month.from_ms, to_ms=month.to_ms))
-            shown = report_table(asked, unknown="no data")
-            return {"month": month.key, "report": shown, "columns": shown.columns}
+            return {
+                "month": month.key,
+                "figures": report.figures(asked),
+                "tables": (
+                    ("By team", team_table(asked, unknown="no data")),
+                    ("By user", user_table(asked, unknown="no data")),
+                ),
+                "sentence": report.lent_sentence(asked),
+                "meanings": report.COLUMNS,
+            }
         return {}
 
     async def _tables(self, me: models.WhoAmI, shared: Shared) -> tuple[quotas.QuotaTable, ...]:

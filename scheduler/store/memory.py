@@ -45,6 +45,7 @@ from gpucommons.scheduler.store.base import (
     WorkloadFilter,
 )
 from gpucommons.scheduler.store.codec import encode
+from gpucommons.scheduler.store.quota_minutes.memory import MemoryQuotaMinutes
 from gpucommons.scheduler.store.schedules.memory import MemorySchedules
 
 
@@ -69,6 +70,7 @@ class MemoryStore:
         self._names: dict[tuple[TeamName, str], int] = defaultdict(int)
         self._uploads: dict[tuple[str, UserName], Millis] = {}
         self.schedules = MemorySchedules(self.check_lead)
+        self.quota_minutes = MemoryQuotaMinutes(self.check_lead)
 
     # --- leadership --------------------------------------------------------------------------
 

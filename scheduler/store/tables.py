@@ -193,6 +193,17 @@ names = Table(
     Column("last", BigInteger, nullable=False),
 )
 
+#: How large pools (team "") and quotas were, and what was lent of them.
+quota_minutes = Table(
+    "quota_minutes",
+    metadata,
+    Column("minute_ms", BigInteger, primary_key=True, autoincrement=False),
+    Column("pool", Text, primary_key=True),
+    Column("team", Text, primary_key=True),
+    Column("size", BigInteger, nullable=False),
+    Column("lent", BigInteger, nullable=False),
+)
+
 #: Jobs that start again and again.
 schedules = Table(
     "schedules",

@@ -205,7 +205,7 @@ def effective_guarantees(
 
     Fixed quota comes first: only what lies outside blocks backs guarantees.
     """
-    usable = {node.node_id for node in nodes if node.pool == pool and _counts(node)}
+    usable = {node.node_id for node in nodes if node.pool == pool and backs_quotas(node)}
     devices = sum(len(node.devices) for node in nodes if node.node_id in usable)
     blocked = sum(block.milli_gpu for block in blocks if block.node_id in usable)
     outside = max(0, devices * WHOLE_MILLI_GPU - blocked)
@@ -220,5 +220,6 @@ def effective_guarantees(
     return {team: milli * outside // promised for team, milli in saved.items()}
 
 
-def _counts(node: Node) -> bool:
+def backs_quotas(node: Node) -> bool:
+    """Whether a node is there: one that is lost or fenced holds up no quota."""
     return node.state in {NodeState.READY, NodeState.CORDONED}

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.models.history import REPORT_COLUMNS, Report, ReportRow
+from gpucommons.scheduler.models.history import LENT, REPORT_COLUMNS, Report, ReportRow
 from gpucommons.scheduler.money import from_micro
 
 #: What a spreadsheet takes for a formula.
 _RISKY = ("=", "+", "-", "@", "\t", "\r")
+#: In the place of a user: what a whole team lent.
+TEAM_ITSELF = "(team)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,8 +24,18 @@ class ReportTable:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     total: tuple[str, ...]
-    #: Of what had no price; "" where nothing was so.
+    #: Of what had no price or is not known; "" where nothing was so.
     note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Line:
+    """Who, and what there is to say of them; without rows it lent and held nothing itself."""
+
+    names: tuple[str, ...]
+    rows: Sequence[ReportRow]
+    #: None where lending is not this line's: it is a team's and no user's.
+    lent_milli_gpu_h: int | None
 
 
 def gpu_hours(milli_gpu_h: int) -> str:
@@ -32,16 +44,46 @@ def gpu_hours(milli_gpu_h: int) -> str:
 
 
 def report_table(report: Report, *, unknown: str) -> ReportTable:
-    """GPU·hours by team and user, most held first."""
-    ordered = sorted(report.rows, key=lambda row: (row.team, -row.held_milli_gpu_h, row.owner))
-    cost = (f"Cost, {report.currency}",) if report.currency else ()
+    """GPU·hours by team and user, most held first; what a team lent has a line of its own."""
+    users = [
+        _Line(names=(row.team, row.owner or "someone"), rows=(row,), lent_milli_gpu_h=None)
+        for row in _by_team(report)
+    ]
+    teams = [
+        _Line(names=(one.team, TEAM_ITSELF), rows=(), lent_milli_gpu_h=one.lent_milli_gpu_h)
+        for one in report.lent
+        if one.lent_milli_gpu_h
+    ]
+    lines = sorted((*users, *teams), key=lambda line: line.names[0])
+    return _table(report, ("Team", "User"), lines, unknown)
+
+
+def team_table(report: Report, *, unknown: str) -> ReportTable:
+    """GPU·hours by team, in the order of their names."""
+    lent = {one.team: one.lent_milli_gpu_h for one in report.lent}
+    of: dict[str, list[ReportRow]] = {team: [] for team in lent}
+    for row in report.rows:
+        of.setdefault(row.team, []).append(row)
+    lines = [
+        _Line(names=(team,), rows=of[team], lent_milli_gpu_h=lent.get(team, 0))
+        for team in sorted(of)
+        if of[team] or lent.get(team)
+    ]
+    return _table(report, ("Team",), lines, unknown)
+
+
+def user_table(report: Report, *, unknown: str) -> ReportTable:
+    """GPU·hours by team and user, most held first, without what teams lent."""
+    lines = [
+        _Line(names=(row.team, row.owner or "someone"), rows=(row,), lent_milli_gpu_h=None)
+        for row in _by_team(report)
+    ]
+    shown = _table(report, ("Team", "User"), lines, unknown)
+    at = shown.columns.index(LENT)
     return ReportTable(
-        columns=(*REPORT_COLUMNS, *cost),
-        rows=tuple(
-            (*_cells(row, unknown), *_cost((row,), report.currency, unknown)) for row in ordered
-        ),
-        total=(*_total(report.rows, unknown), *_cost(report.rows, report.currency, unknown)),
-        note=_note(report.rows),
+        columns=_without(shown.columns, at),
+        rows=tuple(_without(row, at) for row in shown.rows),
+        total=_without(shown.total, at),
     )
 
 
@@ -55,6 +97,43 @@ def report_csv(report: Report) -> str:
     return out.getvalue()
 
 
+def _by_team(report: Report) -> list[ReportRow]:
+    return sorted(report.rows, key=lambda row: (row.team, -row.held_milli_gpu_h, row.owner))
+
+
+def _table(
+    report: Report, names: tuple[str, ...], lines: Sequence[_Line], unknown: str
+) -> ReportTable:
+    cost = (f"Cost, {report.currency}",) if report.currency else ()
+    total = _Line(
+        names=("Total", *("" for _ in names[1:])),
+        rows=[row for line in lines for row in line.rows],
+        lent_milli_gpu_h=sum(line.lent_milli_gpu_h or 0 for line in lines),
+    )
+    return ReportTable(
+        columns=(*names, *REPORT_COLUMNS[2:], *cost),
+        rows=tuple(_cells(line, report.currency, unknown) for line in lines),
+        total=_cells(total, report.currency, unknown),
+        note=_note(report),
+    )
+
+
+def _cells(line: _Line, currency: str, unknown: str) -> tuple[str, ...]:
+    rows = line.rows
+    known = [row.used_milli_gpu_h for row in rows if row.used_milli_gpu_h is not None]
+    lent = line.lent_milli_gpu_h
+    return (
+        *line.names,
+        gpu_hours(sum(row.held_milli_gpu_h for row in rows)),
+        gpu_hours(sum(known)) if known or not rows else unknown,
+        gpu_hours(sum(row.idle_milli_gpu_h for row in rows)),
+        gpu_hours(sum(row.borrowed_milli_gpu_h for row in rows)),
+        "" if lent is None else gpu_hours(lent),
+        gpu_hours(sum(row.lost_milli_gpu_h for row in rows)),
+        *_cost(rows, currency, unknown),
+    )
+
+
 def _cost(rows: Sequence[ReportRow], currency: str, unknown: str) -> tuple[str, ...]:
     """One cell where there are prices, none else; unknown where nothing of it had one."""
     if not currency:
@@ -65,31 +144,16 @@ def _cost(rows: Sequence[ReportRow], currency: str, unknown: str) -> tuple[str, 
     return (f"{from_micro(sum(row.cost_micro or 0 for row in rows)):.2f}",)
 
 
-def _note(rows: Sequence[ReportRow]) -> str:
-    unpriced = sum(row.unpriced_milli_gpu_h for row in rows)
-    return f"{gpu_hours(unpriced)} GPU hours had no price and are in no cost." if unpriced else ""
+def _note(report: Report) -> str:
+    unpriced = sum(row.unpriced_milli_gpu_h for row in report.rows)
+    said = []
+    if unpriced:
+        said.append(f"{gpu_hours(unpriced)} GPU hours had no price and are in no cost.")
+    if report.lent_unknown_milli_gpu_h:
+        hours = gpu_hours(report.lent_unknown_milli_gpu_h)
+        said.append(f"Who lent {hours} of the borrowed GPU hours is not known.")
+    return " ".join(said)
 
 
-def _cells(row: ReportRow, unknown: str) -> tuple[str, ...]:
-    return (
-        row.team,
-        row.owner or "someone",
-        gpu_hours(row.held_milli_gpu_h),
-        unknown if row.used_milli_gpu_h is None else gpu_hours(row.used_milli_gpu_h),
-        gpu_hours(row.idle_milli_gpu_h),
-        gpu_hours(row.borrowed_milli_gpu_h),
-        gpu_hours(row.lost_milli_gpu_h),
-    )
-
-
-def _total(rows: Sequence[ReportRow], unknown: str) -> tuple[str, ...]:
-    known = [row.used_milli_gpu_h for row in rows if row.used_milli_gpu_h is not None]
-    return (
-        "Total",
-        "",
-        gpu_hours(sum(row.held_milli_gpu_h for row in rows)),
-        gpu_hours(sum(known)) if known else unknown,
-        gpu_hours(sum(row.idle_milli_gpu_h for row in rows)),
-        gpu_hours(sum(row.borrowed_milli_gpu_h for row in rows)),
-        gpu_hours(sum(row.lost_milli_gpu_h for row in rows)),
-    )
+def _without(cells: tuple[str, ...], at: int) -> tuple[str, ...]:
+    return (*cells[:at], *cells[at + 1 :])

@@ -1,4 +1,4 @@
-"""Which month the report is of."""
+"""Which month the report is of, and what stands above and below its tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.models import Report
+from gpucommons.scheduler.models.words.report_rows import gpu_hours
+from gpucommons.scheduler.pages.present.capacity import Figure
 
 _DECEMBER = 12
 #: Time is counted from then.
@@ -57,3 +60,62 @@ def _read(text: str, now: datetime) -> datetime:
         )
         raise BadRequest(message)
     return start
+
+
+#: What each column counts; all but the cost are GPU hours.
+COLUMNS = (
+    ("Held", "Reserved, used or not. What is beside it is part of it, but for what was lent."),
+    (
+        "Really used",
+        "Held, times how much the GPU computed meanwhile. Minutes without data count as 0.",
+    ),
+    ("Held idle", "By notebooks, in whole minutes that the culler counts as idle."),
+    ("Borrowed", "Beyond the team's quota: others can win it back."),
+    ("Lent", "What borrowers held of GPUs in the team's quota that its own work did not hold."),
+    ("Lost at most", "Since a last save, by work that was stopped and had to repeat it."),
+)
+
+
+def figures(report: Report) -> tuple[Figure, ...]:
+    """The sums over all that the reader sees, as parts of all GPU hours that there were."""
+    held = sum(row.held_milli_gpu_h for row in report.rows)
+    there = report.capacity_milli_gpu_h if report.all_teams else None
+    used = [row.used_milli_gpu_h for row in report.rows if row.used_milli_gpu_h is not None]
+    parts = [
+        ("held", "held", held if report.rows else None),
+        ("used", "really used", sum(used) if used else None),
+        ("idle", "held idle", sum(row.idle_milli_gpu_h for row in report.rows)),
+        ("lost", "lost at most", sum(row.lost_milli_gpu_h for row in report.rows)),
+        ("free", "free", None if there is None else max(0, there - held)),
+    ]
+    shown = [
+        Figure(key=key, value=_amount(amount), of=_part(amount, there), label=f"GPU hours {label}")
+        for key, label, amount in parts
+        if amount is not None or key != "free"
+    ]
+    if there:
+        shown.insert(0, Figure(key="there", value=_amount(there), of="", label="GPU hours in all"))
+    return tuple(shown)
+
+
+def lent_sentence(report: Report) -> str:
+    """What made up all that was borrowed; "" where it is not known, or nothing was."""
+    borrowed = sum(row.borrowed_milli_gpu_h for row in report.rows)
+    if not report.all_teams or not borrowed or report.lent_from_ms is None:
+        return ""
+    lent = sum(row.lent_milli_gpu_h for row in report.lent)
+    others = borrowed - lent - report.lent_unknown_milli_gpu_h
+    unknown = report.lent_unknown_milli_gpu_h
+    of_before = f", who lent {gpu_hours(unknown)} is not known" if unknown else ""
+    return (
+        f"Of {gpu_hours(borrowed)} borrowed GPU hours teams lent {gpu_hours(lent)}, and"
+        f" {gpu_hours(max(0, others))} came from GPUs in no team's quota{of_before}."
+    )
+
+
+def _amount(milli_gpu_h: int | None) -> str:
+    return "–" if milli_gpu_h is None else gpu_hours(milli_gpu_h)
+
+
+def _part(milli_gpu_h: int | None, of: int | None) -> str:
+    return f"{round(100 * milli_gpu_h / of)} %" if of and milli_gpu_h is not None else ""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.types import Millis, WorkloadId
+from gpucommons.scheduler.core.model.types import Millis, TeamName, WorkloadId
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
@@ -14,7 +15,7 @@ from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.service import Pending, Service
 from gpucommons.scheduler.service.views import prices
 from gpucommons.scheduler.service.views.cluster import node_views, pool_views, team_views
-from gpucommons.scheduler.service.views.history import event_view, report_rows
+from gpucommons.scheduler.service.views.history import event_view, lent_fields, report_rows
 
 #: Events in one answer.
 _PAGE = 500
@@ -162,5 +163,22 @@ def report(service: Service, principal: Principal, *, from_ms: int, to_ms: int) 
     ]
     currency = prices.currency_of(pools.values())
     return models.Report(
-        from_ms=from_ms, to_ms=to_ms, rows=report_rows(priced, currency), currency=currency
+        from_ms=from_ms,
+        to_ms=to_ms,
+        rows=report_rows(priced, currency),
+        currency=currency,
+        all_teams=teams is None,
+        **_lent(service, Millis(from_ms), Millis(to_ms), teams),
     )
+
+
+def _lent(
+    service: Service, from_ms: Millis, to_ms: Millis, teams: frozenset[TeamName] | None
+) -> dict[str, Any]:
+    """Who lent what, and how much there was to hold."""
+    store = service.store
+    rows = store.quota_minutes.sums(from_ms=from_ms, to_ms=to_ms, step_ms=to_ms)
+    first_ms = min((row.minute_ms for row in rows), default=None)
+    until_ms = to_ms if first_ms is None else first_ms
+    before = store.usage_sums(from_ms=from_ms, to_ms=until_ms, teams=teams)
+    return lent_fields(rows, before, teams) | {"lent_from_ms": first_ms}

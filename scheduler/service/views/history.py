@@ -12,6 +12,7 @@ from gpucommons.scheduler.curves.choice import without_repeats
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service.views.prices import Cost
 from gpucommons.scheduler.store.base import LogPoint, StoredEvent, UsageSum
+from gpucommons.scheduler.store.quota_minutes.base import WHOLE_POOL, QuotaMinute
 
 _HOUR_MS = 3_600_000
 #: A receipt names who got the devices; whoever does not see that team reads only the team's name.
@@ -86,6 +87,33 @@ def _report_row(several: Sequence[tuple[UsageSum, Cost]], currency: str) -> mode
         cost_micro=cost.micro if currency else None,
         unpriced_milli_gpu_h=_hours(cost.unpriced) if currency else 0,
     )
+
+
+def lent_fields(
+    rows: Sequence[QuotaMinute],
+    before: Sequence[UsageSum],
+    teams: frozenset[TeamName] | None,
+) -> dict[str, Any]:
+    """Sums of a report's span by team; ``before`` is what was held before the first minute of ``rows``."""
+    held_before = sum(one.held for one in before)
+    known = bool(rows) and not held_before
+    of_teams: dict[TeamName, list[QuotaMinute]] = defaultdict(list)
+    for row in rows:
+        if row.team != WHOLE_POOL and (teams is None or row.team in teams):
+            of_teams[row.team].append(row)
+    size = sum(row.size for row in rows if row.team == WHOLE_POOL)
+    return {
+        "lent": [
+            models.LentRow(
+                team=team,
+                lent_milli_gpu_h=_hours(sum(row.lent for row in several)),
+                quota_milli_gpu_h=_hours(sum(row.size for row in several)),
+            )
+            for team, several in sorted(of_teams.items())
+        ],
+        "lent_unknown_milli_gpu_h": _hours(sum(one.borrowed for one in before)),
+        "capacity_milli_gpu_h": _hours(size) if known else None,
+    }
 
 
 def _hours(milli_gpu_ms: int) -> int:

@@ -22,6 +22,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.models.words.report_rows import report_csv
 from gpucommons.scheduler.store.base import LedgerRow
+from gpucommons.scheduler.store.quota_minutes.base import QuotaMinute
 
 HOUR_MS = 3_600_000
 NOVEMBER_MS = int(datetime(2026, 11, 1, tzinfo=UTC).timestamp() * 1000)
@@ -52,13 +53,36 @@ def _ledger(world: WatchedWorld) -> None:
 def test_a_month_is_reported_in_gpu_hours(cli: Cli) -> None:
     lines = cli("report", "--month", "2026-11", by="root").out.splitlines()
 
-    assert lines[0].split() == ["TEAM", "OWNER", "HELD", "USED", "IDLE", "BORROWED", "LOST"]
-    assert [line.split() for line in lines[1:-1]] == [
+    assert lines[0].split() == [
+        "TEAM", "OWNER", "HELD", "USED", "IDLE", "BORROWED", "LENT", "LOST",
+    ]  # fmt: skip
+    assert [line.split() for line in lines[1:-2]] == [
         ["vision", "ann", "12.000", "6.000", "0.000", "12.000", "0.000"],
         ["vision", "ada", "3.000", "unknown", "0.000", "3.000", "1.000"],
-        ["Total", "15.000", "6.000", "0.000", "15.000", "1.000"],
+        ["Total", "15.000", "6.000", "0.000", "15.000", "0.000", "1.000"],
     ]
-    assert lines[-1] == "GPU hours"
+    assert lines[-2:] == ["GPU hours", "Who lent 15.000 of the borrowed GPU hours is not known."]
+
+
+def test_what_a_team_lent_has_a_line_of_its_own(cli: Cli, world: WatchedWorld) -> None:
+    row = QuotaMinute(
+        minute_ms=Millis(NOVEMBER_MS),
+        pool=PoolName("gpu"),
+        team=TeamName("nlp"),
+        size=9000 * HOUR_MS,
+        lent=4000 * HOUR_MS,
+    )
+    world.store.quota_minutes.put(world.epoch, [row])
+
+    answer = cli("report", "--month", "2026-11", "--csv", by="root")
+    rows = list(csv.DictReader(io.StringIO(answer.out)))
+
+    assert [(one["Team"], one["User"], one["Held"], one["Lent"]) for one in rows] == [
+        ("nlp", "(team)", "0.000", "4.000"),
+        ("vision", "ann", "12.000", ""),
+        ("vision", "ada", "3.000", ""),
+        ("Total", "", "15.000", "4.000"),
+    ]
 
 
 def test_json_carries_the_span_and_integers(cli: Cli) -> None:
@@ -80,7 +104,7 @@ def test_a_spreadsheet_reads_the_numbers_and_obeys_no_name(cli: Cli, world: Watc
     owners = {row[1] for row in read[1:]}
     assert tuple(read[0]) == models.REPORT_COLUMNS
     assert {"'=cmd()", "'+1", "'-1", "'@SUM(A1)", 'a"b', "a,b", "[2J", "'\t=1"} <= owners
-    assert all(len(row) == 7 for row in read)
+    assert all(len(row) == 8 for row in read)
     assert not any(cell[:1] in ("=", "+", "-", "@", "\t") for row in read for cell in row)
     ada = next(row for row in read if row[1] == "ada")
     assert (float(ada[2]), ada[3]) == (3.0, "")
@@ -94,7 +118,7 @@ def test_the_spreadsheet_is_that_of_the_page(cli: Cli) -> None:
     # A terminal gets nothing that it would obey.
     assert by_command == printable(report_csv(report))
     assert by_command.splitlines()[-1].startswith("Total,,")
-    assert cli(*asked, by="root").out.splitlines()[-2].startswith("Total ")
+    assert cli(*asked, by="root").out.splitlines()[-3].startswith("Total ")
 
 
 def test_a_december_ends_with_its_year(cli: Cli) -> None:

@@ -242,9 +242,9 @@ class Book:
 
     def tick(self, now_ms: int) -> None:
         if now_ms >= self.keeper.due_at_ms():
-            rows = self.keeper.due(self.cluster, Millis(now_ms))
-            if rows is not None:
-                self.store.add_ledger(self.epoch, rows)
+            due = self.keeper.due(self.cluster, Millis(now_ms))
+            if due is not None:
+                self.store.add_ledger(self.epoch, due.rows)
                 self.keeper.wrote()
 
     def rows(self) -> tuple[LedgerRow, ...]:

@@ -315,7 +315,15 @@ def report() -> models.Report:
         borrowed_milli_gpu_h=2000,
         lost_milli_gpu_h=100,
     )
-    return models.Report(from_ms=0, to_ms=1, rows=[row])
+    return models.Report(
+        from_ms=0,
+        to_ms=1,
+        rows=[row],
+        lent=[models.LentRow(team="vision", lent_milli_gpu_h=1500, quota_milli_gpu_h=8000)],
+        lent_from_ms=0,
+        capacity_milli_gpu_h=20_000,
+        all_teams=True,
+    )
 
 
 @dataclass

@@ -8,11 +8,16 @@ import pytest
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.models.words.report_rows import report_csv, report_table
+from gpucommons.scheduler.models.words.report_rows import (
+    report_csv,
+    report_table,
+    team_table,
+    user_table,
+)
 from gpucommons.scheduler.pages.present.evictions import beneficiaries, eviction_rows
 from gpucommons.scheduler.pages.present.idle import idle_count, idle_rows, reclaimed_text
 from gpucommons.scheduler.pages.present.overview import mine, pool_lines, team_lines
-from gpucommons.scheduler.pages.present.report import month_of
+from gpucommons.scheduler.pages.present.report import figures, lent_sentence, month_of
 from gpucommons.scheduler.pages.present.waiting import waiting_rows
 from gpucommons.scheduler.pages.present.words import clock
 
@@ -314,8 +319,44 @@ def test_the_report_sums_what_it_shows(cluster: Any) -> None:
     report = models.Report(from_ms=0, to_ms=1, rows=[row, blind])
     shown = report_table(report, unknown="no data")
 
-    assert shown.total == ("Total", "", "20.000", "8.100", "2.000", "4.000", "0.200")
-    assert shown.rows[1] == ("vision", "bob", "10.000", "no data", "1.000", "2.000", "0.100")
+    assert shown.total == ("Total", "", "20.000", "8.100", "2.000", "4.000", "0.000", "0.200")
+    assert shown.rows[1] == ("vision", "bob", "10.000", "no data", "1.000", "2.000", "", "0.100")
+
+
+def test_teams_and_users_add_up_to_the_same_and_lent_is_a_teams(cluster: Any) -> None:
+    lent = models.LentRow(team="nlp", lent_milli_gpu_h=1500, quota_milli_gpu_h=8000)
+    report = cluster.report().model_copy(
+        update={
+            "lent": [lent],
+            "lent_from_ms": 0,
+            "all_teams": True,
+            "capacity_milli_gpu_h": 20_000,
+        }
+    )
+
+    teams, users = team_table(report, unknown="no data"), user_table(report, unknown="no data")
+
+    assert teams.rows[0] == ("nlp", *["0.000"] * 4, "1.500", "0.000")
+    assert teams.total[1:5] == users.total[2:6] == ("10.000", "8.100", "1.000", "2.000")
+    assert "Lent" in teams.columns
+    assert "Lent" not in users.columns
+    assert lent_sentence(report) == (
+        "Of 2.000 borrowed GPU hours teams lent 1.500, and 0.500 came from GPUs in no team's quota."
+    )
+    assert [(figure.label, figure.value, figure.of) for figure in figures(report)] == [
+        ("GPU hours in all", "20.000", ""),
+        ("GPU hours held", "10.000", "50 %"),
+        ("GPU hours really used", "8.100", "40 %"),
+        ("GPU hours held idle", "1.000", "5 %"),
+        ("GPU hours lost at most", "0.100", "0 %"),
+        ("GPU hours free", "10.000", "50 %"),
+    ]
+
+
+def test_who_sees_some_teams_alone_reads_no_sum_over_all(cluster: Any) -> None:
+    report = cluster.report().model_copy(update={"all_teams": False})
+    assert lent_sentence(report) == ""
+    assert {figure.of for figure in figures(report)} == {""}
 
 
 def test_minutes_of_a_share_are_not_zero_and_add_up_to_the_total(cluster: Any) -> None:

@@ -1,0 +1,58 @@
+"""What the loop writes down each minute, beside its decisions, and for how long it is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Millis
+from gpucommons.scheduler.loop.ledger import LedgerKeeper
+from gpucommons.scheduler.loop.lending import quota_minutes
+from gpucommons.scheduler.store.base import Epoch, Store
+
+_DAY_MS = 24 * 3_600_000
+#: Minutes of quotas older than this become hours: reports of days need no more.
+_FOLDED_AFTER_MS = 2 * _DAY_MS
+#: How often old rows are folded, and dropped where a retention is set.
+_PRUNE_EVERY_MS = 3_600_000
+
+
+@dataclass(kw_only=True)
+class Books:
+    """Writes the rows of minutes that are over, and drops what is old."""
+
+    store: Store
+    ledger: LedgerKeeper
+    #: How long history is kept; None = for ever.
+    retention_ms: int | None
+    _prune_due_ms: int = 0
+
+    def keep(self, epoch: Epoch, cluster: Cluster, now_ms: Millis) -> None:
+        """Do what is due."""
+        if now_ms >= self.ledger.due_at_ms():
+            self._write(epoch, cluster, now_ms)
+        if now_ms >= self._prune_due_ms:
+            self._prune_due_ms = now_ms + _PRUNE_EVERY_MS
+            self._prune(epoch, cluster, now_ms)
+
+    def _write(self, epoch: Epoch, cluster: Cluster, now_ms: Millis) -> None:
+        due = self.ledger.due(cluster, now_ms)
+        if due is None:
+            return
+        if due.rows:
+            self.store.add_ledger(epoch, due.rows)
+        # A minute without rows has its quotas, too: nothing of them was held.
+        quotas = quota_minutes(cluster, due.minutes, due.rows)
+        if quotas:
+            self.store.quota_minutes.put(epoch, quotas)
+        self.ledger.wrote()
+
+    def _prune(self, epoch: Epoch, cluster: Cluster, now_ms: Millis) -> None:
+        quotas = self.store.quota_minutes
+        quotas.fold(epoch, before_ms=Millis(now_ms - _FOLDED_AFTER_MS))
+        if self.retention_ms is not None:
+            before_ms = Millis(now_ms - self.retention_ms)
+            kept = {one for one, known in cluster.workloads.items() if is_final(known)}
+            self.store.prune(epoch, before_ms=before_ms, kept=kept)
+            quotas.drop(epoch, before_ms=before_ms)

@@ -1,0 +1,53 @@
+"""The report says who lent what others borrowed, and its sums agree with the ledger."""
+
+from __future__ import annotations
+
+from service_world import ServiceWorld, a_request
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.types import Millis
+from gpucommons.scheduler.service.administration import history
+from gpucommons.scheduler.service.jobs import jobs
+
+MINUTE_MS = 60_000
+
+
+def run_for(world: ServiceWorld, minutes: int) -> None:
+    for _ in range(minutes):
+        world.pass_time(MINUTE_MS)
+    # Agents are given a moment to measure a minute that is over.
+    world.pass_time(10_000)
+
+
+def report(world: ServiceWorld, by: str = "root") -> models.Report:
+    principal = world.admin if by == "root" else world.principal(by)
+    return history.report(
+        world.service, principal, from_ms=world.now_ms - 600 * MINUTE_MS, to_ms=world.now_ms
+    )
+
+
+def test_lent_and_what_is_in_no_quota_make_up_what_was_borrowed(world: ServiceWorld) -> None:
+    role = {"milli_gpu": 4000, "command": ["sleep"]}
+    jobs.submit(world.service, world.principal("ann"), a_request(role=role), key=None)
+    run_for(world, 20)
+
+    found = report(world)
+
+    rows = world.store.ledger(from_ms=Millis(0), to_ms=Millis(world.now_ms))
+    held = sum(row.held_milli_gpu_ms for row in rows)
+    borrowed = sum(row.borrowed_milli_gpu_h for row in found.rows)
+    assert borrowed == round(held / 3_600_000) > 1000
+    # Four GPUs, two in vision's quota and two in nlp's, all of them held by one borrower.
+    assert found.capacity_milli_gpu_h is not None
+    assert {row.team: row.lent_milli_gpu_h for row in found.lent} == {
+        "vision": borrowed // 2,
+        "nlp": borrowed // 2,
+    }
+    assert found.lent_unknown_milli_gpu_h == 0
+
+
+def test_a_team_reads_what_it_lent_itself_and_no_others(world: ServiceWorld) -> None:
+    run_for(world, 2)
+    found = report(world, by="ann")
+    assert [row.team for row in found.lent] == ["vision"]
+    assert not found.all_teams
