@@ -54,8 +54,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._epoch, self._holder = Epoch(0), ""
-        self._commits = 0
+        self._epoch, self._holder, self._commits = Epoch(0), "", 0
         self._cluster = Cluster()
         self._workloads: dict[WorkloadId, Workload] = {}
         self._intents: dict[IntentId, Intent] = {}
