@@ -19,7 +19,7 @@ from gpucommons.scheduler.core.model.actions import (
     StartServer,
     StopServer,
 )
-from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.demand import elastic, placed_milli_gpu
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.model.state import (
     Action,
@@ -30,6 +30,7 @@ from gpucommons.scheduler.core.model.state import (
     Intent,
     Observation,
     Outcome,
+    ProgressReported,
     Started,
     Submit,
 )
@@ -73,7 +74,7 @@ _Event = Action | Observation | _Start | _End
 class Simulation:
     """A cluster whose people, nodes and processes are played."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is played, and by which rules
         self,
         cluster: Cluster,
         *,
@@ -81,16 +82,19 @@ class Simulation:
         conditions: Conditions | None = None,
         left_ms: Mapping[WorkloadId, int | None] | None = None,
         clock_ms: Callable[[], float] = lambda: 0.0,
+        speed_permille: Callable[[WorkloadId, int], int] = lambda _, __: 0,
     ) -> None:
         """``left_ms``: work left of live workloads, at the size they asked for; one that is not
         named (or None) runs until it is stopped. ``clock_ms``: what deciding really takes by this
-        clock passes in virtual time too.
+        clock passes in virtual time too. ``speed_permille``: how fast a workload is with so many
+        milli-GPU, of 1000 at the size it asked for; 0 = as its share of that.
         """
         self.cluster = cluster
         self.now_ms = now_ms
         self.record = Record()
         self._conditions = conditions or Conditions()
         self._clock_ms = clock_ms
+        self._speed_permille = speed_permille
         self._left: dict[WorkloadId, int | None] = dict(left_ms or {})
         self._events: list[tuple[int, int, _Event]] = []
         self._saves: list[tuple[int, int, AttemptId]] = []
@@ -270,6 +274,11 @@ class Simulation:
                 continue
             at_ms += (self.now_ms - at_ms) // every * every
             heappush(self._saves, (at_ms + every, next(self._order), attempt_id))
+            if elastic(self.cluster.workloads[one.workload_id].spec):
+                told = one.progress(at_ms, self.record.stories[one.workload_id].run_ms)
+                found.extend(
+                    ProgressReported(attempt_id=attempt_id, progress=report) for report in told
+                )
             checkpoint = Checkpoint(
                 attempt_id=attempt_id,
                 step=at_ms,
@@ -295,6 +304,7 @@ class Simulation:
             self.now_ms,
             self._left.get(workload.workload_id),
             self._conditions.restart_ms if attempt.number > 1 else 0,
+            speed_permille=self._speed_permille(workload.workload_id, held),
         )
         self._processes[attempt.attempt_id] = one
         self.record.levels.append((self.now_ms, story.team, held))

@@ -1,14 +1,15 @@
 """The processes of one attempt in virtual time: how much they have done, and what a stop loses.
 
 Work counts in milliseconds of the job at the size it asked for: an elastic job on half of its
-workers takes twice as long.
+workers takes twice as long, unless it is said how fast it is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpucommons.scheduler.core.model.types import AttemptId, Millis, WorkloadId
+from gpucommons.scheduler.core.model.types import AttemptId, Millis, Progress, WorkloadId
 
 
 @dataclass(slots=True)
@@ -29,6 +30,10 @@ class Processes:
     #: Work since the last save at its start: what a live job had done before the simulation.
     unsaved_ms: int = 0
     told_to_stop: bool = False
+    #: How fast it is, of 1000 at the size it asked for; 0 = as its share of that.
+    speed_permille: int = 0
+    #: It has told of its progress.
+    reported: bool = False
 
     @property
     def end_ms(self) -> Millis | None:
@@ -61,12 +66,30 @@ class Processes:
         """Wall-clock time whose work a stop now throws away."""
         return self.worked_ms(now_ms) + self.unsaved_ms - self.saved_ms(now_ms, every_ms)
 
+    def done_ms(self, now_ms: int) -> int:
+        """Work it has done since its start."""
+        return self._done(self.worked_ms(now_ms))
+
+    def progress(self, now_ms: int, total_ms: int | None) -> Iterator[Progress]:
+        """What it tells, where it is known how much work there is: the first time, where it began."""
+        if self.left_ms is None or total_ms is None or self.started_ms is None:
+            return
+        times = [now_ms] if self.reported else [self.started_ms + self.loading_ms, now_ms]
+        self.reported = True
+        for at_ms in times:
+            step = (total_ms - self.left_ms + self.done_ms(at_ms)) // 1000
+            yield Progress(step=step, total_steps=total_ms // 1000, at_ms=Millis(at_ms))
+
     def _wall(self, work_ms: int) -> int:
+        if self.speed_permille:
+            return -(-work_ms * 1000 // self.speed_permille)
         if not self.asked_milli_gpu or not self.held_milli_gpu:
             return work_ms
         return -(-work_ms * self.asked_milli_gpu // self.held_milli_gpu)
 
     def _done(self, wall_ms: int) -> int:
+        if self.speed_permille:
+            return wall_ms * self.speed_permille // 1000
         if not self.asked_milli_gpu or not self.held_milli_gpu:
             return wall_ms
         return wall_ms * self.held_milli_gpu // self.asked_milli_gpu

@@ -18,6 +18,8 @@ class Right(StrEnum):
     GUARANTEE = "guarantee"
     SHARE = "share"
     PRIORITY = "priority"
+    #: An elastic job shrank while somebody waited.
+    ROOM = "room"
     #: To make room in one piece: it was moved apart.
     MOVE = "move"
 
@@ -29,6 +31,7 @@ def right_of(rule: str) -> Right:
         ("guarantee", Right.GUARANTEE),
         ("fair share", Right.SHARE),
         ("priority", Right.PRIORITY),
+        ("room", Right.ROOM),
     ):
         if rule.startswith(start):
             return right

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
@@ -17,6 +17,7 @@ from gpucommons.scheduler.core.model.types import (
     Spec,
     TeamName,
     UserName,
+    WorkloadId,
 )
 from gpucommons.scheduler.errors import CannotLayOut
 from gpucommons.scheduler.simulation.conditions import Conditions
@@ -137,11 +138,19 @@ def _node(name: str, pool: PoolName) -> Node:
     )
 
 
-def simulation_of(
+def job_id(number: int) -> WorkloadId:
+    """The id of the trace's job of this number."""
+    return WorkloadId(f"sim-{number:09d}")
+
+
+def simulation_of(  # noqa: PLR0913 - one question; most leave the last out
     setting: Setting,
     conditions: Conditions,
     pool: Pool | None = None,
     quotas: Mapping[TeamName, Quota] | None = None,
+    *,
+    spec_of: Callable[[TraceJob, int], Spec] = a_spec,
+    speed_permille: Callable[[WorkloadId, int], int] = lambda _, __: 0,
 ) -> Simulation:
     """The whole trace, ready to be played: every team's quota is guaranteed, all may borrow.
 
@@ -155,7 +164,9 @@ def simulation_of(
             TeamName(name): Quota(guaranteed_milli_gpu=gpus * WHOLE_MILLI_GPU)
             for name, gpus in setting.quotas.items()
         }
-    simulation = Simulation(Cluster(), now_ms=Millis(0), conditions=conditions)
+    simulation = Simulation(
+        Cluster(), now_ms=Millis(0), conditions=conditions, speed_permille=speed_permille
+    )
     simulation.at(0, PutPools(pools=(pool or Pool(name=POOL, executor="simulation"),)))
     simulation.at(0, NodesObserved(executor="simulation", nodes=the_nodes(setting.nodes)))
     simulation.step(Millis(0))
@@ -166,5 +177,5 @@ def simulation_of(
         # A trial saves nothing anyway.
         raise CannotLayOut(verdict.text.replace(", not saved", ""))
     for number, job in enumerate(setting.jobs):
-        simulation.submit(job.submit_ms + 1, a_spec(job, number), job.run_ms)
+        simulation.submit(job.submit_ms + 1, spec_of(job, number), job.run_ms, job_id(number))
     return simulation

@@ -45,6 +45,7 @@ import {
 import { Standing } from '../panel/panel';
 import { ResultsView } from './resultsview';
 import { TimelineView } from './timelineview';
+import { WorkersView } from './workersview';
 
 export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
   const { model, msg } = usePanel();
@@ -74,7 +75,10 @@ export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
         <ResultsView job={job} />
       </div>
       <div className="gc-Two">
-        <CurveView followed={followed} isOver={isFinal(job)} />
+        <div>
+          <CurveView followed={followed} isOver={isFinal(job)} />
+          <WorkersView job={job} />
+        </div>
         <LogView followed={followed} workers={job.workers} />
       </div>
     </div>

@@ -74,6 +74,29 @@ export function jobMessages(msg: Messages) {
       return trans.__('resumed at %1 on %2', step, held);
     },
 
+    /** How much faster it is, only where both sizes told how fast they were. */
+    changedSize(
+      before: number,
+      now: number,
+      at: string,
+      times: number | null | undefined
+    ): string {
+      const changed =
+        now > before
+          ? trans.__('grew to %1 at %2', now, at)
+          : trans.__('shrank to %1 at %2', now, at);
+      if (times == null || times <= 0) {
+        return changed;
+      }
+      const worth =
+        times >= 1.05
+          ? trans.__('%1 × faster', times.toFixed(1))
+          : times <= 1 / 1.05
+            ? trans.__('%1 × slower', (1 / times).toFixed(1))
+            : trans.__('no faster');
+      return `${changed}: ${worth}`;
+    },
+
     waited(ms: number): string {
       return trans.__('waited %1', length(ms));
     },

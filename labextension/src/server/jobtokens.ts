@@ -75,6 +75,10 @@ export interface IAttempt {
   node?: string | null;
   nodes: string[];
   milli_gpu: number;
+  /** Of its first role. */
+  workers?: number;
+  /** Than the attempt before, where that had another number of workers and both were measured. */
+  times_faster?: number | null;
   reserved_ms: number;
   started_ms?: number | null;
   ended_ms?: number | null;

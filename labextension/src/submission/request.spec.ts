@@ -57,6 +57,9 @@ describe('the form becomes a request', () => {
 
     expect(jobRequest(form)).toMatchObject({ min_workers: 2, max_workers: 4 });
     expect(jobRequest({ ...form, minWorkers: 4 }).max_workers).toBeNull();
+    const one = { ...EMPTY_FORM, maxWorkers: 4 };
+    expect(jobRequest(one)).toMatchObject({ min_workers: 1, max_workers: 4 });
+    expect(jobRequest(one).launcher).toBe('auto');
   });
 
   it('takes command and snapshot of a job that is asked for again', () => {

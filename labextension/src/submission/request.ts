@@ -36,8 +36,9 @@ export interface ITrainForm {
   /** GPU memory that each worker must have; null = whatever its size has. */
   gpuMemoryGib: number | null;
   workers: number;
-  /** Fewest workers with which it may run. */
+  /** Fewest and most workers with which it may run. */
   minWorkers: number;
+  maxWorkers: number;
   launcher: string;
   /** Of a plan; empty = any of the team's. */
   pool: string;
@@ -80,6 +81,7 @@ export const EMPTY_FORM: ITrainForm = {
   gpuMemoryGib: null,
   workers: 1,
   minWorkers: 1,
+  maxWorkers: 1,
   launcher: AUTO,
   pool: '',
   environment: '',
@@ -101,7 +103,12 @@ const FIRST_GPU_MEMORY_GIB = 12;
 
 /** Fields that people type a number into. */
 export type NumberName =
-  'workers' | 'minWorkers' | 'cpus' | 'memoryGib' | 'gpuMemoryGib';
+  | 'workers'
+  | 'minWorkers'
+  | 'maxWorkers'
+  | 'cpus'
+  | 'memoryGib'
+  | 'gpuMemoryGib';
 /** What was typed there and cannot be taken. */
 export type Typed = Partial<Record<NumberName, string>>;
 
@@ -114,7 +121,11 @@ const RANGES: Partial<Record<NumberName, [number, number]>> = {
 
 /** The least and the most that may stand there. */
 export function range(name: NumberName, form: ITrainForm): [number, number] {
-  return RANGES[name] ?? [1, form.workers];
+  const { workers } = form;
+  const most = RANGES.workers?.[1] ?? workers;
+  return (
+    RANGES[name] ?? (name === 'maxWorkers' ? [workers, most] : [1, workers])
+  );
 }
 
 /** Workers are counted. */
@@ -146,7 +157,11 @@ export function taken(
   if (old.minWorkers === old.workers || form.minWorkers > form.workers) {
     form.minWorkers = form.workers;
   }
+  if (old.maxWorkers === old.workers || form.maxWorkers < form.workers) {
+    form.maxWorkers = form.workers;
+  }
   take('minWorkers');
+  take('maxWorkers');
   if (form.workers === 1) {
     // It is not asked for.
     delete left.minWorkers;
@@ -236,15 +251,21 @@ function role(form: ITrainForm): Omit<IRole, 'command'> {
   };
 }
 
+/** With how many it may run: never fewer than it asks for. */
+export function mostWorkers(form: ITrainForm): number {
+  return Math.max(form.workers, form.maxWorkers);
+}
+
 /** Whether something has to join processes: several workers, or a launcher chosen for several GPUs. */
 export function isLaunched(form: ITrainForm): boolean {
-  const { workers, milliGpu, launcher } = form;
-  return workers > 1 || (milliGpu > 1000 && launcher !== AUTO);
+  const { milliGpu, launcher } = form;
+  return mostWorkers(form) > 1 || (milliGpu > 1000 && launcher !== AUTO);
 }
 
 function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
   const base = form.source?.kind === 'job' ? form.source.job.request : null;
-  const elastic = form.workers > 1 && form.minWorkers < form.workers;
+  const most = mostWorkers(form);
+  const elastic = form.minWorkers < most;
   return {
     ...base,
     ...(form.name ? { name: form.name } : {}),
@@ -253,7 +274,7 @@ function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
     over_quota: form.overQuota,
     max_run_s: form.maxRunS,
     min_workers: elastic ? form.minWorkers : null,
-    max_workers: elastic ? form.workers : null,
+    max_workers: elastic ? most : null,
     launcher: isLaunched(form) ? form.launcher : PLAIN,
     ...(form.pool ? { pools: [form.pool] } : {}),
     environment: form.environment,
@@ -301,6 +322,7 @@ export function formOfJob(job: IJob): ITrainForm {
     gpuMemoryGib: memoryMib === null ? null : memoryMib / 1024,
     workers: first?.count ?? 1,
     minWorkers: request?.min_workers ?? first?.count ?? 1,
+    maxWorkers: request?.max_workers ?? first?.count ?? 1,
     launcher: request?.launcher ?? AUTO,
     environment: request?.environment ?? '',
     maxRunS: request?.max_run_s ?? null,

@@ -151,7 +151,13 @@ export class TrainModel {
   /** Fill in what a plan says: the reader submits it. */
   take({ milli_gpu, workers, launcher, pool }: IPlan): void {
     this.resize(milli_gpu);
-    this.update({ workers, minWorkers: workers, launcher, pool });
+    this.update({
+      workers,
+      minWorkers: workers,
+      maxWorkers: workers,
+      launcher,
+      pool
+    });
   }
 
   /** Bring the reader to this place of the form, now or once it is shown. */

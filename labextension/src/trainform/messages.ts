@@ -39,10 +39,19 @@ export function trainMessages(msg: Messages) {
       return {
         workers: trans.__('Workers'),
         minWorkers: trans.__('At least'),
+        maxWorkers: trans.__('At most'),
         cpus: trans.__('CPU cores'),
         memoryGib: trans.__('Memory, GiB'),
         gpuMemoryGib: trans.__('GPU memory of each worker, GiB')
       }[name];
+    },
+
+    elastic(fewest: number, most: number): string {
+      return trans.__(
+        'Grows up to %2 workers on idle GPUs where its own reports show that it pays, and goes down to %1 before it is stopped. Each change is a new attempt from its last save.',
+        fewest,
+        most
+      );
     },
 
     byMemory(): { label: string; title: string } {

@@ -5,7 +5,7 @@ import { usePanel, useWords } from '../components/context';
 import { CheckField, NumberField, SelectField, TextField } from './fields';
 import { Fragment, h } from '../components/h';
 import { trainMessages } from './messages';
-import { AUTO, isLaunched } from '../submission/request';
+import { AUTO, isLaunched, mostWorkers } from '../submission/request';
 
 const SHOWN_FILES = 8;
 /** A name, not a sentence: it stays as it is in every language. */
@@ -130,7 +130,13 @@ function Workers(): React.JSX.Element {
       <div className="gc-Pair">
         <NumberField field="workers" />
         {areMany ? <NumberField field="minWorkers" /> : null}
+        <NumberField field="maxWorkers" />
       </div>
+      {form.minWorkers < mostWorkers(form) ? (
+        <p className="gc-Muted gc-Hint">
+          {msg.elastic(form.minWorkers, mostWorkers(form))}
+        </p>
+      ) : null}
       {isLaunched(form) ? (
         <SelectField
           id="gc-launcher"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.going_on.hibernating import is_hibernated
 from gpucommons.scheduler.core.model import eviction_cause
-from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, GOES_ON, MOVE
+from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, GOES_ON, MOVE, RESIZE
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import is_lease, move, move_attempt, with_attempt
 from gpucommons.scheduler.core.model.resources import Pool
@@ -54,7 +54,7 @@ def announce(
     announced = cycle.now_ms if before is None else before.announced_ms
     stop = Stop(
         why=cause.why,
-        text=cause.text,
+        text=_text(workload, cause.why, cause.text),
         rule=cause.rule,
         announced_ms=announced,
         term_ms=Millis(announced + pool.notice_ms),
@@ -65,7 +65,7 @@ def announce(
     workload = cycle.put(with_attempt(workload, evolve(attempt, stop=stop, spared_ms=None)))
     cycle.tell(
         "stop-announced",
-        f"{workload.spec.name} will be stopped {cause.text}.",
+        f"{workload.spec.name} will be stopped {stop.text}.",
         workload,
         data={
             "why": cause.why,
@@ -76,6 +76,15 @@ def announce(
         },
     )
     return workload
+
+
+def _text(workload: Workload, why: str, text: str) -> str:
+    """``for nlp (its guarantee)``; an elastic job that shrinks goes on with what it was promised."""
+    promised, first = workload.nomination, workload.spec.roles[0].name
+    if why != RESIZE or promised is None:
+        return text
+    kept = sum(one.role == first for one in promised.placements)
+    return f"to go on with {'1 worker' if kept == 1 else f'{kept} workers'} {text}"
 
 
 def spare(cycle: CycleState, workload: Workload) -> Workload:
@@ -108,7 +117,7 @@ def hand_over(
     if stop.why != MOVE:
         cause = eviction_cause.of_heir(heir, workload, attempt)
         why = stop.why if stop.why in GOES_ON else cause.why
-        stop = evolve(stop, why=why, text=cause.text, rule=cause.rule)
+        stop = evolve(stop, why=why, text=_text(workload, why, cause.text), rule=cause.rule)
     cycle.put(with_attempt(workload, evolve(attempt, stop=stop)))
 
 

@@ -57,14 +57,14 @@ SETS = (
     "final",
     "moved",
     "growable",
+    "shrinkable",
     "withdrawn",
     "saved",
 )
 BIT = {name: 1 << i for i, name in enumerate(SETS)}
 _HOLDING, _NOMINATED, _STOPPING, _BORROWING, _ACTING = (BIT[name] for name in SETS[:5])
-_TICKETS, _PAUSED, _HINDERED, _DEPENDENT, _FINAL, _MOVED, _GROWABLE, _WITHDRAWN, _SAVED = (
-    BIT[name] for name in SETS[5:]
-)
+_TICKETS, _PAUSED, _HINDERED, _DEPENDENT, _FINAL, _MOVED = (BIT[name] for name in SETS[5:11])
+_GROWABLE, _SHRINKABLE, _WITHDRAWN, _SAVED = (BIT[name] for name in SETS[11:])
 
 
 class Borrowed(NamedTuple):
@@ -225,17 +225,19 @@ def _of_attempt(workload: Workload, attempt: Attempt) -> int:
         or workload.redeem_by_ms is not None
     ):
         sets |= _ACTING
-    if _is_growable(workload, attempt):
-        sets |= _GROWABLE
+    if elastic(workload.spec):
+        sets |= _of_elastic(workload, attempt)
     if any(one.stop is not None and one.stop.why == MOVE for one in workload.attempts):
         sets |= _MOVED
     return sets
 
 
-def _is_growable(workload: Workload, attempt: Attempt) -> bool:
-    spec = workload.spec
+def _of_elastic(workload: Workload, attempt: Attempt) -> int:
+    spec, sets, has = workload.spec, 0, len(attempt.placements)
     if attempt.state is not AttemptState.RUNNING or attempt.stop is not None:
-        return False
-    if not spec.over_quota or not elastic(spec):
-        return False
-    return len(attempt.placements) < len(must_have(spec)) + len(may_have(spec))
+        return sets
+    if spec.over_quota and has < len(must_have(spec)) + len(may_have(spec)):
+        sets |= _GROWABLE
+    if has > len(must_have(spec)):
+        sets |= _SHRINKABLE
+    return sets

@@ -94,6 +94,8 @@ class WorkloadIndex:
         self.moved: set[WorkloadId] = set()
         #: It runs with fewer workers than it likes.
         self.growable: set[WorkloadId] = set()
+        #: It runs with more workers than it must have.
+        self.shrinkable: set[WorkloadId] = set()
         #: It left the line at some time, or was paused, after others had been stopped for it.
         self.withdrawn: set[WorkloadId] = set()
         #: Its processes are saved on a disk, or its pools were fewer for that.

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.elastic.gain import paced
 from gpucommons.scheduler.core.events import settings
 from gpucommons.scheduler.core.events.endings import end_attempt, end_unseen
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.ways import step_word
+from gpucommons.scheduler.core.model.demand import elastic
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import is_lease, move, move_attempt, with_attempt
 from gpucommons.scheduler.core.model.resources import NodeState
@@ -56,8 +58,13 @@ def observe(cycle: CycleState, observation: Observation) -> None:
 
 
 def _progress(cycle: CycleState, workload: Workload, observation: ProgressReported) -> None:
-    if not _is_outranked(workload, observation):
-        cycle.put(replace(workload, progress=observation.progress))
+    if _is_outranked(workload, observation):
+        return
+    before, attempt, progress = workload.progress, workload.current, observation.progress
+    if attempt is not None and elastic(workload.spec):
+        same = before is not None and before.source == progress.source
+        workload = with_attempt(workload, paced(attempt, progress, same_source=same))
+    cycle.put(replace(workload, progress=progress))
 
 
 def _is_outranked(workload: Workload, observation: ProgressReported) -> bool:

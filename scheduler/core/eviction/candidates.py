@@ -181,7 +181,9 @@ class EvictionCandidates:
             if not all(one.node_id in self.nodes for one in attempt.placements):
                 return
             if not self._policy.moves and (attempt.stop is not None or elastic(workload.spec)):
-                yield from self._of_attempt(workload, attempt, pending=pending)
+                found = self._of_attempt(workload, attempt, pending=pending)
+                spared = self._policy.surplus_only
+                yield from (one for one in found if one.ending or not (spared and one.whole))
             elif may_stop(workload, attempt.hold_class):
                 yield self._whole_job(workload, attempt)
         elif (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model import eviction_cause
-from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, priority
+from gpucommons.scheduler.core.model.demand import elastic, milli_gpu, must_have, priority
 from gpucommons.scheduler.core.model.eviction_cause import EvictionCause
 from gpucommons.scheduler.core.model.evolving import quick
 from gpucommons.scheduler.core.model.lifecycle import is_lease
@@ -77,6 +77,8 @@ class EvictionPolicy:
     within_team: bool = False
     #: Who is stopped goes on elsewhere.
     moves: bool = False
+    #: Nobody is stopped whole: only workers go that an elastic job can do without.
+    surplus_only: bool = False
 
 
 def for_notebook(team: TeamName) -> EvictionPolicy:
@@ -164,6 +166,37 @@ def for_priority(
         cause=eviction_cause.of_priority(workload.spec.name),
         shortfall=shortfall,
         within_team=True,
+    )
+
+
+def for_room(cycle: CycleState, workload: Workload, teams: frozenset[TeamName]) -> EvictionPolicy:
+    """Elastic jobs of these teams go down to their fewest workers while somebody waits.
+
+    What lies inside a guarantee goes only to its own team, and to nobody there who is below it. Each
+    job has its minimum run time first.
+    """
+    team, mine = workload.spec.team, priority(workload)
+
+    def may_stop(other: Workload, hold_class: HoldClass) -> bool:
+        attempt = other.current
+        return (
+            hold_class in {HoldClass.OVER_QUOTA, HoldClass.GUARANTEED}
+            and (hold_class is HoldClass.OVER_QUOTA or other.spec.team == team)
+            and elastic(other.spec)
+            and other.spec.team in teams
+            and (other.spec.team != team or priority(other) <= mine)
+            and attempt is not None
+            and attempt.started_ms is not None
+            and attempt.started_ms + cycle.pool_of(attempt).min_run_ms <= cycle.now_ms
+        )
+
+    return EvictionPolicy(
+        name=("room", team, mine, teams),
+        team=team,
+        hold_class=HoldClass.OVER_QUOTA,
+        may_stop=may_stop,
+        cause=eviction_cause.of_room(workload.spec.name),
+        surplus_only=True,
     )
 
 

@@ -8,6 +8,8 @@ from gpucommons.scheduler.core.model.types import Attempt, HoldClass, TeamName, 
 
 #: Rules by which work is stopped that has as much right as its beneficiary: not again and again.
 SHARE, PRIORITY, CONSOLIDATION = "fair share", "priority", "consolidation"
+#: An elastic job gives workers up, down to its fewest, to whoever waits and fits nowhere else.
+ROOM = "room of elastic jobs"
 AMONG_EQUALS = frozenset({SHARE, PRIORITY, CONSOLIDATION})
 
 #: Stops for the sake of another workload: those may be taken back.
@@ -51,6 +53,11 @@ def of_priority(name: str) -> EvictionCause:
     return EvictionCause("preempt", f"for {name} (higher priority)", PRIORITY)
 
 
+def of_room(name: str) -> EvictionCause:
+    """Elastic jobs run with fewer workers while others wait."""
+    return EvictionCause(RESIZE, f"for {name} (it waits for room)", ROOM)
+
+
 def of_move(whom: str) -> EvictionCause:
     """Running jobs go on elsewhere where only fragmentation is in the way."""
     return EvictionCause(MOVE, f"to make room for {whom}, and goes on elsewhere", CONSOLIDATION)
@@ -58,12 +65,14 @@ def of_move(whom: str) -> EvictionCause:
 
 def of_heir(heir: Workload, victim: Workload, attempt: Attempt) -> EvictionCause:
     """The cause of one who waits for what was stopped for another."""
-    team, nomination = heir.spec.team, heir.nomination
+    team, nomination, stop = heir.spec.team, heir.nomination, attempt.stop
     hold_class = HoldClass.OVER_QUOTA if nomination is None else nomination.hold_class
     if hold_class is HoldClass.FIXED:
         return of_notebooks(team)
     if hold_class is HoldClass.GUARANTEED and attempt.hold_class is not HoldClass.GUARANTEED:
         return of_guarantee(team)
+    if stop is not None and stop.rule == ROOM and hold_class is not HoldClass.GUARANTEED:
+        return of_room(heir.spec.name)
     if team == victim.spec.team:
         return of_priority(heir.spec.name)
     return of_guarantee(team) if hold_class is HoldClass.GUARANTEED else of_share(team)

@@ -1,4 +1,4 @@
-"""What becomes of live processes that are stopped: what a pool and a user chose, and what was kept."""
+"""What is kept of processes: of those that are stopped, what is saved; of those that ran, how fast they were."""
 
 from __future__ import annotations
 
@@ -8,6 +8,18 @@ from dataclasses import dataclass
 def on_idle_of(chosen: str, allowed: tuple[str, ...]) -> str:
     """What its user chose, where the pool still allows it, else the first that the pool allows."""
     return chosen if chosen in allowed else allowed[0]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pace:
+    """How fast an attempt is by its own progress reports: its first, and its newest."""
+
+    from_step: int
+    from_ms: int
+    step: int
+    at_ms: int
+    #: Of the newest report: a script whose steps are larger with more workers needs fewer of them.
+    total_steps: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

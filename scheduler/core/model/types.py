@@ -14,7 +14,7 @@ from typing import NewType
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.model.evolving import quick
-from gpucommons.scheduler.core.model.kept import Hibernation, KeptKernels, ProcessImage
+from gpucommons.scheduler.core.model.kept import Hibernation, KeptKernels, Pace, ProcessImage
 from gpucommons.scheduler.core.model.reason import Reason as Reason  # noqa: PLC0414 - for others
 from gpucommons.scheduler.core.model.reason import ReasonClass as ReasonClass  # noqa: PLC0414 - for others
 from gpucommons.scheduler.parents import Parent
@@ -261,8 +261,7 @@ class Progress:
     at_ms: Millis = Millis(0)
     #: Where it was read; ``report`` = the script itself told it.
     source: str = REPORTED
-    #: What steps count, where the source says so.
-    unit: str = ""
+    unit: str = ""  #: What steps count, where the source says so.
 
 
 @quick
@@ -298,6 +297,7 @@ class Attempt:
     image: ProcessImage | None = None
     #: Why they could not be saved when that was tried; empty = it was not tried, or they were.
     not_saved: str = ""
+    pace: Pace | None = None  #: By its progress reports; None = too few.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

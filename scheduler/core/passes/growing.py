@@ -1,19 +1,24 @@
 """An elastic job that runs with fewer workers than it likes takes idle GPUs by a new attempt.
 
-A restart costs all its workers the time of a start and what was done since the last checkpoint. How
-long capacity stays idle nobody knows; the best guess is as long again as it has been idle. So a job
-grows once capacity that nobody waits for has been idle for so long that the new workers would do
-more in that time than the restart costs, and not before its minimum run time, and at most once within
-a half-life. It is stopped for itself: with its end it is in line like anybody, at its old age.
+A restart costs all its workers the time of a start and what was done since the last checkpoint. A job
+grows where that pays by its own measure (:mod:`..elastic.gain`, Pollux's rule) and by how long the room
+has been idle: how long it stays so nobody knows, and the best guess is as long again. A job that was
+measured to be faster with fewer workers gives the others back by the same rule. Either comes not before
+its minimum run time, not before a pause after the last change of its size, and in the minute after a
+save. It is stopped for itself: with its end it is in line like anybody, at its old age.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpucommons.scheduler.core.capacity.views import free_per_node
 from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.model.demand import may_have, must_have
+from gpucommons.scheduler.core.elastic import gain
+from gpucommons.scheduler.core.elastic.gain import GROW
+from gpucommons.scheduler.core.model.demand import bounds, on_cpu_only
+from gpucommons.scheduler.core.model.eviction_cause import RESIZE
 from gpucommons.scheduler.core.model.state import Spare
 from gpucommons.scheduler.core.model.types import (
     Attempt,
@@ -23,53 +28,61 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.core.passes.surplus import more_workers
 from gpucommons.scheduler.core.placement.placement import place
-from gpucommons.scheduler.core.queue import unused_quota
 from gpucommons.scheduler.core.quota.quota import pool_of
 
-#: Why an attempt ends that is followed by a larger one.
-GROW = "grow"
 #: A due time that has moved on is looked at again no sooner than this.
 _AGAIN_MS = 1_000
+#: What was done since the last save is done again: at most so much of it.
+_SAVED_WITHIN_MS = 60_000
+#: After a change of size, whoever it was for, a job is left alone for so long at least.
+PAUSE_MS = 600_000
+#: Stops after which a job goes on with another number of workers.
+_OF_SIZE = frozenset({GROW, RESIZE})
 
 
 def grow(cycle: CycleState) -> None:
-    """Stop the jobs that grow now, at most one in each pool, and remember since when others could."""
+    """Stop the jobs that change their size now, at most one in each pool, and remember who could."""
     before, cycle.carried.spare = cycle.carried.spare, {}
-    if not cycle.index.growable:
+    jobs = cycle.index.growable | cycle.index.shrinkable
+    if not jobs:
         return
     wanted = frozenset(_waited_for(cycle))
     growing = set(_growing(cycle))
     idle: dict[tuple[PoolName, WorkloadId], Spare] = {}
-    for workload in cycle.among(cycle.index.growable):
+    for workload in cycle.among(jobs):
         attempt = workload.current
         pool = None if attempt is None else pool_of(cycle.nodes, attempt.placements)
-        if attempt is None or pool is None or pool in wanted or pool in growing:
-            continue
-        more = _more(cycle, workload, attempt, pool)
-        if not more:
+        if attempt is None or pool is None:
             continue
         known = before.get(workload.workload_id)
         since_ms = cycle.now_ms if known is None else known.since_ms
-        due_ms = _due_ms(cycle, workload, attempt, since_ms, more)
-        if due_ms <= cycle.now_ms and _has_saved(workload, attempt):
+        if pool in growing:
+            if known is not None:  # it is looked at again when that one is done
+                idle[pool, workload.workload_id] = known
+            continue
+        size = _size(cycle, workload, attempt, pool, wanted=pool in wanted)
+        due_ms = None if size is None else _due_ms(cycle, workload, attempt, since_ms, size)
+        if size is None or due_ms is None:
+            continue
+        if due_ms <= cycle.now_ms and _has_saved(workload, attempt, cycle.now_ms):
             growing.add(pool)
-            workers = len(attempt.placements) + more
-            text = f"to go on with {workers} workers"
-            stops.end_now(cycle, workload, why=GROW, text=text)
+            stops.end_now(cycle, workload, why=GROW, text=f"to go on with {size} workers")
         else:
             again_ms = Millis(max(due_ms, cycle.now_ms + _AGAIN_MS))
             idle[pool, workload.workload_id] = Spare(since_ms=since_ms, due_ms=again_ms)
-    # Room that one of them is about to take is idle for none of the others, those before it too.
-    cycle.carried.spare = {one: spare for (pool, one), spare in idle.items() if pool not in growing}
+    cycle.carried.spare = {one: spare for (_, one), spare in idle.items()}
 
 
 def next_growth(cycle: CycleState) -> Iterator[int]:
-    """When somebody may grow who has saved its work; who has not is looked at when it saves."""
+    """When somebody may change its size; who will not just have saved is looked at when it saves."""
     for workload_id, spare in cycle.carried.spare.items():
         workload = cycle.workloads.get(workload_id)
         attempt = None if workload is None else workload.current
-        if workload is not None and attempt is not None and _has_saved(workload, attempt):
+        if workload is None or attempt is None:
+            continue
+        if _has_saved(workload, attempt, max(spare.due_ms, cycle.now_ms)):
             yield spare.due_ms
 
 
@@ -90,31 +103,61 @@ def _growing(cycle: CycleState) -> Iterator[PoolName]:
             yield from workload.spec.pools
 
 
-def _more(cycle: CycleState, workload: Workload, attempt: Attempt, pool: PoolName) -> int:
-    """How many more workers it could have now."""
-    spec = workload.spec
-    budget = unused_quota.may_borrow(cycle, spec.team, pool) // max(1, spec.roles[0].milli_gpu)
-    optional = may_have(spec)[len(attempt.placements) - len(must_have(spec)) :][: max(0, budget)]
-    return len(place(cycle.capacity, (), HoldClass.OVER_QUOTA, pool, optional)) if optional else 0
+def _size(
+    cycle: CycleState, workload: Workload, attempt: Attempt, pool: PoolName, *, wanted: bool
+) -> int | None:
+    """With how many workers it would be faster than with those it has; None = it could not."""
+    has = gain.workers_of(workload, attempt)
+    measured = gain.speeds(workload)
+    if attempt.pace is not None and has not in measured:
+        return None  # it reports, and how fast it is now is not known yet
+    best = gain.best_size(workload, bounds(workload.spec)[1])
+    if best <= has:
+        return best if best < has and best in measured else None
+    if wanted:
+        return None
+    hold_class = HoldClass.CPU if on_cpu_only(workload.spec) else HoldClass.OVER_QUOTA
+    optional = more_workers(cycle, workload, attempt)
+    if not optional or not _is_room_for(cycle, pool, optional[0].milli_gpu):
+        return None
+    more = place(cycle.capacity, (), hold_class, pool, optional)
+    size = gain.best_size(workload, has + len(more))
+    return size if size > has else None
 
 
-def _has_saved(workload: Workload, attempt: Attempt) -> bool:
+def _is_room_for(cycle: CycleState, pool: PoolName, milli_gpu: int) -> bool:
+    """So much is free of the GPUs of one node: mostly nothing is, and that is soon seen."""
+    if not milli_gpu:
+        return True
+    _, free = free_per_node(cycle.capacity, pool, HoldClass.OVER_QUOTA)
+    return int(free.max(initial=0)) >= milli_gpu
+
+
+def _has_saved(workload: Workload, attempt: Attempt, at_ms: int) -> bool:
+    """It has saved just before that time."""
     saved = workload.checkpoint
-    return saved is not None and saved.attempt_id == attempt.attempt_id
+    if saved is None or saved.attempt_id != attempt.attempt_id:
+        return False
+    return at_ms - saved.at_ms <= max(_SAVED_WITHIN_MS, gain.loading_ms(attempt))
 
 
 def _due_ms(
-    cycle: CycleState, workload: Workload, attempt: Attempt, since_ms: Millis, more: int
-) -> Millis:
-    """When GPUs that are idle since then pay for a restart."""
-    pool = cycle.pool_of(attempt)
+    cycle: CycleState, workload: Workload, attempt: Attempt, since_ms: Millis, size: int
+) -> Millis | None:
+    """When another size pays for a restart; None = never, as it goes now."""
+    pool, has = cycle.pool_of(attempt), gain.workers_of(workload, attempt)
+    gained = gain.gain(gain.speeds(workload), has, size)
+    cost_ms = gain.restart_ms(workload, attempt, cycle.now_ms)
+    if gained < gain.LEAST_GAIN or gain.is_over_before(workload, gained, cost_ms):
+        return None
     started_ms = attempt.started_ms or cycle.now_ms
-    saved = workload.checkpoint
-    kept_ms = started_ms if saved is None else max(started_ms, saved.at_ms)
-    restart_ms = (started_ms - attempt.reserved_ms) + max(0, cycle.now_ms - kept_ms)
-    pays_ms = since_ms + max(pool.min_run_ms, restart_ms * len(attempt.placements) // more)
-    allowed_ms = started_ms + pool.min_run_ms
+    began_ms = next((o.started_ms for o in workload.attempts if o.started_ms), started_ms)
+    due_ms = max(
+        began_ms + gain.pays_from_age_ms(workload, gained, cost_ms), started_ms + pool.min_run_ms
+    )
+    if size > has:
+        due_ms = max(due_ms, since_ms + round(cost_ms / (gained - 1)))
     for before in workload.attempts:
-        if before.stop is not None and before.stop.why == GROW and before.ended_ms is not None:
-            allowed_ms = max(allowed_ms, before.ended_ms + pool.half_life_ms)
-    return Millis(max(pays_ms, allowed_ms))
+        if before.stop is not None and before.stop.why in _OF_SIZE and before.ended_ms is not None:
+            due_ms = max(due_ms, before.ended_ms + PAUSE_MS)
+    return Millis(due_ms)

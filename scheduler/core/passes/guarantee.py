@@ -95,7 +95,10 @@ def _place_free(
         return ()
     if not proportions.may_be_kept(cycle, spec, pool):
         return ()
-    more = room_left // max(1, spec.roles[0].milli_gpu)
+    # What it takes beyond the size that it asks for is never inside the guarantee: others are.
+    more = min(
+        room_left // max(1, spec.roles[0].milli_gpu), max(0, spec.roles[0].count - bounds(spec)[0])
+    )
     affinity = affinity_of(spec, cycle.nodes, cycle.workloads)
     found = proportions.place_kept(cycle, spec, pool, workers, optional[:more], affinity=affinity)
     # What was free may have been out of proportion, and another place would be in proportion.

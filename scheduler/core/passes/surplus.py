@@ -6,7 +6,7 @@ GPU quota.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
@@ -14,17 +14,22 @@ from gpucommons.scheduler.core.capacity.affinity import affinity_of
 from gpucommons.scheduler.core.capacity.views import free_per_node, largest_free
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
+from gpucommons.scheduler.core.elastic import gain
 from gpucommons.scheduler.core.eviction import policies, solver
 from gpucommons.scheduler.core.model.demand import (
     Shape,
+    Worker,
+    bounds,
     may_have,
     milli_gpu,
     must_have,
     on_cpu_only,
+    priority,
     shape,
 )
 from gpucommons.scheduler.core.model.lifecycle import with_attempt
 from gpucommons.scheduler.core.model.types import (
+    Attempt,
     HoldClass,
     PoolName,
     State,
@@ -45,7 +50,7 @@ from gpucommons.scheduler.core.placement.admission import (
 )
 from gpucommons.scheduler.core.placement.placement import place
 from gpucommons.scheduler.core.placement.plan import Plan
-from gpucommons.scheduler.core.queue import lending, unused_quota
+from gpucommons.scheduler.core.queue import lending, ordering, unused_quota
 
 #: For whom nobody may be stopped for its share; whether it has waited long enough is a part of it.
 _NOTHING_TO_SHARE: Entry[tuple[Shape, PoolName, TeamName, bool], bool] = Entry(
@@ -57,6 +62,11 @@ _NOTHING_TO_SHARE: Entry[tuple[Shape, PoolName, TeamName, bool], bool] = Entry(
     Fact.FAIR_SHARE_CLAIMS,
 )
 
+#: For whom no elastic job can make room.
+_NO_ROOM: Entry[tuple[Shape, PoolName, TeamName, int], bool] = Entry(
+    "no room", Fact.REFRESHED, Fact.WORKLOADS, Fact.FREED, Fact.HELD_FROM_BORROWERS
+)
+
 
 def consider(cycle: CycleState, workload: Workload) -> None:
     """Give one workload its turn on what is idle; then on what others borrow beyond their share."""
@@ -66,7 +76,9 @@ def consider(cycle: CycleState, workload: Workload) -> None:
         return
     if borrow(cycle, workload):
         return
-    if workload.nomination is None and not on_cpu_only(workload.spec):
+    if workload.nomination is not None or on_cpu_only(workload.spec):
+        return
+    if not _take_room(cycle, workload):
         _take_share(cycle, workload)
 
 
@@ -131,19 +143,18 @@ def _class(workload: Workload) -> HoldClass:
 def _place_free(
     cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass
 ) -> tuple[WorkerPlacement, ...]:
+    """What it must have; more of an idle pool comes when everybody has had a turn (:func:`grow`)."""
     spec = workload.spec
-    workers, optional = must_have(spec), may_have(spec)
+    workers = must_have(spec)
     if pool not in cycle.pools or nothing_is_free(cycle, spec, pool, hold_class):
         return ()
     if hold_class is HoldClass.OVER_QUOTA:
-        room_left = unused_quota.may_borrow(cycle, spec.team, pool) if spec.over_quota else 0
-        room_left -= milli_gpu(workers)
-        if room_left < 0:
+        room = unused_quota.may_borrow(cycle, spec.team, pool) if spec.over_quota else 0
+        if room < milli_gpu(workers):
             return ()
-        optional = optional[: room_left // max(1, spec.roles[0].milli_gpu)]
     affinity = affinity_of(spec, cycle.nodes, cycle.workloads)
     with fair_share_reservations.respected(cycle, workload, pool) as leaves_some:
-        found = place(cycle.capacity, workers, hold_class, pool, optional, affinity=affinity)
+        found = place(cycle.capacity, workers, hold_class, pool, affinity=affinity)
     # Others of this shape may have had less, and leave nothing to anybody.
     if not found and not leaves_some:
         found_nothing_free(cycle, spec, pool, hold_class)
@@ -169,6 +180,34 @@ def _take_share(cycle: CycleState, workload: Workload) -> None:
             nominate(cycle, workload, plan)
             return
         cycle.memo.keep(_NOTHING_TO_SHARE, asked, value=True)
+
+
+def _take_room(cycle: CycleState, workload: Workload) -> bool:
+    """Have elastic jobs shrink for it: of its own team, and of teams that had as much of the surplus."""
+    spec = workload.spec
+    if not cycle.index.shrinkable or not spec.over_quota:
+        return False
+    for pool in spec.pools:
+        asked = (shape(spec), pool, spec.team, priority(workload))
+        if cycle.memo.get(_NO_ROOM, asked):
+            continue
+        if unused_quota.may_borrow(cycle, spec.team, pool) < milli_gpu(must_have(spec)):
+            continue
+        teams = frozenset(_may_shrink(cycle, spec.team, pool))
+        with fair_share_reservations.respected(cycle, workload, pool):
+            plan = solver.solve(cycle, spec, pool, policies.for_room(cycle, workload, teams))
+        if plan is not None:
+            nominate(cycle, workload, plan)
+            return True
+        cycle.memo.keep(_NO_ROOM, asked, value=True)
+    return False
+
+
+def _may_shrink(cycle: CycleState, team: TeamName, pool: PoolName) -> Iterator[TeamName]:
+    had = ordering.surplus_had(cycle, team, pool)
+    for other in {cycle.workloads[one].spec.team for one in cycle.index.shrinkable}:
+        if other == team or ordering.surplus_had(cycle, other, pool) >= had:
+            yield other
 
 
 def for_share(cycle: CycleState, workload: Workload, pool: PoolName) -> Plan | None:
@@ -203,19 +242,33 @@ def grow(cycle: CycleState, workload: Workload) -> None:
     """Add borrowed workers to an elastic job that was admitted a moment ago."""
     attempt = workload.current
     spec = workload.spec
-    if attempt is None or workload.state is not State.STARTING or not spec.over_quota:
+    hold_class = _class(workload)
+    if attempt is None or workload.state is not State.STARTING:
         return
-    if attempt.hold_class is not HoldClass.GUARANTEED:
+    if not spec.over_quota and hold_class is not HoldClass.CPU:
         return
-    optional = may_have(spec)[len(attempt.placements) - len(must_have(spec)) :]
+    optional = more_workers(cycle, workload, attempt)
     pool = cycle.nodes[attempt.placements[0].node_id].pool
-    room_left = unused_quota.may_borrow(cycle, spec.team, pool)
-    optional = optional[: max(0, room_left) // max(1, spec.roles[0].milli_gpu)]
     affinity = affinity_of(spec, cycle.nodes, cycle.workloads)
-    added = place(cycle.capacity, (), HoldClass.OVER_QUOTA, pool, optional, affinity=affinity)
+    with fair_share_reservations.respected(cycle, workload, pool):
+        added = place(cycle.capacity, (), hold_class, pool, optional, affinity=affinity)
     if not added:
         return
-    marked = tuple(replace(one, surplus=True) for one in added)
+    inside = attempt.hold_class is HoldClass.GUARANTEED
+    marked = tuple(replace(one, surplus=inside) for one in added)
     placements = in_order(workload, (*attempt.placements, *marked))
     attempt = replace(attempt, placements=with_slices(attempt.attempt_id, placements))
     cycle.put(with_attempt(workload, attempt))
+
+
+def more_workers(cycle: CycleState, workload: Workload, attempt: Attempt) -> tuple[Worker, ...]:
+    """Workers that it may borrow beyond those it has, and that make it faster by its own measure."""
+    spec, has = workload.spec, len(attempt.placements)
+    must = len(must_have(spec))
+    low, high = bounds(spec)
+    optional = may_have(spec)[has - must : gain.best_size(workload, high) - low]
+    if on_cpu_only(spec):
+        return optional
+    pool = cycle.nodes[attempt.placements[0].node_id].pool
+    room = unused_quota.may_borrow(cycle, spec.team, pool)
+    return optional[: max(0, room) // max(1, spec.roles[0].milli_gpu)]

@@ -220,7 +220,7 @@ def _eligible(cycle: CycleState, waiting: EquivalenceClass) -> list[QueuePositio
     return [one for one in waiting.members if one.workload_id not in obstacles]
 
 
-def _surplus_had(cycle: CycleState, team: TeamName, pool: PoolName) -> tuple[int, ...]:
+def surplus_had(cycle: CycleState, team: TeamName, pool: PoolName) -> tuple[int, ...]:
     """How much of a pool's surplus a department and its team have had."""
     return cycle.accounts(pool, cycle.uses).line(team)
 
@@ -241,7 +241,7 @@ def for_guarantee(
     def rank(key: EquivalenceKey, *, waits: bool = True) -> _Rank:
         home = (key.team, key.pools[0])
         if home not in lines:
-            lines[home] = _surplus_had(cycle, *home)
+            lines[home] = surplus_had(cycle, *home)
         return (-PRIORITIES[key.priority], waits, lines[home])
 
     ahead = _heads(cycle, rank, wanted)
@@ -257,7 +257,7 @@ def by_standing(cycle: CycleState, workloads: Iterable[Workload]) -> list[Worklo
         workloads,
         key=lambda one: (
             -priority(one),
-            _surplus_had(cycle, one.spec.team, one.spec.pools[0]),
+            surplus_had(cycle, one.spec.team, one.spec.pools[0]),
             in_line_since_ms(one, cycle.workloads),
             one.workload_id,
         ),

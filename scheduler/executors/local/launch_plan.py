@@ -15,6 +15,7 @@ from pathlib import Path
 from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.providers import Injection, injection, no_gpu
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
+from gpucommons.scheduler.core.elastic import batch
 from gpucommons.scheduler.core.going_on.hibernating import hibernation_of, kept_image
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.types import PoolName, WorkerPlacement
@@ -261,6 +262,7 @@ def _ours(
         "GPUCOMMONS_ROLE": placement.role,
         "MASTER_ADDR": MASTER_ADDRESS,
         "MASTER_PORT": str(around.ports[0]),
+        **batch.variables(workload, attempt),
     }
     if attempt.resumed_from is not None and around.resume_folder is not None:
         env["GPUCOMMONS_RESUME_DIR"] = str(around.resume_folder / "run" / attempt.resumed_from.path)

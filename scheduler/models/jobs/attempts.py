@@ -64,6 +64,11 @@ class AttemptView(View):
     node: str | None = None
     nodes: list[str] = []
     milli_gpu: int = 0
+    #: Workers of its first role.
+    workers: int = 1
+    #: How many times faster it is than the attempt before, where that had another number of workers
+    #: and both reported how far they were; None = not measured.
+    times_faster: float | None = None
     reserved_ms: int
     started_ms: int | None = None
     ended_ms: int | None = None

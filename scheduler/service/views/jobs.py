@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.elastic import gain
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.hibernating import is_kept
 from gpucommons.scheduler.core.going_on.image_places import for_all_pools, hindered_since
@@ -99,7 +100,7 @@ def job_view(
         progress=_progress(workload) if in_full else None,
         checkpoint=_checkpoint(workload) if in_full else None,
         way_to_go_on=way_view(workload, cluster, now_ms) if in_full else None,
-        attempts=[attempt_view(attempt) for attempt in attempts],
+        attempts=[attempt_view(workload, attempt) for attempt in attempts],
         pauses=[
             models.PauseView(from_ms=pause.from_ms, to_ms=pause.to_ms)
             for pause in (workload.pauses if in_full else ())
@@ -202,7 +203,7 @@ def stop_view(stop: Stop | None) -> models.StopView | None:
     )
 
 
-def attempt_view(attempt: Attempt) -> models.AttemptView:
+def attempt_view(workload: Workload, attempt: Attempt) -> models.AttemptView:
     """One run."""
     nodes = list(dict.fromkeys(str(placement.node_id) for placement in attempt.placements))
     return models.AttemptView(
@@ -213,6 +214,8 @@ def attempt_view(attempt: Attempt) -> models.AttemptView:
         node=nodes[0] if nodes else None,
         nodes=nodes,
         milli_gpu=attempt_milli_gpu(attempt),
+        workers=gain.workers_of(workload, attempt),
+        times_faster=gain.times_faster(workload, attempt),
         reserved_ms=attempt.reserved_ms,
         started_ms=attempt.started_ms,
         ended_ms=attempt.ended_ms,

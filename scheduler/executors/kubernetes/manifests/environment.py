@@ -13,6 +13,7 @@ from itertools import count, islice
 from typing import Any
 
 from gpucommons.gpu.providers import no_gpu
+from gpucommons.scheduler.core.elastic import batch
 from gpucommons.scheduler.core.model.types import WorkerPlacement
 from gpucommons.scheduler.executors.base import Launch, Place, gang_of
 from gpucommons.scheduler.executors.kubernetes.objects import names
@@ -82,6 +83,7 @@ def shared(launch: Launch, namespace: str) -> Mapping[str, str]:
         "GPUCOMMONS_WORLD_SIZE": str(len(attempt.placements)),
         "MASTER_ADDR": master_address(launch, namespace),
         "MASTER_PORT": str(ports(launch)[0]),
+        **batch.variables(workload, attempt),
         **_of_launcher(launch, namespace),
     }
 
