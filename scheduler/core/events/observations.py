@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.events import settings
+from gpucommons.scheduler.core.events import drills, settings
 from gpucommons.scheduler.core.events.endings import end_attempt, end_unseen
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.ways import step_word
@@ -57,7 +57,9 @@ def observe(cycle: CycleState, observation: Observation) -> None:
 
 def _progress(cycle: CycleState, workload: Workload, observation: ProgressReported) -> None:
     if not _is_outranked(workload, observation):
-        cycle.put(replace(workload, progress=observation.progress))
+        told = observation.progress
+        workload = drills.heard(cycle, workload, told.step, told.source)
+        cycle.put(replace(workload, progress=told))
 
 
 def _is_outranked(workload: Workload, observation: ProgressReported) -> bool:
@@ -96,6 +98,7 @@ def _started(cycle: CycleState, workload: Workload, seen: AttemptStarted) -> Non
         )
         workload = cycle.put(move(workload, State.RUNNING, cycle.now_ms))
         cycle.tell("started", words.of_start(workload.spec.name, seen.hibernation), workload)
+        drills.started(cycle, workload)
 
 
 def _checkpoint(cycle: CycleState, workload: Workload, report: CheckpointReported) -> None:
@@ -104,6 +107,7 @@ def _checkpoint(cycle: CycleState, workload: Workload, report: CheckpointReporte
         return
     if report.checkpoint.attempt_id != report.attempt_id:
         return
+    workload = drills.heard(cycle, workload, report.checkpoint.step, REPORTED)
     workload = cycle.put(replace(workload, checkpoint=report.checkpoint))
     # What a stopped attempt had saved last is in the event of its stop.
     spans = [one.at_ms // CHECKPOINT_EVENT_MS for one in (saved, report.checkpoint) if one]
