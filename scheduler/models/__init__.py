@@ -18,6 +18,7 @@ from gpucommons.scheduler.models.administration.nodes import (
     DeviceView,
     HoldView,
     NodeList,
+    NodeNoticeRequest,
     NodeStateRequest,
     NodeView,
 )
@@ -237,6 +238,7 @@ __all__ = [
     "Name",
     "NetworkModel",
     "NodeList",
+    "NodeNoticeRequest",
     "NodeStateRequest",
     "NodeView",
     "NotBroughtView",
