@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.slices.slices import MpsDaemon
-from gpucommons.scheduler.core.model.kept import HibernationAbility
+from gpucommons.scheduler.core.model.kept import OFF, ON, HibernationAbility
 from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName, TeamName, UserName
 from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.on_idle import ON_IDLE
@@ -43,6 +43,8 @@ class Node:
     cordoned_outside: bool = False
     #: An admin here cordoned it: lifted by an admin only, also where it was away in between.
     cordoned_here: bool = False
+    #: When its cloud takes it back, as a notice said; it takes nothing new. None = there was none.
+    leaves_ms: Millis | None = None
     #: Names of the sets of data that lie on it.
     data: frozenset[str] = frozenset()
     #: Since when its executor has it no more; None while it has.
@@ -110,6 +112,9 @@ class Pool:
     mps: MpsDaemon | None = None
     #: Processes of stopped jobs are saved to disk where that works: ``on`` or ``off``.
     hibernation: str = "on"
+    #: Jobs that borrow are stopped once on purpose after their first save: ``on`` or ``off``. Off until
+    #: an admin wants it: a stop that nobody asked for surprises, and every other stop shows as much.
+    drills: str = OFF
     #: What users may choose for idle notebooks; the first is for who chose nothing.
     on_idle: tuple[str, ...] = ON_IDLE
     #: What a GPU costs, earliest first; none: no price is known.
@@ -146,6 +151,8 @@ class Policy:
     show_names: bool = False
     #: Members may run jobs from what each other's jobs of the team ran from.
     share_snapshots: bool = False
+    #: ``off``: its jobs are not stopped on purpose where their pool would have it.
+    drills: str = ON
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

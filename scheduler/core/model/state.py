@@ -23,6 +23,7 @@ from gpucommons.scheduler.core.model.intents import (
     NoteFacts,
     NoteKept,
     NoteSchedule,
+    NoticeNode,
     Pause,
     PoolFacts,
     PutConfig,
@@ -40,7 +41,7 @@ from gpucommons.scheduler.core.model.intents import (
     Submit,
     Verdict,
 )
-from gpucommons.scheduler.core.model.kept import Hibernation, ProcessImage
+from gpucommons.scheduler.core.model.kept import Badge, BadgeKey, Hibernation, ProcessImage
 from gpucommons.scheduler.core.model.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.model.types import (
     AttemptId,
@@ -68,6 +69,7 @@ __all__ = [
     "NoteFacts",
     "NoteKept",
     "NoteSchedule",
+    "NoticeNode",
     "Pause",
     "PoolFacts",
     "PutConfig",
@@ -157,6 +159,8 @@ class Cluster:
     )
     #: What work has come to each pool: what packing keeps free GPUs good for.
     demand: Mapping[PoolName, LearnedDemand] = field(default_factory=dict)
+    #: Code that was stopped and went on.
+    badges: Mapping[BadgeKey, Badge] = field(default_factory=dict)
     now_ms: Millis = Millis(0)
     #: No part of the value: it says nothing that the rest does not.
     derived: Derived = field(default_factory=Derived, compare=False, repr=False)
@@ -301,6 +305,8 @@ class Changes:
     usage: Mapping[tuple[TeamName, PoolName], int] | None = None
     #: Pools to which work came.
     demand: Mapping[PoolName, LearnedDemand] = field(default_factory=dict)
+    badges: Mapping[BadgeKey, Badge] = field(default_factory=dict)
+    removed_badges: tuple[BadgeKey, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     events: tuple[Event, ...] = ()
 
@@ -318,6 +324,8 @@ class Changes:
             or self.policy is not None
             or self.usage is not None
             or self.demand
+            or self.badges
+            or self.removed_badges
             or self.verdicts
             or self.events
         )
