@@ -156,3 +156,32 @@ def test_the_page_of_schedules_tells_what_comes_and_what_came(
         if lab.asked(f"schedules/user-a/nightly/{each}")
     ]
     assert asked == ["run", "suspend", "resume"]
+
+
+def test_the_page_of_pipelines_draws_the_graph_and_retries_from_the_failed_step(
+    lab: LabServer, open_lab: Open
+) -> None:
+    page = open_lab(theme="JupyterLab Dark")
+    page.get_by_role("button", name="Pipelines", exact=True).click()
+    box = page.get_by_role("region", name="nightly-assembly-41", exact=True)
+    for text in (
+        "failed at vit",
+        "2 of 4 steps done",
+        "vit: failed. ValueError: expected 64 channels, got 32 (train_vit.py:88).",
+        "Kept: what clean, cnn left.",
+        "clean.parquet",
+        "model.pt",
+        "Needs vit, which failed.",
+    ):
+        expect(box).to_contain_text(text)
+    expect(box.get_by_role("listitem", name="assembly")).to_contain_text("blocked")
+    picture(page.locator(".gc-JobPage"), "pipeline-dark")
+    page = open_lab(theme="JupyterLab Light")
+    page.get_by_role("button", name="Pipelines", exact=True).click()
+    box = page.get_by_role("region", name="nightly-assembly-41", exact=True)
+    expect(box).to_contain_text("failed at vit")
+    picture(page.locator(".gc-JobPage"), "pipeline-light")
+    box.get_by_role("button", name="Retry from vit").click()
+    expect(box.get_by_role("listitem", name="vit")).to_contain_text("try 2 · waiting")
+    expect(box.get_by_role("listitem", name="assembly")).to_contain_text("Waits for vit.")
+    assert lab.asked("pipelines/user-a/nightly-assembly-41/retry") == [{"step": "vit"}]

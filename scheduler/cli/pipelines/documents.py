@@ -40,14 +40,15 @@ def read_pipeline(path: Path, *, max_bytes: int) -> ReadPipeline:
     if not isinstance(steps, dict) or not steps:
         message = f"{path}: steps must be a mapping of names to what runs, as in clean: {{run: clean.py}}."
         raise BadRequest(message)
-    made, packed = [], {}
+    made: list[dict[str, Any]] = []
+    packed: dict[str, Packed] = {}
     for name, step in steps.items():
         where = f"{path}: step {name}"
         if not isinstance(step, dict):
             message = f"{where} must be a mapping: run, or a job's fields, and after and inputs."
             raise BadRequest(message)
         fields = {key: value for key, value in step.items() if key not in _OF_STEP}
-        request, folder = request_of_mapping(path, fields, where=where, max_bytes=max_bytes)
+        job, folder = request_of_mapping(path, fields, where=where, max_bytes=max_bytes)
         if folder is not None:
             packed[folder.sha256] = folder
         own = {
@@ -55,7 +56,7 @@ def read_pipeline(path: Path, *, max_bytes: int) -> ReadPipeline:
             "inputs": list(_inputs(step.get("inputs") or {}, where)),
             "each": _each(step.get("each") or {}, where),
         }
-        made.append({"name": name, "job": request, **own})
+        made.append({"name": name, "job": job, **own})
     rest = {key: value for key, value in document.items() if key != "steps"}
     try:
         request = models.PipelineRequest.model_validate(

@@ -48,33 +48,35 @@ def submit_pipeline(
     """Run a pipeline: its first steps start as soon as the scheduler looks. A repeated call runs no other."""
     authorization.submit_pipeline(principal)
     intent = service.asked(principal, NoteSchedule, key=key, request=request)
+    mine = service.store.pipelines.of(principal.name)
+    made = None
     if intent is None:
-        mine = service.store.pipelines.of(principal.name)
         oldest = _oldest(mine)
-        pipeline = _written(service, principal, request, mine)
-        action = _note(pipeline, "run", "")
-        intent = service.ask(principal, action, key=key, request=request)
-        service.store.pipelines.put(pipeline, next_ms=service.now_ms())
+        made = _written(service, principal, request, _new_name(mine, request.name))
+        intent = service.ask(principal, _note(made, "run", ""), key=key, request=request)
         if oldest is not None:
             service.store.pipelines.drop(oldest.pipeline.pipeline_id)
     first = intent.action
     assert isinstance(first, NoteSchedule)  # noqa: S101 - the fingerprint names the kind of action
-    return pipeline_view(
-        service, principal, _find(service, principal, principal.name, first.data["name"])
-    )
+    name, pipeline_id = first.data["name"], PipelineId(first.data["id"])
+    if all(one.pipeline.pipeline_id != pipeline_id for one in mine):
+        # Now, or by a scheduler that died before it stored what it had put on record.
+        made = made or _written(service, principal, request, name)
+        made = replace(made, pipeline_id=pipeline_id, name=name)
+        service.store.pipelines.put(made, next_ms=service.now_ms())
+    return pipeline(service, principal, principal.name, name)
 
 
 def _written(
     service: Service,
     principal: Principal,
     request: models.PipelineRequest,
-    mine: Sequence[Piped],
+    name: str,
 ) -> Pipeline:
     by_operator = principal.kind is PrincipalKind.LOCAL and principal.admin
     runs_as = owner_of(
         service, principal.name, by_operator=by_operator, server=principal.server_name
     )
-    name = _new_name(mine, request.name)
     steps = steps_of(service, principal, runs_as, name, request)
     teams = {stored_request(step).team for step in steps}
     if len(teams) > 1:
@@ -227,7 +229,7 @@ def _changed(
 def _note(found: Pipeline, change: str, words: str) -> NoteSchedule:
     """On record first, as all that people change is; and bounded as all that they ask for."""
     text = f"pipeline {found.name} of {found.owner}{words or ' was submitted'}"
-    data = {"owner": found.owner, "name": found.name}
+    data = {"owner": found.owner, "name": found.name, "id": found.pipeline_id}
     return NoteSchedule(kind=f"pipeline-{change}", text=text, team=found.team, data=data)
 
 

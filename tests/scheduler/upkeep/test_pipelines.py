@@ -324,6 +324,20 @@ def test_a_repeated_submit_runs_no_other(world: ServiceWorld) -> None:
     assert run(world, {"name": "a"}, key="again") == "nightly-2"
 
 
+def test_a_scheduler_that_dies_before_a_pipeline_is_stored_stores_it_when_asked_again(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_arguments: object, **_named: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.store.pipelines, "put", dies)
+        with pytest.raises(KeyboardInterrupt):
+            run(world, {"name": "a"}, key="once")
+    assert [run(world, {"name": "a"}, key="once") for _ in range(2)] == ["nightly-1"] * 2
+    assert len(world.store.pipelines.of(UserName("ann"))) == 1
+
+
 def test_while_nobody_knows_its_owner_a_step_waits(
     world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

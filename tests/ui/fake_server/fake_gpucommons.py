@@ -90,6 +90,7 @@ class Asked(APIHandler):
 
     asked: ClassVar[list[dict[str, Any]]] = []
     schedules: ClassVar[scene_of_parents.Schedules] = scene_of_parents.Schedules()
+    pipelines: ClassVar[scene_of_parents.Pipelines] = scene_of_parents.Pipelines()
 
     @web.authenticated
     def get(self) -> None:
@@ -126,8 +127,8 @@ class Proxy(APIHandler):
     def _answer(self, method: str, path: str) -> None:
         body = json.loads(self.request.body) if self.request.body else None
         Asked.asked.append({"method": method, "path": path, "body": body})
-        if path.startswith("schedule"):
-            self._answer_of_schedules(path, body)
+        if path.startswith(("schedule", "pipelines")):
+            self._answer_of_parents(path, body)
         else:
             self._answer_of_jobs(method, path, body)
 
@@ -161,12 +162,13 @@ class Proxy(APIHandler):
                 self.set_status(404)
                 self.finish({"error": "NotFound", "message": f"No such call: {method} {path}."})
 
-    def _answer_of_schedules(self, path: str, body: Any) -> None:
+    def _answer_of_parents(self, path: str, body: Any) -> None:
         if path == "schedule-times":
             words = [self.get_query_argument(name) for name in ("schedule", "time_zone")]
             status, answer = scene_of_parents.times(*words)
         else:
-            status, answer = Asked.schedules.answer(path.split("/"), body)
+            known = Asked.pipelines if path.startswith("pipelines") else Asked.schedules
+            status, answer = known.answer(path.split("/"), body)
         self.set_status(status)
         self.finish(answer)
 

@@ -1,4 +1,4 @@
-"""Schedules as the scripted server has them; times are fixed, so that every line can be asserted."""
+"""Schedules and pipelines as the scripted server has them; times are fixed, so that every line can be asserted."""
 
 from __future__ import annotations
 
@@ -97,3 +97,74 @@ def weekly() -> dict[str, Any]:
     others = {"owner": "user-b", "mine": False, "steerable": False}
     held = {"suspend": True, "held": True, "next_ms": [], "runs": []}
     return nightly(name="weekly", schedule="@weekly", time_zone="UTC", **others, **held)
+
+
+class Pipelines:
+    """One that failed at a step, until it is retried."""
+
+    def __init__(self) -> None:
+        self.kept = assembly()
+
+    def answer(self, path: list[str], body: Any) -> tuple[int, dict[str, Any]]:
+        """The answer to one call about pipelines."""
+        match path:
+            case ["pipelines"]:
+                return 200, {"pipelines": [self.kept], "cursor": None}
+            case ["pipelines", _, _, "retry"]:
+                steps = {step["name"]: step for step in self.kept["steps"]}
+                anew = {"state": "waiting", "retries": 1, "job_id": None, "ended_ms": None}
+                steps[body["step"]] |= anew | {"started_ms": None}
+                steps["assembly"] |= {"state": "waiting", "text": "Waits for vit.", "retries": 1}
+                self.kept |= {"state": "running", "retry_from": None, "ended_ms": None}
+            case ["pipelines", _, _, "cancel"]:
+                self.kept |= {"state": "cancelled", "ended_ms": TWO}
+        return 200, self.kept
+
+
+def step(name: str, state: str, **changes: Any) -> dict[str, Any]:
+    job = None if state in ("waiting", "blocked") else f"job-of-{name}"
+    return {
+        "name": name,
+        "state": state,
+        "text": "",
+        "what": f"CPU only: python -u {name}.py",
+        "after": {},
+        "inputs": [],
+        "retries": 0,
+        "job_id": job,
+        "job_name": "" if job is None else f"assembly-{name}-1",
+        "job_state": None if job is None else state,
+        "started_ms": None if job is None else TWO,
+        "ended_ms": None if job is None else TWO + 540_000,
+        "ended_text": "",
+        "version": None,
+        **changes,
+    }
+
+
+def assembly() -> dict[str, Any]:
+    def reads(*places: tuple[str, str]) -> dict[str, Any]:
+        inputs = [{"step": name, "path": path, "to": f"{name}/{path}"} for name, path in places]
+        return {"inputs": inputs, "after": {name: "ok" for name, _ in places}}
+
+    failure = "ValueError: expected 64 channels, got 32 (train_vit.py:88)."
+    return {
+        "name": "nightly-assembly-41",
+        "owner": "user-a",
+        "team": "vision",
+        "state": "failed",
+        "submitted_ms": TWO,
+        "ended_ms": TWO + HOUR,
+        "steps": [
+            step("clean", "succeeded"),
+            step("cnn", "succeeded", what="1 GPU: python -u train_cnn.py")
+            | reads(("clean", "clean.parquet")),
+            step("vit", "failed", what="2 GPU: python -u train_vit.py", ended_text=failure)
+            | reads(("clean", "clean.parquet")),
+            step("assembly", "blocked", text="Needs vit, which failed.")
+            | reads(("cnn", "model.pt"), ("vit", "model.pt")),
+        ],
+        "retry_from": "vit",
+        "mine": True,
+        "steerable": True,
+    }
