@@ -113,7 +113,7 @@ def test_a_schedule_is_made_with_its_next_times_in_sight(
     expect(box).to_contain_text("None yet.")
     sent = lab.asked("schedule")[-1]
     assert (sent["schedule"], sent["time_zone"]) == ("0 2 * * *", "Europe/Berlin")
-    assert sent["file"]["path"] == "digits/train.ipynb"
+    assert sent["file"]["path"] == "train.ipynb"
 
 
 @pytest.mark.parametrize("theme", ["Light", "Dark"])

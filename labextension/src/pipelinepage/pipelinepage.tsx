@@ -211,11 +211,7 @@ function Graph(props: {
         ))}
         <ol className="gc-Steps">
           {steps.map(each => (
-            <StepBox
-              key={each.step.name}
-              placed={each}
-              cancel={props.cancel}
-            />
+            <StepBox key={each.step.name} placed={each} cancel={props.cancel} />
           ))}
         </ol>
       </div>

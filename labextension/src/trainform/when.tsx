@@ -49,18 +49,16 @@ export function When(props: { times: ITimes | null }): React.JSX.Element {
       />
       {isScheduled ? (
         <>
-          <div className="gc-Pair">
-            <TextField
-              field="cron"
-              label={trans.__('Minute, hour, day, month, weekday')}
-              placeholder={NIGHTLY}
-            />
-            <TextField
-              field="timeZone"
-              label={trans.__('Time zone')}
-              placeholder={ownZone()}
-            />
-          </div>
+          <TextField
+            field="cron"
+            label={trans.__('Minute, hour, day, month, weekday')}
+            placeholder={NIGHTLY}
+          />
+          <TextField
+            field="timeZone"
+            label={trans.__('Time zone')}
+            placeholder={ownZone()}
+          />
           <div aria-live="polite" id="gc-times">
             {props.times === null ? null : props.times.problem !== null ? (
               <p className="gc-Error">{props.times.problem}</p>

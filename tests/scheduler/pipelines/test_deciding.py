@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpucommons.scheduler.core.model.types import Millis, State, TeamName, UserName, WorkloadId
@@ -118,7 +118,7 @@ class History:
         self.piped = replace(self.piped, pipeline=changed)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None)
 @given(
     pipeline=pipelines(),
     moves=st.lists(
