@@ -19,6 +19,7 @@ from gpucommons.scheduler.api.routes import (
     history,
     jobs,
     leases,
+    pipelines,
     schedules,
     settings,
     sweeps,
@@ -31,6 +32,7 @@ from gpucommons.scheduler.upkeep.metrics import Metrics
 _VERSIONED = (
     settings.router,
     jobs.router,
+    pipelines.router,
     schedules.router,
     sweeps.router,
     attempts.router,

@@ -113,6 +113,16 @@ from gpucommons.scheduler.models.jobs.jobs import (
     RoleRequest,
     SnapshotView,
 )
+from gpucommons.scheduler.models.jobs.pipelines import (
+    InputRequest,
+    InputView,
+    PipelineList,
+    PipelineRequest,
+    PipelineView,
+    StepRef,
+    StepRequest,
+    StepView,
+)
 from gpucommons.scheduler.models.jobs.reasons import (
     BlockerView,
     ForecastView,
@@ -121,10 +131,13 @@ from gpucommons.scheduler.models.jobs.reasons import (
     Why,
 )
 from gpucommons.scheduler.models.jobs.schedules import (
+    Cron,
     ScheduleList,
     ScheduleRequest,
     ScheduleRunView,
+    ScheduleTimes,
     ScheduleView,
+    TimeZone,
 )
 from gpucommons.scheduler.models.jobs.sweeps import (
     BudgetRequest,
@@ -207,6 +220,7 @@ __all__ = [
     "CheckpointView",
     "ConfigChanges",
     "ConfigModel",
+    "Cron",
     "Curve",
     "CurvePoint",
     "CurveReport",
@@ -228,6 +242,8 @@ __all__ = [
     "Id",
     "IdleReport",
     "IdleView",
+    "InputRequest",
+    "InputView",
     "JobList",
     "JobRequest",
     "JobSize",
@@ -263,6 +279,9 @@ __all__ = [
     "OnIdleRequest",
     "PartOfView",
     "PauseView",
+    "PipelineList",
+    "PipelineRequest",
+    "PipelineView",
     "PlanView",
     "PolicyModel",
     "PoolList",
@@ -296,6 +315,7 @@ __all__ = [
     "ScheduleList",
     "ScheduleRequest",
     "ScheduleRunView",
+    "ScheduleTimes",
     "ScheduleView",
     "Sha256",
     "SizeView",
@@ -303,6 +323,9 @@ __all__ = [
     "SnapshotInput",
     "SnapshotView",
     "StartedReport",
+    "StepRef",
+    "StepRequest",
+    "StepView",
     "StopView",
     "SweepList",
     "SweepRequest",
@@ -312,6 +335,7 @@ __all__ = [
     "TeamUseView",
     "TeamView",
     "Text",
+    "TimeZone",
     "TracedModel",
     "TrainerStatusReport",
     "TransformerModel",

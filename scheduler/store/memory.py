@@ -45,6 +45,7 @@ from gpucommons.scheduler.store.base import (
     WorkloadFilter,
 )
 from gpucommons.scheduler.store.codec import encode
+from gpucommons.scheduler.store.pipelines.memory import MemoryPipelines
 from gpucommons.scheduler.store.quota_minutes.memory import MemoryQuotaMinutes
 from gpucommons.scheduler.store.schedules.memory import MemorySchedules
 from gpucommons.scheduler.store.sweeps.memory import MemorySweeps
@@ -73,6 +74,7 @@ class MemoryStore:
         self.schedules = MemorySchedules(self.check_lead)
         self.quota_minutes = MemoryQuotaMinutes(self.check_lead)
         self.sweeps = MemorySweeps(self.check_lead)
+        self.pipelines = MemoryPipelines(self.check_lead)
 
     # --- leadership --------------------------------------------------------------------------
 

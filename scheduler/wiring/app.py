@@ -48,6 +48,7 @@ from gpucommons.scheduler.service.views.whereabouts import AWAY
 from gpucommons.scheduler.storage.parts import StorageParts, storage_parts
 from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.store.opening import open_store
+from gpucommons.scheduler.upkeep.pipelines import Pipelines
 from gpucommons.scheduler.upkeep.retention import Kept, Retention
 from gpucommons.scheduler.upkeep.schedules import Schedules
 from gpucommons.scheduler.upkeep.sweeps import Sweeps
@@ -73,6 +74,7 @@ class Scheduler:
     upkeep: Upkeep
     schedules: Schedules
     sweeps: Sweeps
+    pipelines: Pipelines
     log_following: LogFollowing
     retention: Retention
     attempt_key: bytes = field(repr=False)
@@ -153,6 +155,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         ),
         schedules=Schedules(service, epoch=lambda: loop.epoch),
         sweeps=Sweeps(service, epoch=lambda: loop.epoch),
+        pipelines=Pipelines(service, epoch=lambda: loop.epoch),
         log_following=LogFollowing(
             loop=loop,
             logs=service.logs,

@@ -16,7 +16,7 @@ from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs import repeating
 from gpucommons.scheduler.service.jobs.environments import script_reader
 from gpucommons.scheduler.service.jobs.jobs import check_labels, checked_in_time
-from gpucommons.scheduler.service.jobs.schedules import owner_of
+from gpucommons.scheduler.service.jobs.owners import owner_of
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
 from gpucommons.scheduler.service.views.sweeps import sweep_view
@@ -195,7 +195,7 @@ def submit_trial(service: Service, sweep: Sweep, trial: Trial) -> models.JobView
     SchedulerError
         When the job is refused.
     """
-    owner = owner_of(service, sweep.owner, by_operator=sweep.by_operator)
+    owner = owner_of(service, sweep.owner, by_operator=sweep.by_operator, server=None)
     job = models.JobRequest.model_validate_json(sweep.request)
     label = {ORIGIN_LABEL: f"{sweep.kind.value} {sweep.name}"}
     job = _with(job, trial.values, sweep.values_as).model_copy(
