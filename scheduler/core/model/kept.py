@@ -12,6 +12,9 @@ BadgeKey = NewType("BadgeKey", str)
 #: Of a pool or a policy: whether jobs are stopped on purpose, to see whether they go on.
 ON, OFF = "on", "off"
 
+#: Saved processes of all jobs of one user together, where they run.
+MAX_IMAGE_BYTES = 32 << 30
+
 
 def on_idle_of(chosen: str, allowed: tuple[str, ...]) -> str:
     """What its user chose, where the pool still allows it, else the first that the pool allows."""
