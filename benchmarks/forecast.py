@@ -37,7 +37,7 @@ from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.engine import Simulation
 from gpucommons.scheduler.simulation.setting import set_up, simulation_of
 from gpucommons.scheduler.simulation.trace import Trace, read_trace
-from gpucommons.scheduler.store.base import Estimate
+from gpucommons.scheduler.store.estimates import Estimate
 
 _DAY_MS = 86_400_000
 #: How the classes of waits end whose windows rest on typical run times.

@@ -22,7 +22,7 @@ from gpucommons.scheduler.forecast.windows import (
     said_to,
     widest,
 )
-from gpucommons.scheduler.store.base import Window
+from gpucommons.scheduler.store.estimates import Window
 
 _TOO_LITTLE = "too little is known about how long the work in its way runs"
 

@@ -41,7 +41,8 @@ from gpucommons.scheduler.forecast.past import Past
 from gpucommons.scheduler.forecast.runs import History
 from gpucommons.scheduler.forecast.supposed import Playing, Supposed
 from gpucommons.scheduler.forecast.windows import Basis, Calibration, Unknown, wait_class
-from gpucommons.scheduler.store.base import Epoch, Estimate, Store
+from gpucommons.scheduler.store.base import Epoch, Store
+from gpucommons.scheduler.store.estimates import Estimate
 
 T = TypeVar("T")
 

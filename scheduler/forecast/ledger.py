@@ -21,7 +21,8 @@ from gpucommons.scheduler.forecast.windows import (
     calibrate,
     wait_class,
 )
-from gpucommons.scheduler.store.base import Epoch, Estimate, Store
+from gpucommons.scheduler.store.base import Epoch, Store
+from gpucommons.scheduler.store.estimates import Estimate
 
 _MINUTE_MS = 60_000
 #: Ages of a wait at which its window is kept, beside the first one.

@@ -20,7 +20,7 @@ from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.types import Millis, Workload
 from gpucommons.scheduler.forecast import words
 from gpucommons.scheduler.forecast.futures import quantile
-from gpucommons.scheduler.store.base import Estimate, Window
+from gpucommons.scheduler.store.estimates import Estimate, Window
 
 #: Eight of ten starts lie in the window, nine of ten before its end.
 START, END = 0.1, 0.9

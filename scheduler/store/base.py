@@ -26,6 +26,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.parents import ParentId
+from gpucommons.scheduler.store.estimates import Estimate
 from gpucommons.scheduler.store.pipelines.base import PipelineStore
 from gpucommons.scheduler.store.quota_minutes.base import QuotaMinuteStore
 from gpucommons.scheduler.store.schedules.base import Epoch as Epoch  # noqa: PLC0414 - for others
@@ -66,35 +67,6 @@ class Claims:
     own_job: bool = False
     #: A job of the team does, or did.
     team_job: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Window:
-    """Lengths from the time it was made."""
-
-    from_ms: int
-    median_ms: int
-    to_ms: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Estimate:
-    """A window that was made, kept until the start is known, to learn from."""
-
-    workload_id: WorkloadId
-    made_ms: Millis
-    #: Waits of one class are compared with each other.
-    wait_class: str
-    #: As the futures said.
-    raw: Window
-    #: As it was calibrated and rounded.
-    window: Window
-    #: People were told a wider range instead, or *unknown*.
-    withheld: bool = False
-    #: When it got its devices.
-    started_ms: Millis | None = None
-    #: It left the line without a start: nothing to compare.
-    left: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -32,7 +32,6 @@ from gpucommons.scheduler.store.base import (
     Asked,
     Claims,
     Epoch,
-    Estimate,
     EventSight,
     LedgerRow,
     LogPoint,
@@ -45,6 +44,7 @@ from gpucommons.scheduler.store.base import (
     WorkloadFilter,
 )
 from gpucommons.scheduler.store.codec import encode
+from gpucommons.scheduler.store.estimates import Estimate
 from gpucommons.scheduler.store.pipelines.memory import MemoryPipelines
 from gpucommons.scheduler.store.quota_minutes.memory import MemoryQuotaMinutes
 from gpucommons.scheduler.store.schedules.memory import MemorySchedules

@@ -18,6 +18,6 @@ def open_store(url: str) -> Store:
     """
     if url == "memory:":
         return MemoryStore()
-    from gpucommons.scheduler.store.sql import SqlStore  # noqa: PLC0415 - simulations need no SQL
+    from gpucommons.scheduler.store.sql.store import SqlStore  # noqa: PLC0415 - simulations need no SQL
 
     return SqlStore(url)

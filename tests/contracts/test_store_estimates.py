@@ -8,7 +8,8 @@ import pytest
 
 from gpucommons.scheduler.core.model.types import Millis, WorkloadId
 from gpucommons.scheduler.errors import LeaderLost
-from gpucommons.scheduler.store.base import Estimate, Store, Window
+from gpucommons.scheduler.store.base import Store
+from gpucommons.scheduler.store.estimates import Estimate, Window
 from gpucommons.scheduler.store.opening import open_store
 
 RAW = Window(from_ms=1, median_ms=2, to_ms=3)

@@ -29,9 +29,10 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.errors import LeaderLost, Unavailable
 from gpucommons.scheduler.ids import IdSource
 from gpucommons.scheduler.loop.loop import Loop, Surroundings
-from gpucommons.scheduler.store import engine, sql, sql_cluster
+from gpucommons.scheduler.store import engine, sql
 from gpucommons.scheduler.store.base import Epoch, Store
 from gpucommons.scheduler.store.opening import open_store
+from gpucommons.scheduler.store.sql import cluster
 
 NOW = Millis(1_700_000_000_000)
 
@@ -76,7 +77,7 @@ def cut_off(store: Store, epoch: Epoch) -> Connection:
     assert isinstance(store, sql.SqlStore)
     connection = store._engine.connect()
     connection.begin()
-    sql_cluster.check_lead(connection, epoch)
+    cluster.check_lead(connection, epoch)
     return connection
 
 
@@ -128,9 +129,9 @@ def test_after_a_failure_a_leader_waits_for_what_it_may_have_written(database: s
     assert isinstance(store, sql.SqlStore)
     with store._engine.connect() as in_doubt, store._engine.connect() as looking:
         begun = in_doubt.begin()
-        lead = sql_cluster.check_lead(in_doubt, loop.epoch)
+        lead = cluster.check_lead(in_doubt, loop.epoch)
         changes = Changes(now_ms=NOW, workloads=(workload(1, State.CANCELLING),))
-        sql_cluster.write(in_doubt, changes, lead.commit)
+        cluster.write(in_doubt, changes, lead.commit)
         catching_up = threading.Thread(target=loop._catch_up)
         catching_up.start()
         waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")

@@ -276,14 +276,12 @@ class Attempt:
 
     attempt_id: AttemptId
     workload_id: WorkloadId
-    #: 1, 2, …
-    number: int
+    number: int  #: 1, 2, …
     state: AttemptState
     hold_class: HoldClass
     placements: tuple[WorkerPlacement, ...]
     reserved_ms: Millis
-    #: When the whole gang ran.
-    started_ms: Millis | None = None
+    started_ms: Millis | None = None  #: When the whole gang ran.
     ended_ms: Millis | None = None
     stop: Stop | None = None
     #: Set when ended: 0…255, or -signal; None where it was never seen. Why it ended, for people.
@@ -294,11 +292,9 @@ class Attempt:
     spared_ms: Millis | None = None
     #: How many files it changed in its working folder that the next attempt finds; None = not known.
     files_kept: int | None = None
-    #: When it told that its work is done.
-    finished_ms: Millis | None = None
+    finished_ms: Millis | None = None  #: When it told that its work is done.
     hibernation: Hibernation | None = None
-    #: Its processes as they were saved when it was stopped.
-    image: ProcessImage | None = None
+    image: ProcessImage | None = None  #: Its processes as they were saved when it was stopped.
     #: Why they could not be saved when that was tried; empty = it was not tried, or they were.
     not_saved: str = ""
     pace: Pace | None = None  #: By its progress reports; None = too few.

@@ -12,7 +12,7 @@ from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.store.quota_minutes.base import HOUR_MS, QuotaMinute, added_up
 from gpucommons.scheduler.store.schedules.base import Epoch
 from gpucommons.scheduler.store.schedules.sql import Reads
-from gpucommons.scheduler.store.sql_intents import insert_into
+from gpucommons.scheduler.store.sql.intents import insert_into
 from gpucommons.scheduler.store.tables import quota_minutes
 
 #: So much is folded in one transaction: others write between them.

@@ -14,7 +14,7 @@ from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.store.codec import decode, encode
 from gpucommons.scheduler.store.schedules.base import Epoch
 from gpucommons.scheduler.store.schedules.sql import Reads
-from gpucommons.scheduler.store.sql_intents import insert_into
+from gpucommons.scheduler.store.sql.intents import insert_into
 from gpucommons.scheduler.store.tables import sweeps, trials
 from gpucommons.scheduler.sweeps.sweep import Kept, Standing, Sweep, Trial
 

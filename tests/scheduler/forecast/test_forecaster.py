@@ -25,7 +25,8 @@ from gpucommons.scheduler.forecast.runs import History
 from gpucommons.scheduler.forecast.windows import Calibration
 from gpucommons.scheduler.service import idle, leases, why
 from gpucommons.scheduler.service.jobs import jobs
-from gpucommons.scheduler.store.base import Estimate, WorkloadFilter
+from gpucommons.scheduler.store.base import WorkloadFilter
+from gpucommons.scheduler.store.estimates import Estimate
 
 T = TypeVar("T")
 MINUTE = 60_000

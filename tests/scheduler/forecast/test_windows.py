@@ -24,7 +24,7 @@ from gpucommons.scheduler.forecast.windows import (
     calibrated,
     raw_window,
 )
-from gpucommons.scheduler.store.base import Estimate, Window
+from gpucommons.scheduler.store.estimates import Estimate, Window
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 NOW = Millis(300 * DAY)

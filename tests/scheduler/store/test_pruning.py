@@ -11,9 +11,9 @@ from sqlalchemy import event
 
 from gpucommons.scheduler.core.model.state import Changes, Event
 from gpucommons.scheduler.core.model.types import Millis
-from gpucommons.scheduler.store import sql_cluster, sql_history
 from gpucommons.scheduler.store.opening import open_store
-from gpucommons.scheduler.store.sql import SqlStore
+from gpucommons.scheduler.store.sql import cluster, history
+from gpucommons.scheduler.store.sql.store import SqlStore
 
 NOW = Millis(1_000_000)
 
@@ -21,7 +21,7 @@ NOW = Millis(1_000_000)
 def test_a_long_past_goes_in_many_short_transactions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sql_history, "ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(history, "ROWS_AT_ONCE", 10)
     store = open_store(f"sqlite:///{tmp_path}/store.db")
     assert isinstance(store, SqlStore)
     epoch = store.take_lead("me")
@@ -56,6 +56,6 @@ def test_nothing_of_the_present_is_read_for_it(
     def load(_connection: Any) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr(sql_cluster, "load", load)
+    monkeypatch.setattr(cluster, "load", load)
     assert store.prune(epoch, before_ms=NOW, kept=()) == 0
     store.close()

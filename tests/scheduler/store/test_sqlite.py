@@ -30,10 +30,11 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 from gpucommons.scheduler.loop.loop import Loop, Surroundings
-from gpucommons.scheduler.store import engine, sql_curves, sql_history, tables
+from gpucommons.scheduler.store import engine, tables
 from gpucommons.scheduler.store.base import Asked, LogPoint, WorkloadFilter
 from gpucommons.scheduler.store.opening import open_store
-from gpucommons.scheduler.store.sql import SqlStore
+from gpucommons.scheduler.store.sql import cluster, curves, history
+from gpucommons.scheduler.store.sql.store import SqlStore
 
 NOW = Millis(1_000)
 INTENT = Intent(
@@ -250,12 +251,11 @@ def test_a_database_that_went_away_is_said_to_be_unavailable(url: str, tmp_path:
 
 
 def test_a_large_lookup_is_split(url: str) -> None:
-    from gpucommons.scheduler.store import sql_cluster  # noqa: PLC0415 - one test looks inside
 
     opened = engine.open_engine(url)
     with opened.connect() as connection:
         ids = [WorkloadId(f"w-{number}") for number in range(70_000)]
-        assert sql_cluster.by_id(connection, ids) == {}
+        assert cluster.by_id(connection, ids) == {}
     opened.dispose()
     create_engine(url).dispose()
 
@@ -263,7 +263,7 @@ def test_a_large_lookup_is_split(url: str) -> None:
 def test_what_is_old_is_found_without_a_look_at_all_the_rest(url: str) -> None:
     opened = engine.open_engine(url)
     with opened.connect() as connection:
-        for statement in sql_history.olds(NOW):
+        for statement in history.olds(NOW):
             asked = statement.compile(opened, compile_kwargs={"literal_binds": True})
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {asked}").all()
             assert plan
@@ -320,7 +320,7 @@ def test_what_was_taken_back_or_written_by_another_leader_counts_in_a_curve(
 
     report(0, 90)
     with monkeypatch.context() as broken:
-        broken.setattr(sql_curves, "delete", None)
+        broken.setattr(curves, "delete", None)
         with pytest.raises(TypeError):
             report(90, 150)
     report(90, 99)

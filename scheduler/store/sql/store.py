@@ -28,13 +28,11 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.parents import ParentId
-from gpucommons.scheduler.store import sql_cluster, sql_curves, sql_history, sql_intents
 from gpucommons.scheduler.store.base import (
     Admit,
     Asked,
     Claims,
     Epoch,
-    Estimate,
     EventSight,
     LedgerRow,
     LogPoint,
@@ -47,18 +45,20 @@ from gpucommons.scheduler.store.base import (
     WorkloadFilter,
 )
 from gpucommons.scheduler.store.codec import BadDocument
-from gpucommons.scheduler.store.engine import (
+from gpucommons.scheduler.store.estimates import Estimate
+from gpucommons.scheduler.store.pipelines.sql import SqlPipelines
+from gpucommons.scheduler.store.quota_minutes.sql import SqlQuotaMinutes
+from gpucommons.scheduler.store.schedules.sql import SqlSchedules
+from gpucommons.scheduler.store.sql import cluster, curves, history, intents
+from gpucommons.scheduler.store.sql.engine import (
     LeaderLock,
     connected,
     database_file,
     open_engine,
     writing,
 )
-from gpucommons.scheduler.store.notices import ASKED, COMMITTED, Notices
-from gpucommons.scheduler.store.pipelines.sql import SqlPipelines
-from gpucommons.scheduler.store.quota_minutes.sql import SqlQuotaMinutes
-from gpucommons.scheduler.store.schedules.sql import SqlSchedules
-from gpucommons.scheduler.store.sql_mirror import SqlMirror
+from gpucommons.scheduler.store.sql.mirror import SqlMirror
+from gpucommons.scheduler.store.sql.notices import ASKED, COMMITTED, Notices
 from gpucommons.scheduler.store.sweeps.sql import SqlSweeps
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ class SqlStore:
         self._writers = connected(url, alone=True)
         self._turn = threading.Lock()
         self._notices = Notices(self._engine)
-        self._curves = sql_curves.Curves()
+        self._curves = curves.Curves()
         self._leader_lock: LeaderLock | None = None
         if self._engine.dialect.name == "sqlite":
             file = database_file(self._engine.url)
@@ -94,9 +94,9 @@ class SqlStore:
             yield connection
 
     @contextmanager
-    def _leading(self, epoch: Epoch) -> Iterator[tuple[Connection, sql_cluster.Lead]]:
+    def _leading(self, epoch: Epoch) -> Iterator[tuple[Connection, cluster.Lead]]:
         with self._writing() as connection:
-            yield connection, sql_cluster.check_lead(connection, epoch)
+            yield connection, cluster.check_lead(connection, epoch)
 
     @contextmanager
     def _leading_alone(self, epoch: Epoch) -> Iterator[Connection]:
@@ -120,7 +120,7 @@ class SqlStore:
             self._leader_lock.acquire()
         self._curves.forget()
         with self._writing() as connection:
-            return sql_cluster.take_lead(connection, holder)
+            return cluster.take_lead(connection, holder)
 
     def check_lead(self, epoch: Epoch) -> None:
         """See that nobody has taken over."""
@@ -129,7 +129,7 @@ class SqlStore:
 
     def leader(self) -> str:
         """Who took the lead last."""
-        return self._read(sql_cluster.holder)
+        return self._read(cluster.holder)
 
     def mirror(self) -> Mirror:
         """A view of the cluster that reads only what is new."""
@@ -151,7 +151,7 @@ class SqlStore:
         """The database's clock, which all replicas share; None where there is one scheduler."""
         if self._engine.dialect.name != "postgresql":
             return None
-        return self._read(sql_cluster.clock_ms)
+        return self._read(cluster.clock_ms)
 
     def close(self) -> None:
         """Let go of files and connections."""
@@ -165,25 +165,25 @@ class SqlStore:
     def put_intent(self, intent: Intent, *, admit: Admit | None = None) -> Intent:
         """Commit an intent, or find the one of the same key."""
         with self._writing() as connection:
-            found = sql_intents.put(connection, intent, admit)
+            found = intents.put(connection, intent, admit)
             self._notices.send(connection, ASKED)
             return found
 
     def submits(self, owner: UserName, *, since_ms: Millis) -> Submits:
         """What was asked for a user since then."""
-        return self._read(lambda connection: sql_intents.submits(connection, owner, since_ms))
+        return self._read(lambda connection: intents.submits(connection, owner, since_ms))
 
     def pending_jobs(self, owner: UserName) -> frozenset[WorkloadId | ParentId]:
         """Jobs of a user that wait, seen by a cycle or not."""
-        return self._read(lambda connection: sql_intents.pending_jobs(connection, owner))
+        return self._read(lambda connection: intents.pending_jobs(connection, owner))
 
     def intent_with_key(self, by: UserName, key: str, fingerprint: str) -> Intent | None:
         """The intent of this key, if there is one."""
-        return self._read(lambda connection: sql_intents.with_key(connection, by, key, fingerprint))
+        return self._read(lambda connection: intents.with_key(connection, by, key, fingerprint))
 
     def asked(self, limit: int = 1000) -> Asked:
         """Intents without a verdict, in order of arrival."""
-        return self._read_in_turn(lambda connection: sql_intents.pending(connection, limit))
+        return self._read_in_turn(lambda connection: intents.pending(connection, limit))
 
     def pending_intents(self, limit: int = 1000) -> tuple[Intent, ...]:
         """Those that can be read."""
@@ -191,20 +191,20 @@ class SqlStore:
 
     def verdict(self, intent_id: IntentId) -> Verdict | None:
         """The verdict, once there is one."""
-        return self._read(lambda connection: sql_intents.verdict(connection, intent_id))
+        return self._read(lambda connection: intents.verdict(connection, intent_id))
 
     # --- the leader's loop -------------------------------------------------------------------
 
     def load(self) -> Cluster:
         """Everything live."""
-        return self._read_in_turn(sql_cluster.load)
+        return self._read_in_turn(cluster.load)
 
     def commit(self, epoch: Epoch, changes: Changes) -> tuple[StoredEvent, ...]:
         """Write one cycle in one transaction."""
         with self._leading(epoch) as (connection, lead):
-            sql_cluster.write(connection, changes, lead.commit)
-            sql_intents.answer(connection, changes.verdicts)
-            stored = sql_history.number_events(connection, lead, changes)
+            cluster.write(connection, changes, lead.commit)
+            intents.answer(connection, changes.verdicts)
+            stored = history.number_events(connection, lead, changes)
             self._notices.send(connection, COMMITTED)
             return stored
 
@@ -213,8 +213,8 @@ class SqlStore:
     ) -> None:
         """Add or replace rows by key, and mark what was lost after all."""
         with self._leading(epoch) as (connection, _):
-            sql_history.mark_lost(connection, lost)
-            sql_history.write_ledger(connection, rows)
+            history.mark_lost(connection, lost)
+            history.write_ledger(connection, rows)
 
     def add_points(self, epoch: Epoch, curves: Mapping[WorkloadId, Sequence[LogPoint]]) -> None:
         """Add points to curves."""
@@ -229,18 +229,18 @@ class SqlStore:
     def add_estimates(self, epoch: Epoch, estimates: Sequence[Estimate]) -> None:
         """Add or replace by key."""
         with self._leading(epoch) as (connection, _):
-            sql_history.write_estimates(connection, estimates)
+            history.write_estimates(connection, estimates)
 
     def prune(self, epoch: Epoch, *, before_ms: Millis, kept: Collection[WorkloadId]) -> int:
         """Drop what is older, in many small transactions: others write between them."""
-        found = self._read(lambda c: sql_history.old_workloads(c, before_ms))
+        found = self._read(lambda c: history.old_workloads(c, before_ms))
         old = [one for one in found if one not in kept]
         count = 0
-        for first in range(0, len(old), sql_history.WORKLOADS_AT_ONCE):
-            some = old[first : first + sql_history.WORKLOADS_AT_ONCE]
+        for first in range(0, len(old), history.WORKLOADS_AT_ONCE):
+            some = old[first : first + history.WORKLOADS_AT_ONCE]
             with self._leading(epoch) as (connection, _):
-                count += sql_history.drop_workloads(connection, some)
-        for statement in sql_history.olds(before_ms):
+                count += history.drop_workloads(connection, some)
+        for statement in history.olds(before_ms):
             dropped = 1
             while dropped:
                 with self._leading(epoch) as (connection, _):
@@ -252,41 +252,41 @@ class SqlStore:
 
     def workload(self, workload_id: WorkloadId) -> Workload | None:
         """One workload, live or final."""
-        return self._read(lambda c: sql_cluster.by_id(c, [workload_id])).get(workload_id)
+        return self._read(lambda c: cluster.by_id(c, [workload_id])).get(workload_id)
 
     def workloads(
         self, where: WorkloadFilter, *, limit: int = 100, cursor: str | None = None
     ) -> Page[Workload]:
         """A page, newest first."""
-        return self._read(lambda c: sql_cluster.page(c, where, limit=limit, cursor=cursor))
+        return self._read(lambda c: cluster.page(c, where, limit=limit, cursor=cursor))
 
     def intent_submit(self, workload_id: WorkloadId) -> Intent | None:
         """The unconsumed submit of a workload."""
-        return self._read(lambda c: sql_intents.pending_submit(c, workload_id))
+        return self._read(lambda c: intents.pending_submit(c, workload_id))
 
     def next_name(self, team: TeamName, base: str) -> str:
         """The next number for this base."""
         with self._writing() as connection:
-            return sql_intents.next_name(connection, team, base)
+            return intents.next_name(connection, team, base)
 
     def note_upload(self, sha256: str, by: UserName, *, at_ms: Millis) -> None:
         """Add one, or make it young again."""
         with self._writing() as connection:
-            sql_intents.note_upload(connection, sha256, by, at_ms)
+            intents.note_upload(connection, sha256, by, at_ms)
 
     def claims(
         self, sha256: str, of: frozenset[UserName], *, team: TeamName | None = None
     ) -> Claims:
         """What ties a snapshot to these users, and to a team."""
-        return self._read(lambda connection: sql_intents.claims(connection, sha256, of, team))
+        return self._read(lambda connection: intents.claims(connection, sha256, of, team))
 
     def drop_uploads(self, *, before_ms: Millis, is_gone: Callable[[str], bool]) -> int:
         """Look for one after the other, in no transaction."""
-        old = self._read(lambda c: sql_intents.uploaded_before(c, before_ms))
+        old = self._read(lambda c: intents.uploaded_before(c, before_ms))
         gone = [sha256 for sha256 in old if is_gone(sha256)]
         for sha256 in gone:
             with self._writing() as connection:
-                sql_intents.drop_uploads(connection, sha256, before_ms)
+                intents.drop_uploads(connection, sha256, before_ms)
         return len(gone)
 
     def events(  # noqa: PLR0913 - the filters of one feed, all optional and named
@@ -301,7 +301,7 @@ class SqlStore:
     ) -> tuple[StoredEvent, ...]:
         """Events after a number, oldest first."""
         return self._read(
-            lambda connection: sql_history.read_events(
+            lambda connection: history.read_events(
                 connection,
                 after=after,
                 workload_id=workload_id,
@@ -313,35 +313,35 @@ class SqlStore:
 
     def last_event_number(self) -> int:
         """The newest event's number."""
-        return self._read(sql_history.last_event_number)
+        return self._read(history.last_event_number)
 
     def points(
         self, workload_id: WorkloadId, limit: int = 2000, *, source: str = REPORTED
     ) -> tuple[LogPoint, ...]:
         """A curve, thinned evenly to ``limit``."""
-        return self._read(lambda c: sql_curves.read_points(c, workload_id, source, limit))
+        return self._read(lambda c: curves.read_points(c, workload_id, source, limit))
 
     def curve_sources(self, workload_id: WorkloadId) -> Mapping[str, int]:
         """Points by source."""
-        return self._read(lambda c: sql_curves.read_sources(c, workload_id))
+        return self._read(lambda c: curves.read_sources(c, workload_id))
 
     def ledger(
         self, *, from_ms: Millis, to_ms: Millis, of: frozenset[WorkloadId] | None = None
     ) -> tuple[LedgerRow, ...]:
         """Rows of a span, by minute."""
-        return self._read(lambda c: sql_history.read_ledger(c, from_ms=from_ms, to_ms=to_ms, of=of))
+        return self._read(lambda c: history.read_ledger(c, from_ms=from_ms, to_ms=to_ms, of=of))
 
     def usage_sums(
         self, *, from_ms: Millis, to_ms: Millis, teams: frozenset[TeamName] | None = None
     ) -> tuple[UsageSum, ...]:
         """Rows of a span, added up by team and owner."""
         return self._read(
-            lambda c: sql_history.read_usage_sums(c, from_ms=from_ms, to_ms=to_ms, teams=teams)
+            lambda c: history.read_usage_sums(c, from_ms=from_ms, to_ms=to_ms, teams=teams)
         )
 
     def estimates(self, *, limit: int = 5000) -> tuple[Estimate, ...]:
         """The newest ones, oldest first."""
-        return self._read(lambda c: sql_history.read_estimates(c, limit))
+        return self._read(lambda c: history.read_estimates(c, limit))
 
 
 @contextmanager

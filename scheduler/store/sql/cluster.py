@@ -54,7 +54,7 @@ from gpucommons.scheduler.store.codec import (
     opened,
     to_plain,
 )
-from gpucommons.scheduler.store.sql_intents import insert_into
+from gpucommons.scheduler.store.sql.intents import insert_into
 from gpucommons.scheduler.store.tables import documents, leader, workloads
 
 _Usage = Mapping[tuple[TeamName, PoolName], int]

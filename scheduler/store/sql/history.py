@@ -26,7 +26,6 @@ from gpucommons.scheduler.core.model.state import Changes, Event
 from gpucommons.scheduler.core.model.types import HoldClass, Kind, Millis, TeamName, WorkloadId
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import (
-    Estimate,
     EventSight,
     LedgerRow,
     LostMinutes,
@@ -34,8 +33,9 @@ from gpucommons.scheduler.store.base import (
     UsageSum,
 )
 from gpucommons.scheduler.store.codec import decode, encode
-from gpucommons.scheduler.store.sql_cluster import Lead
-from gpucommons.scheduler.store.sql_intents import insert_into
+from gpucommons.scheduler.store.estimates import Estimate
+from gpucommons.scheduler.store.sql.cluster import Lead
+from gpucommons.scheduler.store.sql.intents import insert_into
 from gpucommons.scheduler.store.tables import (
     estimates,
     events,

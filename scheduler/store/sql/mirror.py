@@ -15,7 +15,7 @@ from sqlalchemy.sql import ColumnElement
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_remembered
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
-from gpucommons.scheduler.store import sql_cluster
+from gpucommons.scheduler.store.sql import cluster
 from gpucommons.scheduler.store.tables import documents, leader, workloads
 
 
@@ -43,13 +43,13 @@ class SqlMirror:
         self._read_workloads(connection, now_ms)
         self._seen = int(row.commits)
         found = dict(self._documents)
-        self._cluster = sql_cluster.cluster_of(found, dict(self._workloads), now_ms)
+        self._cluster = cluster.cluster_of(found, dict(self._workloads), now_ms)
         return self._cluster
 
     def _read_documents(self, connection: Connection) -> None:
         changed = connection.execute(select(documents).where(documents.c.written > self._seen))
         for row in changed:
-            self._documents[row.kind, row.name] = sql_cluster.value_of(row.kind, row.document)
+            self._documents[row.kind, row.name] = cluster.value_of(row.kind, row.document)
         there = {
             tuple(row) for row in connection.execute(select(documents.c.kind, documents.c.name))
         }
@@ -57,12 +57,12 @@ class SqlMirror:
             del self._documents[gone]
 
     def _read_workloads(self, connection: Connection, now_ms: Millis) -> None:
-        for workload in sql_cluster.workloads_where(connection, *self._new(now_ms)):
+        for workload in cluster.workloads_where(connection, *self._new(now_ms)):
             self._workloads[workload.workload_id] = workload
         live = {i: w for i, w in self._workloads.items() if not is_final(w)}
         needed = {i for workload in live.values() for i in workload.spec.after} - live.keys()
         absent = needed - self._workloads.keys()
-        known = {**self._workloads, **sql_cluster.by_id(connection, absent)}
+        known = {**self._workloads, **cluster.by_id(connection, absent)}
         self._workloads = {
             i: w for i, w in known.items() if i in live or i in needed or is_remembered(w, now_ms)
         }
@@ -71,4 +71,4 @@ class SqlMirror:
         """The first time all that is live, from then on all that was written."""
         if self._seen >= 0:
             return (workloads.c.written > self._seen,)
-        return (or_(workloads.c.live, sql_cluster.just_ended(now_ms)),)
+        return (or_(workloads.c.live, cluster.just_ended(now_ms)),)

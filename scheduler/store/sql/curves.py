@@ -16,7 +16,7 @@ from sqlalchemy import Connection, delete, func, select, tuple_
 from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import LogPoint
-from gpucommons.scheduler.store.sql_intents import insert_into
+from gpucommons.scheduler.store.sql.intents import insert_into
 from gpucommons.scheduler.store.tables import points
 
 #: Jobs of which it is remembered how much room their curves have.

@@ -1,0 +1,36 @@
+"""Windows of start that were forecast, as stores keep them: what became of each teaches the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpucommons.scheduler.core.model.types import Millis, WorkloadId
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Window:
+    """Lengths from the time it was made."""
+
+    from_ms: int
+    median_ms: int
+    to_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimate:
+    """A window that was made, kept until the start is known, to learn from."""
+
+    workload_id: WorkloadId
+    made_ms: Millis
+    #: Waits of one class are compared with each other.
+    wait_class: str
+    #: As the futures said.
+    raw: Window
+    #: As it was calibrated and rounded.
+    window: Window
+    #: People were told a wider range instead, or *unknown*.
+    withheld: bool = False
+    #: When it got its devices.
+    started_ms: Millis | None = None
+    #: It left the line without a start: nothing to compare.
+    left: bool = False
