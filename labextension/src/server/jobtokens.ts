@@ -229,6 +229,7 @@ export interface IQuote {
   text: string;
   stop_text?: string; // what then becomes of its work
   drill_text?: string; // that it is known to go on, or will be tested
+  warnings?: string[]; // what likely goes wrong, and what to do
 }
 
 export interface ICurvePoint {

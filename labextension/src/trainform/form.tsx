@@ -29,6 +29,7 @@ import { QuotaLine } from './quotaline';
 import { trainMessages, type TrainMessages } from './messages';
 import { TrainMore } from './more';
 import { useTimes, When } from './when';
+import { Workers } from './workers';
 
 const OTHER_FILE = 'other';
 const NO_LIMIT = 'none';
@@ -74,6 +75,7 @@ export function TrainForm(): React.JSX.Element {
     >
       <WhatToRun />
       <Environment />
+      <Workers />
       <Segmented
         label={
           form.workers > 1
