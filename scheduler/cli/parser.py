@@ -37,8 +37,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gpucommons",
         description="Share GPUs between notebooks and training jobs.",
-        epilog="Exit codes: 0 done, 1 refused, 2 bad command line or file, 3 no scheduler,"
-        " 4 no such thing, 5 not allowed.",
+        epilog="Exit codes: 0 done, 1 refused, 2 bad command line or file, 3 no scheduler, 4 no such"
+        " thing, 5 not allowed.",
     )
     parser.add_argument("--version", action="version", version=version("gpucommons"))
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -48,10 +48,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_jobs(commands, shared)
     _add_admin(commands, shared)
     _add_machine(commands)
-    schedules.add_commands(commands, shared)
-    sweeps.add_commands(commands, shared)
-    pipelines.add_commands(commands, shared)
-    slurm.add_commands(commands, shared)
+    for others in (schedules, sweeps, pipelines, slurm):
+        others.add_commands(commands, shared)
     installing.add_command(commands)
     return parser
 

@@ -48,12 +48,10 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.processes import Processes
-from gpucommons.scheduler.simulation.record import Eviction, Record, Story, asked_milli_gpu
+from gpucommons.scheduler.simulation.record import Record, Story, asked_milli_gpu
 from gpucommons.scheduler.threads import garbage
 
 _STOPPED = 143  # the exit status of a process that SIGTERM ended
-#: Receipts of attempts that were stopped for another workload.
-_TAKEN = frozenset({"evicted", "moved"})
 _NOBODY = UserName("simulation")
 
 
@@ -388,18 +386,7 @@ class Simulation:
         for workload in changes.workloads:
             if is_final(workload) and workload.workload_id in self.record.stories:
                 self.record.stories[workload.workload_id].ended_ms = changes.now_ms
-        if not any(event.kind in _TAKEN for event in changes.events):
-            return
-        after = {workload.workload_id: workload for workload in changes.workloads}
-        for event in changes.events:
-            if event.kind not in _TAKEN or event.workload_id is None:
-                continue
-            attempt = next(
-                a for a in after[event.workload_id].attempts if a.attempt_id == event.attempt_id
-            )
-            story = self.record.stories[event.workload_id]
-            story.evictions += 1
-            self.record.evictions.append(Eviction.of(event, story, attempt.hold_class))
+        self.record.note_evictions(changes)
 
 
 def _ids(prefix: str) -> Iterator[str]:

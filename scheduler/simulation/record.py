@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
-from gpucommons.scheduler.core.model.state import Event
+from gpucommons.scheduler.core.model.state import Changes, Event
 from gpucommons.scheduler.core.model.types import HoldClass, Millis, Spec, TeamName, WorkloadId
+
+#: Receipts of attempts that were stopped for another workload.
+_TAKEN = frozenset({"evicted", "moved"})
 
 
 class Right(StrEnum):
@@ -119,6 +122,21 @@ class Record:
     levels: list[tuple[Millis, TeamName, int]] = field(default_factory=list)
     #: Steps of the core.
     cycles: int = 0
+
+    def note_evictions(self, changes: Changes) -> None:
+        """Count what one cycle stopped for others."""
+        if not any(event.kind in _TAKEN for event in changes.events):
+            return
+        after = {workload.workload_id: workload for workload in changes.workloads}
+        for event in changes.events:
+            if event.kind not in _TAKEN or event.workload_id is None:
+                continue
+            attempt = next(
+                a for a in after[event.workload_id].attempts if a.attempt_id == event.attempt_id
+            )
+            story = self.stories[event.workload_id]
+            story.evictions += 1
+            self.evictions.append(Eviction.of(event, story, attempt.hold_class))
 
     def not_over(self, wanted: Iterable[WorkloadId]) -> tuple[WorkloadId, ...]:
         """Those that may still end here. The core forgets what is over, and would refuse it."""

@@ -56,7 +56,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._epoch, self._holder, self._commits = Epoch(0), "", 0
+        self._epoch, self._holder, self._commits, self._last_event = Epoch(0), "", 0, 0
         self._cluster = Cluster()
         self._workloads: dict[WorkloadId, Workload] = {}
         self._intents: dict[IntentId, Intent] = {}
@@ -65,7 +65,6 @@ class MemoryStore:
         self._by_key: dict[tuple[UserName, str], IntentId] = {}
         self._verdicts: dict[IntentId, Verdict] = {}
         self._events: list[StoredEvent] = []
-        self._last_event = 0
         self._ledger: dict[tuple[WorkloadId, Millis], LedgerRow] = {}
         self._points: dict[WorkloadId, dict[tuple[str, int, int], LogPoint]] = defaultdict(dict)
         self._estimates: dict[tuple[Millis, WorkloadId], Estimate] = {}

@@ -233,7 +233,7 @@ export class Api {
     const query = `?${new URLSearchParams({ path, kernel }).toString()}`;
     const segments = ['cell-runs'];
     return (
-      await this._request<{ runs: ICellRun[] }>('GET', segments, undefined, {
+      await this.request<{ runs: ICellRun[] }>('GET', segments, undefined, {
         query
       })
     ).runs;
@@ -241,7 +241,7 @@ export class Api {
 
   /** They are in the notebook's file now. */
   forgetCellRuns(runs: string[]): Promise<void> {
-    return this._request('POST', ['cell-runs'], { runs });
+    return this.request('POST', ['cell-runs'], { runs });
   }
 
   /** Load what one kernel stored into another; it runs code that was stored with it. */

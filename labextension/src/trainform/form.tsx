@@ -3,18 +3,13 @@ import * as React from 'react';
 
 import { Fragment, h } from '../components/h';
 
-import { baseName, duration, gpus } from '../text/format';
+import { baseName } from '../text/format';
 import { CommandIDs } from '../lab/ids';
 import { isFinal, stepText } from '../model/jobs';
-import {
-  isByMemory,
-  ITrainForm,
-  offeredSizes,
-  scheduling
-} from '../submission/request';
+import { isByMemory, ITrainForm, scheduling } from '../submission/request';
 import type { Connection } from '../server/api';
 import { putSchedule } from '../server/schedules';
-import type { ITeam, LeftOut } from '../server/tokens';
+import type { LeftOut } from '../server/tokens';
 import type { TrainModel } from '../submission/train';
 import {
   usePanel,
@@ -23,6 +18,7 @@ import {
   useWords
 } from '../components/context';
 import { TrainAdvice } from './advice';
+import { NO_LIMIT, sizes, timeLimits } from './choices';
 import { IOption, NumberField, Segmented, SelectField } from './fields';
 import { ActionButton, Callout } from '../components/parts';
 import { QuotaLine } from './quotaline';
@@ -32,7 +28,6 @@ import { useTimes, When } from './when';
 import { Workers } from './workers';
 
 const OTHER_FILE = 'other';
-const NO_LIMIT = 'none';
 const BY_MEMORY = 'memory';
 const PLACES = { first: 'gc-what', submit: 'gc-submit' };
 
@@ -385,28 +380,4 @@ function LeftBehind(): React.JSX.Element | null {
       ) : null}
     </>
   );
-}
-
-function sizes(
-  form: ITrainForm,
-  teams: readonly ITeam[],
-  msg: TrainMessages
-): IOption[] {
-  return offeredSizes(form.team, teams, form.milliGpu).map(size => ({
-    value: String(size),
-    label: size === 0 ? msg.trans.__('CPU') : gpus(size)
-  }));
-}
-
-function timeLimits(
-  chosen: number | null,
-  offered: readonly (number | null)[],
-  msg: TrainMessages
-): IOption[] {
-  const all = offered.includes(chosen) ? offered : [chosen, ...offered];
-  return all.map(limit => ({
-    value: limit === null ? NO_LIMIT : String(limit),
-    label:
-      limit === null ? msg.trans.__('The team’s limit') : duration(limit * 1000)
-  }));
 }

@@ -288,8 +288,7 @@ class Attempt:
     exit_code: int | None = None
     ended_text: str | None = None
     resumed_from: Checkpoint | None = None
-    #: When an announced stop was taken back; the executor is told until the attempt ends.
-    spared_ms: Millis | None = None
+    spared_ms: Millis | None = None  #: When a stop was taken back; told until the attempt ends.
     #: How many files it changed in its working folder that the next attempt finds; None = not known.
     files_kept: int | None = None
     finished_ms: Millis | None = None  #: When it told that its work is done.
