@@ -15,6 +15,7 @@ import time
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,10 @@ from gpucommons.gpu.hibernation import folder as layout
 #: and leave it so.
 _FORMAT, _FORMAT_PARKED = 1, 2
 _CHUNK = 1 << 20
+#: Read between two looks at whoever writes.
+_AT_ONCE = 8 << 20
+#: CRIU adds memory at the end of these, and changes nothing in them any more.
+_GROWING = "pages-*.img"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,11 +132,48 @@ def describe_files(folder: Path, deadline: Deadline = NO_DEADLINE) -> tuple[Imag
     TimeoutError
         When the time is over.
     """
-    found = sorted(path for path in folder.iterdir() if path.suffix in (".img", ".tar"))
-    return tuple(
-        ImageFile(name=path.name, bytes=path.stat().st_size, crc32=_checksum(path, deadline))
-        for path in found
-    )
+    return Checksums(folder, deadline).describe()
+
+
+class Checksums:
+    """Of an image's files; of those that only grow, begun while they are written.
+
+    Memory is written and read by two processors at once then, and a save takes little longer than
+    writing does.
+    """
+
+    def __init__(self, folder: Path, deadline: Deadline = NO_DEADLINE) -> None:
+        self._folder, self._deadline = folder, deadline
+        #: By name: how much was read, and its checksum.
+        self._known: dict[str, tuple[int, int]] = {}
+
+    def advance(self) -> bool:
+        """Go on with what was written of the memory since; whether there was anything."""
+        found = [self._read(path, _AT_ONCE) for path in self._folder.glob(_GROWING)]
+        return any(found)
+
+    def describe(self) -> tuple[ImageFile, ...]:
+        """Every file of the image, as it lies there.
+
+        Raises
+        ------
+        TimeoutError
+            When the time is over.
+        """
+        found = sorted(path for path in self._folder.iterdir() if path.suffix in (".img", ".tar"))
+        for path in found:
+            while self._read(path, _AT_ONCE):
+                self._deadline.check()
+        told = ((path.name, *self._known.get(path.name, (0, 0))) for path in found)
+        return tuple(ImageFile(name=name, bytes=size, crc32=crc) for name, size, crc in told)
+
+    def _read(self, path: Path, most: int) -> bool:
+        at, crc = self._known.get(path.name, (0, 0))
+        with path.open("rb", buffering=0) as stream:
+            stream.seek(at)
+            size, crc = _checksum(stream, crc, most)
+        self._known[path.name] = (at + size, crc)
+        return size > 0
 
 
 def write(image: Image) -> None:
@@ -236,7 +278,9 @@ def _damaged(image: Image) -> str | None:
         if size not in (file.bytes, file.next_bytes):
             return f"The image is damaged: {file.name} has {size} of {file.bytes} bytes."
     for file in image.files:
-        if _checksum(image.folder / file.name) not in (file.crc32, file.next_crc32):
+        with (image.folder / file.name).open("rb", buffering=0) as stream:
+            _, crc = _checksum(stream)
+        if crc not in (file.crc32, file.next_crc32):
             return f"The image is damaged: the content of {file.name} changed."
     return None
 
@@ -259,14 +303,18 @@ def _release(text: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", text)[:2])
 
 
-def _checksum(path: Path, deadline: Deadline = NO_DEADLINE) -> int:
-    """A checksum against damage; whoever may write here can only harm themselves."""
-    total = 0
-    with path.open("rb", buffering=0) as stream:
-        while chunk := stream.read(_CHUNK):
-            deadline.check()
-            total = zlib.crc32(chunk, total)
-    return total
+def _checksum(stream: FileIO, total: int = 0, most: float = math.inf) -> tuple[int, int]:
+    """How much was read, and a checksum against damage.
+
+    Whoever may write here can only harm themselves.
+    """
+    # One buffer: a new one for each piece costs as much as the checksum.
+    buffer = memoryview(bytearray(_CHUNK))
+    size = 0
+    while size < most and (count := stream.readinto(buffer)):
+        total = zlib.crc32(buffer[:count], total)
+        size += count
+    return size, total
 
 
 def _parsed(folder: Path, told: dict[str, Any]) -> Image:

@@ -13,12 +13,12 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
-from gpucommons.scheduler.executors.local.attempt import own_image
-from gpucommons.scheduler.executors.local.attempt.own_image import OwnImage
 from gpucommons.scheduler.files.confined_files import Refused, empty, remove, unpack
+from gpucommons.scheduler.working_folder import own_image
 from gpucommons.scheduler.working_folder.changes import Baseline, baseline, changes
 from gpucommons.scheduler.working_folder.giving_back import Wanted, give_back
 from gpucommons.scheduler.working_folder.home_links import link_left_out
+from gpucommons.scheduler.working_folder.own_image import OwnImage
 from gpucommons.scheduler.working_folder.sending import send
 from gpucommons.scheduler.working_folder.taking_over import NAME, make_new, take_over
 

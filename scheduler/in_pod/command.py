@@ -12,14 +12,18 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from gpucommons.scheduler.curves import event_watch
 from gpucommons.scheduler.in_pod import starting
 from gpucommons.scheduler.in_pod.kept_files import keep
+from gpucommons.scheduler.in_pod.tree import Tree, tree_of
 from gpucommons.scheduler.in_pod.worker import (
     ANSWER_S,
     FINISHED_FILE,
@@ -87,48 +91,119 @@ def note(notice: Path, stop: Mapping[str, Any] | None) -> None:
 class Running:
     """The command, and the signals meant for it."""
 
-    def __init__(self, command: list[str], cwd: Path) -> None:
+    def __init__(self, cwd: Path, tree: Tree | None = None) -> None:
+        self._cwd, self._tree = cwd, tree
         self._stopping = False
         #: A signal of a stop reached it before it was over.
         self.told = False
         self._process: subprocess.Popen[bytes] | None = None
+        self._output = _Output() if tree is not None else None
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._hand_on)
+
+    def begin(self, command: Sequence[str]) -> None:
+        """Start it, or another one in place of what has ended.
+
+        Raises
+        ------
+        OSError
+            When there is no such command.
+        """
+        out = None if self._output is None else self._output.writer
         # A session of its own: everything that the command starts hears the signal, too.
-        self._process = subprocess.Popen(command, cwd=cwd, start_new_session=True)
+        self._process = subprocess.Popen(
+            command, cwd=self._cwd, start_new_session=True, stdout=out, stderr=out
+        )
         if self._stopping:
-            self._hand_on(signal.SIGTERM, None)
+            self.send(signal.SIGTERM)
 
     def _hand_on(self, number: int, _frame: object) -> None:
-        self._stopping = True
-        self.send(number)
+        is_first, self._stopping = not self._stopping, True
+        if self._tree is None or self._process is None:
+            self.send(number)
+        elif is_first:
+            ending = threading.Thread(target=self._end_tree, args=(self._tree, time.monotonic()))
+            ending.daemon = True
+            ending.start()
+
+    def _end_tree(self, tree: Tree, told_s: float) -> None:
+        root = Path(os.environ["GPUCOMMONS_ATTEMPT_DIR"])
+        # One that knows already that it has to leave, or is done, goes by itself.
+        leaves = any((root / name).exists() for name in (TOLD_FILE, FINISHED_FILE))
+        if not tree.stop(self, told_s, may_save=not leaves):
+            self.send(signal.SIGTERM)
+
+    def is_stopping(self) -> bool:
+        """The pod was told to end."""
+        return self._stopping
+
+    def has_ended(self) -> bool:
+        """Whether it is over; its exit code is still to be had."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return True
+        try:
+            flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            return os.waitid(os.P_PID, process.pid, flags) is not None
+        except ChildProcessError:
+            return True
 
     def send(self, number: int) -> None:
         """Signal the command and all that it started, unless it is over."""
         process = self._process
-        if process is None or process.returncode is not None:
+        if process is None or self.has_ended():
             return
-        try:
-            if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-                return
-            self.told = True
+        self.told = True
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
-        except (ChildProcessError, ProcessLookupError):
-            return
+
+    def end(self) -> None:
+        """End it at once."""
+        if self._process is not None and not self.has_ended():
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def wait(self) -> int:
         """The exit code; orphans of the command, which are ours as process 1, are collected."""
-        assert self._process is not None  # noqa: S101 - made before
+        code = STOPPED if self._process is None else self._wait(self._process)
+        if self._output is not None:
+            self._output.close()
+        return code
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> int:
         while True:
             try:
                 pid, status = os.wait()
             except ChildProcessError:
-                return self._process.wait()
-            if pid == self._process.pid:
+                return process.wait()
+            if pid == process.pid:
                 # ``os.waitstatus_to_exitcode`` is not in Python 3.8.
                 ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-                self._process.returncode = -ended_by or os.WEXITSTATUS(status)
+                process.returncode = -ended_by or os.WEXITSTATUS(status)
                 return 128 + ended_by if ended_by else os.WEXITSTATUS(status)
+
+
+class _Output:
+    """A pipe of our own for what is woken again with its end of it, copied to where ours goes."""
+
+    def __init__(self) -> None:
+        reader, self.writer = os.pipe()
+        self._copying = threading.Thread(target=self._copy, args=(reader,), daemon=True)
+        self._copying.start()
+
+    @staticmethod
+    def _copy(reader: int) -> None:
+        while True:
+            chunk = os.read(reader, 1 << 16)
+            if not chunk:
+                return
+            sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+
+    def close(self) -> None:
+        """All that was printed is copied by then, unless something holds the pipe that does not end."""
+        os.close(self.writer)
+        self._copying.join(_LAST_LOOK_S)
 
 
 class Announced:
@@ -185,12 +260,22 @@ def main() -> int:
     root = Path(environ["GPUCOMMONS_ATTEMPT_DIR"])
     folder = Path(environ["GPUCOMMONS_WORK_DIR"], arguments.working_dir)
     command = starting.read(environ, arguments.command)
+    tree = tree_of(environ, api, root)
+    running = Running(folder, tree)
     try:
-        running = Running(command, folder)
+        if tree is None:
+            running.begin(command)
+        else:
+            tree.start(command, running)
     except OSError as error:
         return _never_ran(error, command[0])
     announced.begin(running)
     code = _status(running, root, environ.get("GPUCOMMONS_EXIT_AFTER_SIGNAL", "preempted"))
+    kept = "" if tree is None else tree.left(code)
+    if kept:
+        # First: the grace of the pod may end while its files are looked through.
+        tell_kubelet(kept)
+        code = STOPPED if tree is not None and tree.is_kept else code
     try:
         keep(api, root, environ)
     except (Refused, Unreachable, OSError, ValueError) as error:

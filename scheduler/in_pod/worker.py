@@ -7,6 +7,7 @@ scheduler gives links, each for one object of this attempt.
 
 from __future__ import annotations
 
+import copy
 import http.client
 import json
 import os
@@ -32,6 +33,8 @@ NOT_BEGUN = "gpucommons could not run the command: "
 STOPPED = 143
 #: In the attempt's folder, by their names alone: ``should_stop`` answered yes; the work is done.
 TOLD_FILE, FINISHED_FILE = ".told-to-stop", ".finished"
+#: What lies there when a container ends, its pod's status shows.
+TERMINATION_LOG = Path("/dev/termination-log")
 #: A scheduler that restarts, or a change of leader, takes seconds; a rolled node some minutes.
 PATIENCE_S = 300.0
 ORDERS_WAIT_S = 25
@@ -73,6 +76,12 @@ class Api:
         self._answer_s = answer_s
         # No proxy of the image's: tokens go to the scheduler alone.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def hasty(self, answer_s: float) -> Api:
+        """The same, asked by who cannot wait longer for an answer."""
+        other = copy.copy(self)
+        other._answer_s = answer_s
+        return other
 
     def get(self, path: str) -> Any:
         """Ask until there is an answer or patience ends."""
@@ -150,7 +159,7 @@ def say(text: str) -> None:
 
 def tell_kubelet(text: str) -> None:
     """Leave the message that the pod's status shows."""
-    place = Path("/dev/termination-log")
+    place = TERMINATION_LOG
     if place.is_file() and not place.is_symlink() and os.access(place, os.W_OK):
         place.write_text(text[:2000])
 

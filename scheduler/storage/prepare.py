@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpucommons import gpu
 from gpucommons.scheduler import joining
 from gpucommons.scheduler.files.confined_files import Refused as BadFiles
 from gpucommons.scheduler.files.confined_files import open_folder, remove, unpack
-from gpucommons.scheduler.in_pod import kept_files, worker
+from gpucommons.scheduler.in_pod import kept_files, tree, worker
 from gpucommons.scheduler.in_pod.worker import (
     Api,
     Refused,
@@ -49,8 +50,10 @@ class NotPrepared(Exception):
 
 
 #: What stands above the command, and what it imports.
-_WORKER = ("__init__.py", "command.py", "kept_files.py", "starting.py", "worker.py")
+_WORKER = ("__init__.py", "command.py", "kept_files.py", "starting.py", "tree.py", "worker.py")
 _BESIDE = ("event_watch.py",)
+#: Of `gpu`, what saving and waking processes is made of, and what that imports.
+_FOR_TREES = ("devices", "hibernation", "linux", "parking", "shim")
 
 
 def _modules(root: Path) -> Path:
@@ -72,7 +75,32 @@ def _copy_worker(root: Path) -> None:
     for name in _BESIDE:
         shutil.copyfile(here.parent / "curves" / name, curves / name)
     shutil.copyfile(here / "__main__.py", root / "bin" / "worker" / "__main__.py")
+    if tree.VARIABLE in os.environ:
+        _copy_trees(there.parent.parent)
     copy_joining(root / "bin" / "joining")
+
+
+def _copy_trees(package: Path) -> None:
+    """What saves and wakes processes. Dates stay: what a woken process has open must be unchanged."""
+    ours = Path(gpu.__file__).parent
+    shutil.copyfile(ours / "__init__.py", _made(package / "gpu") / "__init__.py")
+    for name in _FOR_TREES:
+        shutil.copytree(
+            ours / name, package / "gpu" / name, ignore=shutil.ignore_patterns("__pycache__", "*.c"),
+            dirs_exist_ok=True,
+        )  # fmt: skip
+    for name in ("errors.py", "extras.py"):
+        shutil.copyfile(ours / name, package / "gpu" / name)
+    scheduler = Path(worker.__file__).parents[1]
+    for folder, name in (("working_folder", "own_image.py"), ("files", "confined_files.py")):
+        there = _made(package / "scheduler" / folder)
+        (there / "__init__.py").touch()
+        shutil.copyfile(scheduler / folder / name, there / name)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def copy_joining(place: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +28,7 @@ from gpucommons.scheduler.storage.job_files import (
     superseded,
 )
 from gpucommons.scheduler.working_folder.changes import Baseline, changes
+from gpucommons.scheduler.working_folder.own_image import NAME as IMAGE
 from gpucommons.scheduler.working_folder.taking_over import NAME as WORK
 from gpucommons.scheduler.working_folder.taking_over import take_over
 
@@ -56,7 +57,10 @@ class VolumeFiles:
             folder.mkdir(mode=0o770, parents=True, exist_ok=True)
             folder.chmod(_SHARED)
             before = (one for one in reversed(workload.attempts) if one.number < attempt.number)
-            take_over(folder, [self._attempt(one.attempt_id) for one in before])
+            earlier = [self._attempt(one.attempt_id) for one in before]
+            take_over(folder, earlier)
+            # Whether it is what was promised, its pod finds out.
+            take_over(folder, earlier, IMAGE)
         except OSError as error:
             message = f"The jobs' volume takes no folder ({error.strerror}): tell your admin."
             raise Unavailable(message) from error
@@ -154,6 +158,19 @@ class VolumeFiles:
                     remove(Path(entry.path))
                     removed += 1
         return removed
+
+    def drop_images(self, live: Callable[[], Container[str]]) -> int:
+        """Drop the saved processes of attempts whose jobs are over; ``live`` are those of the others."""
+        try:
+            found = [path.parent for path in (self.root / "attempts").glob(f"*/{IMAGE}")]
+        except FileNotFoundError:
+            return 0
+        # Asked afterwards: what has a folder was known before.
+        known = live() if found else ()
+        over = [folder for folder in found if folder.name not in known]
+        for folder in over:
+            remove(folder / IMAGE)
+        return len(over)
 
 
 def _open_below(folder: Path, path: str) -> int:

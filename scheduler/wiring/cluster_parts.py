@@ -39,6 +39,7 @@ from gpucommons.scheduler.wiring.asked import Asked
 
 #: As many times as long as it took, what was worked out holds.
 _REST = 9
+_NO_VOLUME = "jobs' files lie on no volume here that could take their memory"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +67,8 @@ def make_parts(
     settings: KubernetesSettings, asked: Asked, *, logs: Path, kept: StorageParts
 ) -> ClusterParts:
     """Parts for the cluster that we run in, or that a kubeconfig names."""
+    if kept.mode != "volume":
+        settings = settings.model_copy(update={"hibernation_hindrance": _NO_VOLUME})
     cluster, connection = asked.cluster, connect()
 
     def is_ours(node: NodeId) -> bool:

@@ -35,6 +35,7 @@ from gpucommons.scheduler.files.snapshots import SnapshotPlace, Snapshots
 from gpucommons.scheduler.service.in_memory.slices import Agent
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.storage.parts import StorageParts
+from gpucommons.scheduler.storage.volume_files import VolumeFiles
 from gpucommons.scheduler.wiring.accounts import accounts, home_of
 from gpucommons.scheduler.wiring.asked import Asked
 from gpucommons.scheduler.wiring.local_nodes import local_nodes
@@ -144,9 +145,20 @@ def _cluster(
         of_ours = pool is not None and pool.executor == executor.name
         return executor.why_not(pool, milli_gpu) if pool is not None and of_ours else None
 
+    def drop_images() -> None:
+        if isinstance(kept.files, VolumeFiles):
+            kept.files.drop_images(
+                lambda: {
+                    attempt.attempt_id
+                    for job in asked.cluster().workloads.values()
+                    for attempt in job.attempts
+                }
+            )
+
     if agents is None:
         return Premises(
             executor=executor,
+            drop_images=drop_images,
             environments=images,
             bound_to=executor.bound_to,
             has_pod=executor.has_pod,
@@ -159,6 +171,7 @@ def _cluster(
         )
     return Premises(
         executor=executor,
+        drop_images=drop_images,
         environments=images,
         agent=agents,
         minutes=agents.minutes,

@@ -19,17 +19,17 @@ NAME = "work"
 _PARTIAL = ".work.partial"
 
 
-def take_over(run: Path, earlier: Sequence[Path]) -> bool:
+def take_over(run: Path, earlier: Sequence[Path], name: str = NAME) -> bool:
     """Bring the working folder of an earlier attempt below ``run``; False where there is none.
 
     ``earlier`` are the ``run`` folders of the attempts before, newest first.
     """
-    own = run / NAME
+    own = run / name
     if _is_folder(own):
         return True
     for before in earlier:
-        if _is_folder(before / NAME):
-            (before / NAME).rename(own)
+        if _is_folder(before / name):
+            (before / name).rename(own)
             return True
     return False
 

@@ -40,8 +40,8 @@ from gpucommons.scheduler.core.model.state import (
     Resume,
 )
 from gpucommons.scheduler.core.model.types import Attempt, AttemptState, PoolName, State, Workload
-from gpucommons.scheduler.executors.local.attempt import own_image
-from gpucommons.scheduler.executors.local.attempt.own_image import OwnImage
+from gpucommons.scheduler.working_folder import own_image
+from gpucommons.scheduler.working_folder.own_image import OwnImage
 
 HERE, OTHER = PoolName("train"), PoolName("other")
 ABLE = HibernationAbility(able=True, save_mib_per_s=100, wake_mib_per_s=200)

@@ -7,7 +7,7 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from gpucommons.gpu.hibernation.inside import calls
 _GHOST_LIMIT = 1 << 30
 #: Between the end of its time and its end.
 _LET_GO_S = 2.0
+_LOOK_S = 0.005
 _FLAGS = (
     "--unprivileged", "-v4", "--file-locks", "--manage-cgroups=ignore",
     "--ghost-limit", str(_GHOST_LIMIT),
@@ -34,9 +35,14 @@ class Run:
 
 
 def criu(
-    command: Sequence[str], arguments: Sequence[str], images: Path, *, timeout_s: float
+    command: Sequence[str],
+    arguments: Sequence[str],
+    images: Path,
+    *,
+    timeout_s: float,
+    meanwhile: Callable[[], bool] = lambda: False,
 ) -> Run:
-    """Dump to or restore from this folder.
+    """Dump to or restore from this folder; ``meanwhile`` does a piece of other work, if there is one.
 
     Raises
     ------
@@ -56,12 +62,20 @@ def criu(
     ) as process:
         try:
             late = False
-            process.wait(timeout_s)
+            _wait(process, started + timeout_s, meanwhile)
         except subprocess.TimeoutExpired:
             late = True
             _end(process)
         code = process.wait()
     return Run(ok=code == 0 and not late, seconds=time.monotonic() - started, late=late)
+
+
+def _wait(process: subprocess.Popen[bytes], until_s: float, meanwhile: Callable[[], bool]) -> None:
+    while process.poll() is None:
+        if time.monotonic() >= until_s:
+            raise subprocess.TimeoutExpired(process.args, until_s)
+        if not meanwhile():
+            time.sleep(_LOOK_S)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -41,6 +41,15 @@ class Bounds:
     most_bytes: int | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Begun:
+    """When a save began, until when it may go on, and what is known of what it wrote."""
+
+    at_s: float
+    deadline: images.Deadline
+    checksums: images.Checksums
+
+
 def save(
     settings: Settings,
     root_pid: int,
@@ -56,6 +65,7 @@ def save(
     started = time.monotonic()
     deadline = images.Deadline(started + bounds.timeout_s)
     partial = settings.folder / layout.SAVING
+    begun = _Begun(at_s=started, deadline=deadline, checksums=images.Checksums(partial, deadline))
     layout.discard(partial)
     parked = on_host
     try:
@@ -71,10 +81,10 @@ def save(
             because
             or obstacles.find()
             or _no_room(partial, bounds.most_bytes)
-            or _dump(settings, root_pid, pipes=pipes, timeout_s=_rest_s(started, bounds))
+            or _dump(settings, root_pid, pipes, begun, timeout_s=_rest_s(started, bounds))
         )
         if because is None:
-            image = _complete(partial, root_pid, pipes, (started, deadline), parked)
+            image = _complete(partial, root_pid, pipes, begun, parked)
             deadline.check()
             layout.discard(settings.folder / layout.COMPLETE)
             partial.rename(settings.folder / layout.COMPLETE)
@@ -108,7 +118,7 @@ def _no_room(partial: Path, most_bytes: int | None) -> str | None:
 
 
 def _dump(
-    settings: Settings, root_pid: int, *, pipes: Mapping[int, str], timeout_s: float
+    settings: Settings, root_pid: int, pipes: Mapping[int, str], begun: _Begun, *, timeout_s: float
 ) -> str | None:
     partial = settings.folder / layout.SAVING
     arguments = ["dump", "-t", str(root_pid), "-o", layout.DUMP_LOG, "--leave-stopped"]
@@ -116,7 +126,8 @@ def _dump(
         arguments.append("--tcp-close")
     for pipe in sorted(set(pipes.values())):
         arguments += ["--external", pipe]
-    done = runs.criu(settings.criu, arguments, partial, timeout_s=timeout_s)
+    meanwhile = begun.checksums.advance
+    done = runs.criu(settings.criu, arguments, partial, timeout_s=timeout_s, meanwhile=meanwhile)
     if done.ok:
         return None
     log = partial / layout.DUMP_LOG
@@ -130,24 +141,23 @@ def _complete(
     partial: Path,
     root_pid: int,
     pipes: Mapping[int, str],
-    times: tuple[float, images.Deadline],
+    begun: _Begun,
     parked: gpu_memory.OnHost,
 ) -> images.Image:
     """Add what CRIU leaves out, while everything stands still."""
-    started, deadline = times
     # The clocks go on while CRIU writes; what sleeps has slept until now.
     clocks = {
         "monotonic": time.clock_gettime_ns(time.CLOCK_MONOTONIC),
         "boottime": time.clock_gettime_ns(time.CLOCK_BOOTTIME),
     }
-    shared_memory.pack(partial / layout.SHARED_MEMORY, deadline)
-    files = images.describe_files(partial, deadline)
+    shared_memory.pack(partial / layout.SHARED_MEMORY, begun.deadline)
+    files = begun.checksums.describe()
     numbers = processes.numbers()
     image = images.Image(
         folder=partial,
         bytes=sum(file.bytes for file in files),
         made_ms=time.time_ns() // 1_000_000,
-        seconds=round(time.monotonic() - started, 3),
+        seconds=round(time.monotonic() - begun.at_s, 3),
         processes=numbers,
         root_pid=root_pid,
         uid=os.getuid(),

@@ -10,6 +10,7 @@ from gpucommons.scheduler.core.elastic.gain import paced
 from gpucommons.scheduler.core.events import settings
 from gpucommons.scheduler.core.events.endings import end_attempt, end_unseen
 from gpucommons.scheduler.core.going_on import words
+from gpucommons.scheduler.core.going_on.hibernating import kept_image
 from gpucommons.scheduler.core.going_on.ways import step_word
 from gpucommons.scheduler.core.model.demand import elastic
 from gpucommons.scheduler.core.model.evolving import evolve
@@ -25,6 +26,7 @@ from gpucommons.scheduler.core.model.state import (
     NodesObserved,
     Observation,
     ProgressReported,
+    TreeReported,
 )
 from gpucommons.scheduler.core.model.types import REPORTED, AttemptState, State, Workload
 
@@ -51,8 +53,8 @@ def observe(cycle: CycleState, observation: Observation) -> None:
             _progress(cycle, workload, observation)
         case CheckpointReported():
             _checkpoint(cycle, workload, observation)
-        case FilesKept():
-            _files_kept(cycle, workload, observation)
+        case FilesKept() | TreeReported():
+            _of_pod(cycle, workload, observation)
         case AttemptSignalled():
             pass  # that SIGTERM was due is committed before it is sent
 
@@ -84,10 +86,29 @@ def _finished(cycle: CycleState, workload: Workload) -> None:
     cycle.tell("finished", f"{workload.spec.name} says that its work is done.", workload)
 
 
+def _of_pod(cycle: CycleState, workload: Workload, report: FilesKept | TreeReported) -> None:
+    if isinstance(report, FilesKept):
+        _files_kept(cycle, workload, report)
+    else:
+        _tree(cycle, workload, report)
+
+
 def _files_kept(cycle: CycleState, workload: Workload, report: FilesKept) -> None:
     attempt = workload.current
     if attempt is not None and attempt.files_kept != report.files:
         cycle.put(with_attempt(workload, evolve(attempt, files_kept=report.files)))
+
+
+def _tree(cycle: CycleState, workload: Workload, report: TreeReported) -> None:
+    """The first word counts. Only what was kept can have been woken, whatever the attempt says."""
+    attempt = workload.current
+    if attempt is None or attempt.hibernation is not None or is_lease(workload):
+        return
+    kept, told = kept_image(workload), report.hibernation
+    same = [one.number for one in workload.attempts if kept and one.image == kept[1]]
+    if told.woken_from not in same:
+        told = replace(told, woken_from=None)
+    cycle.put(with_attempt(workload, evolve(attempt, hibernation=told)))
 
 
 def _started(cycle: CycleState, workload: Workload, seen: AttemptStarted) -> None:
@@ -95,14 +116,15 @@ def _started(cycle: CycleState, workload: Workload, seen: AttemptStarted) -> Non
     if attempt is None or attempt.started_ms is not None or is_lease(workload):
         return
     if attempt.state is AttemptState.STARTING:
+        known = attempt.hibernation or seen.hibernation
         workload = move_attempt(
             workload,
             AttemptState.RUNNING,
             started_ms=cycle.now_ms,
-            hibernation=seen.hibernation,
+            hibernation=known,
         )
         workload = cycle.put(move(workload, State.RUNNING, cycle.now_ms))
-        cycle.tell("started", words.of_start(workload.spec.name, seen.hibernation), workload)
+        cycle.tell("started", words.of_start(workload.spec.name, known), workload)
 
 
 def _checkpoint(cycle: CycleState, workload: Workload, report: CheckpointReported) -> None:

@@ -34,6 +34,16 @@ def hibernation_of(spec: Spec, attempt: Attempt, pool: Pool, node: Node) -> Hibe
     return Hibernation(cost_ms=_cost_ms(node.hibernation, placement.memory_mib))
 
 
+def hibernation_at_start(
+    workload: Workload, attempt: Attempt, pool: Pool, node: Node | None
+) -> Hibernation | None:
+    """The same of an attempt that is to begin, also where its node cannot do any more what it could."""
+    if node is None or node.hibernation is None:
+        lost = Hibernation(hindrance="its node cannot save and wake processes any more")
+        return None if kept_image(workload) is None else lost
+    return hibernation_of(workload.spec, attempt, pool, node)
+
+
 def hindrances_before_start(
     spec: Spec, pools: Mapping[PoolName, Pool], nodes: Mapping[NodeId, Node]
 ) -> tuple[str, ...]:

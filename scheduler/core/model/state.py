@@ -243,6 +243,14 @@ class FilesKept:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TreeReported:
+    """An attempt away from here told how it runs: in a tree that can be saved, woken, or why not."""
+
+    attempt_id: AttemptId
+    hibernation: Hibernation
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NodesObserved:
     """The nodes of one executor, as they are now; missing ones are lost."""
 
@@ -258,6 +266,7 @@ Observation = (
     | ProgressReported
     | CheckpointReported
     | FilesKept
+    | TreeReported
     | NodesObserved
 )
 

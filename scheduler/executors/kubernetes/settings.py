@@ -148,6 +148,11 @@ class KubernetesSettings(Model):
     vanished_hold_s: int = Field(default=15, ge=0)
     #: The log of a worker that is stopped is read to its end before it is gone.
     keep_stopped_logs: bool = True
+    #: The agents offer that pods save their processes (``hibernation.enabled`` of the chart), and jobs
+    #: ask for it.
+    hibernation: bool = False
+    #: Why jobs' processes cannot be saved all the same, as a clause: set by whoever knows the storage.
+    hibernation_hindrance: str = ""
     pools: dict[str, PoolPlace] = {}
     pod: PodAdditions = PodAdditions()
     #: None = jobs see no home: their files travel with them.

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.providers import Injection, injection, no_gpu
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
 from gpucommons.scheduler.core.elastic import batch
-from gpucommons.scheduler.core.going_on.hibernating import hibernation_of, kept_image
+from gpucommons.scheduler.core.going_on.hibernating import hibernation_at_start, kept_image
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.types import PoolName, WorkerPlacement
 from gpucommons.scheduler.curves.event_watch import TOKEN_FILE
@@ -119,21 +119,19 @@ def hibernation_plan(
     attempt = launch.attempt
     on = attempt.placements[0].node_id if attempt.placements else None
     node = next((one for one in nodes if one.node_id == on), None)
-    promised = _promised(launch)
-    if node is None or node.hibernation is None:
-        lost = HibernationPlan(hindrance="its node cannot save and wake processes any more")
-        return replace(lost, promised=promised) if promised else None
-    pool = pool_of(node.pool) or Pool(name=node.pool)
-    known = hibernation_of(launch.workload.spec, attempt, pool, node)
+    name = PoolName("") if node is None else node.pool
+    pool = pool_of(name) or Pool(name=name)
+    known = hibernation_at_start(launch.workload, attempt, pool, node)
     if known is None:
         return None
+    can = None if node is None else node.hibernation
     return HibernationPlan(
         hindrance=known.hindrance,
         criu=criu,
-        save_mib_per_s=node.hibernation.save_mib_per_s,
+        save_mib_per_s=0 if can is None else can.save_mib_per_s,
         cost_ms=known.cost_ms,
         max_image_bytes=max_image_bytes,
-        promised=promised,
+        promised=_promised(launch),
     )
 
 

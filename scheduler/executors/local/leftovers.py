@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gpucommons.scheduler.executors.local.attempt import own_image
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, read_json
 from gpucommons.scheduler.executors.local.attempt.plan import Plan, as_user
 from gpucommons.scheduler.files.confined_files import remove
+from gpucommons.scheduler.working_folder import own_image
 
 _LOG = logging.getLogger(__name__)
 

@@ -20,7 +20,8 @@ from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.slices.slices import MpsDaemon, SliceId
 from gpucommons.scheduler.core.going_on.hibernating import kept_image
-from gpucommons.scheduler.core.model.kept import Hibernation
+from gpucommons.scheduler.core.going_on.reported import process_image
+from gpucommons.scheduler.core.model.kept import MAX_IMAGE_BYTES, Hibernation
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
@@ -35,7 +36,6 @@ from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
     read_json,
     write_json,
 )
-from gpucommons.scheduler.executors.local.attempt.hibernating import process_image
 from gpucommons.scheduler.executors.local.attempt.own_files import Counts
 from gpucommons.scheduler.executors.local.attempt.plan import Account, passed_on
 from gpucommons.scheduler.executors.local.attempt.supervision import (
@@ -94,7 +94,7 @@ class LocalSettings:
     max_unpacked_bytes: int = 4 << 30
     max_results_bytes: int = 16 << 30
     #: Saved processes of all jobs of one user together.
-    max_image_bytes: int = 32 << 30
+    max_image_bytes: int = MAX_IMAGE_BYTES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gpucommons.scheduler.models.fields import Model, RelativePath, View
+from gpucommons.scheduler.models.fields import Line, Model, RelativePath, View
 
 #: Of one file; larger results go in several.
 MAX_FILE_BYTES = 1 << 40
@@ -72,6 +72,26 @@ class KeptReport(Model):
 
     files: int = Field(strict=True, ge=0, le=2**31)
     size_bytes: int = Field(strict=True, ge=0, le=2**53)
+
+
+class TreeReport(Model):
+    """At its start: whether the attempt's processes can be saved, and whether they were woken."""
+
+    #: Why they cannot be saved, as a clause; empty = they can be.
+    hindrance: Line = ""
+    cost_ms: int = Field(default=0, strict=True, ge=0, le=2**53)
+    #: Number of the attempt that was saved.
+    woken_from: int | None = Field(default=None, strict=True, ge=1, le=2**31)
+    #: Why what was saved could not be woken.
+    not_woken: Line = ""
+
+
+class SavingView(View):
+    """Whether the attempt's processes are saved in place of SIGTERM."""
+
+    saves: bool
+    #: What an image may take: the rest of its user's limit, shared with whoever saves at once.
+    max_bytes: int = 0
 
 
 class AttemptInputs(View):

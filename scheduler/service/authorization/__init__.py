@@ -7,6 +7,7 @@ missing (404), what is visible but not theirs to steer as forbidden (403).
 from gpucommons.scheduler.service.authorization.attempts import (
     attempt_inputs,
     attempt_orders,
+    attempt_saving,
     attempt_snapshot,
     attempt_uploads,
     report_checkpoint,
@@ -15,6 +16,7 @@ from gpucommons.scheduler.service.authorization.attempts import (
     report_kept,
     report_progress,
     report_trainer_status,
+    report_tree,
 )
 from gpucommons.scheduler.service.authorization.cluster import (
     check_config,
@@ -109,6 +111,7 @@ __all__ = [
     "again",
     "attempt_inputs",
     "attempt_orders",
+    "attempt_saving",
     "attempt_snapshot",
     "attempt_uploads",
     "cancel",
@@ -158,6 +161,7 @@ __all__ = [
     "report_progress",
     "report_teams",
     "report_trainer_status",
+    "report_tree",
     "resize",
     "resize_job",
     "results",

@@ -59,6 +59,16 @@ def report_kept(principal: Principal) -> AttemptId:
     return _report(principal)
 
 
+def report_tree(principal: Principal) -> AttemptId:
+    """The attempt itself."""
+    return _report(principal)
+
+
+def attempt_saving(principal: Principal) -> AttemptId:
+    """The attempt itself."""
+    return _report(principal)
+
+
 def attempt_orders(principal: Principal) -> AttemptId:
     """The attempt itself."""
     return _report(principal)

@@ -234,6 +234,8 @@ RULES: dict[str, Rule] = {
         NOT_ATTEMPT,
         body={"files": 0, "size_bytes": 0},
     ),
+    "report_tree": Rule("POST", "/attempt/tree", ("attempt",), NOT_ATTEMPT, body={}),
+    "attempt_saving": Rule("GET", "/attempt/saving", ("attempt",), NOT_ATTEMPT),
     "results": Rule(
         "GET",
         "/jobs/done-1/results",

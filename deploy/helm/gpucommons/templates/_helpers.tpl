@@ -111,6 +111,7 @@ securityContext:
   "agent_ca_file" "/etc/gpucommons/agent-ca/ca.crt"
   "agent_server_name" "gpucommons-agent"
   "keep_finished_s" (int64 $jobs.keepFinishedSeconds)
+  "hibernation" .Values.hibernation.enabled
   "pools" $jobs.pools
   "pod" $jobs.pod
   "home" $jobs.home

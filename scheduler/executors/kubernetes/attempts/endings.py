@@ -6,14 +6,18 @@ work is done: its status is 0 only where it is.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 
+from gpucommons.scheduler.core.going_on.reported import process_image, said
+from gpucommons.scheduler.core.model.kept import ProcessImage
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.executors.kubernetes.attempts import sentences
 from gpucommons.scheduler.executors.kubernetes.attempts.judging import Seen
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen, indexes, seconds_of
+from gpucommons.scheduler.in_pod.tree import IMAGE
 from gpucommons.scheduler.in_pod.worker import NOT_BEGUN
 
 _KILLED, _SIGKILL = 137, -9
@@ -29,6 +33,9 @@ def end_of(seen: Seen) -> AttemptEnded:
             start_failed=not seen.failing.again,
             text=seen.failing.text,
         )
+    kept = _kept_of(seen)
+    if kept is not None:
+        return kept
     codes = _codes(seen)
     if len(codes) == seen.workers and not any(codes.values()):
         return AttemptEnded(attempt_id=attempt_id, exit_code=0)
@@ -60,7 +67,32 @@ def _stopped(seen: Seen, codes: Mapping[int, int]) -> AttemptEnded:
         exit_code=worst,
         killed=killed,
         text=text,
+        not_saved=_of_only_pod(seen)[1],
     )
+
+
+def _kept_of(seen: Seen) -> AttemptEnded | None:
+    """Its processes were saved, whoever ended its pod; None where they were not."""
+    image, _ = _of_only_pod(seen)
+    if image is None:
+        return None
+    return AttemptEnded(attempt_id=seen.attempt.attempt_id, exit_code=None, told=True, image=image)
+
+
+def _of_only_pod(seen: Seen) -> tuple[ProcessImage | None, str]:
+    pods = list(seen.pods.values()) if seen.workers == 1 else []
+    return told_of_image(pods[0].end.message, pods[0].owner) if pods else (None, "")
+
+
+def told_of_image(message: str, owner: str) -> tuple[ProcessImage | None, str]:
+    """What a pod left word of: an image, or why there is none."""
+    if not message.startswith(IMAGE):
+        return None, ""
+    try:
+        told = json.loads(message.removeprefix(IMAGE))
+        return process_image({**told["image"], "user": owner}), said(told["not_saved"])
+    except (ValueError, KeyError, TypeError):
+        return None, ""
 
 
 def _by_itself(seen: Seen) -> AttemptEnded:

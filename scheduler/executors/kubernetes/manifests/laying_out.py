@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes.attempts.judging import Expected
 from gpucommons.scheduler.executors.kubernetes.manifests import manifests
 from gpucommons.scheduler.executors.kubernetes.manifests.job_files import JobFiles
 from gpucommons.scheduler.executors.kubernetes.manifests.manifests import Way
+from gpucommons.scheduler.executors.kubernetes.manifests.trees import tree_plan
+from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import Holdings, nodes_of
 from gpucommons.scheduler.executors.kubernetes.nodes.other_systems import injections
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen
@@ -72,8 +74,21 @@ def lay_out(
         files=files.files(launch, settings),
         commands=files.commands(launch),
         made=injections(launch, place, of_pool, nodes or {}),
+        tree=tree_plan(launch, of_pool, _node_of(launch, of_pool, settings, nodes or {})),
     )
     return LayOut(launch=launch, way=way, jobs=manifests.jobs(launch, way))
+
+
+def _node_of(
+    launch: Launch, pool: Pool, settings: KubernetesSettings, nodes: Mapping[str, NodeSeen]
+) -> Node | None:
+    """Where its first worker runs, as it is now."""
+    placement = launch.attempt.placements[0]
+    seen = nodes.get(placement.node_id)
+    if seen is None:
+        return None
+    held = Holdings(taken={}, held=frozenset(placement.device_ids))
+    return next(iter(nodes_of((seen,), (pool,), settings, held)), None)
 
 
 def _traits(pool: Pool, settings: KubernetesSettings) -> PoolTraits:

@@ -16,9 +16,11 @@ from gpucommons.gpu.providers import Injection, PodParts
 from gpucommons.gpu.providers.cluster.pods import ATTEMPT_ATTRIBUTE, RANKS_ATTRIBUTE, slice_folder
 from gpucommons.scheduler.core.model.types import Role, WorkerPlacement
 from gpucommons.scheduler.executors.base import Launch
-from gpucommons.scheduler.executors.kubernetes.manifests import environment
+from gpucommons.scheduler.executors.kubernetes.manifests import environment, trees
+from gpucommons.scheduler.executors.kubernetes.manifests.trees import TreePlan
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolTraits
+from gpucommons.scheduler.in_pod.tree import VARIABLE
 
 Document = dict[str, Any]
 
@@ -52,6 +54,8 @@ class Way:
     commands: Mapping[str, Sequence[str]]
     #: By role, what another system of the cluster is told so that it makes the slices.
     made: Mapping[str, Injection] = field(default_factory=dict)
+    #: How its processes are to run; None = as any.
+    tree: TreePlan | None = None
 
     def told(self, role: str) -> PodParts:
         """What the pods of a role say to whoever makes their slices; nothing where we do."""
@@ -123,6 +127,7 @@ def _pod(launch: Launch, way: Way, role: Role, placement: WorkerPlacement) -> Do
     is_ours = role.name not in way.made
     has_slice = settings.agents and placement.slice_id is not None and is_ours
     container = _container(launch, way, role, placement)
+    trees.allow(container, way.tree)
     container["volumeMounts"] = [
         *files.volume_mounts,
         *more.volume_mounts,
@@ -188,7 +193,7 @@ def _container(launch: Launch, way: Way, role: Role, placement: WorkerPlacement)
     )
     found = environment.variables(launch, placement, namespace=way.namespace, gpus=gpus)
     hints = [] if made is None else [environment.plain(*one) for one in made.env.items()]
-    ours = [environment.plain(name, value) for name, value in way.files.env.items()]
+    ours = [environment.plain(name, value) for name, value in _ours(way).items()]
     limits: Document = {"memory": f"{placement.memory_mib or role.memory_mib}Mi"}
     if plugin:
         limits[way.traits.place.gpu_resource] = str(plugin)
@@ -221,6 +226,11 @@ def _container(launch: Launch, way: Way, role: Role, placement: WorkerPlacement)
     }
 
 
+def _ours(way: Way) -> Mapping[str, str]:
+    told = {} if way.tree is None else {VARIABLE: way.tree.written()}
+    return {**way.files.env, **told}
+
+
 def _without_gpus(found: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [one for one in found if not environment.is_of_gpus(one["name"])]
 
@@ -230,7 +240,7 @@ def _before_the_job(container: Mapping[str, Any], of_job: Mapping[str, Any], way
 
     A user's ``PYTHONPATH`` would put their program in place of ours.
     """
-    ours = [environment.plain(*one) for one in way.files.env.items()]
+    ours = [environment.plain(*one) for one in _ours(way).items()]
     own = container.get("env") or ()
     blind = environment.gpu_variables(from_plugin=False, bound=False)
     env = environment.last_wins([*ours, *_without_gpus(way.settings.pod.env), *own, *blind])

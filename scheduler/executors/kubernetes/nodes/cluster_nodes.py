@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
 from gpucommons.gpu.devices.kinds import kind_of, memory_mib_of
+from gpucommons.gpu.hibernation.containers import RESOURCE as HIBERNATE
+from gpucommons.scheduler.core.model.kept import HibernationAbility
 from gpucommons.scheduler.core.model.resources import Node, NodeState, Pool
 from gpucommons.scheduler.core.model.types import NodeId
 from gpucommons.scheduler.executors.kubernetes.objects import names
@@ -33,6 +35,8 @@ CUT = "nvidia.com/mig-"
 _PROFILE = re.compile(r"[0-9]+g\.(?P<gib>[0-9]+)gb")
 #: Where neither labels nor the pool's kind say how large a card is.
 _UNKNOWN_MIB = 16_384
+#: MiB that a slow volume takes and gives in a second. What it really takes, each pod finds out.
+_SAVED, _WOKEN = 200, 400
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,7 +122,7 @@ def nodes_of(
         if pool is not None:
             place = settings.place_of(pool.name)
             devices = slots(node, pool, place, held[node.name], rather=holdings.reserved or ())
-            found.append(_node(node, pool, devices, place, holdings))
+            found.append(_node(node, pool, devices, settings, holdings))
     return tuple(found)
 
 
@@ -130,8 +134,13 @@ def _by_node(held: Iterable[DeviceId]) -> defaultdict[str, list[DeviceId]]:
 
 
 def _node(
-    node: NodeSeen, pool: Pool, devices: tuple[Device, ...], place: PoolPlace, holdings: Holdings
+    node: NodeSeen,
+    pool: Pool,
+    devices: tuple[Device, ...],
+    settings: KubernetesSettings,
+    holdings: Holdings,
 ) -> Node:
+    place = settings.place_of(pool.name)
     taken = holdings.taken.get(node.name, Taken())
     offered = tuple(one for one in devices if _is_offered(one, place, holdings))
     if place.reservations == "standing" and holdings.reserved is not None:
@@ -150,7 +159,20 @@ def _node(
         state=NodeState.CORDONED if node.cordoned else NodeState.READY,
         rack=node.labels.get(place.rack_label),
         data=_data(node.labels),
+        hibernation=_ability(node, settings),
     )
+
+
+def _ability(node: NodeSeen, settings: KubernetesSettings) -> HibernationAbility | None:
+    """Whether jobs' processes are saved there; None where no admin has asked for that."""
+    if not settings.hibernation:
+        return None
+    if settings.hibernation_hindrance:
+        return HibernationAbility(able=False, because=settings.hibernation_hindrance)
+    if not node.allocatable.get(HIBERNATE):
+        because = "its node does not offer to save processes (the log of the node's agent says why)"
+        return HibernationAbility(able=False, because=because)
+    return HibernationAbility(able=True, save_mib_per_s=_SAVED, wake_mib_per_s=_WOKEN)
 
 
 def _data(labels: Mapping[str, str]) -> frozenset[str]:

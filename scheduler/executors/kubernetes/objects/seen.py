@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from gpucommons.gpu.hibernation.containers import RESOURCE as HIBERNATE
 from gpucommons.gpu.providers.cluster import hami, kai
 from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.executors.kubernetes.objects import names
@@ -45,6 +46,8 @@ class PodSeen:
     job: str
     #: Completion index.
     index: int
+    #: Its user, as a label names them.
+    owner: str = ""
     node: str | None = None
     gates: tuple[str, ...] = ()
     phase: str = "Pending"
@@ -166,7 +169,8 @@ def read_pod(pod: Document) -> PodSeen | None:
     if attempt_id is None or index is None:
         return None
     container = _container(spec.get("containers") or ())
-    state = _state(status.get("containerStatuses") or (), names.CONTAINER)
+    told = _status(status.get("containerStatuses") or (), names.CONTAINER)
+    state = told.get("state") or {}
     ended, conditions = state.get("terminated"), _conditions(status)
     limits = (container.get("resources") or {}).get("limits") or {}
     return PodSeen(
@@ -176,13 +180,16 @@ def read_pod(pod: Document) -> PodSeen | None:
         attempt_id=AttemptId(attempt_id),
         job=labels.get(names.JOB_NAME, ""),
         index=int(index),
+        owner=labels.get(names.USER, ""),
         node=spec.get("nodeName"),
         gates=tuple(gate["name"] for gate in spec.get("schedulingGates") or ()),
         phase=status.get("phase", "Pending"),
         killed_at_ms=(killed_at_ms := _deadline_ms(meta)),
         deleted_at_ms=_deleted_at_ms(meta, killed_at_ms),
         grace_s=spec.get("terminationGracePeriodSeconds", 30),
-        started="running" in state or (ended is not None and bool(ended.get("startedAt"))),
+        # A container that wakes something runs, but has not started before that is over.
+        started=("running" in state and told.get("started") is not False)
+        or (ended is not None and bool(ended.get("startedAt"))),
         exit_code=None if ended is None else ended.get("exitCode"),
         finished_at="" if ended is None else ended.get("finishedAt") or "",
         end=_why(ended) if ended is not None else _why(status),
@@ -190,7 +197,9 @@ def read_pod(pod: Document) -> PodSeen | None:
         disrupted=_why(conditions.get("DisruptionTarget")),
         unschedulable=_unschedulable(conditions.get("PodScheduled")),
         variables=tuple(one["name"] for one in container.get("env") or ()),
-        gpus=sum(int(n) for name, n in limits.items() if "/" in name and _whole(n)),
+        gpus=sum(
+            int(n) for name, n in limits.items() if "/" in name and name != HIBERNATE and _whole(n)
+        ),
         has_selector=bool(spec.get("nodeSelector")),
         placed=names.NODE in (notes := meta.get("annotations") or {}),
         uses=uses_of(notes.get(names.SLOTS, ""), notes.get(names.DEVICES, "")),
@@ -205,9 +214,8 @@ def _container(containers: Iterable[Document]) -> Document:
     return next((one for one in containers if one["name"] == names.CONTAINER), {})
 
 
-def _state(statuses: Iterable[Document], name: str) -> Document:
-    found = next((one for one in statuses if one["name"] == name), None)
-    return {} if found is None else found.get("state") or {}
+def _status(statuses: Iterable[Document], name: str) -> Document:
+    return next((one for one in statuses if one["name"] == name), {})
 
 
 def _why(found: Document | None) -> Why:
@@ -230,8 +238,8 @@ def _waiting(status: Document) -> Why:
             return Why(reason="InitFailed", message=said)
         if "waiting" in state:
             return _why(state["waiting"])
-    state = _state(status.get("containerStatuses") or (), names.CONTAINER)
-    return _why(state.get("waiting"))
+    told = _status(status.get("containerStatuses") or (), names.CONTAINER)
+    return _why((told.get("state") or {}).get("waiting"))
 
 
 def _unschedulable(scheduled: Document | None) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,13 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from gpucommons.gpu.hibernation.folder import SAVED_STATUS
-from gpucommons.scheduler.core.going_on.words import as_clause
-from gpucommons.scheduler.core.model.kept import ProcessImage
+from gpucommons.scheduler.core.going_on.reported import image_facts, said
 from gpucommons.scheduler.executors.local.attempt.answers import Answer, Done
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, read_json
 from gpucommons.scheduler.executors.local.attempt.descendants import memory_bytes
 from gpucommons.scheduler.executors.local.attempt.own_files import Run, send_on_errand
-from gpucommons.scheduler.executors.local.attempt.own_image import NAME
 from gpucommons.scheduler.executors.local.attempt.plan import Plan
 from gpucommons.scheduler.executors.local.attempt.saving_turns import (
     Turn,
@@ -31,6 +28,7 @@ from gpucommons.scheduler.executors.local.attempt.saving_turns import (
     take_turn,
 )
 from gpucommons.scheduler.executors.local.attempt.starts import Start
+from gpucommons.scheduler.working_folder.own_image import NAME
 
 #: Starting an errand, stopping the tree, writing the description: not a matter of its memory.
 _ALWAYS_MS = 500
@@ -38,10 +36,6 @@ _ALWAYS_MS = 500
 _LATE_S = 0.5
 _WAKE_S = 600.0
 _MIB = 1 << 20
-#: More bytes, or milliseconds, than any image has or takes.
-_MOST = 1 << 50
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_LONGEST_SAID = 300
 #: Beside the attempts' folders.
 TURNS = "saving-turns"
 
@@ -327,34 +321,6 @@ def reserved_bytes(root: Path, user: str) -> int:
             if told.get("user") == user and not folder.exit.exists():
                 found += int(told["bytes"])
     return found
-
-
-def image_facts(told: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What is told of an image, where it can be so; None for anything else.
-
-    It comes from files that the job's user can write.
-    """
-    size_bytes, save_ms, sha256 = (told.get(name) for name in ("size_bytes", "save_ms", "sha256"))
-    numbers = (size_bytes, save_ms)
-    if any(type(one) is not int or not 0 <= one <= _MOST for one in numbers):
-        return None
-    if not isinstance(sha256, str) or _SHA256.fullmatch(sha256) is None:
-        return None
-    return {"size_bytes": size_bytes, "save_ms": save_ms, "sha256": sha256}
-
-
-def said(sentence: object) -> str:
-    """What a user's own program says, as a clause: a line of ordinary length, whatever it sent."""
-    text = " ".join("".join(one if one.isprintable() else " " for one in str(sentence)).split())
-    return as_clause(text if len(text) <= _LONGEST_SAID else f"{text[:_LONGEST_SAID]}…")
-
-
-def process_image(told: Mapping[str, Any]) -> ProcessImage | None:
-    """The image in the record of an end; None where there is none, or what stands there cannot be."""
-    facts, user = image_facts(told), told.get("user")
-    if facts is None or not isinstance(user, str):
-        return None
-    return ProcessImage(user=user, told=told.get("told") is True, **facts)
 
 
 def _start(told: Mapping[str, Any], *, before: int) -> Start:

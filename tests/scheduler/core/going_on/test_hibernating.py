@@ -30,6 +30,7 @@ from gpucommons.scheduler.core.model.state import (
     CheckpointReported,
     Pause,
     Resume,
+    TreeReported,
 )
 from gpucommons.scheduler.core.model.types import Checkpoint, NodeId, State, WorkloadId
 
@@ -324,3 +325,36 @@ def test_where_a_pool_is_switched_off_later_the_way_that_holds_is_named(
     assert way is not None
     assert way.way is Way.START_OVER
     assert f"and the pool {off.name} has hibernation switched off" in words.goes_on(way)
+
+
+def test_a_pods_word_of_how_it_runs_counts_once_and_only_what_was_kept_can_have_been_woken(
+    world: World,
+) -> None:
+    job = start(world, None)
+    lie = Hibernation(cost_ms=7, woken_from=1)
+    world.step(TreeReported(attempt_id=world.attempt_id(job), hibernation=lie))
+    current = world.get(job).current
+    assert current is not None
+    assert current.hibernation == Hibernation(cost_ms=7)
+    world.step(TreeReported(attempt_id=world.attempt_id(job), hibernation=Hibernation()))
+    assert world.get(job).current == current
+    stop(world, job)
+    world.ask(Resume(workload_id=job))
+    world.step(TreeReported(attempt_id=world.attempt_id(job), hibernation=lie))
+    world.step(AttemptStarted(attempt_id=world.attempt_id(job)))
+    current = world.get(job).current
+    assert current is not None
+    assert current.hibernation == lie
+    assert speaks_for(world.get(job)) == (current, world.get(job).attempts[0])
+
+
+def test_what_a_drain_saved_goes_on_though_nobody_here_stopped_it(world: World) -> None:
+    job = start(world)
+    attempt_id = world.attempt_id(job)
+    world.step(AttemptEnded(attempt_id=attempt_id, exit_code=None, told=True, image=IMAGE))
+    ended = world.get(job)
+    assert ended.state is State.QUEUED
+    assert ended.attempts[0].ended_text == (
+        "Asked to stop: goes on where it stopped. 1.5 GiB of memory saved in 3 s. 0 steps lost"
+    )
+    assert is_kept(ended, ended.attempts[0])

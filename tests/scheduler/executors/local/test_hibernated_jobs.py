@@ -23,8 +23,8 @@ from gpucommons.scheduler.core.going_on.ways import Way, way_to_go_on
 from gpucommons.scheduler.core.model.state import Pause, Resume
 from gpucommons.scheduler.core.model.types import State
 from gpucommons.scheduler.executors.local.attempt.hibernating import kept_bytes
-from gpucommons.scheduler.executors.local.attempt.own_image import OwnImage
 from gpucommons.scheduler.executors.local.leftovers import drop_images
+from gpucommons.scheduler.working_folder.own_image import OwnImage
 
 pytestmark = pytest.mark.criu
 

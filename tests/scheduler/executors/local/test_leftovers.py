@@ -10,9 +10,9 @@ from launches import a_launch, ended, python, stopping, until
 
 from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.executors.errand import clear
-from gpucommons.scheduler.executors.local.attempt.own_image import NAME
 from gpucommons.scheduler.executors.local.leftovers import drop_images
 from gpucommons.scheduler.executors.local.local import LocalExecutor
+from gpucommons.scheduler.working_folder.own_image import NAME
 
 LATER_S = time.time() + 3600
 

@@ -26,7 +26,7 @@ from saved_jobs import (
 from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn, way_to_go_on
 from gpucommons.scheduler.core.model.state import Pause, Resume
 from gpucommons.scheduler.core.model.types import AttemptState, State, WorkloadId
-from gpucommons.scheduler.executors.local.attempt.own_image import OwnImage
+from gpucommons.scheduler.working_folder.own_image import OwnImage
 
 pytestmark = pytest.mark.criu
 MakeBox = Callable[[tuple[str, ...]], Box]

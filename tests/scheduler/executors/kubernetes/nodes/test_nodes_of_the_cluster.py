@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.gpu.hibernation.containers import RESOURCE
+from gpucommons.scheduler.core.model.kept import HibernationAbility
 from gpucommons.scheduler.core.model.resources import Node, NodeState, Pool
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
@@ -181,3 +183,21 @@ def test_no_whole_card_is_offered_where_the_plugin_may_choose_one_that_is_in_use
 def test_a_node_without_gpus_is_a_node(pool: str) -> None:
     (node,) = seen(a_node(labels={"gpucommons.io/pool": pool}, allocatable={}))
     assert (node.pool, node.devices) == ("cpu", ())
+
+
+def test_what_a_nodes_agent_offers_is_what_its_jobs_can_be_saved_by() -> None:
+    offers = a_node(allocatable={RESOURCE: 64})
+    on = KubernetesSettings(hibernation=True)
+    (silent,) = seen(offers)
+    (able,) = seen(offers, settings=on)
+    (failed,) = seen(a_node(), settings=on)
+    hindered = on.model_copy(update={"hibernation_hindrance": "there is no volume"})
+    (nowhere,) = seen(offers, settings=hindered)
+    assert silent.hibernation is None
+    assert able.hibernation is not None
+    assert able.hibernation.able
+    assert failed.hibernation is not None
+    assert failed.hibernation.because == (
+        "its node does not offer to save processes (the log of the node's agent says why)"
+    )
+    assert nowhere.hibernation == HibernationAbility(able=False, because="there is no volume")

@@ -156,3 +156,11 @@ def test_what_a_new_list_lacks_is_gone() -> None:
     assert trace.jobs == {}
     assert trace.gone == {"uid-0"}
     assert not trace.bare
+
+
+def test_a_worker_that_wakes_something_has_not_started_before_that_is_over() -> None:
+    runs = {"name": "worker", "state": {"running": {}}}
+    for told, started in (({}, True), ({"started": True}, True), ({"started": False}, False)):
+        pod = read_pod(a_pod(containerStatuses=[{**runs, **told}]))
+        assert pod is not None
+        assert pod.started is started
