@@ -17,7 +17,7 @@ SWITCH, DAYS, SIZE = (
     "GPUCOMMONS_KERNELS_KEPT_DAYS",
     "GPUCOMMONS_KERNELS_KEPT_GIB",
 )
-DEFAULT_DAYS, DEFAULT_GIB = 9, 20
+DEFAULT_DAYS, DEFAULT_GIB = 21, 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -77,7 +77,8 @@ def pointless(workload: Workload) -> bool:
 def _was_lost(attempt: Attempt) -> bool:
     if attempt.stop is not None:
         return attempt.stop.why == "lost"
-    return attempt.exit_code is None
+    # Whose processes were saved goes on: nothing of it is lost.
+    return attempt.exit_code is None and attempt.image is None
 
 
 def ran(attempt: Attempt) -> bool:

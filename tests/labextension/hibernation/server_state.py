@@ -39,9 +39,9 @@ def record(server: KernelServer, kernel_id: str) -> dict[str, Any]:
 
 
 def make_old(server: KernelServer, kernel_id: str) -> None:
-    """As if it had been saved ten days ago."""
+    """As if it had been saved a month ago."""
     written = record(server, kernel_id)
-    then = {"noted_ms": written["noted_ms"] - 10 * 24 * 3600 * 1000}
+    then = {"noted_ms": written["noted_ms"] - 30 * 24 * 3600 * 1000}
     (kernel_folder(server, kernel_id) / "record.json").write_text(json.dumps(written | then))
 
 

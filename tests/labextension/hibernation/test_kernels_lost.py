@@ -162,7 +162,7 @@ def test_an_image_that_cannot_be_read_is_a_fresh_kernel_and_said(damaged: Damage
     [
         ("imageless", "nothing of its memory"),
         ("recordless", "cannot be read"),
-        ("old", "9 days"),
+        ("old", "21 days"),
     ],
 )
 def test_a_kernel_of_which_half_is_missing_or_whose_date_is_over_is_said_to_be_gone(
@@ -227,7 +227,7 @@ def test_kernels_of_a_server_that_is_never_started_again_end_on_their_date(start
     other.stop()
 
     again = start()
-    assert "9 days" in lost(again)[kernel]["because"]
+    assert "21 days" in lost(again)[kernel]["because"]
 
     # What is said can be closed, for good.
     again.ask("DELETE", f"gpucommons/lost-kernels/{kernel}")

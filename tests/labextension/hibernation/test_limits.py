@@ -69,8 +69,8 @@ def test_kernels_are_kept_for_days() -> None:
         ({"GPUCOMMONS_HIBERNATE_KERNELS": "0"}, False, 9),
         ({"GPUCOMMONS_KERNELS_KEPT_DAYS": "3"}, True, 3),
         ({"GPUCOMMONS_KERNELS_KEPT_DAYS": "0"}, False, 0),
-        ({"GPUCOMMONS_KERNELS_KEPT_DAYS": "-3"}, True, 9),
-        ({"GPUCOMMONS_KERNELS_KEPT_DAYS": "soon"}, True, 9),
+        ({"GPUCOMMONS_KERNELS_KEPT_DAYS": "-3"}, True, 21),
+        ({"GPUCOMMONS_KERNELS_KEPT_DAYS": "soon"}, True, 21),
     ],
 )
 def test_an_admin_sets_limits_by_environment(

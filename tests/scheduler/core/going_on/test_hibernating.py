@@ -33,6 +33,7 @@ from gpucommons.scheduler.core.model.state import (
     TreeReported,
 )
 from gpucommons.scheduler.core.model.types import Checkpoint, NodeId, State, WorkloadId
+from gpucommons.scheduler.core.queue.retry_limits import lost_in_a_row
 
 ABLE = HibernationAbility(able=True, save_mib_per_s=100, wake_mib_per_s=200)
 CAN = Hibernation(cost_ms=15_000)
@@ -358,3 +359,4 @@ def test_what_a_drain_saved_goes_on_though_nobody_here_stopped_it(world: World) 
         "Asked to stop: goes on where it stopped. 1.5 GiB of memory saved in 3 s. 0 steps lost"
     )
     assert is_kept(ended, ended.attempts[0])
+    assert lost_in_a_row(ended) == 0
