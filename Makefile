@@ -46,7 +46,7 @@ test-here: setup ## Those in Python, without Kubernetes
 	$(PYTEST) -m "not kubernetes and not frameworks"
 
 test-kubernetes: setup ## Those on real API servers and kubelets
-	$(PYTEST) -n 2 -m kubernetes # each process has one cluster for all its tests
+	$(PYTEST) -n 2 -m kubernetes tests/kubernetes tests/contracts/test_executor.py # one cluster a process
 
 test-panel: setup ## Those in TypeScript
 	$(BIN)/npm test
@@ -61,7 +61,7 @@ setup-frameworks: setup ## Install torch, TensorFlow, JAX, Lightning, … apart 
 	$(BIN)/python -m benchmarks.real_scripts.environment
 
 test-frameworks: setup-frameworks ## Scripts of the real frameworks: preempted, resumed, brought to their end
-	$(BIN)/pytest -m frameworks
+	$(BIN)/pytest -n 2 --dist worksteal tests/frameworks # each process has a machine of its own
 
 check: setup ## Look, don't touch: lint, types, import contracts
 	$(BIN)/ruff check .

@@ -9,7 +9,9 @@ code alone get one try here; `.ci/run` tries a few failures again when nothing e
 """
 
 import gc
+import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,10 @@ import pytest_timeout
 
 # All that a collection makes stays to the end: looking for garbage in it took 4 of its 10 seconds.
 gc.disable()
+
+# As in the Makefile: with bytecode forbidden, each of some hundred servers would compile thousands of modules.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A shell ignores SIGINT in what it starts in the background, and so would all that tests start: no
 # terminal, kernel or command would ever be interrupted. A handler is not inherited by programs.
@@ -34,12 +40,19 @@ STORIES = {
 }
 #: After all that drives a browser or a hub: files of at least ten seconds.
 LONG = ("test_project.py", "examples", "properties", "kubernetes", "contracts")
+#: Below this folder: where `make test-kubernetes` and `make test-frameworks` look for tests of their mark,
+#: which each process would else search among thousands.
+APART = {
+    "kubernetes": ("kubernetes/", "contracts/test_executor.py"),
+    "frameworks": ("frameworks/",),
+}
 _HERE = Path(__file__).parent
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        _check_is_found(item)
         if _waits_for_others(item):
             item.add_marker(pytest.mark.flaky(reruns=1))
     items.sort(key=_turn)
@@ -56,6 +69,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     settings = pytest_timeout._get_item_settings(item)
     if getattr(item, "execution_count", 1) > 1 and settings.timeout:
         item.ihook.pytest_timeout_set_timer(item=item, settings=settings)
+
+
+def _check_is_found(item: pytest.Item) -> None:
+    """No make target would play it, and nobody would miss it."""
+    path = item.path.relative_to(_HERE).as_posix()
+    for mark, places in APART.items():
+        if item.get_closest_marker(mark) and not path.startswith(places):
+            message = (
+                f"{item.nodeid} is marked {mark}: these are played in {', '.join(places)} alone."
+            )
+            raise pytest.UsageError(message)
 
 
 def _waits_for_others(item: pytest.Item) -> bool:
