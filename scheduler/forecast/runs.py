@@ -6,7 +6,6 @@ them a history of a few days would know only the short runs, and promise too muc
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -24,13 +23,13 @@ from gpucommons.scheduler.core.model.types import (
     UserName,
     Workload,
 )
+from gpucommons.scheduler.models.fields import base_name
 
 #: Below so many ended runs their quantiles are noise: the tenth part of 20 is two runs.
 MIN_ENDED = 20
 #: So many must have run longer than the one in question already has.
 MIN_AT_RISK = 5
 
-_NUMBER = re.compile(r"-[0-9]+$")
 _NEVER_RAN = frozenset({State.CANCELLED, State.FAILED})
 
 
@@ -66,9 +65,7 @@ class Run:
 def likeness(workload: Workload) -> Likeness:
     """What a workload resembles. ``digits-7`` is of the family ``digits``."""
     spec = workload.spec
-    return Likeness(
-        kind=spec.kind, team=spec.team, user=spec.owner, family=_NUMBER.sub("", spec.name)
-    )
+    return Likeness(kind=spec.kind, team=spec.team, user=spec.owner, family=base_name(spec.name))
 
 
 def ran_ms(workload: Workload, now_ms: Millis) -> int:

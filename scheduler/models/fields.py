@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -52,6 +53,13 @@ RESERVED_VARIABLES = (
     "GPUCOMMONS_*",
     "JUPYTERHUB_*",
 )
+
+_NUMBER = re.compile(r"-[0-9]+$")
+
+
+def base_name(name: str) -> str:
+    """What a readable name was made of: ``digits`` of ``digits-7``."""
+    return _NUMBER.sub("", name)
 
 
 def _stays_below(path: str) -> str:

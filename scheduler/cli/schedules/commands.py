@@ -14,6 +14,7 @@ from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import printable, show, table
 from gpucommons.scheduler.client import SchedulerClient, calls, schedule_calls
 from gpucommons.scheduler.errors import BadRequest, NotFound
+from gpucommons.scheduler.models.fields import base_name
 
 #: More in a row are not counted one by one.
 _COUNTED = 1000
@@ -150,8 +151,7 @@ def repeat(arguments: argparse.Namespace) -> int:
     """Make a schedule of a job that ran."""
     with connect(arguments) as scheduler:
         job = scheduler.send(calls.job(arguments.job))
-        base = job.name.rpartition("-")[0] or job.name
-        return put(scheduler, arguments, arguments.name or base, of_job=job.id)
+        return put(scheduler, arguments, arguments.name or base_name(job.name), of_job=job.id)
 
 
 def listing(arguments: argparse.Namespace) -> int:

@@ -19,6 +19,7 @@ from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.snapshot import MAX_SNAPSHOT_BYTES
 from gpucommons.scheduler.client.submission import request_for_file
 from gpucommons.scheduler.errors import BadRequest, Conflict, SchedulerError
+from gpucommons.scheduler.models.fields import base_name
 
 #: Slurm's words for states (``man squeue``).
 STATES = {
@@ -246,6 +247,6 @@ def _cancelled_named(
 def _is_to_be_cancelled(job: models.JobView, arguments: argparse.Namespace) -> bool:
     return (
         arguments.user in (None, job.owner)
-        and arguments.name in (None, job.name.rpartition("-")[0])
+        and arguments.name in (None, base_name(job.name))
         and _is_asked(job, None, arguments.states)
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.lifecycle import check_over
 from gpucommons.scheduler.core.model.state import Submit
 from gpucommons.scheduler.core.model.types import Spec, UserName, Workload
 from gpucommons.scheduler.errors import Misconfigured
+from gpucommons.scheduler.models.fields import base_name
 from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL, ORIGIN_LABEL
 from gpucommons.scheduler.parents import Parent
 from gpucommons.scheduler.principal import Principal
@@ -26,7 +25,6 @@ _ANEW = {"not_before_ms": 0, "resume_from": None}
 #: What means something else where another person runs it.
 _OF_ITS_OWNER: dict[str, object] = {"secrets": {}, "results_to": None}
 _LABELS_OF_FIRST = frozenset({OBJECT_LABEL, ORIGIN_LABEL})
-_NUMBER = re.compile(r"-[0-9]+$")
 
 
 def again(
@@ -57,11 +55,10 @@ def own_request(principal: Principal, found: Workload) -> models.JobRequest:
     caller's: both are left out.
     """
     stored = request_of(found.spec)
-    base = _NUMBER.sub("", stored.name) or stored.name
     others = {} if found.spec.owner == principal.name else _OF_ITS_OWNER
     # Whatever the first one was made of, and by whatever program, this one is not.
     labels = {name: text for name, text in stored.labels.items() if name not in _LABELS_OF_FIRST}
-    alone = {"name": base, "after": [], "near": [], "labels": labels}
+    alone = {"name": base_name(stored.name), "after": [], "near": [], "labels": labels}
     return stored.model_copy(update={**alone, **_ANEW, **others})
 
 
