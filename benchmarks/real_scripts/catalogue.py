@@ -137,6 +137,12 @@ def by_launcher() -> tuple[Script, ...]:
     }
     return (
         Script(
+            name="accelerate",
+            files=("accelerate_processes.py",),
+            makes="accelerate_weights.npy",
+            **fields,  # type: ignore[arg-type] # as above
+        ),
+        Script(
             name="tensorflow",
             files=("tensorflow_workers.py",),
             makes="model/weights.npy",

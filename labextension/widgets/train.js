@@ -3,6 +3,7 @@
 const LINES = 200;
 const FIRST_GPU_MEMORY_GIB = 12;
 const MOST_GPU_MEMORY_GIB = 16384;
+const MOST_WORKERS = 1024;
 const NOTICES = [
   ['', 'what the pool sets (default)'],
   ['SIGUSR1', 'SIGUSR1, so that it can save'],
@@ -178,6 +179,37 @@ function render({ model, el }) {
     memory.hidden = !model.get('gpu_memory_gib');
     gib.value = model.get('gpu_memory_gib') || '';
   };
+  const workers = element('label', 'gc-row', form);
+  element('span', 'gc-muted', workers, 'Workers');
+  const count = element('input', '', workers);
+  count.type = 'number';
+  count.min = count.step = 1;
+  count.max = MOST_WORKERS;
+  count.onchange = () => {
+    const value = Number(count.value);
+    if (Number.isInteger(value) && value >= 1 && value <= MOST_WORKERS) {
+      set('workers', value);
+    } else {
+      model.set('quota_line', '');
+      model.set(
+        'trouble',
+        `Workers: a whole number from 1 to ${MOST_WORKERS}.`
+      );
+      model.save_changes();
+    }
+  };
+  const launched = element('div', '', form);
+  const showWorkers = () => {
+    count.value = model.get('workers');
+    launched.textContent = '';
+    const choices = model.get('launchers');
+    if (choices.length > 0) {
+      select(launched, 'Launcher', choices, model.get('launcher'), value =>
+        set('launcher', value)
+      );
+      element('div', 'gc-muted', launched, model.get('proposed'));
+    }
+  };
   const teams = element('div', '', form);
   const limits = element('div', '', form);
   const settings = element('div', 'gc-muted', form);
@@ -332,12 +364,14 @@ function render({ model, el }) {
   model.on('change:left_behind change:left_out', showLeft);
   model.on('change:time_limits change:max_run_s', showLimits);
   model.on('change:gpu_memory_gib', showMemory);
+  model.on('change:workers change:launcher change:launchers', showWorkers);
   model.on('change:notice_signal change:exit_after_signal', showStops);
   const stopWatching = watchKernel(model, el, form);
   showTeams();
   showLeft();
   showLimits();
   showMemory();
+  showWorkers();
   showStops();
   onSizes();
   return () => {
@@ -348,6 +382,7 @@ function render({ model, el }) {
     model.off('change:left_behind change:left_out', showLeft);
     model.off('change:time_limits change:max_run_s', showLimits);
     model.off('change:gpu_memory_gib', showMemory);
+    model.off('change:workers change:launcher change:launchers', showWorkers);
     model.off('change:notice_signal change:exit_after_signal', showStops);
     stopWatching();
     stop?.();

@@ -8,7 +8,6 @@ The form is drawn by the page; what it does is plain Python, and the same withou
 from __future__ import annotations
 
 import contextlib
-import inspect
 import os
 import sys
 import uuid
@@ -23,7 +22,8 @@ from pydantic import ValidationError
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.labextension.requests import AWAY, TIME_LIMITS_S, sentence_of
-from gpucommons.labextension.widgets.surroundings import connect, is_in_job, notebook_path
+from gpucommons.labextension.widgets.surroundings import connect, is_in_job
+from gpucommons.labextension.widgets.targets import Target, file_job, proposal_of
 from gpucommons.scheduler.client import calls, snapshot
 from gpucommons.scheduler.client.submission import (
     FileJob,
@@ -34,14 +34,15 @@ from gpucommons.scheduler.client.submission import (
 from gpucommons.scheduler.environments.images import of_this_notebook
 from gpucommons.scheduler.environments.reading import NoEnvironment, read_environment
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, SchedulerError, Unreachable
+from gpucommons.scheduler.launchers import AUTO, LAUNCHERS
 from gpucommons.scheduler.models import JobRequest, JobView, Quote, TeamView
+from gpucommons.scheduler.scripts.proposing import Proposal
 
 _FOLDER = Path(__file__).parent
 _MIB_PER_GIB = 1024
+_ONE_GPU = 1000
 #: The time limit until another one is chosen.
 OWN_LIMIT_S = 7200
-
-Target = str | os.PathLike[str] | Callable[..., Any] | None
 
 
 class TrainPanel(anywidget.AnyWidget):
@@ -59,6 +60,12 @@ class TrainPanel(anywidget.AnyWidget):
     milli_gpu = traitlets.Int(1000, min=0, max=1_024_000).tag(sync=True)
     #: In place of a size: the smallest slice with so much GPU memory; 0 = by size.
     gpu_memory_gib = traitlets.Float(0.0, min=0, max=16_384).tag(sync=True)
+    workers = traitlets.Int(1, min=1, max=1024).tag(sync=True)
+    #: What joins several workers; ``auto``: what the file proposes.
+    launcher = traitlets.Enum((AUTO, *LAUNCHERS), AUTO).tag(sync=True)
+    #: What forms offer for it, with words, and why it is proposed; empty where nothing is to be joined.
+    launchers: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
+    proposed = traitlets.Unicode("").tag(sync=True)
     teams = traitlets.List(traitlets.Unicode()).tag(sync=True)
     team = traitlets.Unicode("").tag(sync=True)
     #: 0 = the team's own limit.
@@ -87,6 +94,8 @@ class TrainPanel(anywidget.AnyWidget):
     _views: Sequence[TeamView] = ()
     #: What is submitted; None where there is nothing to run.
     _file: FileJob | None = None
+    #: The launcher that it proposes, and why.
+    _proposal: Proposal | None = None
     #: Environment and folder that nobody named, in words; None before the scheduler was asked.
     _found: Sequence[str] | None = None
     #: A changed choice is quoted anew: not while the form is made, nor where nothing can run.
@@ -114,6 +123,7 @@ class TrainPanel(anywidget.AnyWidget):
                 file_job(target, notebook, self._environ), parameters=dict(parameters or {})
             )
             self._look_at_folder(self._file)
+            self._proposal = proposal_of(self._file)
             call = f": {self._file.function}()" if self._file.function else ""
             self.target = f"{self._file.path}{call}"
             self._choose_team()
@@ -198,10 +208,11 @@ class TrainPanel(anywidget.AnyWidget):
         return self._file
 
     def _size(self) -> dict[str, int]:
-        """GPUs per worker, as a role has them."""
+        """Workers and the GPUs of each, as a role has them."""
+        count = {"count": self.workers}
         if self.gpu_memory_gib:
-            return {"gpu_memory_mib": max(1, round(self.gpu_memory_gib * _MIB_PER_GIB))}
-        return {"milli_gpu": self.milli_gpu}
+            return {"gpu_memory_mib": max(1, round(self.gpu_memory_gib * _MIB_PER_GIB)), **count}
+        return {"milli_gpu": self.milli_gpu, **count}
 
     def _options(self) -> dict[str, Any]:
         options: dict[str, Any] = {}
@@ -214,6 +225,8 @@ class TrainPanel(anywidget.AnyWidget):
             options["results_to"] = results_to
         if self.environment:
             options["environment"] = self.environment
+        if self.launcher != AUTO:
+            options["launcher"] = self.launcher
         if self.notice_signal:
             options["notice_signal"] = self.notice_signal
         return {**options, "exit_after_signal": self.exit_after_signal}
@@ -222,8 +235,11 @@ class TrainPanel(anywidget.AnyWidget):
         """The request without its snapshot: enough for a quote."""
         name = default_name(self._chosen.path)
         role = {**self._size(), "command": ["python"]}
+        options = self._options()
+        if self.workers > 1 and self._proposal is not None:
+            options.setdefault("launcher", self._proposal.launcher)
         try:
-            return JobRequest.model_validate({"name": name, **self._options(), "roles": [role]})
+            return JobRequest.model_validate({"name": name, **options, "roles": [role]})
         except ValidationError as error:
             raise BadRequest(sentence_of(error)) from None
 
@@ -247,6 +263,8 @@ class TrainPanel(anywidget.AnyWidget):
         "team",
         "milli_gpu",
         "gpu_memory_gib",
+        "workers",
+        "launcher",
         "max_run_s",
         "environment",
         "left_out",
@@ -271,7 +289,20 @@ class TrainPanel(anywidget.AnyWidget):
             self.size_words = [format_milli_gpu(size) if size else "CPU" for size in self.sizes]
             if self._found is not None:
                 self.settings = " ".join((*_limit_settings(self.max_run_s), *self._found))
+            self._offer_launchers()
             self.time_limits = [[limit, _limit_words(limit)] for limit in (*chosen, *limits)]
+
+    def _offer_launchers(self) -> None:
+        """One worker with one GPU has nothing to join."""
+        found = self._proposal
+        auto, why = "Plain: one process", ""
+        if self.workers > 1 and found is not None:
+            auto, why = f"{found.launcher} (proposed)", f"{found.launcher}, as {found.why}."
+        self.proposed = why if self.launcher == AUTO else ""
+        if self.workers == 1 and self.milli_gpu <= _ONE_GPU and self.launcher == AUTO:
+            self.launchers = []
+            return
+        self.launchers = [[AUTO, auto], *([name, name] for name in LAUNCHERS)]
 
     def _on_message(self, _widget: object, message: object, _buffers: object) -> None:
         """The page's buttons; everything else was set through the traits."""
@@ -350,46 +381,3 @@ class _Telling:
             self._panel.trouble = AWAY if isinstance(error, Unreachable) else str(error)
             return True
         return False
-
-
-def file_job(
-    target: Target, notebook: str | os.PathLike[str] | None, environ: Mapping[str, str]
-) -> FileJob:
-    """What to run.
-
-    Raises
-    ------
-    Misconfigured
-        When it is neither a function of this notebook nor a file.
-    """
-    if isinstance(target, str | os.PathLike):
-        path = Path(target).resolve()
-        if not path.is_file():
-            message = f"There is no file {os.fspath(target)!r} in {Path.cwd()}."
-            raise Misconfigured(message)
-        return FileJob(root=path.parent, path=path.name)
-    path = Path(notebook).resolve() if notebook is not None else notebook_path(environ)
-    if not path.is_file():
-        message = f"There is no notebook {os.fspath(path)!r}. Save it first?"
-        raise Misconfigured(message)
-    return FileJob(root=path.parent, path=path.name, function=_name_of(target))
-
-
-def _name_of(function: Callable[..., Any] | None) -> str | None:
-    if function is None:
-        return None
-    name = getattr(function, "__name__", "")
-    if not name.isidentifier() or getattr(function, "__module__", "") != "__main__":
-        message = (
-            f"{name or 'This'} is not a function of this notebook. Define it in a cell with"
-            " def, or pass the path of a script."
-        )
-        raise Misconfigured(message)
-    try:
-        inspect.signature(function).bind("a folder")
-    except (TypeError, ValueError):
-        message = (
-            f"{name} must take one argument, the folder to resume from: def {name}(resume_dir)."
-        )
-        raise Misconfigured(message) from None
-    return str(name)

@@ -38,6 +38,9 @@ _NAMED = 20
 #: How long a copy that is under way is waited for, and how often it is looked at.
 _COPYING_S, _LOOK_S = 60.0, 0.5
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+#: In place of an empty list.
+_NONE_LIVE = "No job waits or runs. Those that are over too: gpucommons jobs --all."
+_NONE = "There is no job yet."
 
 
 def _size(job: models.JobView) -> str:
@@ -138,7 +141,10 @@ def listing(arguments: argparse.Namespace) -> int:
         for job in answer.jobs
     )
     header = ("NAME", "TEAM", "OWNER", "STATE", "CLASS", "GPUS", "SUBMITTED", "WHY")
-    show(answer, table(header, rows), output=arguments.output)
+    text = table(header, rows)
+    if not answer.jobs:
+        text = _NONE if arguments.all else _NONE_LIVE
+    show(answer, text, output=arguments.output)
     return 0
 
 

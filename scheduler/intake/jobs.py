@@ -90,7 +90,8 @@ def job_spec(request: JobRequest, principal: Principal, cluster: Cluster, found:
     for_any_team = principal.admin or request.user not in (None, principal.name)
     if for_any_team and request.team is None and not principal.teams:
         message = (
-            f"You are in no team: name the one that pays (team). Teams: {names(cluster.teams)}."
+            "You are in no team: name the one that pays (team; --team on the command line). Teams:"
+            f" {names(cluster.teams)}."
         )
         raise BadRequest(message)
     team = choose_team(

@@ -46,7 +46,10 @@ def choose_team(
         return mine[0]
     if len(able) == 1:
         return able[0]
-    message = f"You are in several teams ({names(team.name for team in mine)}): name one (team)."
+    message = (
+        f"You are in several teams ({names(team.name for team in mine)}): name one (team; --team on the"
+        " command line)."
+    )
     raise BadRequest(message)
 
 

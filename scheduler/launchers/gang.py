@@ -29,6 +29,8 @@ class Worker:
     ports: tuple[int, ...]
     #: Devices that it sees.
     gpus: int = 0
+    #: They are none that a framework finds.
+    simulated: bool = False
     cpus: int = 1
     #: 0 = not known.
     memory_mib: int = 0
@@ -38,6 +40,11 @@ class Worker:
     def processes(self) -> int:
         """Of a framework that has one for each GPU."""
         return max(1, self.gpus)
+
+    @property
+    def finds_gpus(self) -> bool:
+        """Whether a framework sees any."""
+        return self.gpus > 0 and not self.simulated
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,6 +96,10 @@ class Launcher:
     variables: tuple[str, ...] = ()
     #: So much each worker is told of each other one.
     told_bytes: int = 0
+    #: The module that a job's environment must have.
+    module: str = ""
+    #: The program that must be found there, or on the machine's own path.
+    program: str = ""
 
 
 def ports_from(attempt_id: str) -> Iterator[int]:
@@ -111,6 +122,11 @@ def script_words(command: Sequence[str]) -> tuple[str, ...] | None:
     while words and words[0] == "-u":
         words.pop(0)
     return tuple(words) or None
+
+
+def is_notebook(words: Sequence[str]) -> bool:
+    """Whether Python is given a notebook to run."""
+    return tuple(words[:2]) == ("-m", NOTEBOOK_RUNNER)
 
 
 def option(words: Sequence[str], *names: str) -> str | None:

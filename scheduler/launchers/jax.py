@@ -44,4 +44,4 @@ def _variables(gang: Gang, worker: Worker) -> dict[str, str]:
     return found
 
 
-JAX = Launcher(name="jax", starts=_starts, variables=_VARIABLES)
+JAX = Launcher(name="jax", starts=_starts, variables=_VARIABLES, module="jax")

@@ -56,4 +56,5 @@ MPI = Launcher(
     refusal=_refusal,
     variables=("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_CONTROLLER", "OMPI_COMM_WORLD_SIZE"),
     told_bytes=TOLD_BYTES,
+    program="mpirun",
 )

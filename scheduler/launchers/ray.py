@@ -14,4 +14,5 @@ RAY = Launcher(
     name="ray",
     starts=_starts,
     variables=("RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"),
+    module="ray",
 )

@@ -11,5 +11,8 @@ def _starts(gang: Gang) -> tuple[Start, ...]:
 
 
 SPARK = Launcher(
-    name="spark", starts=_starts, variables=("SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "MASTER")
+    name="spark",
+    starts=_starts,
+    variables=("SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "MASTER"),
+    module="pyspark",
 )

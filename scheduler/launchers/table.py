@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpucommons.scheduler.launchers.accelerate import ACCELERATE
+from gpucommons.scheduler.launchers.deepspeed import DEEPSPEED
 from gpucommons.scheduler.launchers.gang import Asked, Gang, Launcher, Start
 from gpucommons.scheduler.launchers.jax import JAX
 from gpucommons.scheduler.launchers.mpi import MPI
@@ -16,7 +18,7 @@ from gpucommons.scheduler.launchers.torchrun import TORCHRUN
 #: The one that the script proposes.
 AUTO = "auto"
 PLAIN = _PLAIN.name
-_ALL = (_PLAIN, TORCHRUN, TENSORFLOW, JAX, MPI, RAY, SPARK)
+_ALL = (_PLAIN, TORCHRUN, ACCELERATE, DEEPSPEED, TENSORFLOW, JAX, MPI, RAY, SPARK)
 LAUNCHERS: Mapping[str, Launcher] = {one.name: one for one in _ALL}
 
 

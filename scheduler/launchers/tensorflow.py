@@ -80,4 +80,5 @@ TENSORFLOW = Launcher(
     refusal=_refusal,
     variables=("TF_CONFIG",),
     told_bytes=TOLD_BYTES,
+    module="tensorflow",
 )

@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gpucommons.scheduler.launchers.gang import (
-    NOTEBOOK_RUNNER,
     Asked,
     Gang,
     Launcher,
     Start,
     Worker,
+    is_notebook,
     option,
     program_of,
     script_words,
@@ -63,8 +63,7 @@ _WITH_VALUE_OF_TORCHRUN = (
 )
 
 
-def torch_starts(gang: Gang) -> tuple[Start, ...]:
-    """Also of what stands on ``torch.distributed``."""
+def _starts(gang: Gang) -> tuple[Start, ...]:
     return tuple(_start(gang, worker) for worker in gang.workers)
 
 
@@ -75,10 +74,15 @@ def _start(gang: Gang, worker: Worker) -> Start:
         meet = _rendezvous(gang) if backend == _ELASTIC else _meeting(gang, worker)
         return Start(command=(*start, *meet, *given))
     words = script_words(worker.command)
-    if worker.processes > 1 and words is not None and words[:2] != ("-m", NOTEBOOK_RUNNER):
-        each = ("--nproc-per-node", str(worker.processes))
-        return Start(command=(*_MODULE, *_meeting(gang, worker), *each, *words))
+    if worker.processes > 1 and words is not None and not is_notebook(words):
+        return Start(command=one_for_each_gpu(gang, worker, words))
     return Start(command=worker.command, env=variables(gang, worker))
+
+
+def one_for_each_gpu(gang: Gang, worker: Worker, words: Sequence[str]) -> tuple[str, ...]:
+    """torchrun, which starts a process for each GPU of a worker."""
+    each = ("--nproc-per-node", str(worker.processes))
+    return (*_MODULE, *_meeting(gang, worker), *each, *words)
 
 
 def is_torchrun(command: Sequence[str]) -> bool:
@@ -177,7 +181,8 @@ def _refusal(asked: Asked) -> str | None:
 
 TORCHRUN = Launcher(
     name="torchrun",
-    starts=torch_starts,
+    starts=_starts,
     refusal=_refusal,
     variables=VARIABLES,
+    module="torch",
 )

@@ -21,7 +21,6 @@ MAX_SOURCE_CHARACTERS = 64 << 10
 PROGRAMS = frozenset(
     {"torchrun", "accelerate", "deepspeed", "horovodrun", "mpirun", "mpiexec", "srun", "prun"}
 )
-_TORCHRUN = "Choose the launcher torchrun."
 _MPI_LAUNCHER = "Choose the launcher mpi."
 
 
@@ -37,9 +36,21 @@ class Framework:
     explicit: bool = False
 
 
-_TORCH = Framework(name="torch.distributed", advice=_TORCHRUN, launchers=("torchrun",))
-_ACCELERATE = Framework(name="Accelerate", advice=_TORCHRUN, launchers=("torchrun",))
-_DEEPSPEED = Framework(name="DeepSpeed", advice=_TORCHRUN, launchers=("torchrun",))
+_TORCH = Framework(
+    name="torch.distributed",
+    advice="Choose the launcher torchrun.",
+    launchers=("torchrun", "accelerate", "deepspeed"),
+)
+_ACCELERATE = Framework(
+    name="Accelerate",
+    advice="Choose the launcher accelerate.",
+    launchers=("accelerate", "torchrun", "deepspeed"),
+)
+_DEEPSPEED = Framework(
+    name="DeepSpeed",
+    advice="Choose the launcher deepspeed.",
+    launchers=("deepspeed", "torchrun", "accelerate"),
+)
 _JAX = Framework(
     name="jax.distributed",
     advice="Choose the launcher jax.",

@@ -6,8 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpucommons.scheduler.launchers import LAUNCHERS, PLAIN
+from gpucommons.scheduler.launchers.accelerate import ACCELERATE, is_accelerate
+from gpucommons.scheduler.launchers.deepspeed import DEEPSPEED, is_deepspeed
 from gpucommons.scheduler.launchers.torchrun import TORCHRUN, is_torchrun
 from gpucommons.scheduler.scripts.frameworks import MAX_SOURCE_CHARACTERS, Script, where
+
+#: What a command is, and the launcher that it asks for.
+_COMMANDS = (
+    (is_torchrun, "torchrun", TORCHRUN),
+    (is_accelerate, "accelerate launch", ACCELERATE),
+    (is_deepspeed, "deepspeed", DEEPSPEED),
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,9 +29,14 @@ class Proposal:
 
 def of_command(command: Sequence[str]) -> Proposal | None:
     """What the command itself says."""
-    if not is_torchrun(command):
-        return None
-    return Proposal(launcher=TORCHRUN.name, why=f"the command is {TORCHRUN.name}")
+    return next(
+        (
+            Proposal(launcher=launcher.name, why=f"the command is {name}")
+            for is_it, name, launcher in _COMMANDS
+            if is_it(command)
+        ),
+        None,
+    )
 
 
 def of_script(name: str, script: Script) -> Proposal:

@@ -26,6 +26,7 @@ GO_ON = ("slurm-style", "ddp", "torchrun", "lightning", "transformers")
 BY_LAUNCHER = {script.name: script for script in catalogue.by_launcher()}
 #: Started by hand, each of its processes on its own: ports are added.
 BY_HAND = {
+    "accelerate": [["sh", "accelerate_by_hand.sh", "{}"]],
     "tensorflow": [["sh", "tensorflow_by_hand.sh", "{}", "{}"]],
     "jax-processes": [["python", "jax_by_hand.py", rank, "{}"] for rank in "01"],
     "tensorflow-servers": [["sh", "tensorflow_servers_by_hand.sh", "{}", "{}", "{}"]],
@@ -38,6 +39,7 @@ ENDS_OTHERS = ("ray-tasks",)
 #: Without them mpirun starts nothing for root, as which CI runs.
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 PROPOSED = {
+    "accelerate": "accelerate",
     "tensorflow": "tensorflow",
     "jax-processes": "jax",
     "tensorflow-servers": "tensorflow",

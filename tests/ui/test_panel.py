@@ -284,7 +284,7 @@ def test_who_submits_goes_on_at_the_jobs_page(open_lab: Open) -> None:
     page = open_lab()
     train = section(page, "Train")
     train.get_by_role("button", name="More…").press("Enter")
-    expect(train.get_by_label("Workers")).to_be_focused()
+    expect(train.get_by_label("CPU cores")).to_be_focused()
 
     train.get_by_role("button", name="Submit").press("Enter")
     expect(page.locator(".gc-JobPage h1")).to_have_text("train-1")

@@ -338,3 +338,14 @@ function sentence(answer: unknown, response: Response): string {
     ? message
     : `${response.status} ${response.statusText}`;
 }
+
+const TOO_MANY_REQUESTS = 429;
+
+/** The same again would be answered the same; a server in trouble may answer later. */
+export function isRefusal(error: unknown): boolean {
+  return (
+    error instanceof ApiError &&
+    error.status < 500 &&
+    error.status !== TOO_MANY_REQUESTS
+  );
+}

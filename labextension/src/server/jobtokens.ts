@@ -207,6 +207,7 @@ export interface IQuote {
   /** Whether others could stop the job, and why it would wait. */
   text: string;
   stop_text?: string; // what then becomes of its work
+  warnings?: string[]; // what likely goes wrong, and what to do
 }
 
 export interface ICurvePoint {

@@ -66,6 +66,8 @@ export const PLAIN = 'plain';
 /** Others, by their own names. */
 export const LAUNCHERS = [
   'torchrun',
+  'accelerate',
+  'deepspeed',
   'tensorflow',
   'jax',
   'mpi',
@@ -190,6 +192,21 @@ export function sized(
   };
 }
 
+/** The time limit, or the shortest on offer that is no shorter than so many seconds. */
+export function longEnough(
+  limitS: number | null,
+  leastS: number,
+  offered: readonly (number | null)[]
+): number | null {
+  const longer = [limitS, ...offered].filter(
+    each => each !== null && each >= leastS
+  ) as number[];
+  if (limitS === null || limitS >= leastS) {
+    return limitS;
+  }
+  return longer.length > 0 ? Math.min(...longer) : null;
+}
+
 /** Something in the form that cannot be sent, with its line where that says more. */
 export interface IMistake {
   field: NumberName | 'arguments' | 'secrets';
@@ -256,10 +273,16 @@ export function mostWorkers(form: ITrainForm): number {
   return Math.max(form.workers, form.maxWorkers);
 }
 
+/** Whether there is something to join: several workers, or several GPUs of one. */
+export function canBeLaunched(form: ITrainForm): boolean {
+  return mostWorkers(form) > 1 || form.milliGpu > 1000;
+}
+
 /** Whether something has to join processes: several workers, or a launcher chosen for several GPUs. */
 export function isLaunched(form: ITrainForm): boolean {
-  const { milliGpu, launcher } = form;
-  return mostWorkers(form) > 1 || (milliGpu > 1000 && launcher !== AUTO);
+  return (
+    canBeLaunched(form) && (mostWorkers(form) > 1 || form.launcher !== AUTO)
+  );
 }
 
 function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {

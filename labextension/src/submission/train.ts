@@ -2,7 +2,7 @@
 import { UUID } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
-import { type Api, ApiError, told } from '../server/api';
+import { type Api, isRefusal, told } from '../server/api';
 import {
   AUTO,
   EMPTY_FORM,
@@ -10,6 +10,7 @@ import {
   IMistake,
   ITrainForm,
   jobRequest,
+  longEnough,
   mistakesIn,
   NumberName,
   PLAIN,
@@ -25,8 +26,6 @@ import { IFilesPreview, IJob, IQuote } from '../server/tokens';
 
 /** The quota line may follow the form at most this late. */
 const DEBOUNCE_MS = 300;
-
-const TOO_MANY_REQUESTS = 429;
 
 /** Fields that mean something for one file alone. */
 const NOTHING_OF_A_FILE = {
@@ -148,15 +147,18 @@ export class TrainModel {
   advise = (question: IPlanQuestion): Promise<IAdvice> =>
     this._api.advise(question);
 
-  /** Fill in what a plan says: the reader submits it. */
-  take({ milli_gpu, workers, launcher, pool }: IPlan): void {
+  /** Fill in what a plan says: the reader submits it. `limits` are the time limits on offer. */
+  take(plan: IPlan, limits: readonly (number | null)[]): void {
+    const { milli_gpu, workers, launcher, pool } = plan;
+    const maxRunS = longEnough(this.form.maxRunS, plan.run_s.high, limits);
     this.resize(milli_gpu);
     this.update({
       workers,
       minWorkers: workers,
       maxWorkers: workers,
       launcher,
-      pool
+      pool,
+      maxRunS
     });
   }
 
@@ -186,11 +188,10 @@ export class TrainModel {
   get advice(): string[] {
     const { source, workers } = this.form;
     const advice = (source?.kind === 'file' && this.files?.advice) || [];
-    return workers < 2
-      ? []
-      : advice
-          .filter(each => !each.launchers.includes(this.launcher))
-          .map(each => each.text);
+    const own = advice
+      .filter(each => workers > 1 && !each.launchers.includes(this.launcher))
+      .map(each => each.text);
+    return [...new Set([...own, ...(this.quote?.warnings ?? [])])];
   }
 
   /** The launcher that several workers get. */
@@ -253,6 +254,7 @@ export class TrainModel {
       if (isCurrent()) {
         this.files = files;
         this.filesProblem = null;
+        this.refreshQuote();
       }
     } catch (error) {
       if (isCurrent()) {
@@ -338,9 +340,10 @@ export class TrainModel {
     this.changed.emit();
   }
 
-  /** The form with what it runs in where nothing else is chosen. */
+  /** The form with what it runs in, and what joins its workers, where nothing else is chosen. */
   private get _settled(): ITrainForm {
-    const { form } = this;
+    const { launcher } = this;
+    const form = this.form.workers > 1 ? { ...this.form, launcher } : this.form;
     const isOwn =
       form.environment === '' &&
       form.source?.kind === 'file' &&
@@ -394,13 +397,4 @@ export class TrainModel {
   private readonly _written = new Map<string, Partial<ITrainForm>>();
   private _timer = 0;
   private _asked = 0;
-}
-
-/** The same again would be answered the same; a server in trouble may answer later. */
-function isRefusal(error: unknown): boolean {
-  return (
-    error instanceof ApiError &&
-    error.status < 500 &&
-    error.status !== TOO_MANY_REQUESTS
-  );
 }

@@ -1,5 +1,5 @@
 /** What people write into the *Train* form stays there. */
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
 import { makeJob } from '../testing/make';
 import { fakeApi } from '../testing/sockets';
@@ -156,6 +156,21 @@ describe('several workers', () => {
     model.update({ launcher: 'torchrun' });
     expect(model.advice).toEqual([]);
   });
+});
+
+it('asks for the quota with the launcher that is proposed, and submits without naming it', async () => {
+  vi.useFakeTimers();
+  const model = train({ proposal: { launcher: 'mpi', why: 'it starts MPI' } });
+  model.setCandidates([file('a.py')]);
+  await model.loadFiles();
+  model.update({ workers: 2 });
+  await vi.runAllTimersAsync();
+  expect(sent.some(each => /\/quote.*"launcher":"mpi"/s.test(each))).toBe(true);
+  await model.submit();
+  vi.useRealTimers();
+  expect(sent.find(each => each.includes('/submit'))).toContain(
+    '"launcher":"auto"'
+  );
 });
 
 describe('the environment', () => {

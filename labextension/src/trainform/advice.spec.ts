@@ -10,6 +10,7 @@ import { TrainModel } from '../submission/train';
 import { makeJob, msg } from '../testing/make';
 import { fakeApi } from '../testing/sockets';
 import { Plans, TrainAdvice } from './advice';
+import { trainMessages } from './messages';
 
 const PLAN: IPlan = {
   pool: 'train',
@@ -59,7 +60,7 @@ function made(): TrainModel {
 }
 
 function drawn(element: React.ReactElement, train = made()): string {
-  const context = { train, msg, model: {}, commands: {} };
+  const context = { train, msg, model: { timeLimits: [] }, commands: {} };
   return renderToStaticMarkup(
     React.createElement(
       PanelContext.Provider,
@@ -113,14 +114,31 @@ it('says no end where the wait is not known, and no number where it declines', (
 
 it('fills the form with a plan, as an existing launcher runs it', () => {
   const train = made();
-  train.take(PLAN);
+  train.take(PLAN, [3600, 21_600, null]);
   const request = jobRequest(train.form);
   expect(request.roles[0]).toMatchObject({ count: 1, milli_gpu: 4000 });
   expect(request).toMatchObject({ launcher: 'torchrun', pools: ['train'] });
 
-  train.take({ ...PLAN, gpus: 1, milli_gpu: 1000, launcher: 'plain' });
+  train.take({ ...PLAN, gpus: 1, milli_gpu: 1000, launcher: 'plain' }, []);
   expect(jobRequest(train.form).launcher).toBe('plain');
 
   train.prefill(makeJob());
   expect(jobRequest(train.form)).not.toHaveProperty('pools', ['train']);
+});
+
+it('never leaves the plan less time than it may need', () => {
+  const train = made();
+  const limits = [3600, 86_400, 21_600, null];
+  train.take(PLAN, limits);
+  expect(train.form.maxRunS).toBe(7200);
+  expect(trainMessages(msg).taken(train.form)).toBe(
+    'In the form now: launcher torchrun, time limit 2 h.'
+  );
+  train.take({ ...PLAN, run_s: { low: 1, high: 7201 } }, limits);
+  expect(train.form.maxRunS).toBe(21_600);
+  train.take({ ...PLAN, run_s: { low: 1, high: 90_000 } }, limits);
+  expect(train.form.maxRunS).toBe(null);
+  expect(trainMessages(msg).taken(train.form)).toContain(
+    'the team’s time limit'
+  );
 });

@@ -191,8 +191,9 @@ export function Plans(props: { advice: IAdvice }): React.JSX.Element {
 
 function Plan(props: { plan: IPlan; advice: IAdvice }): React.JSX.Element {
   const { plan, advice } = props;
-  const { train, trans } = usePanel();
+  const { model, train, trans } = usePanel();
   const msg = useWords(trainMessages);
+  const [said, setSaid] = React.useState('');
   const wait = plan.wait_note
     ? `${plan.wait_text} (${plan.wait_note})`
     : plan.wait_text;
@@ -220,11 +221,15 @@ function Plan(props: { plan: IPlan; advice: IAdvice }): React.JSX.Element {
       </p>
       <ActionButton
         onClick={() => {
-          train.take(plan);
+          train.take(plan, model.timeLimits);
+          setSaid(msg.taken(train.form));
         }}
       >
         {trans.__('Use this plan')}
       </ActionButton>
+      <p className="gc-Muted gc-Hint" role="status">
+        {said}
+      </p>
     </div>
   );
 

@@ -146,3 +146,30 @@ it('warns of workers that would not find each other, and knows parameters', () =
   expect(drawn(train)).toContain('Starts torch.');
   expect(drawn(train)).not.toContain('torchrun, as');
 });
+
+it('has workers and launcher before anything is unfolded', () => {
+  const train = made();
+  expect(drawn(train)).toContain('>Workers<');
+  expect(drawn(train)).not.toContain('>Launcher<');
+  train.update({ milliGpu: 4000 });
+  const one = drawn(train);
+  expect(one).toContain('>Launcher<');
+  expect(one).toContain('Plain: one process');
+  expect(one).not.toContain('torchrun, as');
+  train.update({ launcher: 'deepspeed' });
+  expect(drawn(train)).toContain('<option value="deepspeed" selected="">');
+});
+
+it('shows what the scheduler warns of, each once', () => {
+  const train = made();
+  train.type('workers', '2');
+  train.update({ launcher: 'plain' });
+  train.quote = {
+    hold_class: 'guaranteed',
+    text: 'Guaranteed.',
+    warnings: ['Starts torch.', 'Not known here.']
+  };
+  const html = drawn(train);
+  expect(html.split('Starts torch.')).toHaveLength(2);
+  expect(html).toContain('Not known here.');
+});

@@ -22,6 +22,7 @@ import { ActionButton, Callout } from '../components/parts';
 import { QuotaLine } from './quotaline';
 import { trainMessages, type TrainMessages } from './messages';
 import { TrainMore } from './more';
+import { Workers } from './workers';
 
 const OTHER_FILE = 'other';
 const NO_LIMIT = 'none';
@@ -63,6 +64,7 @@ export function TrainForm(): React.JSX.Element {
     >
       <WhatToRun />
       <Environment />
+      <Workers />
       <Segmented
         label={
           form.workers > 1

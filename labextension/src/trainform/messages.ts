@@ -71,19 +71,21 @@ export function trainMessages(msg: Messages) {
     },
 
     launcherChoices(
+      { workers, launcher }: ITrainForm,
       proposal: IFilesPreview['proposal'] | null
     ): { value: string; label: string }[] {
-      const plain = trans.__('Plain: as they are');
       const proposed = proposal?.launcher;
+      const plain = { value: PLAIN, label: trans.__('Plain: as they are') };
+      // One worker gets no launcher that it was not given.
+      const auto =
+        workers < 2
+          ? trans.__('Plain: one process')
+          : proposed === undefined
+            ? trans.__('As the script proposes')
+            : trans.__('%1 (proposed)', proposed);
       return [
-        {
-          value: AUTO,
-          label:
-            proposed === undefined
-              ? trans.__('As the script proposes')
-              : trans.__('%1 (proposed)', proposed)
-        },
-        { value: PLAIN, label: plain },
+        { value: AUTO, label: auto },
+        ...(workers > 1 || launcher === PLAIN ? [plain] : []),
         ...LAUNCHERS.map(name => ({ value: name, label: name }))
       ];
     },
@@ -124,6 +126,18 @@ export function trainMessages(msg: Messages) {
 
     onlyIn(pool: string): string {
       return trans.__('Only in pool %1, as the plan says.', pool);
+    },
+
+    taken(form: ITrainForm): string {
+      const limit =
+        form.maxRunS === null
+          ? trans.__('the team’s time limit')
+          : trans.__('time limit %1', duration(form.maxRunS * 1000));
+      return trans.__(
+        'In the form now: launcher %1, %2.',
+        form.launcher,
+        limit
+      );
     },
 
     advised(gpus: number, pool: string, holdClass: string): string {

@@ -1,11 +1,10 @@
-/** *More…* of *Train*: workers, team, priority, secrets, and the files that go along. */
+/** *More…* of *Train*: arguments, team, priority, secrets, and the files that go along. */
 import { bytes } from '../text/format';
 import type { ExitMeaning, NoticeSignal, Priority } from '../server/tokens';
 import { usePanel, useWords } from '../components/context';
 import { CheckField, NumberField, SelectField, TextField } from './fields';
 import { Fragment, h } from '../components/h';
 import { trainMessages } from './messages';
-import { AUTO, isLaunched, mostWorkers } from '../submission/request';
 
 const SHOWN_FILES = 8;
 /** A name, not a sentence: it stays as it is in every language. */
@@ -35,7 +34,6 @@ export function TrainMore(): React.JSX.Element {
           }
         />
       ) : null}
-      <Workers />
       <div className="gc-Pair">
         <NumberField field="cpus" />
         <NumberField field="memoryGib" />
@@ -116,43 +114,6 @@ function Stops(): React.JSX.Element {
           train.update({ exitAfterSignal: value as ExitMeaning });
         }}
       />
-    </>
-  );
-}
-
-function Workers(): React.JSX.Element {
-  const { train, trans } = usePanel();
-  const msg = useWords(trainMessages);
-  const { form } = train;
-  const areMany = form.workers > 1;
-  return (
-    <>
-      <div className="gc-Pair">
-        <NumberField field="workers" />
-        {areMany ? <NumberField field="minWorkers" /> : null}
-        <NumberField field="maxWorkers" />
-      </div>
-      {form.minWorkers < mostWorkers(form) ? (
-        <p className="gc-Muted gc-Hint">
-          {msg.elastic(form.minWorkers, mostWorkers(form))}
-        </p>
-      ) : null}
-      {isLaunched(form) ? (
-        <SelectField
-          id="gc-launcher"
-          label={trans.__('Launcher')}
-          value={form.launcher}
-          options={msg.launcherChoices(train.proposal)}
-          onChange={launcher => {
-            train.update({ launcher });
-          }}
-        />
-      ) : null}
-      {areMany && form.launcher === AUTO && train.proposal ? (
-        <p className="gc-Muted gc-Hint">
-          {msg.proposedBecause(train.proposal)}
-        </p>
-      ) : null}
     </>
   );
 }

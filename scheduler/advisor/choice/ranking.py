@@ -43,8 +43,8 @@ def beside(plan: Plan, best: Plan, *, priced: bool) -> str:
         return f"Runs {_share(longer, 'longer', 'shorter')} than the first, {money}{vague}"
     later = plan.finish_s.middle / max(best.finish_s.middle, 1e-9) - 1
     if later > 1:
-        return f"Done after {1 + later:.1f} times as long as the first, {money}"
-    return f"{_share(later, 'later', 'sooner')} than the first, {money}"
+        return f"Takes {1 + later:.1f} times as long as the first until it is done, {money}"
+    return f"Takes {_share(later, 'longer', 'shorter')} than the first until it is done, {money}"
 
 
 def _cost(plan: Plan, priced: bool) -> float:

@@ -164,10 +164,16 @@ def slice_of(
 
 
 def _places(launch: Launch, around: Surroundings) -> list[Place]:
-    count = len(launch.attempt.placements)
     return [
-        Place(address=MASTER_ADDRESS, ports=around.ports[rank * PORTS : (rank + 1) * PORTS])
-        for rank in range(count)
+        Place(
+            address=MASTER_ADDRESS,
+            ports=around.ports[rank * PORTS : (rank + 1) * PORTS],
+            simulated=any(
+                one in around.devices and around.devices[one].simulated
+                for one in placement.device_ids
+            ),
+        )
+        for rank, placement in enumerate(launch.attempt.placements)
     ]
 
 

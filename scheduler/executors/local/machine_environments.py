@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,7 +44,8 @@ class MachineEnvironments(OnlyAsked):
 
     def settle(self, user: str, wanted: Wanted) -> str:
         """See the protocol."""
-        if not wanted.environment and not wanted.programs:
+        joining = wanted.joining
+        if not wanted.environment and not wanted.programs and joining is None:
             return ""
         found = self._ask(
             user,
@@ -55,6 +56,7 @@ class MachineEnvironments(OnlyAsked):
                 "search": self.environ.get("PATH", ""),
                 "runs_notebook": wanted.runs_notebook,
                 "uses_training": wanted.uses_training,
+                "joining": None if joining is None else asdict(joining),
             },
         )
         if "refused" in found:

@@ -85,9 +85,18 @@ class JobRequest(Model):
     #: one takes its place: it is cancelled in the same step.
     resume_from: Ref | None = None
     #: How several workers find each other; ``auto``: as the script or command proposes.
-    launcher: Literal["auto", "plain", "torchrun", "tensorflow", "jax", "mpi", "ray", "spark"] = (
-        "auto"
-    )
+    launcher: Literal[
+        "auto",
+        "plain",
+        "torchrun",
+        "accelerate",
+        "deepspeed",
+        "tensorflow",
+        "jax",
+        "mpi",
+        "ray",
+        "spark",
+    ] = "auto"
     snapshot: Sha256 | None = None
     working_dir: RelativePath = "."
     #: Python that it runs with: name or path of a kernel, venv or conda environment, or an image;

@@ -128,9 +128,7 @@ def _reason(gpus: int, found: Advice, place: Place) -> str:
         return "This is the first plan."
     if like:
         faster = first.run_s.middle / like[0].run_s.middle
-        pace = (
-            f"Runs {faster:.1f} × as fast" if faster >= 1 else f"Runs at {faster:.2f} × the speed"
-        )
+        pace = f"It would run {faster:.{1 if faster >= 1 else 2}f} × as fast as the first plan"
         said = beside(like[0], first, priced=priced)
         return f"{pace}. {said}; limited by {like[0].bottleneck}."
     if gpus in place.refused:

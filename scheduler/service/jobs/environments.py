@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 
 from gpucommons.scheduler import launchers, models
-from gpucommons.scheduler.environments.base import Wanted
+from gpucommons.scheduler.environments.base import Joining, Wanted
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.files.confined_files import ShortHeaders
 from gpucommons.scheduler.launchers.gang import NOTEBOOK_RUNNER
@@ -23,7 +23,10 @@ from gpucommons.scheduler.service.service import Service
 Reader = Callable[[], frameworks.Script]
 
 #: Found in every environment, or put there.
-_ALWAYS = frozenset({"python", "python3", "sh"})
+_PYTHON = frozenset({"python", "python3"})
+_ALWAYS = _PYTHON | {"sh"}
+#: Variables that lead to packages elsewhere.
+_PATHS = frozenset({"PYTHONPATH", "SPARK_HOME"})
 #: Further into a snapshot its script is not looked for.
 _MAX_READ_BYTES, _MAX_MEMBERS = 256 << 20, 10_000
 
@@ -77,6 +80,7 @@ def settled(
         links=bool(request.links),
         server=_server(principal, request),
         is_stored=is_stored,
+        joining=_joining(request, read),
     )
     found = service.environments.settle(request.user or principal.name, wanted)
     return service.environments.same_as(found)
@@ -113,7 +117,11 @@ def warnings(
     read: Reader,
 ) -> list[str]:
     """What likely goes wrong, given the environment that was chosen for it; None = not known."""
-    wanted = Wanted(environment=request.environment, server=_server(principal, request))
+    wanted = Wanted(
+        environment=request.environment,
+        server=_server(principal, request),
+        joining=_joining(request, read),
+    )
     remarks = [] if chosen is None else service.environments.remarks(wanted, chosen)
     return [*remarks, *_of_workers(request, read)]
 
@@ -128,6 +136,16 @@ def _of_workers(request: models.JobRequest, read: Reader) -> list[str]:
     if launcher == launchers.AUTO:
         launcher = proposing.of_script(name, read()).launcher
     return frameworks.warnings(name, read(), workers=role.count, launcher=launcher)
+
+
+def _joining(request: models.JobRequest, read: Reader) -> Joining | None:
+    """What its launcher must find where its Python is the environment's own."""
+    name = launcher_of(request, read) if request.launcher == launchers.AUTO else request.launcher
+    found = launchers.LAUNCHERS[name]
+    is_elsewhere = request.roles[0].command[0] not in _PYTHON or not _PATHS.isdisjoint(request.env)
+    if is_elsewhere or not (found.module or found.program):
+        return None
+    return Joining(launcher=name, module=found.module, program=found.program)
 
 
 def launcher_of(request: models.JobRequest, read: Reader) -> str:

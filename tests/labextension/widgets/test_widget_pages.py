@@ -146,6 +146,10 @@ FORM = {
     "size_words": ["CPU", "½", "1", "2"],
     "time_limits": [[3600, "1 hour"], [7200, "2 hours"], [0, "The team's limit"]],
     "milli_gpu": 1000,
+    "workers": 1,
+    "launcher": "auto",
+    "launchers": [],
+    "proposed": "",
     "teams": ["vision", "nlp"],
     "team": "vision",
     "max_run_s": 7200,
@@ -221,6 +225,24 @@ async def test_the_form_asks_by_memory_and_for_what_happens_at_a_stop(widget: Wi
     assert await field.is_hidden()
     size = "[model.get('gpu_memory_gib'), model.get('milli_gpu')]"
     assert await widget.page.evaluate(size) == [0, 500]
+
+
+async def test_the_form_asks_for_workers_and_what_joins_them(widget: Widget) -> None:
+    await widget.show("train.js", {**FORM}, jupyter=True)
+    field = widget.page.get_by_label("Workers")
+    await field.fill("0")
+    await field.blur()
+    assert "Workers: a whole number from 1 to 1024." in await widget.text()
+    await field.fill("2")
+    await field.blur()
+    launchers = [["auto", "torchrun (proposed)"], ["plain", "plain"], ["mpi", "mpi"]]
+    why = "torchrun, as fit.py (line 3) starts torch.distributed."
+    await widget.page.evaluate(
+        "found => model.change(found)", {"launchers": launchers, "proposed": why}
+    )
+    assert why in await widget.text()
+    await widget.page.get_by_label("Launcher").select_option("mpi")
+    assert await widget.page.evaluate("[model.get('workers'), model.get('launcher')]") == [2, "mpi"]
 
 
 async def test_a_followed_job_is_followed_again_when_the_server_is_back(widget: Widget) -> None:

@@ -164,6 +164,7 @@ def test_the_form_writes_sizes_and_time_limits_as_the_panel_does(environ: dict[s
     [
         *({"milli_gpu": 3000}, {"gpu_memory_gib": 12}, {"max_run_s": 60}, {"team": "nlp"}),
         # These change no quota, but the page waits for a word on what was chosen.
+        *({"workers": 2}, {"launcher": "mpi"}),
         *({"left_out": "link"}, {"notice_signal": "SIGUSR1"}, {"exit_after_signal": "success"}),
     ],
 )
@@ -254,6 +255,24 @@ def test_a_script_needs_no_notebook(environ: dict[str, str], tmp_path: Path, api
     del environ["JPY_SESSION_NAME"]
     TrainPanel(tmp_path / "fit.py", environ=environ).submit()
     assert api.body("/v1/jobs")["roles"][0]["command"] == ["python", "-u", "fit.py"]
+
+
+def test_several_workers_get_the_launcher_that_the_script_proposes_until_another_is_chosen(
+    environ: dict[str, str], tmp_path: Path, api: Any
+) -> None:
+    (tmp_path / "fit.py").write_text("import torch.distributed as d\nd.init_process_group()\n")
+    assert TrainPanel(environ=environ).launchers == []
+    api.requests.clear()
+    panel = TrainPanel(tmp_path / "fit.py", workers=2, environ=environ)
+    assert panel.proposed == "torchrun, as fit.py (line 2) starts torch.distributed."
+    assert panel.launchers[0] == ["auto", "torchrun (proposed)"]
+    asked = api.body("/v1/quote")
+    assert (asked["roles"][0]["count"], asked["launcher"]) == (2, "torchrun")
+    panel.launcher = "mpi"
+    assert panel.proposed == ""
+    panel.submit()
+    sent = api.body("/v1/jobs")
+    assert (sent["roles"][0]["count"], sent["launcher"]) == (2, "mpi")
 
 
 def test_buttons_do_what_python_does(environ: dict[str, str], api: Any) -> None:

@@ -27,6 +27,9 @@ ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202evil\x7f"
 
 def test_the_list_shows_live_jobs_and_with_all_finished_ones(cli: Cli, world: WatchedWorld) -> None:
     first, second = submitted(world), submitted(world, role={"milli_gpu": 1000})
+    assert cli("jobs", "--team", "nlp").out == (
+        "No job waits or runs. Those that are over too: gpucommons jobs --all.\n"
+    )
     cli("cancel", first.name)
     world.pass_time(1000)
 

@@ -23,6 +23,7 @@ from gpucommons.scheduler.executors.local.launch_plan import Surroundings, make_
 from gpucommons.scheduler.executors.local.machine_environments import MachineEnvironments
 from gpucommons.scheduler.service.administration import settings
 from gpucommons.scheduler.service.jobs import jobs
+from gpucommons.scheduler.service.quotes import quote_job
 from gpucommons.scheduler.training import alone, run
 from gpucommons.scheduler.training.alone import client
 from gpucommons.scheduler.training.alone import models as alone_models
@@ -210,3 +211,44 @@ def test_the_copy_has_all_that_a_run_uses_of_client_and_models() -> None:
     stand_ins = {"calls": client.calls, "models": alone_models}
     assert used
     assert [each for each in used if not hasattr(stand_ins[each[0]], each[1])] == []
+
+
+def joined(launcher: str = "torchrun", **changes: Any) -> dict[str, Any]:
+    role = {"count": 2, "milli_gpu": 0, "memory_mib": 64, "command": ["python", "train.py"]}
+    return {"launcher": launcher, "roles": [role], **changes}
+
+
+def test_a_launcher_without_its_framework_is_refused_before_anything_is_stored(
+    world: ServiceWorld, home: Path
+) -> None:
+    environment = str(an_environment(home / "bare"))
+    for changes in ({}, {"environment": environment}):
+        with pytest.raises(Misconfigured, match="The launcher torchrun needs torch, and "):
+            submit(world, **joined(), **changes)
+        with pytest.raises(Misconfigured, match="choose an environment that has it"):
+            quote_job(world.service, world.principal("ann"), a_request(**joined(), **changes))
+    (
+        home
+        / "bare"
+        / "lib"
+        / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+        / "site-packages"
+        / "torch"
+    ).mkdir(parents=True)
+    assert submit(world, **joined(environment=environment)) == environment
+
+
+def test_what_may_lie_elsewhere_is_not_refused(world: ServiceWorld) -> None:
+    submit(world, **joined(env={"PYTHONPATH": "/opt/torch"}))
+    submit(world, **joined("plain"))
+    role = {"count": 2, "milli_gpu": 0, "memory_mib": 64, "command": ["bash", "run.sh"]}
+    submit(world, **joined(roles=[role]))
+
+
+def test_of_an_image_it_is_said_that_nothing_is_known(world: ServiceWorld) -> None:
+    service = replace(world.service, environments=Images(images={"": "repo/lab:1"}))
+    view = jobs.submit(service, world.principal("ann"), a_request(**joined()), key=None)
+    assert view.warnings == [
+        "The launcher torchrun needs torch: whether the image has it is not known here. Without it the job"
+        " fails when it starts."
+    ]

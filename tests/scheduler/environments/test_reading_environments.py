@@ -160,6 +160,29 @@ def test_what_may_come_from_elsewhere_is_not_known_to_lack(home: Path) -> None:
     assert not lacks(str(folder), "ipykernel")
 
 
+@pytest.mark.parametrize(
+    "lead", ["{elsewhere}\n", "# mine\n{elsewhere}\n", "../../../../elsewhere\n"]
+)
+def test_what_a_file_of_paths_leads_to_is_there(home: Path, lead: str) -> None:
+    folder, elsewhere = a_venv(home / "torch"), home / "elsewhere"
+    (elsewhere / "torch").mkdir(parents=True)
+    packages = folder / "lib" / "python3.12" / "site-packages"
+    (packages / "hooks.pth").write_text("import torch\n")
+    assert lacks(str(folder), "torch")
+    (packages / "more.pth").write_text(lead.format(elsewhere=elsewhere))
+    assert not lacks(str(folder), "torch")
+
+
+def test_only_virtual_environments_are_closed_to_packages_of_the_home(home: Path) -> None:
+    own = home / ".local" / "lib" / "python3.11" / "site-packages"
+    (own / "torch").mkdir(parents=True)
+    closed, open_ = a_venv(home / "closed"), a_conda(home / "conda")
+    (open_ / "lib" / "python3.11" / "site-packages").mkdir(parents=True)
+    assert lacks(str(closed), "torch", home=home)
+    assert not lacks(str(open_), "torch", home=home)
+    assert lacks(str(open_), "ray", home=home)
+
+
 def settle(home: Path, **changes: object) -> dict[str, object]:
     question = {
         "what": "settle",
@@ -168,6 +191,7 @@ def settle(home: Path, **changes: object) -> dict[str, object]:
         "search": "",
         "runs_notebook": False,
         "uses_training": False,
+        "joining": None,
     }
     return answer({**question, **changes}, grounds(home))
 
@@ -200,3 +224,31 @@ def test_what_an_environment_lacks_is_said_before_anything_starts(
     a_venv(home / "old", version="3.9.1")
     assert says in str(settle(home, **changes)["refused"])
     assert not (home / "torch" / "was-run").exists()
+
+
+JOINING = {"launcher": "torchrun", "module": "torch", "program": ""}
+
+
+def test_a_launcher_whose_framework_is_missing_says_which_where_and_what_to_do(home: Path) -> None:
+    folder = a_venv(home / "torch")
+    packages = folder / "lib" / "python3.12" / "site-packages"
+    assert settle(home, joining=JOINING)["refused"] == (
+        f"The launcher torchrun needs torch, and torch (Python 3.12) ({folder}) has none: install it there"
+        f" ({folder}/bin/python3 -m pip install torch), choose an environment that has it, or another"
+        " launcher."
+    )
+    (packages / "torch").mkdir()
+    assert settle(home, joining=JOINING) == {"path": str(folder)}
+
+
+def test_nobody_is_told_to_install_into_the_default_environment(home: Path) -> None:
+    own = a_venv(home / "own")
+    mpi = {"launcher": "mpi", "module": "", "program": "mpirun"}
+    question = {"what": "settle", "asked": "", "programs": [], "search": "/nowhere"}
+    found = answer({**question, "joining": mpi}, grounds(home, str(own)))
+    assert found["refused"] == (
+        f"The launcher mpi needs mpirun, and the default environment ({own}) has none: choose an environment"
+        " that has it, or another launcher."
+    )
+    (own / "bin" / "mpirun").touch(mode=0o755)
+    assert answer({**question, "joining": mpi}, grounds(home, str(own))) == {"path": ""}

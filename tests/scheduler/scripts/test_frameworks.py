@@ -69,6 +69,9 @@ def test_one_worker_and_the_right_launcher_need_no_warning() -> None:
     assert warnings("train.py", torch, workers=1, launcher="plain") == []
     assert warnings("train.py", torch, workers=2, launcher="torchrun") == []
     assert len(warnings("train.py", mpi, workers=2, launcher="torchrun")) == 1
+    accelerate = read_script("train.py", STARTS["accelerate"][0].encode())
+    for launcher in ("accelerate", "torchrun", "deepspeed"):
+        assert warnings("train.py", accelerate, workers=2, launcher=launcher) == []
 
 
 def test_the_line_is_named_and_a_framework_once() -> None:

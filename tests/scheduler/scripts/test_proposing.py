@@ -25,6 +25,7 @@ def test_what_joins_nobody_stays_plain() -> None:
 @pytest.mark.parametrize(
     ("command", "launcher"),
     [
+        (["deepspeed", "a.py"], "deepspeed"),
         (["torchrun", "a.py"], "torchrun"),
         (["/opt/bin/torchrun", "a.py"], "torchrun"),
         (["python", "-u", "-m", "torch.distributed.run", "a.py"], "torchrun"),
@@ -37,10 +38,32 @@ def test_a_command_that_joins_workers_says_so_itself(command: list[str], launche
     assert (found.launcher, found.why) == (launcher, f"the command is {launcher}")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [["accelerate", "launch", "a.py"], ["python", "-m", "accelerate.commands.launch", "a.py"]],
+)
+def test_accelerate_launch_says_so_as_well(command: list[str]) -> None:
+    found = of_command(command)
+    assert found is not None
+    assert (found.launcher, found.why) == ("accelerate", "the command is accelerate launch")
+
+
+@pytest.mark.parametrize(
+    ("text", "launcher"),
+    [
+        (b"from accelerate import Accelerator\nAccelerator()\n", "accelerate"),
+        (b"import deepspeed\ndeepspeed.initialize()\n", "deepspeed"),
+    ],
+)
+def test_what_stands_on_torch_has_its_own_launcher(text: bytes, launcher: str) -> None:
+    assert of_script("a.py", read_script("a.py", text)).launcher == launcher
+
+
 def test_other_commands_say_nothing() -> None:
     assert of_command(["python", "torchrun.py"]) is None
     assert of_command(["python", "a.py", "-m", "torch.distributed.run"]) is None
     assert of_command(["python", "-m"]) is None
+    assert of_command(["accelerate", "config"]) is None
     assert of_command([]) is None
 
 

@@ -449,7 +449,7 @@ def advice(now_ms: int) -> dict[str, Any]:
         "wait_text": "none",
         "wait_note": "",
         "hold_class": "guaranteed",
-        "why": "94 % later than the first, 1 % less money; limited by computation.",
+        "why": "Takes 94 % longer than the first until it is done, 1 % less money; limited by computation.",
     }
     return {
         "plans": [plan, smaller],
