@@ -38,6 +38,7 @@ from gpucommons.labextension.routes.files import FilesHandler, SubmitFileHandler
 from gpucommons.labextension.routes.handlers import SETTING, Parts
 from gpucommons.labextension.routes.lost_kernels import LostKernelHandler
 from gpucommons.labextension.routes.proxy import ProxyHandler
+from gpucommons.labextension.routes.schedules import ScheduleHandler
 from gpucommons.labextension.routes.stored_variables import StoredVariablesHandler
 from gpucommons.labextension.routes.websocket import TabHandler
 from gpucommons.labextension.terminals import shell_command
@@ -147,6 +148,7 @@ class GpuCommonsExtension(ExtensionApp):
                 (r"/gpucommons/api/(.+)", ProxyHandler),
                 (r"/gpucommons/files", FilesHandler),
                 (r"/gpucommons/submit-file", SubmitFileHandler),
+                (r"/gpucommons/schedule", ScheduleHandler),
                 (r"/gpucommons/advise", AdviceHandler),
                 (r"/gpucommons/fetch-results", FetchResultsHandler),
                 (r"/gpucommons/examples", ExamplesHandler),

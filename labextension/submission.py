@@ -182,6 +182,18 @@ class Desk:
         SchedulerError
             With what is wrong, nothing submitted.
         """
+        request = await self.pack(submission, scheduler)
+        view: JobView = await scheduler.send(calls.submit(request, key=key))
+        return view
+
+    async def pack(self, submission: Submission, scheduler: Any) -> JobRequest:
+        """Pack and upload; the job that it would be.
+
+        Raises
+        ------
+        SchedulerError
+            With what is wrong, nothing submitted.
+        """
         file = await asyncio.to_thread(self.locate, submission.path)
         wish = await asyncio.to_thread(self._wish, file, submission)
         if not wish.options.get("environment"):
@@ -189,8 +201,7 @@ class Desk:
         request, packed = await asyncio.to_thread(wish.pack)
         # A quote first would race; a refused submit leaves only content nobody refers to.
         await scheduler.send(calls.put_snapshot(packed.sha256, packed.content))
-        view: JobView = await scheduler.send(calls.submit(request, key=key))
-        return view
+        return request
 
     def locate(self, path: str) -> Path:
         """The file below the root, with every link followed.

@@ -177,3 +177,15 @@ def _line_of(team: Team, teams: Mapping[TeamName, Team]) -> set[TeamName]:
         line.add(name)
         name = teams[name].parent if name in teams else None
     return line
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sight:
+    """Whose things somebody sees: those of these teams, and one owner's. All where ``teams`` is None."""
+
+    teams: frozenset[TeamName] | None = None
+    owner: UserName | None = None
+
+    def sees(self, team: TeamName, owner: UserName) -> bool:
+        """Whether something of this team and owner is among them."""
+        return self.teams is None or team in self.teams or owner == self.owner

@@ -19,7 +19,7 @@ from tornado import web
 
 from gpucommons.labextension.routes.handlers import ApiHandler
 from gpucommons.scheduler import models
-from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.client import calls, pipeline_calls, schedule_calls
 from gpucommons.scheduler.client.calls import Call
 from gpucommons.scheduler.errors import BadRequest, NotFound, SchedulerError
 
@@ -31,6 +31,9 @@ REF = rf"(?P<ref>{_NAME}(?:/(?!(?:{_VERBS})(?:/|$)){_NAME})?)"
 ID = r"(?P<id>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
 #: JupyterLab adds the time to each address, as a name without a value, against browsers' caches.
 _STAMP = re.compile(r"[0-9]{13}")
+#: A schedule, by its owner's name and its own.
+SCHEDULE = rf"schedules/(?P<owner>[^/]{{1,255}})/(?P<name>{_NAME})"
+PIPELINE = rf"pipelines/(?P<owner>[^/]{{1,255}})/(?P<name>{_NAME})"
 _LISTED = frozenset({"team", "owner", "state", "live", "limit", "cursor"})
 
 
@@ -44,6 +47,8 @@ class Asked:
 
     ref: str = ""
     id: str = ""
+    owner: str = ""
+    name: str = ""
     query: Mapping[str, str]
     body: Any = None
     #: Makes a repeated request harmless.
@@ -92,6 +97,24 @@ def _curve(asked: Asked) -> Call[models.Curve]:
     return calls.curve(asked.ref, source)
 
 
+def _schedules(asked: Asked) -> Call[models.ScheduleList]:
+    if asked.query.keys() - {"cursor"}:
+        raise BadRequest("Schedules are listed by cursor, and by nothing else.")
+    return schedule_calls.schedules(asked.query.get("cursor"))
+
+
+def _pipelines(asked: Asked) -> Call[models.PipelineList]:
+    if asked.query.keys() - {"cursor"}:
+        raise BadRequest("Pipelines are listed by cursor, and by nothing else.")
+    return pipeline_calls.pipelines(asked.query.get("cursor"))
+
+
+def _schedule_times(asked: Asked) -> Call[models.ScheduleTimes]:
+    if asked.query.keys() != {"schedule", "time_zone"}:
+        raise BadRequest("Times are asked for by schedule and time_zone.")
+    return schedule_calls.schedule_times(asked.query["schedule"], asked.query["time_zone"])
+
+
 TABLE = (
     Row(method="GET", pattern="whoami", call=lambda _: calls.whoami()),
     Row(method="GET", pattern="environments", call=lambda _: calls.environments()),
@@ -102,6 +125,44 @@ TABLE = (
     Row(method="GET", pattern=f"jobs/{REF}", call=lambda a: calls.job(a.ref)),
     Row(method="GET", pattern=f"jobs/{REF}/curve", call=_curve),
     Row(method="GET", pattern="lease", call=lambda a: calls.my_lease(a.server_name)),
+    Row(method="GET", pattern="pipelines", call=_pipelines),
+    Row(
+        method="GET",
+        pattern=PIPELINE,
+        call=lambda a: pipeline_calls.pipeline(a.owner, a.name),
+    ),
+    Row(
+        method="POST",
+        pattern=f"{PIPELINE}/retry",
+        call=lambda a: pipeline_calls.retry_pipeline(a.owner, a.name, a.body.step),
+        body=models.StepRef,
+    ),
+    Row(
+        method="POST",
+        pattern=f"{PIPELINE}/cancel",
+        call=lambda a: pipeline_calls.cancel_pipeline(a.owner, a.name, a.body.step),
+        body=models.StepRef,
+    ),
+    Row(method="GET", pattern="schedules", call=_schedules),
+    Row(method="GET", pattern="schedule-times", call=_schedule_times),
+    Row(
+        method="GET",
+        pattern=SCHEDULE,
+        call=lambda a: schedule_calls.schedule(a.owner, a.name),
+    ),
+    *(
+        Row(
+            method="POST",
+            pattern=f"{SCHEDULE}/{verb}",
+            call=lambda a, call=call: call(a.owner, a.name),  # type: ignore[misc] # bound now
+        )
+        for verb, call in {
+            "run": schedule_calls.run_schedule,
+            "suspend": schedule_calls.suspend_schedule,
+            "resume": schedule_calls.resume_schedule,
+            "remove": schedule_calls.drop_schedule,
+        }.items()
+    ),
     Row(
         method="POST",
         pattern="jobs",

@@ -21,6 +21,7 @@ import { PageConfig } from '@jupyterlab/coreutils';
 import { Api } from './server/api';
 import { keepLoggedIn } from './server/login';
 import { addCommands } from './commands/commands';
+import { addPages } from './commands/pages';
 import type { IPanelContext } from './components/context';
 import { DocumentWatcher } from './submission/documents';
 import { OnIdleChoice } from './model/onidle';
@@ -162,6 +163,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
       shell.activateById(page.id);
       old?.dispose();
     };
+
+    addPages({ app, context, labShell });
 
     addCommands({
       app,

@@ -19,6 +19,7 @@ from gpucommons.scheduler.api.routes import (
     history,
     jobs,
     leases,
+    pipelines,
     schedules,
     settings,
 )
@@ -30,6 +31,7 @@ from gpucommons.scheduler.upkeep.metrics import Metrics
 _VERSIONED = (
     settings.router,
     jobs.router,
+    pipelines.router,
     schedules.router,
     attempts.router,
     leases.router,

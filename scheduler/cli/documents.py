@@ -13,6 +13,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.client.submission import FileJob, request_for_file
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.models.words.mistakes import named, said
 from gpucommons.scheduler.models.words.yaml_mistakes import field_sentences, syntax_sentence
 from gpucommons.scheduler.operator.objects import spec_of
 
@@ -85,14 +86,41 @@ def read_job(
         document = spec_of(document)
     document = {**(also or {}), **document}
     try:
-        if "run" not in document:
-            return None, models.JobRequest.model_validate(document), None
-        job, roles, fields = _of_run(path, {"left_out": left_out, **document})
-        return job, *request_for_file(job, fields, *roles, max_bytes=max_bytes)
+        return _read(path, {"left_out": left_out, **document}, max_bytes=max_bytes)
     except ValidationError as error:
         below = ("spec",) if is_manifest else ()
         message = f"{path}: {field_sentences(path.read_bytes(), error, below=below)}"
         raise BadRequest(message) from None
+
+
+def request_of_mapping(
+    path: Path, fields: dict[str, Any], *, where: str, max_bytes: int
+) -> tuple[models.JobRequest, Packed | None]:
+    """A job that is written inside a file, as one in a file of its own; ``where`` names it.
+
+    Raises
+    ------
+    BadRequest
+        See :func:`read_job`.
+    """
+    try:
+        _, request, packed = _read(path, {"left_out": "without", **fields}, max_bytes=max_bytes)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)
+        said_of = "; ".join(f"{named(each['loc']) or 'it'}: {said(each)}" for each in found[:5])
+        message = f"{where}: {said_of}"
+        raise BadRequest(message) from None
+    return request, packed
+
+
+def _read(
+    path: Path, document: dict[str, Any], *, max_bytes: int
+) -> tuple[FileJob | None, models.JobRequest, Packed | None]:
+    if "run" not in document:
+        del document["left_out"]
+        return None, models.JobRequest.model_validate(document), None
+    job, roles, fields = _of_run(path, document)
+    return job, *request_for_file(job, fields, *roles, max_bytes=max_bytes)
 
 
 def _of_run(

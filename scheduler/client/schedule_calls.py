@@ -6,9 +6,18 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.client.call import Call, path_of
 
 
-def schedules() -> Call[models.ScheduleList]:
-    """Schedules that the caller may see."""
-    return Call(method="GET", path=path_of("schedules"), answer=models.ScheduleList)
+def schedules(cursor: str | None = None) -> Call[models.ScheduleList]:
+    """A page of schedules that the caller may see."""
+    query = {} if cursor is None else {"cursor": cursor}
+    return Call(method="GET", path=path_of("schedules"), answer=models.ScheduleList, query=query)
+
+
+def schedule_times(cron: str, time_zone: str) -> Call[models.ScheduleTimes]:
+    """The next five times that a schedule would have."""
+    query = {"schedule": cron, "time_zone": time_zone}
+    return Call(
+        method="GET", path=path_of("schedule-times"), answer=models.ScheduleTimes, query=query
+    )
 
 
 def schedule(owner: str, name: str) -> Call[models.ScheduleView]:
@@ -33,6 +42,12 @@ def suspend_schedule(owner: str, name: str) -> Call[models.ScheduleView]:
 def resume_schedule(owner: str, name: str) -> Call[models.ScheduleView]:
     """Start runs again, from the next time on."""
     path = path_of("schedules", owner, name, "resume")
+    return Call(method="POST", path=path, answer=models.ScheduleView)
+
+
+def run_schedule(owner: str, name: str) -> Call[models.ScheduleView]:
+    """Start a run of one's own as soon as the scheduler looks."""
+    path = path_of("schedules", owner, name, "run")
     return Call(method="POST", path=path, answer=models.ScheduleView)
 
 

@@ -47,6 +47,10 @@ class SnapshotPlace(Protocol):
         """Whether it is there."""
         ...
 
+    def size_bytes(self, sha256: str) -> int:
+        """How much it takes; 0 where it is not there."""
+        ...
+
     def renew(self, sha256: str) -> bool:
         """Whether it is there; if so it stays, for whoever is about to use it."""
         ...
@@ -218,6 +222,13 @@ class Snapshots:
     def has(self, sha256: str) -> bool:
         """Whether it is there."""
         return is_name(sha256) and (self._folder / f"{sha256}.tar").is_file()
+
+    def size_bytes(self, sha256: str) -> int:
+        """How much it takes; 0 where it is not there."""
+        try:
+            return self.path(sha256).stat().st_size
+        except (NotFound, FileNotFoundError):
+            return 0
 
     def renew(self, sha256: str) -> bool:
         """Whether it is there; if so it counts as written now, for whoever is about to use it."""

@@ -24,6 +24,7 @@ from gpucommons.scheduler.schedules.schedule import (
 RUNS_KEPT = 100
 #: Times that are counted one by one: there may have been more.
 COUNTED = 1000
+_MINUTE_MS = 60_000
 _NOT_RUNNING = "The scheduler did not run at that time"
 _STILL_ON = "The run before still went on"
 
@@ -58,6 +59,11 @@ class _Due:
 def decide(scheduled: Scheduled, live: Collection[WorkloadId], now_ms: Millis) -> Decision:
     """What is due now; ``live`` are those of ``standing.live`` that are not over."""
     schedule, standing = scheduled.schedule, scheduled.standing
+    if (asked_ms := _asked(scheduled)) is not None:
+        # Whoever asks knows what goes on: no rule for times holds for it.
+        return Decision(
+            standing=replace(standing, live=tuple(sorted(live))), start=Start(due_ms=asked_ms)
+        )
     due = None if schedule.suspended else _due(scheduled, now_ms)
     if due is None:
         return Decision(standing=standing)
@@ -78,7 +84,8 @@ def record(
     standing: Standing, outcome: Outcome, due_ms: Millis, now_ms: Millis, text: str = ""
 ) -> Standing:
     """What became of one time."""
-    run = Run(outcome=outcome, due_ms=due_ms, at_ms=now_ms, text=text)
+    by_hand = is_by_hand(due_ms)
+    run = Run(outcome=outcome, due_ms=due_ms, at_ms=now_ms, text=text, by_hand=by_hand)
     return _with(standing, run, seen_ms=due_ms)
 
 
@@ -86,7 +93,14 @@ def started(
     standing: Standing, due_ms: Millis, now_ms: Millis, *, job: WorkloadId, name: str
 ) -> Standing:
     """Its job is stored."""
-    run = Run(outcome=Outcome.STARTED, due_ms=due_ms, at_ms=now_ms, job=job, job_name=name)
+    run = Run(
+        outcome=Outcome.STARTED,
+        due_ms=due_ms,
+        at_ms=now_ms,
+        job=job,
+        job_name=name,
+        by_hand=is_by_hand(due_ms),
+    )
     live = tuple(sorted({*standing.live, job}))
     return _with(replace(standing, live=live), run, seen_ms=due_ms)
 
@@ -94,9 +108,33 @@ def started(
 def next_look_ms(scheduled: Scheduled) -> Millis | None:
     """When something is due next, or since when it is; None while it is suspended, or never again."""
     schedule = scheduled.schedule
+    if (asked_ms := _asked(scheduled)) is not None:
+        return asked_ms
     if schedule.suspended:
         return None
     return next(times.after(schedule.cron, schedule.time_zone, _since(scheduled)), None)
+
+
+def next_by_hand(now_ms: Millis) -> Millis:
+    """The time of a run that is asked for now: the same within a second, in the past, none of cron's."""
+    return Millis(now_ms // 1000 * 1000 - 1)
+
+
+def is_by_hand(due_ms: Millis) -> bool:
+    """Whether it is the time of a run that was asked for; those of cron are whole minutes."""
+    return due_ms % _MINUTE_MS != 0
+
+
+def tried_ms(scheduled: Scheduled, now_ms: Millis) -> Millis:
+    """The time that is being acted on now: the one that was asked for, or the last that cron may have."""
+    asked_ms = _asked(scheduled)
+    return Millis(now_ms // _MINUTE_MS * _MINUTE_MS) if asked_ms is None else asked_ms
+
+
+def _asked(scheduled: Scheduled) -> Millis | None:
+    asked_ms = scheduled.schedule.asked_ms
+    is_new = asked_ms > scheduled.standing.asked_ms and not scheduled.schedule.held
+    return asked_ms if is_new else None
 
 
 def _since(scheduled: Scheduled) -> Millis:
@@ -153,8 +191,11 @@ def _with(standing: Standing, run: Run, *, seen_ms: Millis) -> Standing:
             at_ms=run.at_ms,
         )
     runs = (*before, run)[-RUNS_KEPT:]
-    return replace(standing, seen_ms=seen_ms, runs=runs, hindrance="", starting_ms=None)
+    standing = replace(standing, runs=runs, hindrance="", starting_ms=None)
+    if run.by_hand:
+        return replace(standing, asked_ms=seen_ms)
+    return replace(standing, seen_ms=seen_ms)
 
 
 def _same(one: Run, other: Run) -> bool:
-    return (one.outcome, one.text) == (other.outcome, other.text)
+    return (one.outcome, one.text, one.by_hand) == (other.outcome, other.text, other.by_hand)

@@ -37,6 +37,10 @@ class Schedule:
     #: A run that could not start within so long after its time is missed; None = never too late.
     starting_deadline_s: int | None = None
     suspended: bool = False
+    #: Suspended by a lead or an admin: its owner cannot lift that.
+    held: bool = False
+    #: When a run was asked for by hand last; never a whole minute, which times of cron are.
+    asked_ms: Millis = Millis(0)
     #: Times up to here are not its own: it was made, changed or resumed then.
     since_ms: Millis
     #: The job as a request of the API, with its files and environment as they were when this was made.
@@ -45,6 +49,8 @@ class Schedule:
     snapshot: str | None = None
     #: Written from the account that runs the scheduler, which is in no team and may submit for each.
     by_operator: bool = False
+    #: The notebook server that it was written from, whose image its runs may have; None = elsewhere.
+    server: str | None = None
 
 
 class Outcome(StrEnum):
@@ -75,6 +81,8 @@ class Run:
     count: int = 1
     #: The last of several.
     until_ms: Millis | None = None
+    #: Its owner asked for it: no time of the schedule.
+    by_hand: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,6 +91,8 @@ class Standing:
 
     #: All times up to here are in ``runs``, or were and are forgotten.
     seen_ms: Millis = Millis(0)
+    #: The run that was asked for by hand up to here is in ``runs``, or was.
+    asked_ms: Millis = Millis(0)
     #: Oldest first; times in a row that came to the same are one.
     runs: tuple[Run, ...] = ()
     #: Jobs that were started and not over when that was looked at last.

@@ -31,6 +31,11 @@ class StoredSnapshots:
         """Whether it is there."""
         return is_name(sha256) and self._storage.head(_key(sha256)) is not None
 
+    def size_bytes(self, sha256: str) -> int:
+        """How much it takes; 0 where it is not there."""
+        found = self._storage.head(_key(sha256)) if is_name(sha256) else None
+        return 0 if found is None else found.size_bytes
+
     def renew(self, sha256: str) -> bool:
         """Whether it is there and will stay.
 

@@ -26,6 +26,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.parents import ParentId
+from gpucommons.scheduler.store.pipelines.base import PipelineStore
 from gpucommons.scheduler.store.quota_minutes.base import QuotaMinuteStore
 from gpucommons.scheduler.store.schedules.base import Epoch as Epoch  # noqa: PLC0414 - for others
 from gpucommons.scheduler.store.schedules.base import ScheduleStore
@@ -218,6 +219,11 @@ class Store(Protocol):
     @property
     def quota_minutes(self) -> QuotaMinuteStore:
         """How large pools and quotas were, and what was lent of them."""
+        ...
+
+    @property
+    def pipelines(self) -> PipelineStore:
+        """Jobs that belong together."""
         ...
 
     # --- leadership ---

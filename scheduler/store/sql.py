@@ -55,6 +55,7 @@ from gpucommons.scheduler.store.engine import (
     writing,
 )
 from gpucommons.scheduler.store.notices import ASKED, COMMITTED, Notices
+from gpucommons.scheduler.store.pipelines.sql import SqlPipelines
 from gpucommons.scheduler.store.quota_minutes.sql import SqlQuotaMinutes
 from gpucommons.scheduler.store.schedules.sql import SqlSchedules
 from gpucommons.scheduler.store.sql_mirror import SqlMirror
@@ -81,6 +82,9 @@ class SqlStore:
             read=self._read, writing=self._writing, leading=self._leading_alone
         )
         self.quota_minutes = SqlQuotaMinutes(read=self._read, leading=self._leading_alone)
+        self.pipelines = SqlPipelines(
+            read=self._read, writing=self._writing, leading=self._leading_alone
+        )
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:

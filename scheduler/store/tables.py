@@ -221,3 +221,20 @@ schedules = Table(
     UniqueConstraint("owner", "name", name="one_schedule_per_name"),
     Index("schedules_by_next", "next_ms"),
 )
+
+pipelines = Table(
+    "pipelines",
+    metadata,
+    Column("pipeline_id", Text, primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("team", Text, nullable=False),
+    #: What its owner wrote.
+    Column("document", Text, nullable=False),
+    #: How far its steps are; the leader alone writes it.
+    Column("standing", Text, nullable=False),
+    #: When it is to be looked at; empty while nothing can change.
+    Column("next_ms", BigInteger),
+    UniqueConstraint("owner", "name", name="one_pipeline_per_name"),
+    Index("pipelines_by_next", "next_ms"),
+)

@@ -53,6 +53,8 @@ class Known:
         found.update(name for job in self._jobs() for name in self._names_of(job))
         scheduled = [one.schedule.snapshot for one in self._store.schedules.all()]
         found.update(name for name in scheduled if name is not None)
+        since_ms = Millis(self._ran_since_ms)
+        found.update(self._store.pipelines.needed(ended_since_ms=since_ms))
         return frozenset(found)
 
     def _names_of(self, job: Workload) -> Iterator[str]:

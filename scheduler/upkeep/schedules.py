@@ -26,10 +26,11 @@ from gpucommons.scheduler.schedules.deciding import (
     next_look_ms,
     record,
     started,
+    tried_ms,
 )
 from gpucommons.scheduler.schedules.schedule import Concurrency, Outcome, Scheduled, Standing
-from gpucommons.scheduler.service.jobs.schedules import run_of, submit_run
 from gpucommons.scheduler.service.lookup import workload_of
+from gpucommons.scheduler.service.schedules.runs import run_of, submit_run
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.base import Epoch
 from gpucommons.scheduler.upkeep.upkeep import OPERATOR
@@ -81,7 +82,8 @@ class Schedules:
 
     def _give_up(self, epoch: Epoch, scheduled: Scheduled, now_ms: Millis) -> None:
         """What nobody foresaw is a refusal of this time: tried again and again, it would never be over."""
-        standing = record(scheduled.standing, Outcome.REFUSED, now_ms, now_ms, _UNFORESEEN)
+        due_ms = tried_ms(scheduled, now_ms)
+        standing = record(scheduled.standing, Outcome.REFUSED, due_ms, now_ms, _UNFORESEEN)
         try:
             self._stand(epoch, scheduled, standing)
         except Misconfigured:

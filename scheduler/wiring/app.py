@@ -48,6 +48,7 @@ from gpucommons.scheduler.service.views.whereabouts import AWAY
 from gpucommons.scheduler.storage.parts import StorageParts, storage_parts
 from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.store.opening import open_store
+from gpucommons.scheduler.upkeep.pipelines import Pipelines
 from gpucommons.scheduler.upkeep.retention import Kept, Retention
 from gpucommons.scheduler.upkeep.schedules import Schedules
 from gpucommons.scheduler.upkeep.upkeep import OPERATOR, Upkeep
@@ -71,6 +72,7 @@ class Scheduler:
     forecaster: Forecaster
     upkeep: Upkeep
     schedules: Schedules
+    pipelines: Pipelines
     log_following: LogFollowing
     retention: Retention
     attempt_key: bytes = field(repr=False)
@@ -150,6 +152,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
             also=where.also(service),
         ),
         schedules=Schedules(service, epoch=lambda: loop.epoch),
+        pipelines=Pipelines(service, epoch=lambda: loop.epoch),
         log_following=LogFollowing(
             loop=loop,
             logs=service.logs,

@@ -26,8 +26,13 @@ from gpucommons.scheduler.models import (
     JobView,
     LeaseView,
     LogView,
+    PipelineList,
+    PipelineView,
     PoolList,
     Quote,
+    ScheduleList,
+    ScheduleTimes,
+    ScheduleView,
     SliceView,
     SnapshotView,
     TeamList,
@@ -184,6 +189,35 @@ class FakeApi:
             ("PUT", f"leases/{LEASE_ID}/on-idle"): self.lease,
             ("PUT", f"leases/{LEASE_ID}/activity"): self.lease,
         }
+        nightly = ScheduleView(
+            name="nightly",
+            owner="alice",
+            team="vision",
+            schedule="0 2 * * *",
+            time_zone="UTC",
+            concurrency_policy="Forbid",
+            what="½ GPU: python train.py",
+            kind="retrain",
+        )
+        piped = PipelineView(
+            name="nightly-1",
+            owner="alice",
+            team="vision",
+            state="running",
+            submitted_ms=NOW,
+            steps=[],
+        )
+        found["GET", "pipelines"] = PipelineList(pipelines=[piped])
+        found["GET", "pipelines/alice/nightly-1"] = piped
+        for verb in ("retry", "cancel"):
+            found["POST", f"pipelines/alice/nightly-1/{verb}"] = piped
+        found["GET", "schedules"] = ScheduleList(schedules=[nightly])
+        found["GET", "schedule-times"] = ScheduleTimes(next_ms=[NOW])
+        found["GET", "schedules/alice/nightly"] = nightly
+        found["DELETE", "schedules/alice/nightly"] = nightly
+        found["PUT", "schedules/alice/train"] = nightly
+        for verb in ("run", "suspend", "resume"):
+            found["POST", f"schedules/alice/nightly/{verb}"] = nightly
         for verb in ("cancel", "pause", "resume", "resize", "again"):
             found["POST", f"{job_path}/{verb}"] = self.job
         if method == "PUT" and path.startswith("snapshots/"):

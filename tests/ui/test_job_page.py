@@ -329,3 +329,12 @@ def test_a_page_whose_code_does_not_come_says_so_and_tries_again(open_lab: Open)
     tab.get_by_role("button", name="Try again").click()
 
     expect(page.locator(".gc-JobPage h1")).to_have_text("digits-7")
+
+
+def test_the_run_of_a_schedule_leads_to_its_schedule(lab: LabServer, job_page: Page) -> None:
+    run = scene.running(now_ms())
+    run["request"]["labels"] = {"origin": "schedule nightly"}
+    lab.send({"type": "job", "job": run})
+    job_page.get_by_role("button", name="schedule nightly").click()
+    box = job_page.get_by_role("region", name="nightly", exact=True)
+    expect(box).to_have_class(re.compile("gc-mod-wanted"))

@@ -86,3 +86,103 @@ def test_large_files_are_asked_about_before_anything_is_sent(
     expect(train.get_by_role("button", name="Submit")).to_be_enabled()
     sent = lab.asked("submit-file")[-1]
     assert (sent["path"], sent["left_out"]) == ("prepare.py", "link")
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_a_schedule_is_made_with_its_next_times_in_sight(
+    lab: LabServer, open_lab: Open, theme: str
+) -> None:
+    page = open_lab(theme=f"JupyterLab {theme}")
+    train = section(page, "Train")
+    train.get_by_label("When", exact=True).select_option("schedule")
+    expect(train.get_by_label("Time zone")).to_have_value("UTC")
+    train.get_by_label("Time zone").fill("Europe/Berlin")
+    expect(train.locator("#gc-times")).to_have_text(
+        "Next: Tue 24 Nov 02:00, Wed 25 Nov 02:00, Thu 26 Nov 02:00, Fri 27 Nov 02:00, Sat 28 Nov 02:00"
+    )
+    expect(train).to_contain_text("Each run takes the files as they are now.")
+    picture(train, f"train-schedule-{theme.lower()}")
+    cron = train.get_by_label("Minute, hour, day, month, weekday")
+    cron.fill("often")
+    expect(train.locator("#gc-times")).to_contain_text("cron: 'often' has not five fields.")
+    expect(train.get_by_role("button", name="Schedule", exact=True)).to_be_disabled()
+    cron.fill("0 2 * * *")
+    train.get_by_role("button", name="Schedule", exact=True).click()
+    # It opens on the page of schedules.
+    box = page.get_by_role("region", name="train", exact=True)
+    expect(box).to_contain_text("None yet.")
+    sent = lab.asked("schedule")[-1]
+    assert (sent["schedule"], sent["time_zone"]) == ("0 2 * * *", "Europe/Berlin")
+    assert sent["file"]["path"] == "train.ipynb"
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_the_page_of_schedules_tells_what_comes_and_what_came(
+    lab: LabServer, open_lab: Open, theme: str
+) -> None:
+    page = open_lab(theme=f"JupyterLab {theme}")
+    page.get_by_role("button", name="Schedules", exact=True).click()
+    nightly = page.get_by_role("region", name="nightly", exact=True)
+    for text in (
+        "1 GPU: python -u train.py",
+        "0 2 * * * Europe/Berlin",
+        "Tue 24 Nov 02:00",
+        "Sat 28 Nov 02:00",
+        "While one runs, the next is skipped. Starts at most 4 h late.",
+        "Missed: The scheduler did not run at that time, and 14400 s later it was too late.",
+        "Sat 21 Nov 02:00 – Sun 22 Nov 02:00, 2 times",
+        "by hand",
+    ):
+        expect(nightly).to_contain_text(text)
+    expect(nightly.get_by_role("button", name="digits-6")).to_be_visible()
+    weekly = page.get_by_role("region", name="weekly", exact=True)
+    expect(weekly).to_contain_text("suspended by a lead or an admin")
+    expect(weekly.get_by_role("button")).to_have_count(0)
+    picture(page.locator(".gc-JobPage"), f"schedules-{theme.lower()}")
+    nightly.get_by_role("button", name="Run now").click()
+    expect(nightly).to_contain_text("A run was asked for. It starts within seconds.")
+    nightly.get_by_role("button", name="Suspend").click()
+    expect(nightly).to_contain_text("No times while it is suspended.")
+    nightly.get_by_role("button", name="Resume").click()
+    expect(nightly).to_contain_text("Sat 28 Nov 02:00")
+    nightly.get_by_role("button", name="Remove…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Jobs that it started stay.")
+    dialog.get_by_role("button", name="Keep it").click()
+    expect(nightly).to_be_visible()
+    asked = [
+        each
+        for each in ("run", "suspend", "resume", "remove")
+        if lab.asked(f"schedules/user-a/nightly/{each}")
+    ]
+    assert asked == ["run", "suspend", "resume"]
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_the_page_of_pipelines_draws_the_graph(open_lab: Open, theme: str) -> None:
+    page = open_lab(theme=f"JupyterLab {theme}")
+    page.get_by_role("button", name="Pipelines", exact=True).click()
+    box = page.get_by_role("region", name="nightly-assembly-41", exact=True)
+    for text in (
+        "failed at vit",
+        "2 of 4 steps done",
+        "vit: failed. ValueError: expected 64 channels, got 32 (train_vit.py:88).",
+        "Kept: what clean, cnn left.",
+        "clean.parquet",
+        "model.pt",
+        "Needs vit, which failed.",
+    ):
+        expect(box).to_contain_text(text)
+    expect(box.get_by_role("listitem", name="assembly")).to_contain_text("blocked")
+    picture(page.locator(".gc-JobPage"), f"pipeline-{theme.lower()}")
+
+
+def test_a_pipeline_is_retried_from_the_failed_step(lab: LabServer, open_lab: Open) -> None:
+    page = open_lab()
+    page.get_by_role("button", name="Pipelines", exact=True).click()
+    box = page.get_by_role("region", name="nightly-assembly-41", exact=True)
+    expect(box).to_contain_text("failed at vit")
+    box.get_by_role("button", name="Retry from vit").click()
+    expect(box.get_by_role("listitem", name="vit")).to_contain_text("try 2 · waiting")
+    expect(box.get_by_role("listitem", name="assembly")).to_contain_text("Waits for vit.")
+    assert lab.asked("pipelines/user-a/nightly-assembly-41/retry") == [{"step": "vit"}]

@@ -239,8 +239,7 @@ function SourceWords({ job }: { job: IJob }): React.JSX.Element {
   const { commands, trans } = usePanel();
   const at = clock(job.submitted_ms);
   const source = job.source;
-  const program = job.request?.labels?.origin;
-  const origin = program ? ` ${trans.__('with %1', program)}` : '';
+  const origin = <Origin job={job} />;
   // The snapshot's folder is where results come back to.
   const folder = (job.request?.results_to ?? '').replace(/^\.\/?/, '');
   return source ? (
@@ -263,6 +262,36 @@ function SourceWords({ job }: { job: IJob }): React.JSX.Element {
     <>
       {trans.__('submitted %1', at)}
       {origin}
+    </>
+  );
+}
+
+/** The program that submitted it, or the schedule that it is a run of. */
+function Origin({ job }: { job: IJob }): React.JSX.Element | null {
+  const { commands, trans } = usePanel();
+  const program = job.request?.labels?.origin;
+  if (!program) {
+    return null;
+  }
+  // A pipeline's jobs name the one that they are a step of.
+  const [, kind, name] = /^(schedule|pipeline) (.+)$/.exec(program) ?? [];
+  return name === undefined ? (
+    <>{` ${trans.__('with %1', program)}`}</>
+  ) : (
+    <>
+      {` ${trans.__('with')} `}
+      <LinkButton
+        onClick={() => {
+          const wanted = `${job.owner}/${name}`;
+          const page =
+            kind === 'schedule' ? CommandIDs.schedules : CommandIDs.pipelines;
+          void commands.execute(page, { wanted });
+        }}
+      >
+        {kind === 'schedule'
+          ? trans.__('schedule %1', name)
+          : trans.__('pipeline %1', name)}
+      </LinkButton>
     </>
   );
 }

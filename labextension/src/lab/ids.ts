@@ -14,6 +14,8 @@ export const CommandIDs = {
   trainNotebook: 'gpucommons:train-notebook',
   trainFile: 'gpucommons:train-file',
   openJob: 'gpucommons:open-job',
+  schedules: 'gpucommons:schedules',
+  pipelines: 'gpucommons:pipelines',
   pauseJob: 'gpucommons:pause-job',
   resumeJob: 'gpucommons:resume-job',
   cancelJob: 'gpucommons:cancel-job',

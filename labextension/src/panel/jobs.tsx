@@ -17,7 +17,7 @@ import { useNow, usePanel, useTopics } from '../components/context';
 import { Bar, LinkButton, Pill, Section } from '../components/parts';
 
 export function Jobs(): React.JSX.Element {
-  const { model, finishedShown, trans } = usePanel();
+  const { model, commands, finishedShown, trans } = usePanel();
   useTopics(model, ['jobs', 'status']);
   const [showsAll, setShowsAll] = React.useState(false);
   const jobs = sorted(model.jobs ?? []);
@@ -33,6 +33,20 @@ export function Jobs(): React.JSX.Element {
           {shown.some(job => job.simulated) ? (
             <Pill>{trans.__('simulated')}</Pill>
           ) : null}
+          <LinkButton
+            onClick={() => {
+              void commands.execute(CommandIDs.schedules);
+            }}
+          >
+            {trans.__('Schedules')}
+          </LinkButton>
+          <LinkButton
+            onClick={() => {
+              void commands.execute(CommandIDs.pipelines);
+            }}
+          >
+            {trans.__('Pipelines')}
+          </LinkButton>
           {finished.length > finishedShown ? (
             <LinkButton
               onClick={() => {

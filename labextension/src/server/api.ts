@@ -129,41 +129,41 @@ export class Api {
   }
 
   pools(): Promise<IPoolList> {
-    return this._request('GET', ['api', 'pools']);
+    return this.request('GET', ['api', 'pools']);
   }
 
   job(ref: string): Promise<IJob> {
-    return this._request('GET', ['api', 'jobs', ref]);
+    return this.request('GET', ['api', 'jobs', ref]);
   }
 
   /** As this source tells it, or else the best one. */
   curve(ref: string, source?: CurveSource): Promise<ICurve> {
     const query = source ? `?source=${source}` : '';
     const path = ['api', 'jobs', ref, 'curve'];
-    return this._request('GET', path, undefined, { query });
+    return this.request('GET', path, undefined, { query });
   }
 
   quote(request: IJobRequest): Promise<IQuote> {
-    return this._request('POST', ['api', 'quote'], request);
+    return this.request('POST', ['api', 'quote'], request);
   }
 
   /** The same key again makes no second job. */
   submit(request: IJobRequest, key: string): Promise<IJob> {
-    return this._request('POST', ['api', 'jobs'], request, { key });
+    return this.request('POST', ['api', 'jobs'], request, { key });
   }
 
   submitFile(submission: ISubmission, key: string): Promise<IJob> {
-    return this._request('POST', ['submit-file'], submission, { key });
+    return this.request('POST', ['submit-file'], submission, { key });
   }
 
   act(ref: string, action: 'cancel' | 'pause' | 'resume'): Promise<IJob> {
-    return this._request('POST', ['api', 'jobs', ref, action], {});
+    return this.request('POST', ['api', 'jobs', ref, action], {});
   }
 
   /** The same once more, from what the job saved last; the same key again makes no second job. */
   goOn(ref: string, key: string): Promise<IJob> {
     const query = '?from_here=true';
-    return this._request(
+    return this.request(
       'POST',
       ['api', 'jobs', ref, 'again'],
       {},
@@ -173,55 +173,55 @@ export class Api {
 
   /** The same waiting job with so many GPUs for each worker. */
   resize(ref: string, milliGpu: number): Promise<IJob> {
-    return this._request('POST', ['api', 'jobs', ref, 'resize'], {
+    return this.request('POST', ['api', 'jobs', ref, 'resize'], {
       milli_gpu: milliGpu
     });
   }
 
   keep(leaseId: string, minutes: number): Promise<ILease> {
-    return this._request('POST', ['api', 'leases', leaseId, 'keep'], {
+    return this.request('POST', ['api', 'leases', leaseId, 'keep'], {
       minutes
     });
   }
 
   drop(leaseId: string): Promise<ILease> {
-    return this._request('POST', ['api', 'leases', leaseId, 'drop'], {});
+    return this.request('POST', ['api', 'leases', leaseId, 'drop'], {});
   }
 
   hibernate(leaseId: string): Promise<ILease> {
-    return this._request('POST', ['api', 'leases', leaseId, 'hibernate'], {});
+    return this.request('POST', ['api', 'leases', leaseId, 'hibernate'], {});
   }
 
   chooseOnIdle(leaseId: string, onIdle: string): Promise<ILease> {
     const path = ['api', 'leases', leaseId, 'on-idle'];
-    return this._request('POST', path, { on_idle: onIdle });
+    return this.request('POST', path, { on_idle: onIdle });
   }
 
   closeLostKernel(id: string): Promise<void> {
-    return this._request('DELETE', ['lost-kernels', id]);
+    return this.request('DELETE', ['lost-kernels', id]);
   }
 
   files(path: string, environment: string): Promise<IFilesPreview> {
     const query = `?${new URLSearchParams({ path, environment }).toString()}`;
-    return this._request('GET', ['files'], undefined, { query });
+    return this.request('GET', ['files'], undefined, { query });
   }
 
   advise(question: IPlanQuestion): Promise<IAdvice> {
-    return this._request('POST', ['advise'], question);
+    return this.request('POST', ['advise'], question);
   }
 
   environments(): Promise<IEnvironments> {
-    return this._request('GET', ['api', 'environments']);
+    return this.request('GET', ['api', 'environments']);
   }
 
   /** Copy the shipped examples beside the user's own files. */
   examples(): Promise<{ folder: string; first: string }> {
-    return this._request('POST', ['examples'], {});
+    return this.request('POST', ['examples'], {});
   }
 
   /** What kernels of this user's earlier servers stored. */
   async stored(): Promise<IStored[]> {
-    const answer = await this._request<{ stored: IStored[] }>('GET', [
+    const answer = await this.request<{ stored: IStored[] }>('GET', [
       'stored-variables'
     ]);
     return answer.stored;
@@ -229,7 +229,7 @@ export class Api {
 
   /** Load what one kernel stored into another; it runs code that was stored with it. */
   async loadStored(stored: string, kernel: string): Promise<ILoaded> {
-    const answer = await this._request<{ result: ILoaded }>(
+    const answer = await this.request<{ result: ILoaded }>(
       'POST',
       ['stored-variables'],
       { stored, kernel }
@@ -273,7 +273,8 @@ export class Api {
     return `${this._settings.baseUrl}tree/${parts.map(encodeURIComponent).join('/')}`;
   }
 
-  private async _request<T>(
+  /** For calls that come with the page that makes them, too. */
+  async request<T>(
     method: string,
     segments: string[],
     body?: unknown,

@@ -58,6 +58,10 @@ export interface ITrainForm {
   noticeSignal: NoticeSignal | '';
   /** What an exit with status 0 after a signal means. */
   exitAfterSignal: ExitMeaning;
+  /** Again and again, at the times of `cron` in `timeZone`. */
+  isScheduled: boolean;
+  cron: string;
+  timeZone: string;
 }
 
 /** The launcher that the script proposes. */
@@ -97,7 +101,10 @@ export const EMPTY_FORM: ITrainForm = {
   memoryGib: 2,
   secrets: '',
   noticeSignal: '',
-  exitAfterSignal: 'preempted'
+  exitAfterSignal: 'preempted',
+  isScheduled: false,
+  cron: '',
+  timeZone: ''
 };
 
 /** What the field of GPU memory begins with. */
@@ -329,6 +336,18 @@ export function submission(form: ITrainForm, path: string): ISubmission {
     ...(form.arguments.trim() ? { arguments: form.arguments } : {}),
     ...(form.leftOut ? { left_out: form.leftOut } : {})
   };
+}
+
+/** The same as a schedule: what is of one submit alone is left out. */
+export function scheduling(form: ITrainForm): object {
+  const { cron, timeZone } = form;
+  const when = { schedule: cron.trim(), time_zone: timeZone.trim() };
+  if (form.source?.kind === 'file') {
+    return { ...when, file: submission(form, form.source.path) };
+  }
+  const once = { after: undefined, not_before_ms: undefined };
+  const job = { ...jobRequest(form), ...once, parent: undefined };
+  return { ...when, job };
 }
 
 /** The form that would submit this job once more. */

@@ -52,7 +52,7 @@ export type Place = 'first' | 'more' | 'submit';
 
 export class TrainModel {
   constructor(
-    private readonly _api: Api,
+    readonly api: Api,
     /** Without a scheduler there is nobody to ask. */
     private readonly _canAsk: () => boolean
   ) {}
@@ -145,7 +145,7 @@ export class TrainModel {
   }
 
   advise = (question: IPlanQuestion): Promise<IAdvice> =>
-    this._api.advise(question);
+    this.api.advise(question);
 
   /** Fill in what a plan says: the reader submits it. `limits` are the time limits on offer. */
   take(plan: IPlan, limits: readonly (number | null)[]): void {
@@ -208,7 +208,7 @@ export class TrainModel {
 
   async loadEnvironments(): Promise<void> {
     try {
-      this.environments = await this._api.environments();
+      this.environments = await this.api.environments();
     } catch {
       // The file's own can be had all the same.
     }
@@ -250,7 +250,7 @@ export class TrainModel {
       return now?.kind === 'file' && now.path === source.path;
     };
     try {
-      const files = await this._api.files(source.path, this.form.environment);
+      const files = await this.api.files(source.path, this.form.environment);
       if (isCurrent()) {
         this.files = files;
         this.filesProblem = null;
@@ -271,7 +271,18 @@ export class TrainModel {
   }
 
   /** Submit; the new job, or null when it was refused (see `problem`). */
-  async submit(): Promise<IJob | null> {
+  submit(): Promise<IJob | null> {
+    return this.send((form, key) =>
+      form.source?.kind === 'file'
+        ? this.api.submitFile(submission(form, form.source.path), key)
+        : this.api.submit(jobRequest(form), key)
+    );
+  }
+
+  /** Send the form by this call, which the same key makes harmless when repeated. */
+  async send<T>(
+    call: (form: ITrainForm, key: string) => Promise<T>
+  ): Promise<T | null> {
     const form = this.form;
     if (
       form.source === null ||
@@ -285,16 +296,19 @@ export class TrainModel {
     this._refusal = null;
     this.changed.emit();
     try {
-      const job = await this._send(form, (this._key ??= UUID.uuid4()));
+      if (form.source.kind === 'file' && this.candidate?.isDirty) {
+        await this.candidate.save();
+      }
+      const answer = await call(form, (this._key ??= UUID.uuid4()));
       this._key = null;
       this._isEdited = false;
-      this.form = { ...form, name: '' };
+      this.form = { ...form, name: '', isScheduled: false };
       if (form.source.kind === 'job') {
         this._isChosen = false;
         this.form = { ...EMPTY_FORM, team: form.team };
         this.setCandidates(this.candidates);
       }
-      return job;
+      return answer;
     } catch (error) {
       this._refusal = told(error);
       if (isRefusal(error)) {
@@ -308,22 +322,10 @@ export class TrainModel {
     }
   }
 
-  private async _send(form: ITrainForm, key: string): Promise<IJob> {
-    if (form.source?.kind === 'job') {
-      return this._api.submit(jobRequest(form), key);
-    }
-    const path = form.source?.path ?? '';
-    const candidate = this.candidate;
-    if (candidate?.isDirty) {
-      await candidate.save();
-    }
-    return this._api.submitFile(submission(form, path), key);
-  }
-
   private async _askQuote(): Promise<void> {
     const asked = ++this._asked;
     try {
-      const quote = await this._api.quote(jobRequest(this._settled));
+      const quote = await this.api.quote(jobRequest(this._settled));
       if (asked === this._asked) {
         this.quote = quote;
         this._quoteProblem = this.refusal = null;

@@ -6,8 +6,14 @@ import { Fragment, h } from '../components/h';
 import { baseName, duration, gpus } from '../text/format';
 import { CommandIDs } from '../lab/ids';
 import { isFinal, stepText } from '../model/jobs';
-import { isByMemory, ITrainForm, offeredSizes } from '../submission/request';
+import {
+  isByMemory,
+  ITrainForm,
+  offeredSizes,
+  scheduling
+} from '../submission/request';
 import type { Connection } from '../server/api';
+import { putSchedule } from '../server/schedules';
 import type { ITeam, LeftOut } from '../server/tokens';
 import type { TrainModel } from '../submission/train';
 import {
@@ -22,6 +28,7 @@ import { ActionButton, Callout } from '../components/parts';
 import { QuotaLine } from './quotaline';
 import { trainMessages, type TrainMessages } from './messages';
 import { TrainMore } from './more';
+import { useTimes, When } from './when';
 import { Workers } from './workers';
 
 const OTHER_FILE = 'other';
@@ -36,7 +43,11 @@ export function TrainForm(): React.JSX.Element {
   useTopics(model, ['status', 'teams']);
   const { form } = train;
   const [isAdvising, setAdvising] = React.useState(false);
-  const hindrance = whyNot(train, model.connection, msg);
+  const times = useTimes();
+  const { isScheduled } = form;
+  const hindrance =
+    whyNot(train, model.connection, msg) ??
+    (isScheduled && !times?.next.length ? msg.timesFirst() : null);
   const node = useFocus(train);
   const { source } = form;
   const path = source?.kind === 'file' ? source.path : null;
@@ -104,6 +115,7 @@ export function TrainForm(): React.JSX.Element {
           train.update({ maxRunS: value === NO_LIMIT ? null : Number(value) });
         }}
       />
+      <When times={times} />
       {train.isExpanded ? <TrainMore /> : null}
       <LeftBehind />
       <p className="gc-Muted gc-Hint">{msg.ownChoices(form, train.files)}</p>
@@ -113,7 +125,9 @@ export function TrainForm(): React.JSX.Element {
         </Callout>
       ))}
       <GoesOn form={form} msg={msg} />
-      <QuotaLine train={train} />
+      {isScheduled && train.problem === null ? null : (
+        <QuotaLine train={train} />
+      )}
       <div className="gc-Row gc-Buttons">
         <ActionButton
           id={PLACES.submit}
@@ -122,13 +136,15 @@ export function TrainForm(): React.JSX.Element {
           isBusy={train.isBusy}
           describedBy="gc-quote"
           onClick={() => {
-            void submit();
+            void (isScheduled ? schedule() : submit());
           }}
         >
           {train.isBusy
             ? trans.__('Submitting…')
             : train.problem === null || hindrance !== null
-              ? trans.__('Submit')
+              ? isScheduled
+                ? trans.__('Schedule')
+                : trans.__('Submit')
               : // What was refused lies outside of the form: it may be mended by now.
                 trans.__('Submit again')}
         </ActionButton>
@@ -155,6 +171,18 @@ export function TrainForm(): React.JSX.Element {
       {isAdvising ? <TrainAdvice /> : null}
     </form>
   );
+
+  async function schedule(): Promise<void> {
+    const made = await train.send(sent =>
+      putSchedule(train.api, scheduling(sent))
+    );
+    if (made !== null) {
+      train.setExpanded(false);
+      void commands.execute(CommandIDs.schedules, {
+        wanted: `${made.owner}/${made.name}`
+      });
+    }
+  }
 
   async function submit(): Promise<void> {
     const job = await train.submit();

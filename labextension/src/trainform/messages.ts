@@ -245,6 +245,21 @@ export function trainMessages(msg: Messages) {
       return `${limit} ${results}`.trim();
     },
 
+    nextTimes(times: readonly string[]): string {
+      return trans.__('Next: %1', times.join(', '));
+    },
+
+    /** What a run of a schedule is, where nothing else is said. */
+    ofRuns(): string {
+      return trans.__(
+        'Each run takes the files as they are now. It is last in line, on borrowed GPUs unless your team’s policy says otherwise.'
+      );
+    },
+
+    timesFirst(): string {
+      return trans.__('Write times that the calendar has.');
+    },
+
     savedIsLost(step: string): string {
       return trans.__(
         'Starts from the beginning: %1, saved before, is not used.',

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path
+from fastapi import Path, Query
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller
 from gpucommons.scheduler.api.routes.routers import a_router
-from gpucommons.scheduler.service.jobs import schedules
+from gpucommons.scheduler.service.schedules import schedules
 
 router = a_router("schedules")
 
@@ -18,9 +18,23 @@ ScheduleName = Annotated[models.Name, Path()]
 
 
 @router.get("/schedules", name="schedules")
-async def list_schedules(caller: AnyCaller) -> models.ScheduleList:
-    """Schedules that the caller may see, by owner and name."""
-    return await caller.run(schedules.schedules)
+async def list_schedules(
+    caller: AnyCaller,
+    limit: Annotated[int, Query(ge=1, le=schedules.MAX_LISTED)] = schedules.MAX_LISTED,
+    cursor: Annotated[str | None, Query(max_length=400)] = None,
+) -> models.ScheduleList:
+    """A page of schedules that the caller may see, by owner and name."""
+    return await caller.run(schedules.schedules, limit=limit, cursor=cursor)
+
+
+@router.get("/schedule-times")
+async def schedule_times(
+    caller: AnyCaller,
+    schedule: Annotated[models.Cron, Query()],
+    time_zone: Annotated[models.TimeZone, Query()] = "UTC",
+) -> models.ScheduleTimes:
+    """The next five times that a schedule would have."""
+    return await caller.run(schedules.times_of, schedule, time_zone)
 
 
 @router.get("/schedules/{owner}/{name}", name="schedule")
@@ -51,6 +65,12 @@ async def resume_schedule(
 ) -> models.ScheduleView:
     """Start runs again, from the next time on."""
     return await caller.run(schedules.resume_schedule, owner, name)
+
+
+@router.post("/schedules/{owner}/{name}/run")
+async def run_schedule(owner: Owner, name: ScheduleName, caller: AnyCaller) -> models.ScheduleView:
+    """Start a run of one's own as soon as the scheduler looks, also of a suspended schedule."""
+    return await caller.run(schedules.run_schedule, owner, name)
 
 
 @router.delete("/schedules/{owner}/{name}")

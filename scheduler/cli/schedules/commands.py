@@ -20,6 +20,7 @@ from gpucommons.scheduler.models.fields import base_name
 _COUNTED = 1000
 _LOCAL_TIME = Path("/etc/localtime")
 _STEERING = {
+    "run": (schedule_calls.run_schedule, "starts a run within seconds"),
     "suspend": (schedule_calls.suspend_schedule, "suspended: no more runs start"),
     "resume": (schedule_calls.resume_schedule, "goes on from its next time"),
     "remove": (schedule_calls.drop_schedule, "removed; its jobs stay"),
@@ -32,7 +33,7 @@ def add_commands(
     """Add ``schedule``."""
     own = commands.add_parser(
         "schedule",
-        help="jobs that start again and again: list, show, repeat, suspend, resume, remove",
+        help="jobs that start again and again: list, show, repeat, run, suspend, resume, remove",
         description="`gpucommons submit --schedule CRON …` makes one of a script, `repeat` of a job"
         " that ran.",
     ).add_subparsers(required=True)
@@ -158,6 +159,9 @@ def listing(arguments: argparse.Namespace) -> int:
     """All that the caller may see."""
     with connect(arguments) as scheduler:
         found = scheduler.send(schedule_calls.schedules())
+        while found.cursor is not None:
+            more = scheduler.send(schedule_calls.schedules(found.cursor))
+            found = more.model_copy(update={"schedules": [*found.schedules, *more.schedules]})
     rows = [
         (one.name, one.owner, one.team, one.schedule, one.time_zone, _next(one), _last(one))
         for one in found.schedules
@@ -196,15 +200,23 @@ def describe(view: models.ScheduleView) -> str:
         who.append(_CLASSES[view.kind])
     who.append(f"while a run goes on: {_WHILE[view.concurrency_policy]}")
     lines = [
-        f"{view.name}  {view.schedule} {view.time_zone}{' · suspended' if view.suspend else ''}",
+        f"{view.name}  {view.schedule} {view.time_zone}{_suspended(view)}",
         f"  {view.what}, from the files as they were when it was written",
         f"  {' · '.join(who)}",
     ]
     if view.next_ms:
         lines.append(f"  next: {', '.join(_at(one, view) for one in view.next_ms)}")
+    if view.asked:
+        lines.append("  a run was asked for and starts as soon as the scheduler looks")
     if view.hindrance:
         lines.append(f"  a run is due and waits: {view.hindrance}")
     return printable("\n".join([*lines, *_runs(view)]))
+
+
+def _suspended(view: models.ScheduleView) -> str:
+    if not view.suspend:
+        return ""
+    return " · suspended by a lead or an admin" if view.held else " · suspended"
 
 
 _CLASSES = {
@@ -224,6 +236,8 @@ def _runs(view: models.ScheduleView) -> Iterator[str]:
         if one.until_ms is not None:
             least = "at least " if one.count >= _COUNTED else ""
             span += f" to {_at(one.until_ms, view)}, {least}{one.count:,} times"
+        if one.by_hand:
+            span += " by hand"
         yield f"  {span}  {one.job_name or f'{one.outcome}: {one.text}'}"
 
 

@@ -106,9 +106,9 @@ class NoteAgent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NoteSchedule:
-    """Put on record that somebody wrote, suspended, resumed or removed a schedule."""
+    """Put on record what somebody did with a schedule or a pipeline."""
 
-    #: ``schedule-written``, ``schedule-suspended``, ``schedule-resumed``, ``schedule-removed``.
+    #: ``schedule-written``, ``schedule-suspended``, …, ``pipeline-run``, ``pipeline-retried``, ….
     kind: str
     text: str
     team: TeamName

@@ -185,6 +185,10 @@ class ResultsView(View):
 
 #: On a job: what submitted it, for pages: ``sbatch``, ``schedule nightly``.
 ORIGIN_LABEL = "origin"
+#: Before the name of the schedule that did.
+SCHEDULE_ORIGIN = "schedule "
+#: Before the name of the pipeline that it is a step of.
+PIPELINE_ORIGIN = "pipeline "
 #: On a job: which object of a cluster it was made of. Only who submits for others may say so: the
 #: job ends with its object.
 OBJECT_LABEL = "kubernetes-object"

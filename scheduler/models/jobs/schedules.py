@@ -55,6 +55,8 @@ class ScheduleRunView(View):
     text: str = ""
     job_id: str | None = None
     job_name: str = ""
+    #: Its owner asked for it.
+    by_hand: bool = False
 
 
 class ScheduleView(View):
@@ -69,6 +71,10 @@ class ScheduleView(View):
     concurrency_policy: str
     starting_deadline_s: int | None = None
     suspend: bool = False
+    #: Suspended by a lead or an admin: only they lift that.
+    held: bool = False
+    #: A run was asked for, and starts as soon as the scheduler looks.
+    asked: bool = False
     #: What runs, in a few words.
     what: str
     kind: str
@@ -78,11 +84,20 @@ class ScheduleView(View):
     hindrance: str = ""
     #: Newest first.
     runs: list[ScheduleRunView] = []
-    #: Whether the viewer may change it.
+    #: Whether it is the viewer's own, who alone writes it anew and starts a run of it.
+    mine: bool = False
+    #: Whether the viewer may suspend, resume or remove it.
     steerable: bool = False
 
 
 class ScheduleList(View):
-    """Schedules by owner and name."""
+    """Schedules by owner and name; ``cursor`` asks for the next page, None = there is none."""
 
     schedules: list[ScheduleView]
+    cursor: str | None = None
+
+
+class ScheduleTimes(View):
+    """The next five times of a cron expression."""
+
+    next_ms: list[int]

@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+from gpucommons.scheduler.core.model.types import UserName
 from gpucommons.scheduler.errors import Forbidden, NotFound
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.schedules.schedule import Schedule
-from gpucommons.scheduler.service.authorization.sight import may_submit, read, sees, steers
+from gpucommons.scheduler.service.authorization.sight import (
+    is_person,
+    may_submit,
+    read,
+    sees,
+    steers,
+)
 
 
 def put_schedule(principal: Principal, owner: str) -> None:
     """People for themselves alone: its jobs run with their owner's account and files."""
     may_submit(principal)
-    if owner != principal.name:
+    if not may_write_schedule(principal, owner):
         message = f"{principal.name} may not write schedules of {owner}: only {owner} may."
         raise Forbidden(message)
 
 
+def may_write_schedule(principal: Principal, owner: str) -> bool:
+    """Whether somebody writes, and starts, schedules of this owner."""
+    return owner == own_name(principal)
+
+
+def own_name(principal: Principal) -> UserName | None:
+    """Whose own things somebody's are; None for services."""
+    return principal.name if is_person(principal) else None
+
+
 def schedules(principal: Principal) -> None:
     """Readers; each sees what they see of jobs."""
+    read(principal)
+
+
+def schedule_times(principal: Principal) -> None:
+    """Readers: the calendar is nobody's."""
     read(principal)
 
 
@@ -34,18 +56,42 @@ def suspend_schedule(principal: Principal, found: Schedule) -> None:
 
 
 def resume_schedule(principal: Principal, found: Schedule) -> None:
-    """Owner, lead, admin."""
+    """Owner, lead, admin; what a lead or admin suspended, its owner does not lift."""
     _steer(principal, found, "resume")
+    _check_held(principal, found, "resume")
 
 
 def drop_schedule(principal: Principal, found: Schedule) -> None:
-    """Owner, lead, admin."""
+    """Owner, lead, admin; its owner not while others have suspended it, or would write it anew."""
     _steer(principal, found, "remove")
+    _check_held(principal, found, "remove")
+
+
+def run_schedule(principal: Principal, found: Schedule) -> None:
+    """Its owner alone: the job runs with their account and files."""
+    schedule(principal, found)
+    if not may_write_schedule(principal, found.owner):
+        message = (
+            f"The schedule {found.name} belongs to {found.owner}: only they start a run of it."
+        )
+        raise Forbidden(message)
+    may_submit(principal)
+    _check_held(principal, found, "start")
 
 
 def no_schedule(owner: str, name: str) -> str:
     """The answer for one that is not there, or not theirs to see."""
     return f"There is no schedule {name!r} of {owner}, or it is not yours to see. Another's is OWNER/NAME."
+
+
+def _check_held(principal: Principal, found: Schedule, what: str) -> None:
+    is_above = principal.admin or found.team in principal.leads
+    if found.held and (found.owner == principal.name or not is_above):
+        message = (
+            f"The schedule {found.name} was suspended by a lead of {found.team} or an admin, and is"
+            f" not its owner's to {what} until they lift that: ask them."
+        )
+        raise Forbidden(message)
 
 
 def _steer(principal: Principal, found: Schedule, what: str) -> None:

@@ -147,8 +147,10 @@ def submitted(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Repeated:
-    """A request whose files are those of a job that the caller may run again."""
+    """A request that was checked before, in whole or in part."""
 
+    #: Its files and environment are those of a job that the caller may run again.
+    is_known: bool = True
     #: For controllers of parents alone: all that is part of one counts as one that waits.
     part_of: Parent | None = None
 
@@ -166,17 +168,16 @@ def checked_spec(
     Its files are looked at, unless it repeats what was checked before.
     """
     part_of = None if repeated is None else repeated.part_of
+    is_known = repeated is not None and repeated.is_known
     resumed = _resumed(service, principal, request)
     found = Found(
-        environment=lambda: settled(
-            service, principal, request, read, is_stored=repeated is not None
-        ),
+        environment=lambda: settled(service, principal, request, read, is_stored=is_known),
         launcher=lambda: launcher_of(request, read),
         after=_dependencies(service, principal, request.after),
         near=_neighbours(service, principal, request.near),
         resume_from=resumed,
         has_snapshot=lambda team: (
-            repeated is not None or snapshots.are_usable(service, principal, request, team)
+            is_known or snapshots.are_usable(service, principal, request, team)
         ),
         pending=beside(
             service.store.pending_jobs(UserName(request.user or principal.name)),

@@ -80,8 +80,33 @@ def submit_scheduled(
     )
 
 
+def submit_of_parent(
+    service: Service, principal: Principal, request: models.JobRequest, *, key: str, part_of: Parent
+) -> models.JobView:
+    """The same, but its files and image are looked at as those of a submit of today."""
+    return submitted(
+        service,
+        principal,
+        lambda: _checked_anew(service, principal, request, part_of),
+        request=_scheduled(key),
+        key=key,
+    )
+
+
+def _checked_anew(
+    service: Service, principal: Principal, request: models.JobRequest, part_of: Parent
+) -> Spec:
+    """As a submit of today: what was shared, or was an image of this place, may be so no more."""
+    _check_here(service, request, request.name)
+    check_hour(service, UserName(principal.name), size_bytes=0)
+    repeated = Repeated(part_of=part_of, is_known=False)
+    return checked_spec(
+        service, principal, request, script_reader(service, request), repeated=repeated
+    )
+
+
 def scheduled_job(service: Service, by: UserName, *, key: str) -> Workload | None:
-    """The job that :func:`submit_scheduled` stored for somebody under this key; None where it did not."""
+    """The job that :func:`submit_of_parent` stored for somebody under this key; None where it did not."""
     asked = fingerprint(Submit.__name__, _scheduled(key))
     intent = service.store.intent_with_key(by, key, asked)
     if intent is None:
@@ -103,12 +128,16 @@ def checked_again(
     part_of: Parent | None = None,
 ) -> Spec:
     """Checked as it is today; that the caller may run its files was found before."""
+    _check_here(service, request, name)
+    check_hour(service, UserName(principal.name), size_bytes=0)
+    read = script_reader(service, request)
+    return checked_spec(service, principal, request, read, repeated=Repeated(part_of=part_of))
+
+
+def _check_here(service: Service, request: models.JobRequest, name: str) -> None:
     if request.snapshot is not None and not service.snapshots.has(request.snapshot):
         message = (
             f"The files that {name} ran from are gone, as it ended long ago: submit it anew from its"
             " folder or notebook."
         )
         raise Misconfigured(message)
-    check_hour(service, UserName(principal.name), size_bytes=0)
-    read = script_reader(service, request)
-    return checked_spec(service, principal, request, read, repeated=Repeated(part_of=part_of))

@@ -6,7 +6,13 @@ from typing import NewType, Protocol
 
 from gpucommons.scheduler.core.model.types import Millis, UserName
 from gpucommons.scheduler.errors import Conflict
-from gpucommons.scheduler.schedules.schedule import Schedule, Scheduled, ScheduleId, Standing
+from gpucommons.scheduler.principal import Sight
+from gpucommons.scheduler.schedules.schedule import (
+    Schedule,
+    Scheduled,
+    ScheduleId,
+    Standing,
+)
 
 #: Grows with every change of leader.
 Epoch = NewType("Epoch", int)
@@ -27,6 +33,10 @@ class ScheduleStore(Protocol):
 
     def all(self, owner: UserName | None = None) -> tuple[Scheduled, ...]:
         """All schedules, or one owner's, by owner and name."""
+        ...
+
+    def page(self, sight: Sight, *, after: tuple[str, str], limit: int) -> tuple[Scheduled, ...]:
+        """Those that somebody sees behind this owner and name, by owner and name."""
         ...
 
     def due(self, now_ms: Millis) -> tuple[Scheduled, ...]:

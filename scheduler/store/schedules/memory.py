@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from itertools import islice
 
 from gpucommons.scheduler.core.model.types import Millis, UserName
-from gpucommons.scheduler.schedules.schedule import Schedule, Scheduled, ScheduleId, Standing
+from gpucommons.scheduler.principal import Sight
+from gpucommons.scheduler.schedules.schedule import (
+    Schedule,
+    Scheduled,
+    ScheduleId,
+    Standing,
+)
 from gpucommons.scheduler.store.schedules.base import Epoch, name_taken
 
 
@@ -33,6 +40,12 @@ class MemorySchedules:
         with self._lock:
             found = [one for one, _ in self._kept.values() if owner in (None, one.schedule.owner)]
         return tuple(sorted(found, key=lambda one: (one.schedule.owner, one.schedule.name)))
+
+    def page(self, sight: Sight, *, after: tuple[str, str], limit: int) -> tuple[Scheduled, ...]:
+        """By owner and name."""
+        found = (one for one in self.all() if sight.sees(one.schedule.team, one.schedule.owner))
+        behind = (one for one in found if (one.schedule.owner, one.schedule.name) > after)
+        return tuple(islice(behind, limit))
 
     def due(self, now_ms: Millis) -> tuple[Scheduled, ...]:
         """Soonest first."""

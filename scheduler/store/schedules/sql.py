@@ -7,10 +7,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import Connection, Select, delete, exc, insert, select, update
+from sqlalchemy import Connection, Select, delete, exc, insert, or_, select, tuple_, update
 
 from gpucommons.scheduler.core.model.types import Millis, UserName
-from gpucommons.scheduler.schedules.schedule import Schedule, Scheduled, ScheduleId, Standing
+from gpucommons.scheduler.principal import Sight
+from gpucommons.scheduler.schedules.schedule import (
+    Schedule,
+    Scheduled,
+    ScheduleId,
+    Standing,
+)
 from gpucommons.scheduler.store.codec import decode, encode
 from gpucommons.scheduler.store.schedules.base import Epoch, name_taken
 from gpucommons.scheduler.store.tables import schedules
@@ -60,6 +66,15 @@ class SqlSchedules:
         return self._read(
             statement if owner is None else statement.where(schedules.c.owner == owner)
         )
+
+    def page(self, sight: Sight, *, after: tuple[str, str], limit: int) -> tuple[Scheduled, ...]:
+        """By owner and name."""
+        key = (schedules.c.owner, schedules.c.name)
+        statement = select(schedules).where(tuple_(*key) > after).order_by(*key).limit(limit)
+        if sight.teams is not None:
+            seen = (schedules.c.team.in_(sorted(sight.teams)), schedules.c.owner == sight.owner)
+            statement = statement.where(or_(*seen))
+        return self._read(statement)
 
     def due(self, now_ms: Millis) -> tuple[Scheduled, ...]:
         """Soonest first."""

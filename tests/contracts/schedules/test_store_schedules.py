@@ -8,6 +8,7 @@ import pytest
 
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName
 from gpucommons.scheduler.errors import Conflict, LeaderLost
+from gpucommons.scheduler.principal import Sight
 from gpucommons.scheduler.schedules.deciding import record
 from gpucommons.scheduler.schedules.schedule import (
     Concurrency,
@@ -50,6 +51,31 @@ def test_schedules_are_there_after_a_restart(url: str, store: Store) -> None:
     assert store.schedules.due(Millis(900)) == (Scheduled(schedule=OTHERS), mine)
     store.schedules.drop(NIGHTLY.schedule_id)
     assert store.schedules.all(UserName("ada")) == ()
+    store.close()
+
+
+def test_a_page_holds_what_somebody_sees_behind_the_last_one(store: Store) -> None:
+    for number, (owner, team) in enumerate([("ada", "vision"), ("bob", "nlp"), ("cid", "vision")]):
+        for name in ("a", "b"):
+            made = replace(
+                NIGHTLY,
+                schedule_id=ScheduleId(f"{number}{name}"),
+                owner=UserName(owner),
+                team=TeamName(team),
+                name=name,
+            )
+            store.schedules.put(made, next_ms=None)
+
+    def page(sight: Sight, after: tuple[str, str] = ("", "")) -> list[str]:
+        found = store.schedules.page(sight, after=after, limit=3)
+        return [f"{one.schedule.owner}/{one.schedule.name}" for one in found]
+
+    everything, vision = Sight(), Sight(teams=frozenset({TeamName("vision")}))
+    assert page(everything) == ["ada/a", "ada/b", "bob/a"]
+    assert page(everything, ("bob", "a")) == ["bob/b", "cid/a", "cid/b"]
+    assert page(vision) == ["ada/a", "ada/b", "cid/a"]
+    assert page(replace(vision, owner=UserName("bob")), ("ada", "b")) == ["bob/a", "bob/b", "cid/a"]
+    assert page(Sight(teams=frozenset())) == []
     store.close()
 
 

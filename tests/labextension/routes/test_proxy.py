@@ -21,6 +21,10 @@ READS = [
     "lease",
     f"jobs/{JOB_ID}",
     f"jobs/{JOB_ID}/curve",
+    "schedules",
+    "schedules/alice/nightly",
+    "pipelines",
+    "pipelines/alice/nightly-1",
 ]
 WRITES = [
     ("jobs", REQUEST),
@@ -33,6 +37,9 @@ WRITES = [
     (f"leases/{LEASE_ID}/keep", {"minutes": 30}),
     (f"leases/{LEASE_ID}/drop", {}),
     (f"leases/{LEASE_ID}/hibernate", {}),
+    ("pipelines/alice/nightly-1/retry", {"step": "clean"}),
+    ("pipelines/alice/nightly-1/cancel", {}),
+    *((f"schedules/alice/nightly/{verb}", {}) for verb in ("run", "suspend", "resume")),
 ]
 
 
@@ -93,8 +100,21 @@ async def test_a_job_goes_on_from_where_it_stood_only_where_that_is_said(
 
 
 async def test_every_row_of_the_table_was_tried() -> None:
-    # `offers` alone is not: the fake has none. `on-idle` has a test of its own.
-    assert len(READS) + len(WRITES) + 2 == len(TABLE)
+    # `offers` alone is not: the fake has none. `on-idle`, the times of a schedule and its end have
+    # tests of their own.
+    assert len(READS) + len(WRITES) + 4 == len(TABLE)
+
+
+async def test_a_schedule_is_removed_and_its_times_are_asked_for(served: Any, api: Any) -> None:
+    answer = await served.http.post("gpucommons/api/schedules/alice/nightly/remove", json={})
+    assert (answer.status_code, api.asked("DELETE")) == (200, ["/v1/schedules/alice/nightly"])
+    when = {"schedule": "0 2 * * *", "time_zone": "Europe/Berlin"}
+    answer = await served.http.get("gpucommons/api/schedule-times", params=when)
+    assert (answer.status_code, api.asked("GET")) == (200, ["/v1/schedule-times"])
+    assert dict(api.requests[-1].url.params) == when
+    for path in ("schedule-times?schedule=x", "schedules?owner=bob"):
+        refused = await served.http.get(f"gpucommons/api/{path}")
+        assert refused.status_code == 422
 
 
 @pytest.mark.parametrize("key", ["page-key-1", f"{JOB_ID}/500"])

@@ -17,8 +17,11 @@ from storages import LinkedMemory
 from gpucommons.scheduler import models
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import authorization, leases
-from gpucommons.scheduler.service.jobs import jobs, schedules
+from gpucommons.scheduler.service.jobs import jobs
+from gpucommons.scheduler.service.pipelines import pipelines
+from gpucommons.scheduler.service.schedules import schedules
 from gpucommons.scheduler.storage.bucket_files import BucketFiles
+from gpucommons.scheduler.upkeep.pipelines import Pipelines
 
 #: Routes without a rule: they say nothing about anybody.
 PUBLIC = {"healthz", "livez"}
@@ -38,6 +41,7 @@ class Rule:
 
 
 JOB = {"name": "digits", "roles": [{"command": ["true"]}]}
+PIPELINE = {"name": "nightly", "steps": [{"name": "clean", "job": JOB}]}
 SCHEDULE = {"schedule": "0 2 * * *", "job": JOB}
 LEASE = {"user": "ann", "milli_gpu": 250}
 SHA = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -160,6 +164,49 @@ RULES: dict[str, Rule] = {
         ("ann-token",),
         NOBODY | {"ann-reads": 403, "alf-token": 403, "root-token": 403, "hub-token": 403},
         body=SCHEDULE,
+    ),
+    "submit_pipeline": Rule(
+        "POST",
+        "/pipelines",
+        ("ann-token",),
+        NOBODY | {"ann-reads": 403, "hub-token": 403, "culler-token": 403},
+        body=PIPELINE,
+    ),
+    "pipelines": Rule("GET", "/pipelines", ("ann-reads", "bob-token"), NOBODY),
+    "pipeline": Rule(
+        "GET",
+        "/pipelines/ann/nightly-1",
+        ("ann-reads", "alf-token", "root-token"),
+        NOBODY | {"bob-token": 404, "hub-token": 404},
+    ),
+    "retry_pipeline": Rule(
+        "POST",
+        "/pipelines/ann/nightly-2/retry",
+        ("ann-token",),
+        NOBODY
+        | {"ann-reads": 403, "ada-token": 403, "root-token": 403, "alf-token": 403}
+        | {"bob-token": 404},
+        body={},
+    ),
+    "cancel_pipeline": Rule(
+        "POST",
+        "/pipelines/ann/nightly-1/cancel",
+        ("ann-token", "ada-token", "root-token"),
+        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
+        body={},
+    ),
+    "schedule_times": Rule(
+        "GET",
+        "/schedule-times",
+        ("ann-reads", "bob-token"),
+        NOBODY,
+        query={"schedule": "0 2 * * *"},
+    ),
+    "run_schedule": Rule(
+        "POST",
+        "/schedules/ann/nightly/run",
+        ("ann-token",),
+        NOBODY | {"ann-reads": 403, "ada-token": 403, "root-token": 403, "bob-token": 404},
     ),
     "suspend_schedule": Rule(
         "POST",
@@ -477,6 +524,12 @@ def send(
     world.pass_time(1000)
     nightly = models.ScheduleRequest.model_validate(SCHEDULE)
     schedules.put_schedule(world.service, ann, "ann", "nightly", nightly)
+    run = models.PipelineRequest.model_validate(PIPELINE)
+    for _ in range(2):
+        pipelines.submit_pipeline(world.service, ann, run, key=None)
+    every = models.StepRef()
+    pipelines.cancel_pipeline(world.service, ann, "ann", "nightly-2", every)
+    Pipelines(world.service, epoch=lambda: world.loop.epoch).step()
     ask = models.LeaseRequest(user="ann", milli_gpu=500)
     lease = done(leases.acquire(world.service, world.hub_service, ask, key=None))
     done(leases.started(world.service, world.hub_service, lease.id, models.StartedReport()))

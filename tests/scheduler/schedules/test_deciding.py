@@ -16,6 +16,8 @@ from gpucommons.scheduler.schedules import times
 from gpucommons.scheduler.schedules.deciding import (
     Start,
     decide,
+    is_by_hand,
+    next_by_hand,
     next_look_ms,
     record,
     started,
@@ -125,6 +127,31 @@ def test_a_suspended_schedule_has_nothing_due_and_nothing_missed() -> None:
     suspended = replace(FRESH, schedule=replace(NIGHTLY, suspended=True))
     assert decide(suspended, (), Millis(TWO + 9 * DAY)) == decide(suspended, (), BEGIN)
     assert next_look_ms(suspended) is None
+
+
+def test_a_run_that_is_asked_for_starts_beside_all_rules_and_takes_no_time_from_the_schedule() -> (
+    None
+):
+    asked_ms = next_by_hand(Millis(TWO - 500))
+    suspended = replace(NIGHTLY, suspended=True, asked_ms=asked_ms)
+    for schedule in (suspended, replace(suspended, suspended=False)):
+        scheduled = replace(FRESH, schedule=schedule)
+        assert next_look_ms(scheduled) == asked_ms
+        found = decide(scheduled, {JOB}, TWO)
+        assert found.start == Start(due_ms=asked_ms)
+        after = started(found.standing, asked_ms, TWO, job=WorkloadId("w-2"), name="nightly-2")
+        assert [(run.by_hand, run.due_ms) for run in after.runs] == [(True, asked_ms)]
+        then = replace(scheduled, standing=after)
+        # The time of the schedule that has come meanwhile is still due, and by its own rules.
+        assert decide(then, (), TWO).start == (None if schedule.suspended else Start(due_ms=TWO))
+    held = replace(FRESH, schedule=replace(suspended, held=True))
+    assert (decide(held, (), TWO).start, next_look_ms(held)) == (None, None)
+
+
+def test_no_time_of_cron_is_taken_for_one_that_was_asked_for() -> None:
+    for now in (TWO, TWO + 1, TWO + 59_999, TWO - 1):
+        assert is_by_hand(next_by_hand(Millis(now)))
+    assert not any(is_by_hand(one) for one in _all_until(NIGHTLY, Millis(TWO + 9 * DAY)))
 
 
 def test_a_night_in_which_clocks_are_changed_has_one_run() -> None:

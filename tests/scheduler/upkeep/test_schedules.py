@@ -11,6 +11,7 @@ from service_world import ADMIN, ServiceWorld, a_request
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Kind, Millis, UserName
 from gpucommons.scheduler.errors import (
+    BadRequest,
     Forbidden,
     Misconfigured,
     NotFound,
@@ -19,8 +20,10 @@ from gpucommons.scheduler.errors import (
 )
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.principal import PrincipalKind
-from gpucommons.scheduler.service.jobs import jobs, schedules
+from gpucommons.scheduler.service.jobs import jobs, snapshots
 from gpucommons.scheduler.service.jobs.jobs import JobFilter
+from gpucommons.scheduler.service.schedules import runs as due_runs
+from gpucommons.scheduler.service.schedules import schedules
 from gpucommons.scheduler.store.base import WorkloadFilter
 from gpucommons.scheduler.upkeep.retention import Known
 from gpucommons.scheduler.upkeep.schedules import Schedules
@@ -157,7 +160,7 @@ def test_a_refusal_is_on_record_and_keeps_no_other_schedule_from_its_time(
     ann = world.principal("ann")
     schedules.put_schedule(world.service, ann, "ann", "other", asked())
     to_next(world)
-    made = schedules.submit_run
+    made = due_runs.submit_run
 
     def submit_run(service: object, schedule: object, due_ms: Millis) -> models.JobView:
         if schedule.name == "nightly":  # type: ignore[attr-defined] # a schedule
@@ -189,6 +192,90 @@ def test_suspended_schedules_start_nothing_and_go_on_from_the_next_time(
     to_next(world)
     upkeep.step()
     assert runs(world) == [("started", "nightly-1")]
+
+
+def test_a_run_that_is_asked_for_starts_once_and_a_second_press_within_a_second_is_the_same(
+    world: ServiceWorld,
+) -> None:
+    world.script = Script(run_ms=100 * MINUTE)
+    put(world)
+    ann = world.principal("ann")
+    schedules.suspend_schedule(world.service, ann, "ann", "nightly")
+    for _ in range(2):
+        assert schedules.run_schedule(world.service, ann, "ann", "nightly").asked
+    upkeep = running(world)
+    for _ in range(2):
+        upkeep.step()
+    view = schedules.schedule(world.service, ann, "ann", "nightly")
+    assert [(run.job_name, run.by_hand) for run in view.runs] == [("nightly-1", True)]
+    assert (view.asked, view.suspend) == (False, True)
+
+
+def test_what_a_lead_or_admin_suspends_its_owner_does_not_lift(world: ServiceWorld) -> None:
+    put(world)
+    ann, ada = world.principal("ann"), world.principal("ada")
+    schedules.suspend_schedule(world.service, ada, "ann", "nightly")
+    for wish in (schedules.resume_schedule, schedules.drop_schedule, schedules.run_schedule):
+        with pytest.raises(Forbidden, match="suspended by a lead of vision or an admin"):
+            wish(world.service, ann, "ann", "nightly")
+    # Nor by writing it anew.
+    written = put(world, schedule="* * * * *")
+    assert (written.suspend, written.held, written.next_ms) == (True, True, [])
+    resumed = schedules.resume_schedule(world.service, ada, "ann", "nightly")
+    assert (resumed.suspend, resumed.held) == (False, False)
+    # What its owner suspends, its owner lifts.
+    schedules.suspend_schedule(world.service, ann, "ann", "nightly")
+    assert not schedules.resume_schedule(world.service, ann, "ann", "nightly").suspend
+
+
+def test_the_files_that_schedules_of_one_user_keep_have_a_bound(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedules, "MAX_KEPT_BYTES", 10_000)
+    ann = world.principal("ann")
+    small, large = world.bring(b"a" * 4000), world.bring(b"b" * 8000)
+
+    def keep(name: str, snapshot: str) -> models.ScheduleView:
+        request = asked(job=a_request(name="digits", snapshot=snapshot))
+        return schedules.put_schedule(world.service, ann, "ann", name, request)
+
+    keep("one", small)
+    keep("two", small)  # the same files are kept once
+    with pytest.raises(PolicyRefused, match="take 4 KiB, and the 8 KiB of this one"):
+        keep("three", large)
+    schedules.drop_schedule(world.service, ann, "ann", "one")
+    schedules.drop_schedule(world.service, ann, "ann", "two")
+    assert keep("three", large).name == "three"
+
+
+def test_the_list_comes_in_pages(world: ServiceWorld) -> None:
+    ann = world.principal("ann")
+    for name in ("a", "b", "c"):
+        schedules.put_schedule(world.service, ann, "ann", name, asked())
+    first = schedules.schedules(world.service, ann, limit=2)
+    assert [one.name for one in first.schedules] == ["a", "b"]
+    last = schedules.schedules(world.service, ann, limit=2, cursor=first.cursor)
+    assert ([one.name for one in last.schedules], last.cursor) == (["c"], None)
+    assert schedules.schedules(world.service, world.principal("bob")).schedules == []
+    with pytest.raises(BadRequest, match="the page before"):
+        schedules.schedules(world.service, ann, cursor="x")
+
+
+def test_files_that_a_team_shares_no_more_are_refused_at_the_next_time(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, alf, sha256 = world.principal("ann"), world.principal("alf"), world.bring(b"")
+    world.script = Script(run_ms=10)
+    jobs.submit(world.service, ann, a_request(name="digits", snapshot=sha256), key=None)
+    world.pass_time(MINUTE)
+    monkeypatch.setattr(snapshots, "are_shared", lambda _service, _team: True)
+    request = asked(job=None, repeat="digits-1")
+    schedules.put_schedule(world.service, alf, "alf", "nightly", request)
+    monkeypatch.setattr(snapshots, "are_shared", lambda _service, _team: False)
+    world.pass_time(11 * MINUTE)
+    running(world).step()
+    (refused,) = schedules.schedule(world.service, alf, "alf", "nightly").runs
+    assert (refused.outcome, "snapshot" in refused.text) == ("refused", True)
 
 
 def test_the_files_of_a_repeated_job_are_kept_for_as_long_as_its_schedule(
@@ -255,7 +342,7 @@ def test_what_nobody_foresaw_is_a_refusal_and_keeps_no_other_from_its_time(
     ann = world.principal("ann")
     schedules.put_schedule(world.service, ann, "ann", "other", asked())
     to_next(world)
-    made = schedules.submit_run
+    made = due_runs.submit_run
 
     def submit_run(service: object, schedule: object, due_ms: Millis) -> models.JobView:
         if schedule.name == "nightly":  # type: ignore[attr-defined] # a schedule
@@ -367,7 +454,7 @@ def test_an_owner_whom_the_hub_knows_no_more_runs_nothing(
     monkeypatch.setattr(world.directory, "knows", lambda _user: False)
     running(world).step()
     (refused,) = world.store.schedules.all()[0].standing.runs
-    assert refused.text == "JupyterHub knows no user ann any more: their schedules start nothing."
+    assert refused.text == "JupyterHub knows no user ann any more: nothing of theirs is started."
 
 
 def test_an_owner_who_left_the_team_has_runs_refused(world: ServiceWorld) -> None:

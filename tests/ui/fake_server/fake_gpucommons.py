@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import scene
+import scene_of_parents
 from jupyter_server.base.handlers import APIHandler, JupyterHandler
 from jupyter_server.utils import url_path_join
 from tornado import web
@@ -88,6 +89,8 @@ class Asked(APIHandler):
     """The test's end of the wire."""
 
     asked: ClassVar[list[dict[str, Any]]] = []
+    schedules: ClassVar[scene_of_parents.Schedules] = scene_of_parents.Schedules()
+    pipelines: ClassVar[scene_of_parents.Pipelines] = scene_of_parents.Pipelines()
 
     @web.authenticated
     def get(self) -> None:
@@ -124,6 +127,12 @@ class Proxy(APIHandler):
     def _answer(self, method: str, path: str) -> None:
         body = json.loads(self.request.body) if self.request.body else None
         Asked.asked.append({"method": method, "path": path, "body": body})
+        if path.startswith(("schedule", "pipelines")):
+            self._answer_of_parents(path, body)
+        else:
+            self._answer_of_jobs(method, path, body)
+
+    def _answer_of_jobs(self, method: str, path: str, body: Any) -> None:
         match (method, path.split("/")):
             case "GET", ["pools" | "environments" as listed]:
                 self.finish(scene.listed(now_ms())[listed])
@@ -152,6 +161,16 @@ class Proxy(APIHandler):
             case _:
                 self.set_status(404)
                 self.finish({"error": "NotFound", "message": f"No such call: {method} {path}."})
+
+    def _answer_of_parents(self, path: str, body: Any) -> None:
+        if path == "schedule-times":
+            words = [self.get_query_argument(name) for name in ("schedule", "time_zone")]
+            status, answer = scene_of_parents.times(*words)
+        else:
+            known = Asked.pipelines if path.startswith("pipelines") else Asked.schedules
+            status, answer = known.answer(path.split("/"), body)
+        self.set_status(status)
+        self.finish(answer)
 
 
 def steered(job: str, verb: str) -> dict[str, Any]:
@@ -186,7 +205,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
     handlers = [
         (url_path_join(base, "ws"), Socket),
         (url_path_join(base, "fake"), Asked),
-        (url_path_join(base, "(files|advise|submit-file)"), Proxy),
+        (url_path_join(base, "(files|advise|submit-file|schedule)"), Proxy),
         (url_path_join(base, "examples"), Examples),
         (url_path_join(base, "api/(.+)"), Proxy),
     ]

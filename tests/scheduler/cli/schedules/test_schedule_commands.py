@@ -43,6 +43,8 @@ def test_a_script_is_scheduled_listed_run_suspended_and_removed(
         == 0
     )
     assert "nightly-1" in cli("schedule", "show", "nightly").out
+    assert "starts a run within seconds" in cli("schedule", "run", "nightly").out
+    assert "a run was asked for" in cli("schedule", "show", "nightly").out
     assert "no more runs start" in cli("schedule", "suspend", "nightly").out
     assert "suspended" in cli("schedule", "list").out
     assert "goes on from its next time" in cli("schedule", "resume", "ann/nightly").out
@@ -85,7 +87,7 @@ def test_what_is_no_schedule_is_refused(
     assert refused.code in (1, 2)
     assert says in refused.err
     assert "\x1b" not in refused.err
-    assert cli("schedule", "list", "--output", "json").json == {"schedules": []}
+    assert cli("schedule", "list", "--output", "json").json["schedules"] == []
 
 
 def test_the_time_zone_of_this_machine_is_meant_where_none_is_named(

@@ -1,32 +1,20 @@
-"""Use cases about schedules: write, look, suspend, resume, drop; and the start of a run that is due."""
+"""Use cases about schedules: write, look, start a run, suspend, resume, drop."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
 from typing import Literal
 
-from pydantic import ValidationError
-
-from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.state import NoteSchedule
-from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, Workload
-from gpucommons.scheduler.errors import Forbidden, Misconfigured, NotFound, PolicyRefused
-from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
-from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
-from gpucommons.scheduler.principal import (
-    Identity,
-    Principal,
-    PrincipalKind,
-    read_rights,
-    resolve,
-)
+from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName
+from gpucommons.scheduler.errors import BadRequest, Misconfigured, NotFound, PolicyRefused
+from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL, SCHEDULE_ORIGIN
+from gpucommons.scheduler.principal import Principal, PrincipalKind, Sight
 from gpucommons.scheduler.schedules import times
-from gpucommons.scheduler.schedules.deciding import RUNS_KEPT, next_look_ms
+from gpucommons.scheduler.schedules.deciding import next_by_hand, next_look_ms
 from gpucommons.scheduler.schedules.schedule import (
     Concurrency,
-    Run,
     Schedule,
     Scheduled,
     ScheduleId,
@@ -36,14 +24,21 @@ from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs import repeating, snapshots
 from gpucommons.scheduler.service.jobs.environments import script_reader
 from gpucommons.scheduler.service.jobs.jobs import check_labels, checked_in_time
+from gpucommons.scheduler.service.jobs.owners import owner_of
 from gpucommons.scheduler.service.lookup import find_job
+from gpucommons.scheduler.service.schedules.views import schedule_view
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
+from gpucommons.scheduler.size_words import size_words
 
 #: Of one user.
 MAX_SCHEDULES = 50
+#: Of the files that the schedules of one user keep, together.
+MAX_KEPT_BYTES = 4 << 30
 #: In a list.
 _LISTED_RUNS = 3
+#: More than the page shows, so that it asks seldom.
+MAX_LISTED = 200
 #: What belongs to one submit and not to many.
 _ONCE = ("after", "not_before_ms", "parent", "resume_from")
 
@@ -68,10 +63,15 @@ def put_schedule(
         message = f"{owner} has {len(mine)} schedules, as many as one may: remove one first."
         raise PolicyRefused(message)
     by_operator = principal.kind is PrincipalKind.LOCAL and principal.admin
-    runs_as = _owner(service, UserName(owner), by_operator=by_operator)
+    runs_as = owner_of(
+        service, UserName(owner), by_operator=by_operator, server=principal.server_name
+    )
     job = _job_of(service, principal, runs_as, name, request)
+    _check_bytes(service, [one.schedule for one in mine if one is not known], job.snapshot)
+    before = None if known is None else known.schedule
+    held = before is not None and before.held
     made = Schedule(
-        schedule_id=known.schedule.schedule_id if known else ScheduleId(next(service.new_ids)),
+        schedule_id=before.schedule_id if before else ScheduleId(next(service.new_ids)),
         name=name,
         owner=UserName(owner),
         team=TeamName(job.team or ""),
@@ -79,11 +79,14 @@ def put_schedule(
         time_zone=request.time_zone,
         concurrency=Concurrency(request.concurrency_policy),
         starting_deadline_s=request.starting_deadline_s,
-        suspended=request.suspend,
+        suspended=request.suspend or held,
+        held=held,
+        asked_ms=Millis(0) if before is None else before.asked_ms,
         since_ms=now_ms,
         request=job.model_dump_json(exclude_defaults=True),
         snapshot=job.snapshot,
         by_operator=by_operator,
+        server=principal.server_name,
     )
     return _stored(service, principal, made, known, "written")
 
@@ -115,14 +118,28 @@ def _job_of(
             "parent": None,
             "kind": request.kind,
             "priority": _priority(request),
-            "labels": {**job.labels, ORIGIN_LABEL: f"schedule {name}"},
+            "labels": {**job.labels, ORIGIN_LABEL: f"{SCHEDULE_ORIGIN}{name}"},
         }
     )
-    if request.repeat is not None:
-        spec = repeating.checked_again(service, runs_as, job, request.repeat)
-    else:
-        spec = checked_in_time(service, runs_as, job, script_reader(service, job))
+    # As each of its runs will be, also where it was a job before.
+    spec = checked_in_time(service, runs_as, job, script_reader(service, job))
     return request_of(spec).model_copy(update={"near": []})
+
+
+def _check_bytes(service: Service, others: list[Schedule], snapshot: str | None) -> None:
+    """Files are kept for as long as their schedules: without a bound, somebody's would fill the disk."""
+    kept = {one.snapshot for one in others if one.snapshot is not None}
+    if snapshot is None or snapshot in kept:
+        return
+    more = service.snapshots.size_bytes(snapshot)
+    before = sum(service.snapshots.size_bytes(one) for one in kept)
+    if before + more > MAX_KEPT_BYTES:
+        message = (
+            f"The files of your schedules take {size_words(before)}, and the {size_words(more)} of this one are"
+            f" more than the {size_words(MAX_KEPT_BYTES)} that are kept for one user: remove a schedule,"
+            " or leave data files out."
+        )
+        raise PolicyRefused(message)
 
 
 def _priority(request: models.ScheduleRequest) -> Literal["low", "normal", "high"]:
@@ -133,29 +150,67 @@ def _priority(request: models.ScheduleRequest) -> Literal["low", "normal", "high
     return job.priority
 
 
-def schedules(service: Service, principal: Principal) -> models.ScheduleList:
-    """Those that the caller may see."""
+def schedules(
+    service: Service, principal: Principal, *, limit: int = MAX_LISTED, cursor: str | None = None
+) -> models.ScheduleList:
+    """A page of those that the caller may see."""
     authorization.schedules(principal)
-    seen = [
-        _view(service, principal, one, runs=_LISTED_RUNS)
-        for one in service.store.schedules.all()
-        if authorization.sees(principal, one.schedule.team, one.schedule.owner)
-    ]
-    return models.ScheduleList(schedules=seen)
+    teams = None if principal.admin else principal.sees
+    sight = Sight(teams=teams, owner=authorization.own_name(principal))
+    found = service.store.schedules.page(sight, after=_behind(cursor), limit=limit + 1)
+    last = found[limit - 1].schedule if len(found) > limit else None
+    return models.ScheduleList(
+        schedules=[
+            schedule_view(service, principal, one, runs=_LISTED_RUNS) for one in found[:limit]
+        ],
+        cursor=None if last is None else f"{last.owner}/{last.name}",
+    )
+
+
+def _behind(cursor: str | None) -> tuple[str, str]:
+    if cursor is None:
+        return ("", "")
+    owner, slash, name = cursor.rpartition("/")
+    if not slash:
+        raise BadRequest("cursor: take the one that the page before gave.")
+    return owner, name
+
+
+def times_of(
+    service: Service, principal: Principal, cron: str, time_zone: str
+) -> models.ScheduleTimes:
+    """The next five times that a schedule would have."""
+    authorization.schedule_times(principal)
+    return models.ScheduleTimes(next_ms=list(times.check(cron, time_zone, service.now_ms())))
 
 
 def schedule(service: Service, principal: Principal, owner: str, name: str) -> models.ScheduleView:
     """One schedule."""
-    return _view(service, principal, _find(service, principal, owner, name))
+    return schedule_view(service, principal, _find(service, principal, owner, name))
+
+
+def run_schedule(
+    service: Service, principal: Principal, owner: str, name: str
+) -> models.ScheduleView:
+    """Start a run as soon as the scheduler looks, also of one that is suspended."""
+    found = _find(service, principal, owner, name)
+    authorization.run_schedule(principal, found.schedule)
+    made = replace(found.schedule, asked_ms=next_by_hand(service.now_ms()))
+    if made == found.schedule:
+        return schedule_view(service, principal, found)
+    return _stored(service, principal, made, found, "started by hand")
 
 
 def suspend_schedule(
     service: Service, principal: Principal, owner: str, name: str
 ) -> models.ScheduleView:
-    """Start no more runs; one that goes on is left alone."""
+    """Start no more runs; one that goes on is left alone. What others suspend, the owner cannot lift."""
     found = _find(service, principal, owner, name)
     authorization.suspend_schedule(principal, found.schedule)
-    return _changed(service, principal, found, replace(found.schedule, suspended=True), "suspended")
+    held = found.schedule.held or found.schedule.owner != principal.name
+    return _changed(
+        service, principal, found, replace(found.schedule, suspended=True, held=held), "suspended"
+    )
 
 
 def resume_schedule(
@@ -164,7 +219,9 @@ def resume_schedule(
     """Start runs again, from the next time on."""
     found = _find(service, principal, owner, name)
     authorization.resume_schedule(principal, found.schedule)
-    return _changed(service, principal, found, replace(found.schedule, suspended=False), "resumed")
+    return _changed(
+        service, principal, found, replace(found.schedule, suspended=False, held=False), "resumed"
+    )
 
 
 def drop_schedule(
@@ -175,14 +232,14 @@ def drop_schedule(
     authorization.drop_schedule(principal, found.schedule)
     _note(service, principal, found.schedule, "removed")
     service.store.schedules.drop(found.schedule.schedule_id)
-    return _view(service, principal, found)
+    return schedule_view(service, principal, found)
 
 
 def _changed(
     service: Service, principal: Principal, found: Scheduled, schedule: Schedule, change: str
 ) -> models.ScheduleView:
     if schedule == found.schedule:
-        return _view(service, principal, found)
+        return schedule_view(service, principal, found)
     made = replace(schedule, since_ms=service.now_ms())
     return _stored(service, principal, made, found, change)
 
@@ -194,13 +251,13 @@ def _stored(
     scheduled = Scheduled(schedule=made, standing=standing)
     _note(service, principal, made, change)
     service.store.schedules.put(made, next_ms=next_look_ms(scheduled))
-    return _view(service, principal, scheduled)
+    return schedule_view(service, principal, scheduled)
 
 
 def _note(service: Service, principal: Principal, schedule: Schedule, change: str) -> None:
     """On record first, as all that people change is; and bounded as all that they ask for."""
     action = NoteSchedule(
-        kind=f"schedule-{change}",
+        kind=f"schedule-{change.replace(' ', '-')}",
         text=f"schedule {schedule.name} of {schedule.owner} was {change}",
         team=schedule.team,
         data={"owner": schedule.owner, "name": schedule.name, "schedule": schedule.cron},
@@ -215,112 +272,3 @@ def _find(service: Service, principal: Principal, owner: str, name: str) -> Sche
             authorization.schedule(principal, found.schedule)
             return found
     raise NotFound(authorization.no_schedule(owner, name))
-
-
-# --- a run that is due -----------------------------------------------------------------------
-
-
-def submit_run(service: Service, schedule: Schedule, due_ms: Millis) -> models.JobView:
-    """Submit the job of one time as its owner; a repeated call answers with the same job.
-
-    Raises
-    ------
-    Unavailable
-        While it is not known who its owner is today, or nothing can be stored.
-    SchedulerError
-        When the job is refused.
-    """
-    owner = _owner(service, schedule.owner, by_operator=schedule.by_operator)
-    request = _stored_request(schedule)
-    part_of = Parent(
-        parent_id=ParentId(schedule.schedule_id), kind=ParentKind.SCHEDULE, name=schedule.name
-    )
-    return repeating.submit_scheduled(
-        service, owner, request, key=_key(schedule, due_ms), part_of=part_of
-    )
-
-
-def run_of(service: Service, schedule: Schedule, due_ms: Millis) -> Workload | None:
-    """The job that :func:`submit_run` made of this time; None where it made none."""
-    return repeating.scheduled_job(service, schedule.owner, key=_key(schedule, due_ms))
-
-
-def _stored_request(schedule: Schedule) -> models.JobRequest:
-    try:
-        return models.JobRequest.model_validate_json(schedule.request)
-    except ValidationError:
-        message = (
-            f"What was stored of {schedule.name} is not understood by this release of the scheduler:"
-            " write the schedule anew."
-        )
-        raise Misconfigured(message) from None
-
-
-def _key(schedule: Schedule, due_ms: Millis) -> str:
-    return f"schedule-{schedule.schedule_id}-{due_ms}"
-
-
-def _owner(service: Service, user: UserName, *, by_operator: bool) -> Principal:
-    """The owner with the teams of today and the right to submit; the operator is an admin besides."""
-    if by_operator:
-        kind, groups, scope = PrincipalKind.LOCAL, frozenset[str](), "custom:gpucommons:admin"
-    else:
-        if not service.directory.knows(user):
-            message = f"JupyterHub knows no user {user} any more: their schedules start nothing."
-            raise Forbidden(message)
-        kind, groups = PrincipalKind.USER, service.directory.groups_of(user)
-        scope = f"custom:gpucommons:submit!user={user}"
-    identity = Identity(name=user, kind=kind, groups=groups, rights=read_rights([scope]))
-    return resolve(identity, service.loop.cluster.teams)
-
-
-# --- views -----------------------------------------------------------------------------------
-
-
-def _view(
-    service: Service, principal: Principal, scheduled: Scheduled, *, runs: int = RUNS_KEPT
-) -> models.ScheduleView:
-    found, standing = scheduled.schedule, scheduled.standing
-    now_ms = service.now_ms()
-    coming = () if found.suspended else times.after(found.cron, found.time_zone, now_ms)
-    try:
-        request = _stored_request(found)
-        kind, what = str(request.kind), _what(request)
-    except Misconfigured:
-        kind, what = "", "what was stored is not understood"
-    return models.ScheduleView(
-        name=found.name,
-        owner=found.owner,
-        team=found.team,
-        schedule=found.cron,
-        time_zone=found.time_zone,
-        concurrency_policy=found.concurrency.value,
-        starting_deadline_s=found.starting_deadline_s,
-        suspend=found.suspended,
-        what=what,
-        kind=kind,
-        next_ms=list(islice(coming, 5)),
-        hindrance="" if found.suspended or standing.starting_ms is None else standing.hindrance,
-        runs=[_run(one) for one in reversed(standing.runs[-runs:])],
-        steerable=authorization.steers(principal, found.team, found.owner),
-    )
-
-
-def _what(request: models.JobRequest) -> str:
-    """``2 × ½ GPU: python train.py``."""
-    role = request.roles[0]
-    each = format_gpus(role.milli_gpu) if role.milli_gpu else "CPU only"
-    size = each if role.count == 1 else f"{role.count} × {each}"
-    return f"{size}: {' '.join(role.command)}"[:200]
-
-
-def _run(one: Run) -> models.ScheduleRunView:
-    return models.ScheduleRunView(
-        outcome=one.outcome.value,
-        due_ms=one.due_ms,
-        until_ms=one.until_ms,
-        count=one.count,
-        text=one.text,
-        job_id=one.job,
-        job_name=one.job_name,
-    )

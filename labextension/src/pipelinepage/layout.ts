@@ -1,0 +1,90 @@
+/** Where the steps of a graph stand, and which lines lead from one to another. Pure. */
+import type { IStep } from '../server/pipelines';
+
+export const STEP_WIDTH = 220;
+export const STEP_HEIGHT = 78;
+const GAP_X = 130;
+const GAP_Y = 20;
+
+export interface IPlaced {
+  step: IStep;
+  x: number;
+  y: number;
+}
+
+export interface IEdge {
+  from: string;
+  to: string;
+  /** An SVG path between the two. */
+  path: string;
+  /** What is read, by name; empty where one only waits for the other. */
+  labels: string[];
+  /** Where its words stand. */
+  x: number;
+  y: number;
+  /** What it stands for has come about. */
+  isThere: boolean;
+}
+
+export interface ILayout {
+  steps: IPlaced[];
+  edges: IEdge[];
+  width: number;
+  height: number;
+}
+
+/** Columns by depth: a step stands right of all that it needs; each column is centred. */
+export function layout(steps: readonly IStep[]): ILayout {
+  const depth = new Map<string, number>();
+  const columns: IStep[][] = [];
+  for (const step of steps) {
+    const before = Object.keys(step.after).map(name => depth.get(name) ?? -1);
+    const column = Math.max(-1, ...before) + 1;
+    depth.set(step.name, column);
+    (columns[column] ??= []).push(step);
+  }
+  const tallest = Math.max(0, ...columns.map(each => each.length));
+  const height = Math.max(0, tallest * (STEP_HEIGHT + GAP_Y) - GAP_Y);
+  const placed = new Map<string, IPlaced>();
+  columns.forEach((column, number) => {
+    const own = column.length * (STEP_HEIGHT + GAP_Y) - GAP_Y;
+    column.forEach((step, row) => {
+      placed.set(step.name, {
+        step,
+        x: number * (STEP_WIDTH + GAP_X),
+        y: (height - own) / 2 + row * (STEP_HEIGHT + GAP_Y)
+      });
+    });
+  });
+  const edges = steps.flatMap(step =>
+    Object.entries(step.after).flatMap(([name, needs]) => {
+      const from = placed.get(name);
+      const to = placed.get(step.name);
+      return from && to ? [edge(from, to, needs)] : [];
+    })
+  );
+  return {
+    steps: [...placed.values()],
+    edges,
+    width: Math.max(0, columns.length * (STEP_WIDTH + GAP_X) - GAP_X),
+    height
+  };
+}
+
+function edge(from: IPlaced, to: IPlaced, needs: string): IEdge {
+  const startX = from.x + STEP_WIDTH;
+  const startY = from.y + STEP_HEIGHT / 2;
+  const endY = to.y + STEP_HEIGHT / 2;
+  const middle = (startX + to.x) / 2;
+  const read = to.step.inputs.filter(each => each.step === from.step.name);
+  const condition = needs === 'ok' ? [] : [needs];
+  return {
+    from: from.step.name,
+    to: to.step.name,
+    path: `M${startX} ${startY}C${middle} ${startY} ${middle} ${endY} ${to.x} ${endY}`,
+    labels: [...read.map(each => each.path), ...condition],
+    x: startX + GAP_X / 2,
+    y: (startY + endY) / 2,
+    isThere: from.step.state === 'succeeded'
+  };
+}

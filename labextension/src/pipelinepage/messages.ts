@@ -1,0 +1,96 @@
+/** Sentences of the page of pipelines, which come with its code. */
+import { clock, duration } from '../text/format';
+import type { Messages } from '../text/messages';
+import type { IPipeline, IStep } from '../server/pipelines';
+
+export type PipelineMessages = ReturnType<typeof pipelineMessages>;
+
+export function pipelineMessages(msg: Messages) {
+  const { trans } = msg;
+  return {
+    ...msg,
+
+    none(): string {
+      return trans.__(
+        'No pipelines yet. Write a pipeline.yaml, then in a terminal: gpucommons pipeline run'
+      );
+    },
+
+    pipelineState({ state, retry_from: from }: IPipeline): string {
+      if (state === 'failed' && from) {
+        return trans.__('failed at %1', from);
+      }
+      return (
+        {
+          running: trans.__('running'),
+          succeeded: trans.__('finished'),
+          failed: trans.__('failed'),
+          cancelled: trans.__('cancelled')
+        }[state] ?? state
+      );
+    },
+
+    stepState({ state, job_state: job }: IStep): string {
+      return (
+        {
+          waiting: trans.__('waiting'),
+          submitted:
+            job === 'running' ? trans.__('running') : trans.__('in line'),
+          succeeded: trans.__('finished'),
+          failed: trans.__('failed'),
+          cancelled: trans.__('cancelled'),
+          refused: trans.__('refused'),
+          blocked: trans.__('blocked'),
+          skipped: trans.__('skipped')
+        }[state] ?? state
+      );
+    },
+
+    done({ steps }: IPipeline): string {
+      const count = steps.filter(each => each.state === 'succeeded').length;
+      return trans.__('%1 of %2 steps done', count, steps.length);
+    },
+
+    submitted({ submitted_ms: from, ended_ms: to }: IPipeline): string {
+      return to == null
+        ? trans.__('submitted %1', clock(from))
+        : trans.__(
+            'submitted %1, ended %2, took %3',
+            clock(from),
+            clock(to),
+            duration(to - from)
+          );
+    },
+
+    /** `02:10–02:58`. */
+    span({ started_ms: from, ended_ms: to }: IStep): string {
+      if (from == null) {
+        return '';
+      }
+      return to == null
+        ? trans.__('since %1', clock(from))
+        : `${clock(from)}–${clock(to)}`;
+    },
+
+    /** What is kept, and what a retry begins anew. */
+    keeps({ steps }: IPipeline): string {
+      const kept = steps.filter(each => each.state === 'succeeded');
+      return kept.length === 0
+        ? trans.__('Nothing has finished before.')
+        : trans.__(
+            'Kept: what %1 left.',
+            kept.map(each => each.name).join(', ')
+          );
+    },
+
+    cancelTitle(name: string): string {
+      return trans.__('Cancel %1?', name);
+    },
+
+    cancelBody(): string {
+      return trans.__(
+        'Steps that run are stopped for good, and those that need them do not start. What has finished stays.'
+      );
+    }
+  };
+}

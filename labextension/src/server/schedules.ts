@@ -1,0 +1,98 @@
+/** Schedules as the server shows them, and the calls about them; they come with the pages that ask. */
+import type { Api } from './api';
+
+export interface IScheduleRun {
+  /** `started`, `missed`, `skipped` or `refused`. */
+  outcome: string;
+  due_ms: number;
+  /** The last of several. */
+  until_ms?: number | null;
+  count: number;
+  /** Why it did not start. */
+  text: string;
+  job_id?: string | null;
+  job_name: string;
+  by_hand: boolean;
+}
+
+export interface ISchedule {
+  name: string;
+  owner: string;
+  team: string;
+  schedule: string;
+  time_zone: string;
+  concurrency_policy: string;
+  starting_deadline_s?: number | null;
+  suspend: boolean;
+  /** A lead or an admin did. */
+  held: boolean;
+  /** A run was asked for and starts soon. */
+  asked: boolean;
+  what: string;
+  kind: string;
+  next_ms: number[];
+  hindrance: string;
+  runs: IScheduleRun[];
+  mine: boolean;
+  steerable: boolean;
+}
+
+export type ScheduleVerb = 'run' | 'suspend' | 'resume' | 'remove';
+
+interface IScheduleList {
+  schedules: ISchedule[];
+  cursor?: string | null;
+}
+
+/** All that this user may see, page by page. */
+export async function schedulesOf(api: Api): Promise<ISchedule[]> {
+  const found: ISchedule[] = [];
+  let cursor: string | null = null;
+  do {
+    const query: string =
+      cursor === null ? '' : `?${new URLSearchParams({ cursor }).toString()}`;
+    const path = ['api', 'schedules'];
+    const page: IScheduleList = await api.request('GET', path, undefined, {
+      query
+    });
+    found.push(...page.schedules);
+    cursor = page.cursor ?? null;
+  } while (cursor !== null);
+  return found;
+}
+
+/** One with all of its runs that are remembered. */
+export function scheduleOf(
+  api: Api,
+  { owner, name }: ISchedule
+): Promise<ISchedule> {
+  return api.request('GET', ['api', 'schedules', owner, name]);
+}
+
+export function steerSchedule(
+  api: Api,
+  { owner, name }: ISchedule,
+  verb: ScheduleVerb
+): Promise<ISchedule> {
+  return api.request('POST', ['api', 'schedules', owner, name, verb], {});
+}
+
+export async function nextTimes(
+  api: Api,
+  schedule: string,
+  timeZone: string
+): Promise<number[]> {
+  const asked = new URLSearchParams({ schedule, time_zone: timeZone });
+  const answer = await api.request<{ next_ms: number[] }>(
+    'GET',
+    ['api', 'schedule-times'],
+    undefined,
+    { query: `?${asked.toString()}` }
+  );
+  return answer.next_ms;
+}
+
+/** Start a file, or what a job asked for, again and again. */
+export function putSchedule(api: Api, body: object): Promise<ISchedule> {
+  return api.request('POST', ['schedule'], body);
+}

@@ -1,0 +1,113 @@
+/** *When* of *Train*: once and now, or again and again, with the next times while they are typed. */
+import * as React from 'react';
+
+import { usePanel, useSignal, useWords } from '../components/context';
+import { Fragment, h } from '../components/h';
+import { ownZone, zonedWords } from '../schedulepage/zonedtime';
+import { told } from '../server/api';
+import { nextTimes } from '../server/schedules';
+import { SelectField, TextField } from './fields';
+import { trainMessages } from './messages';
+
+const ONCE = 'once';
+const SCHEDULED = 'schedule';
+const NIGHTLY = '0 2 * * *';
+const DEBOUNCE_MS = 300;
+
+/** What the server says of the times that are typed; null until it has. */
+export interface ITimes {
+  next: number[];
+  problem: string | null;
+}
+
+export function When(props: { times: ITimes | null }): React.JSX.Element {
+  const { train, trans } = usePanel();
+  const msg = useWords(trainMessages);
+  const { form } = train;
+  const { isScheduled } = form;
+  return (
+    <>
+      <SelectField
+        id="gc-when"
+        label={trans.__('When')}
+        value={isScheduled ? SCHEDULED : ONCE}
+        options={[
+          { value: ONCE, label: trans.__('Once, as soon as it fits') },
+          { value: SCHEDULED, label: trans.__('On a schedule') }
+        ]}
+        onChange={value => {
+          train.update(
+            value === ONCE
+              ? { isScheduled: false }
+              : {
+                  isScheduled: true,
+                  cron: form.cron || NIGHTLY,
+                  timeZone: form.timeZone || ownZone()
+                }
+          );
+        }}
+      />
+      {isScheduled ? (
+        <>
+          <TextField
+            field="cron"
+            label={trans.__('Minute, hour, day, month, weekday')}
+            placeholder={NIGHTLY}
+          />
+          <TextField
+            field="timeZone"
+            label={trans.__('Time zone')}
+            placeholder={ownZone()}
+          />
+          <div aria-live="polite" id="gc-times">
+            {props.times === null ? null : props.times.problem !== null ? (
+              <p className="gc-Error">{props.times.problem}</p>
+            ) : (
+              <p className="gc-Hint">
+                {msg.nextTimes(
+                  props.times.next.map(each => zonedWords(each, form.timeZone))
+                )}
+              </p>
+            )}
+          </div>
+          <p className="gc-Muted gc-Hint">{msg.ofRuns()}</p>
+        </>
+      ) : null}
+    </>
+  );
+}
+
+/** The next five times of what is typed, asked for once the typing rests. */
+export function useTimes(): ITimes | null {
+  const { model, train } = usePanel();
+  useSignal(train.changed);
+  const { isScheduled, cron, timeZone } = train.form;
+  const [times, setTimes] = React.useState<ITimes | null>(null);
+  React.useEffect(() => {
+    setTimes(null);
+    if (!isScheduled || timeZone.trim() === '' || cron.trim() === '') {
+      return;
+    }
+    let isCurrent = true;
+    const tell = (found: ITimes) => {
+      if (isCurrent) {
+        setTimes(found);
+      }
+    };
+    const timer = window.setTimeout(() => {
+      nextTimes(model.api, cron.trim(), timeZone.trim()).then(
+        next => {
+          tell({ next, problem: null });
+        },
+        (error: unknown) => {
+          tell({ next: [], problem: told(error) });
+        }
+      );
+    }, DEBOUNCE_MS);
+    return () => {
+      isCurrent = false;
+      window.clearTimeout(timer);
+    };
+  }, [model, isScheduled, cron, timeZone]);
+  return times;
+}

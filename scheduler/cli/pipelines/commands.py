@@ -1,0 +1,130 @@
+"""Run, list and steer pipelines."""
+
+from __future__ import annotations
+
+import argparse
+import uuid
+from datetime import datetime
+from pathlib import Path
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.cli.connect import connect
+from gpucommons.scheduler.cli.pipelines.documents import read_pipeline
+from gpucommons.scheduler.cli.present import printable, show, table
+from gpucommons.scheduler.client import SchedulerClient, calls, pipeline_calls
+
+_DEFAULT_FILE = "pipeline.yaml"
+
+
+def add_commands(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    """Add ``pipeline``."""
+    own = commands.add_parser(
+        "pipeline", help="jobs that belong together: run, list, show, retry, cancel"
+    ).add_subparsers(required=True)
+    start = own.add_parser("run", parents=[shared], help="run what a file describes")
+    start.add_argument("file", nargs="?", type=Path, default=Path(_DEFAULT_FILE))
+    start.add_argument(
+        "--max-mib", type=int, default=128, help="largest folder that goes along (default: 128)"
+    )
+    start.set_defaults(run=run)
+    own.add_parser("list", parents=[shared], help="those you may see").set_defaults(run=listing)
+    one = own.add_parser("show", parents=[shared], help="the steps, and how far they are")
+    one.set_defaults(run=detail)
+    again = own.add_parser(
+        "retry", parents=[shared], help="begin anew what did not come about; what succeeded stays"
+    )
+    again.set_defaults(run=steer, call=pipeline_calls.retry_pipeline, word="begins anew")
+    end = own.add_parser("cancel", parents=[shared], help="end it, or a step and what needs it")
+    end.set_defaults(run=steer, call=pipeline_calls.cancel_pipeline, word="is being cancelled")
+    for command in (one, again, end):
+        command.add_argument("pipeline", metavar="NAME", help="NAME, or OWNER/NAME")
+    for command in (again, end):
+        command.add_argument("--step", help="from this one on (default: all that it can mean)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run a pipeline."""
+    read = read_pipeline(arguments.file, max_bytes=arguments.max_mib << 20)
+    with connect(arguments) as scheduler:
+        for packed in read.packed.values():
+            scheduler.send(calls.put_snapshot(packed.sha256, packed.content))
+        call = pipeline_calls.submit_pipeline(read.request, key=str(uuid.uuid4()))
+        view = scheduler.send(call)
+    show(
+        view,
+        f"{describe(view)}\nlook with: gpucommons pipeline show {view.name}",
+        output=arguments.output,
+    )
+    return 0
+
+
+def listing(arguments: argparse.Namespace) -> int:
+    """All that the caller may see, newest first."""
+    with connect(arguments) as scheduler:
+        found = scheduler.send(pipeline_calls.pipelines())
+        while found.cursor is not None:
+            more = scheduler.send(pipeline_calls.pipelines(found.cursor))
+            found = more.model_copy(update={"pipelines": [*found.pipelines, *more.pipelines]})
+    rows = [
+        (one.name, one.owner, one.team, one.state, _done(one), _at(one.submitted_ms))
+        for one in found.pipelines
+    ]
+    header = ("NAME", "OWNER", "TEAM", "STATE", "STEPS DONE", "SUBMITTED")
+    show(found, table(header, rows), output=arguments.output)
+    return 0
+
+
+def detail(arguments: argparse.Namespace) -> int:
+    """One pipeline."""
+    with connect(arguments) as scheduler:
+        view = scheduler.send(pipeline_calls.pipeline(*_ref(scheduler, arguments.pipeline)))
+    show(view, describe(view), output=arguments.output)
+    return 0
+
+
+def steer(arguments: argparse.Namespace) -> int:
+    """Retry or cancel one."""
+    with connect(arguments) as scheduler:
+        owner, name = _ref(scheduler, arguments.pipeline)
+        view = scheduler.send(arguments.call(owner, name, arguments.step))
+    show(view, f"{arguments.step or view.name} {arguments.word}", output=arguments.output)
+    return 0
+
+
+def _ref(scheduler: SchedulerClient, text: str) -> tuple[str, str]:
+    owner, _, name = text.rpartition("/")
+    return owner or scheduler.send(calls.whoami()).name, name
+
+
+def describe(view: models.PipelineView) -> str:
+    """A pipeline in lines: a step, its job, and why it does not run."""
+    lines = [f"{view.name}  {view.state} · {_done(view)} steps done · team {view.team}"]
+    width = max(len(step.name) for step in view.steps)
+    for step in view.steps:
+        needs = [
+            name if how == "ok" else f"{name} ({how})" for name, how in sorted(step.after.items())
+        ]
+        words = [step.job_name or step.what, f"after {', '.join(needs)}" if needs else ""]
+        if step.state == "failed":
+            words.append(step.ended_text)
+        words.append(step.text)
+        said = " · ".join(word for word in words if word)
+        lines.append(f"  {step.name.ljust(width)}  {step.state.ljust(9)}  {said}")
+        lines += [
+            f"  {' ' * width}             reads {one.step}/{one.path} as {one.to}"
+            for one in step.inputs
+        ]
+    if view.retry_from is not None and view.mine:
+        lines.append(f"retry from {view.retry_from}: gpucommons pipeline retry {view.name}")
+    return printable("\n".join(lines))
+
+
+def _done(view: models.PipelineView) -> str:
+    done = sum(step.state == "succeeded" for step in view.steps)
+    return f"{done} of {len(view.steps)}"
+
+
+def _at(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000).astimezone():%a %d %b %H:%M}"

@@ -1,0 +1,110 @@
+"""``pipeline.yaml``: steps are written like jobs, with what they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pydantic import ValidationError
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.cli.documents import read_mapping, request_of_mapping
+from gpucommons.scheduler.client.snapshot import Packed
+from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.models.words.yaml_mistakes import field_sentences
+
+#: Of a step; all else is of its job.
+_OF_STEP = ("after", "inputs", "each")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadPipeline:
+    """What the file asks for, and the folders that go along, by their hash."""
+
+    request: models.PipelineRequest
+    packed: Mapping[str, Packed] = field(default_factory=dict)
+
+
+def read_pipeline(path: Path, *, max_bytes: int) -> ReadPipeline:
+    """Read a pipeline; each step's ``run: FILE`` lies beside the file.
+
+    Raises
+    ------
+    BadRequest
+        With the step and what is wrong with it.
+    """
+    document = read_mapping(path, of="name and steps")
+    steps = document.get("steps")
+    if not isinstance(steps, dict) or not steps:
+        message = f"{path}: steps must be a mapping of names to what runs, as in clean: {{run: clean.py}}."
+        raise BadRequest(message)
+    made: list[dict[str, Any]] = []
+    packed: dict[str, Packed] = {}
+    for name, step in steps.items():
+        where = f"{path}: step {name}"
+        if not isinstance(step, dict):
+            message = f"{where} must be a mapping: run, or a job's fields, and after and inputs."
+            raise BadRequest(message)
+        fields = {key: value for key, value in step.items() if key not in _OF_STEP}
+        job, folder = request_of_mapping(path, fields, where=where, max_bytes=max_bytes)
+        if folder is not None:
+            packed[folder.sha256] = folder
+        own = {
+            "after": dict(_after(step.get("after") or {}, where)),
+            "inputs": list(_inputs(step.get("inputs") or {}, where)),
+            "each": _each(step.get("each") or {}, where),
+        }
+        made.append({"name": name, "job": job, **own})
+    rest = {key: value for key, value in document.items() if key != "steps"}
+    try:
+        request = models.PipelineRequest.model_validate(
+            {"name": path.resolve().parent.name, **rest, "steps": made}
+        )
+    except ValidationError as error:
+        message = f"{path}: {field_sentences(path.read_bytes(), error)}"
+        raise BadRequest(message) from None
+    return ReadPipeline(request=request, packed=packed)
+
+
+def _after(value: object, where: str) -> Iterator[tuple[str, Any]]:
+    """``clean``, ``[cnn, vit]``, or ``{train: failed}``."""
+    if isinstance(value, str):
+        value = [value]
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        yield from ((each, "ok") for each in value)
+    elif isinstance(value, dict):
+        yield from ((str(name), needs) for name, needs in value.items())
+    else:
+        message = (
+            f"{where}: after must be names of steps, or a mapping of them to ok, any or failed."
+        )
+        raise BadRequest(message)
+
+
+def _inputs(value: object, where: str) -> Iterator[dict[str, Any]]:
+    """``[cnn/model.pt]``, or ``{models/cnn.pt: cnn/model.pt}``: place, step and path there."""
+    if isinstance(value, list):
+        pairs: list[tuple[Any, Any]] = [(None, each) for each in value]
+    elif isinstance(value, dict):
+        pairs = list(value.items())
+    else:
+        pairs = [(None, value)]
+    for to, source in pairs:
+        step, slash, path = str(source).partition("/")
+        if not isinstance(source, str) or not step:
+            message = (
+                f"{where}: inputs: write STEP/PATH, as in clean/clean.parquet, not {source!r}."
+            )
+            raise BadRequest(message)
+        wanted = {"step": step, "path": str(PurePosixPath(path)) if slash and path else "."}
+        yield wanted if to is None else {**wanted, "to": str(to)}
+
+
+def _each(value: object, where: str) -> dict[str, Any]:
+    """Values are taken as they are written: ``{SEED: [1, 2]}``."""
+    if isinstance(value, dict) and all(isinstance(each, list) for each in value.values()):
+        return {str(name): [str(one) for one in each] for name, each in value.items()}
+    message = f"{where}: each must be a mapping of variables to lists of values."
+    raise BadRequest(message)

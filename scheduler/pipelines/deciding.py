@@ -1,0 +1,127 @@
+"""What becomes of each step next: which job is to be submitted, and which cancelled.
+
+Everything follows from what the owner wrote and from the jobs that there are. A job is submitted
+under a key of its pipeline, step and try, so whoever decides again after a crash decides the same, and
+the second submit answers with the job of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from gpucommons.scheduler.core.model.types import Millis, State, WorkloadId
+from gpucommons.scheduler.pipelines.pipeline import (
+    OVER,
+    Needs,
+    Piped,
+    Pipeline,
+    Standing,
+    Step,
+    StepName,
+    StepStanding,
+    StepState,
+)
+
+_OF_JOB = {
+    State.SUCCEEDED: StepState.SUCCEEDED,
+    State.FAILED: StepState.FAILED,
+    State.CANCELLED: StepState.CANCELLED,
+}
+#: What became of a step, in a sentence about another one.
+_BECAME = {
+    StepState.FAILED: "which failed",
+    StepState.CANCELLED: "which was cancelled",
+    StepState.REFUSED: "whose job was refused",
+    StepState.BLOCKED: "which is blocked",
+    StepState.SKIPPED: "which did not run",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Child:
+    """A job of a step's present try."""
+
+    job: WorkloadId
+    name: str
+    state: State
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """Where the steps stand now, and what is to be done."""
+
+    standing: Standing
+    #: Steps whose job is to be submitted, in order.
+    submits: tuple[StepName, ...] = ()
+    cancels: tuple[WorkloadId, ...] = ()
+
+
+def decide(piped: Piped, children: Mapping[StepName, Child], now_ms: Millis) -> Decision:
+    """What is next; ``children`` are the jobs that are known of each step's present try."""
+    pipeline = piped.pipeline
+    found: dict[StepName, StepStanding] = {}
+    submits, cancels = [], []
+    for step in pipeline.steps:
+        child = children.get(step.name)
+        stands = _standing(piped, step, child, found)
+        is_unwanted = step.name in pipeline.cancelled
+        if stands.state is StepState.SUBMITTED and is_unwanted and child is not None:
+            cancels.append(child.job)
+        elif stands.state is StepState.WAITING and is_unwanted:
+            stands = replace(stands, state=StepState.CANCELLED, text="")
+        elif stands.state is StepState.WAITING and not stands.text:
+            submits.append(step.name)
+        found[step.name] = stands
+    return Decision(
+        standing=Standing(steps=found, ended_ms=_ended_ms(piped.standing, found, now_ms)),
+        submits=tuple(submits),
+        cancels=tuple(cancels),
+    )
+
+
+def try_of(pipeline: Pipeline, step: StepName) -> int:
+    """The number of the try that a step is in."""
+    return pipeline.retried.get(step, 0)
+
+
+def _standing(
+    piped: Piped, step: Step, child: Child | None, found: Mapping[StepName, StepStanding]
+) -> StepStanding:
+    """Where one step stands, those that it needs being known."""
+    number = try_of(piped.pipeline, step.name)
+    if child is not None:
+        state = _OF_JOB.get(child.state, StepState.SUBMITTED)
+        return StepStanding(state=state, number=number, job=child.job, job_name=child.name)
+    known = piped.standing.steps.get(step.name)
+    if known is not None and known.number == number:
+        if known.job is not None:
+            # Forgotten, as it ended long ago: what was seen of it last holds.
+            is_gone = known.state is StepState.SUBMITTED
+            return replace(known, state=StepState.CANCELLED) if is_gone else known
+        if known.state in (StepState.REFUSED, StepState.CANCELLED):
+            return known
+    return replace(_needed(step, found), number=number)
+
+
+def _needed(step: Step, found: Mapping[StepName, StepStanding]) -> StepStanding:
+    """Waiting with a text: something is not over; without one: its turn has come."""
+    waiting = ""
+    for name, needs in step.after.items():
+        before = found[name].state
+        if before not in OVER:
+            waiting = waiting or f"Waits for {name}."
+        elif needs is Needs.OK and before is not StepState.SUCCEEDED:
+            return StepStanding(state=StepState.BLOCKED, text=f"Needs {name}, {_BECAME[before]}.")
+        elif needs is Needs.FAILED and before not in (StepState.FAILED, StepState.REFUSED):
+            text = f"Runs only where {name} fails, and it did not."
+            return StepStanding(state=StepState.SKIPPED, text=text)
+    return StepStanding(text=waiting)
+
+
+def _ended_ms(
+    before: Standing, found: Mapping[StepName, StepStanding], now_ms: Millis
+) -> Millis | None:
+    if any(each.state not in OVER for each in found.values()):
+        return None
+    return now_ms if before.ended_ms is None else before.ended_ms

@@ -1,0 +1,82 @@
+"""A step whose turn has come: its job, submitted as its owner of today under a key of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import ValidationError
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.types import Workload, WorkloadId
+from gpucommons.scheduler.errors import Misconfigured
+from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
+from gpucommons.scheduler.pipelines.deciding import try_of
+from gpucommons.scheduler.pipelines.pipeline import Pipeline, Step, StepName
+from gpucommons.scheduler.service.jobs import repeating
+from gpucommons.scheduler.service.jobs.owners import owner_of
+from gpucommons.scheduler.service.pipelines.inputs import Wanted, with_inputs
+from gpucommons.scheduler.service.service import Service
+
+
+def submit_step(
+    service: Service, pipeline: Pipeline, step: Step, jobs: Mapping[StepName, WorkloadId]
+) -> models.JobView:
+    """Submit the job of a step; a repeated call answers with the same job.
+
+    ``jobs`` are those of the steps that it reads.
+
+    Raises
+    ------
+    Unavailable, TooManyRequests
+        While it is not known who its owner is today, or what it reads cannot be read.
+    SchedulerError
+        When the job is refused.
+    """
+    owner = owner_of(
+        service, pipeline.owner, by_operator=pipeline.by_operator, server=pipeline.server
+    )
+    request = stored_request(step)
+    if step.inputs:
+        wanted = [
+            Wanted(job=jobs[each.step], step=each.step, path=each.path, to=each.to)
+            for each in step.inputs
+        ]
+        snapshot = with_inputs(service, owner, request.snapshot, wanted)
+        request = request.model_copy(update={"snapshot": snapshot})
+    key = key_of(pipeline, step.name, try_of(pipeline, step.name))
+    part_of = Parent(
+        parent_id=ParentId(pipeline.pipeline_id),
+        kind=ParentKind.PIPELINE,
+        name=pipeline.name,
+        number=pipeline.steps.index(step) + 1,
+    )
+    return repeating.submit_of_parent(service, owner, request, key=key, part_of=part_of)
+
+
+def job_of(service: Service, pipeline: Pipeline, step: StepName, number: int) -> Workload | None:
+    """The job that :func:`submit_step` made of a try; None where it made none."""
+    key = key_of(pipeline, step, number)
+    return repeating.scheduled_job(service, pipeline.owner, key=key)
+
+
+def key_of(pipeline: Pipeline, step: StepName, number: int) -> str:
+    """What makes a repeated submit harmless."""
+    return f"pipeline-{pipeline.pipeline_id}-{step}-{number}"
+
+
+def stored_request(step: Step) -> models.JobRequest:
+    """The job that a step is.
+
+    Raises
+    ------
+    Misconfigured
+        When another release has written it.
+    """
+    try:
+        return models.JobRequest.model_validate_json(step.request)
+    except ValidationError:
+        message = (
+            f"What was stored of {step.name} is not understood by this release of the scheduler: run"
+            " the pipeline anew."
+        )
+        raise Misconfigured(message) from None

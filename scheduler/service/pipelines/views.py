@@ -1,0 +1,97 @@
+"""A pipeline as everyone sees it: its steps with their jobs, and where a retry would begin."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.types import Workload
+from gpucommons.scheduler.errors import Misconfigured, UnknownWorkload
+from gpucommons.scheduler.models.words.what_runs import what_runs
+from gpucommons.scheduler.pipelines.deciding import try_of
+from gpucommons.scheduler.pipelines.pipeline import (
+    UNDONE,
+    Piped,
+    Standing,
+    Step,
+    StepStanding,
+    StepState,
+)
+from gpucommons.scheduler.principal import Principal
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.lookup import workload_of
+from gpucommons.scheduler.service.pipelines.steps import stored_request
+from gpucommons.scheduler.service.service import Service
+
+_FAILED = frozenset({StepState.FAILED, StepState.REFUSED, StepState.BLOCKED})
+
+
+def pipeline_view(service: Service, principal: Principal, piped: Piped) -> models.PipelineView:
+    """One pipeline with all of its steps."""
+    found, standing = piped.pipeline, piped.standing
+    return models.PipelineView(
+        name=found.name,
+        owner=found.owner,
+        team=found.team,
+        state=state_of(standing),
+        submitted_ms=found.submitted_ms,
+        ended_ms=standing.ended_ms,
+        steps=[_step_view(service, piped, step) for step in found.steps],
+        retry_from=_retry_from(piped),
+        mine=found.owner == authorization.own_name(principal),
+        steerable=authorization.steers(principal, found.team, found.owner),
+    )
+
+
+def state_of(standing: Standing) -> str:
+    """In one word."""
+    if standing.ended_ms is None:
+        return "running"
+    states = {each.state for each in standing.steps.values()}
+    if states & _FAILED:
+        return "failed"
+    return "cancelled" if StepState.CANCELLED in states else "succeeded"
+
+
+def _retry_from(piped: Piped) -> str | None:
+    """The first step that did not come about, those before being done."""
+    for step in piped.pipeline.steps:
+        state = piped.standing.steps.get(step.name, StepStanding()).state
+        if state in UNDONE and state is not StepState.BLOCKED:
+            return step.name
+    return None
+
+
+def _step_view(service: Service, piped: Piped, step: Step) -> models.StepView:
+    stands = piped.standing.steps.get(step.name, StepStanding())
+    number = try_of(piped.pipeline, step.name)
+    if stands.number != number:
+        stands = StepStanding(number=number)  # begun anew since the scheduler looked
+    job = _job(service, stands)
+    try:
+        what = what_runs(stored_request(step))
+    except Misconfigured as error:
+        what = str(error)
+    return models.StepView(
+        name=step.name,
+        state=stands.state.value,
+        text=stands.text,
+        what=what,
+        after={name: needs.value for name, needs in step.after.items()},
+        inputs=[
+            models.InputView(step=each.step, path=each.path, to=each.to) for each in step.inputs
+        ],
+        retries=number,
+        job_id=stands.job,
+        job_name=stands.job_name,
+        job_state=None if job is None else job.state.value,
+        started_ms=None if job is None or not job.attempts else job.attempts[0].started_ms,
+        ended_ms=None if job is None else job.ended_ms,
+        ended_text="" if job is None else job.ended_text or "",
+        version=None if job is None else job.spec.snapshot,
+    )
+
+
+def _job(service: Service, stands: StepStanding) -> Workload | None:
+    try:
+        return None if stands.job is None else workload_of(service, stands.job)
+    except UnknownWorkload:
+        return None  # it ended so long ago that it is forgotten

@@ -1,0 +1,180 @@
+"""From what people write to steps: fan-out, names of inputs, and jobs that are checked as submitted now."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.errors import Misconfigured
+from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL, PIPELINE_ORIGIN
+from gpucommons.scheduler.models.jobs.pipelines import MAX_STEPS
+from gpucommons.scheduler.pipelines.graph import in_order
+from gpucommons.scheduler.pipelines.pipeline import Input, Needs, Step, StepName
+from gpucommons.scheduler.principal import Principal
+from gpucommons.scheduler.service.jobs.environments import script_reader
+from gpucommons.scheduler.service.jobs.jobs import check_labels, checked_in_time
+from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.service.views.jobs import request_of
+
+#: What belongs to a job alone, and not to one step of many.
+_ALONE = ("after", "not_before_ms", "parent", "resume_from", "user")
+#: Where inputs come that say nothing else.
+_INPUTS = "inputs"
+_NAME_CHARACTERS = 40
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Copy:
+    """A step with the values that fan-out gives it."""
+
+    name: StepName
+    values: Mapping[str, str]
+
+
+def steps_of(
+    service: Service,
+    principal: Principal,
+    runs_as: Principal,
+    pipeline: str,
+    request: models.PipelineRequest,
+) -> tuple[Step, ...]:
+    """The steps of a pipeline, in order, each with the job that it will be.
+
+    Raises
+    ------
+    SchedulerError
+        With the step and what is wrong with it.
+    """
+    copies = {step.name: _copies(step) for step in request.steps}
+    if len(copies) < len(request.steps) or sum(map(len, copies.values())) > MAX_STEPS:
+        _refuse_names(request, copies)
+    bare = [_bare(step, copy, copies) for step in request.steps for copy in copies[step.name]]
+    ordered = {step.name: step for step in in_order(bare)}
+    wanted = {copy.name: (step, copy) for step in request.steps for copy in copies[step.name]}
+    made = []
+    for name, step in ordered.items():
+        job = _job(principal, pipeline, request, wanted[name])
+        spec = checked_in_time(service, runs_as, job, script_reader(service, job))
+        complete = request_of(spec).model_copy(update={"near": []})
+        made.append(
+            Step(
+                name=name,
+                request=complete.model_dump_json(exclude_defaults=True),
+                snapshot=complete.snapshot,
+                after=step.after,
+                inputs=step.inputs,
+            )
+        )
+    return tuple(made)
+
+
+def _refuse_names(request: models.PipelineRequest, copies: Mapping[str, Sequence[_Copy]]) -> None:
+    names = [step.name for step in request.steps]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        message = f"steps: there are two called {twice}. Give each a name of its own."
+        raise Misconfigured(message)
+    count = sum(map(len, copies.values()))
+    message = f"steps: these are {count} with all combinations of each, at most {MAX_STEPS}."
+    raise Misconfigured(message)
+
+
+def _copies(step: models.StepRequest) -> list[_Copy]:
+    if not step.each:
+        return [_Copy(name=StepName(step.name), values={})]
+    empty = next((name for name, values in step.each.items() if not values), None)
+    if empty is not None:
+        message = f"{step.name}: each: {empty} has no values, so there would be no step. Give some."
+        raise Misconfigured(message)
+    # No more than are looked at: their number is refused anyway.
+    combinations = itertools.islice(itertools.product(*step.each.values()), MAX_STEPS + 1)
+    return [
+        _Copy(
+            name=StepName(f"{step.name}-{number}"), values=dict(zip(step.each, values, strict=True))
+        )
+        for number, values in enumerate(combinations, 1)
+    ]
+
+
+def _bare(step: models.StepRequest, copy: _Copy, copies: Mapping[str, Sequence[_Copy]]) -> Step:
+    """A step without its job: what it needs."""
+    inputs = tuple(_inputs(step, copies))
+    after = {
+        each: Needs(needs) for name, needs in step.after.items() for each in _names(name, copies)
+    }
+    # What is read must be there.
+    after |= {each.step: Needs.OK for each in inputs}
+    return Step(name=copy.name, request="", after=after, inputs=inputs)
+
+
+def _inputs(step: models.StepRequest, copies: Mapping[str, Sequence[_Copy]]) -> Iterator[Input]:
+    _check_apart(step)
+    taken: dict[str, str] = {}
+    for wanted in step.inputs:
+        sources = _names(wanted.step, copies)
+        for source in sources:
+            to = _place(wanted, source, is_one=len(sources) == 1 and source == wanted.step)
+            if to in taken:
+                message = (
+                    f"{step.name}: inputs: {source} and {taken[to]} would both come to {to}: give"
+                    " one of them another place (to)."
+                )
+                raise Misconfigured(message)
+            taken[to] = source
+            yield Input(step=source, path=str(PurePosixPath(wanted.path)), to=to)
+
+
+def _check_apart(step: models.StepRequest) -> None:
+    """Of one step's results no file may be asked for twice: they are read once, from front to back."""
+    for one, other in itertools.permutations(step.inputs, 2):
+        inside = other.path == "." or PurePosixPath(one.path).is_relative_to(other.path)
+        if one.step == other.step and inside:
+            message = (
+                f"{step.name}: inputs: {one.path} of {one.step} is in {other.path} of it: ask for one"
+                " of them."
+            )
+            raise Misconfigured(message)
+
+
+def _place(wanted: models.InputRequest, source: StepName, *, is_one: bool) -> str:
+    path = PurePosixPath(wanted.path)
+    if wanted.to is None:
+        return str(PurePosixPath(_INPUTS, source, path))
+    # Of several copies each comes to a folder of its own.
+    return str(PurePosixPath(wanted.to) if is_one else PurePosixPath(wanted.to, source, path.name))
+
+
+def _names(name: str, copies: Mapping[str, Sequence[_Copy]]) -> list[StepName]:
+    """The steps behind a name: all copies of one, one by its own name, or one that is not there."""
+    found = copies.get(name)
+    return [StepName(name)] if found is None else [copy.name for copy in found]
+
+
+def _job(
+    principal: Principal,
+    pipeline: str,
+    request: models.PipelineRequest,
+    wanted: tuple[models.StepRequest, _Copy],
+) -> models.JobRequest:
+    step, copy = wanted
+    job = step.job
+    check_labels(principal, job)
+    alone = [field for field in _ALONE if getattr(job, field)]
+    if alone:
+        message = (
+            f"{step.name}: {', '.join(alone)} is of a job alone, and this is a step of many: leave it"
+            " out. What a step needs stands in its own after and inputs."
+        )
+        raise Misconfigured(message)
+    name = f"{request.name}-{copy.name}"[:_NAME_CHARACTERS].strip("-")
+    return job.model_copy(
+        update={
+            "name": name,
+            "team": job.team or request.team,
+            "env": {**job.env, **copy.values},
+            "labels": {**job.labels, ORIGIN_LABEL: f"{PIPELINE_ORIGIN}{pipeline}"},
+        }
+    )

@@ -1,0 +1,63 @@
+"""The start of a run that is due: the job that was stored, submitted as its owner of today."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.types import Millis, Workload
+from gpucommons.scheduler.errors import Misconfigured
+from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
+from gpucommons.scheduler.schedules.schedule import Schedule
+from gpucommons.scheduler.service.jobs import repeating
+from gpucommons.scheduler.service.jobs.owners import owner_of
+from gpucommons.scheduler.service.service import Service
+
+
+def submit_run(service: Service, schedule: Schedule, due_ms: Millis) -> models.JobView:
+    """Submit the job of one time as its owner; a repeated call answers with the same job.
+
+    Raises
+    ------
+    Unavailable
+        While it is not known who its owner is today, or nothing can be stored.
+    SchedulerError
+        When the job is refused.
+    """
+    owner = owner_of(
+        service, schedule.owner, by_operator=schedule.by_operator, server=schedule.server
+    )
+    request = stored_request(schedule)
+    part_of = Parent(
+        parent_id=ParentId(schedule.schedule_id), kind=ParentKind.SCHEDULE, name=schedule.name
+    )
+    return repeating.submit_of_parent(
+        service, owner, request, key=_key(schedule, due_ms), part_of=part_of
+    )
+
+
+def run_of(service: Service, schedule: Schedule, due_ms: Millis) -> Workload | None:
+    """The job that :func:`submit_run` made of this time; None where it made none."""
+    return repeating.scheduled_job(service, schedule.owner, key=_key(schedule, due_ms))
+
+
+def stored_request(schedule: Schedule) -> models.JobRequest:
+    """The job that its runs are.
+
+    Raises
+    ------
+    Misconfigured
+        When another release has written it.
+    """
+    try:
+        return models.JobRequest.model_validate_json(schedule.request)
+    except ValidationError:
+        message = (
+            f"What was stored of {schedule.name} is not understood by this release of the scheduler:"
+            " write the schedule anew."
+        )
+        raise Misconfigured(message) from None
+
+
+def _key(schedule: Schedule, due_ms: Millis) -> str:
+    return f"schedule-{schedule.schedule_id}-{due_ms}"

@@ -1,0 +1,64 @@
+"""A schedule as everyone sees it: its next times, and what became of the last ones."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.errors import Misconfigured
+from gpucommons.scheduler.models.words.what_runs import what_runs
+from gpucommons.scheduler.principal import Principal
+from gpucommons.scheduler.schedules import times
+from gpucommons.scheduler.schedules.deciding import RUNS_KEPT
+from gpucommons.scheduler.schedules.schedule import Run, Scheduled
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.schedules.runs import stored_request
+from gpucommons.scheduler.service.service import Service
+
+
+def schedule_view(
+    service: Service, principal: Principal, scheduled: Scheduled, *, runs: int = RUNS_KEPT
+) -> models.ScheduleView:
+    """One schedule, with so many of its last runs."""
+    found, standing = scheduled.schedule, scheduled.standing
+    now_ms = service.now_ms()
+    asked = found.asked_ms > standing.asked_ms
+    is_trying = standing.starting_ms is not None and (asked or not found.suspended)
+    coming = () if found.suspended else times.after(found.cron, found.time_zone, now_ms)
+    try:
+        request = stored_request(found)
+        kind, what = str(request.kind), what_runs(request)
+    except Misconfigured:
+        kind, what = "", "what was stored is not understood"
+    return models.ScheduleView(
+        name=found.name,
+        owner=found.owner,
+        team=found.team,
+        schedule=found.cron,
+        time_zone=found.time_zone,
+        concurrency_policy=found.concurrency.value,
+        starting_deadline_s=found.starting_deadline_s,
+        suspend=found.suspended,
+        held=found.held,
+        asked=asked,
+        what=what,
+        kind=kind,
+        next_ms=list(islice(coming, 5)),
+        hindrance=standing.hindrance if is_trying else "",
+        runs=[_run(one) for one in reversed(standing.runs[-runs:])],
+        mine=authorization.may_write_schedule(principal, found.owner),
+        steerable=authorization.steers(principal, found.team, found.owner),
+    )
+
+
+def _run(one: Run) -> models.ScheduleRunView:
+    return models.ScheduleRunView(
+        outcome=one.outcome.value,
+        due_ms=one.due_ms,
+        until_ms=one.until_ms,
+        count=one.count,
+        text=one.text,
+        job_id=one.job,
+        job_name=one.job_name,
+        by_hand=one.by_hand,
+    )

@@ -1,0 +1,5 @@
+"""Where pipelines are kept: what owners wrote and where it stands, which different writers write.
+
+Nothing is decided here.
+Read `base` first.
+"""

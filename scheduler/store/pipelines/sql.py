@@ -1,0 +1,106 @@
+"""Pipelines in SQL: owners and the leader write columns of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Select, delete, exc, insert, or_, select, update
+
+from gpucommons.scheduler.core.model.types import Millis, UserName
+from gpucommons.scheduler.pipelines.pipeline import Piped, Pipeline, PipelineId, Standing
+from gpucommons.scheduler.principal import Sight
+from gpucommons.scheduler.store.codec import decode, encode
+from gpucommons.scheduler.store.pipelines.base import name_taken, snapshots_of
+from gpucommons.scheduler.store.schedules.base import Epoch
+from gpucommons.scheduler.store.schedules.sql import Reads
+from gpucommons.scheduler.store.tables import pipelines
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SqlPipelines:
+    """See :class:`.base.PipelineStore`. Transactions are the store's."""
+
+    read: Reads
+    writing: Callable[[], AbstractContextManager[Connection]]
+    #: A transaction of the leader alone.
+    leading: Callable[[Epoch], AbstractContextManager[Connection]]
+
+    def put(self, pipeline: Pipeline, *, next_ms: Millis | None) -> None:
+        """Add one, or replace what its owner wrote."""
+        values: dict[str, Any] = {
+            "owner": pipeline.owner,
+            "name": pipeline.name,
+            "team": pipeline.team,
+            "document": encode(pipeline),
+            "next_ms": next_ms,
+        }
+        mine = pipelines.c.pipeline_id == pipeline.pipeline_id
+        new = {"pipeline_id": pipeline.pipeline_id, "standing": encode(Standing())}
+        try:
+            with self.writing() as connection:
+                known = connection.execute(update(pipelines).where(mine).values(values)).rowcount
+                if not known:
+                    connection.execute(insert(pipelines).values(values | new))
+        except exc.IntegrityError:
+            raise name_taken(pipeline) from None
+
+    def of(self, owner: UserName) -> tuple[Piped, ...]:
+        """Oldest first."""
+        mine = pipelines.c.owner == owner
+        return self._read(select(pipelines).where(mine).order_by(pipelines.c.pipeline_id))
+
+    def page(self, sight: Sight, *, before: PipelineId | None, limit: int) -> tuple[Piped, ...]:
+        """Newest first."""
+        statement = select(pipelines).order_by(pipelines.c.pipeline_id.desc()).limit(limit)
+        if before is not None:
+            statement = statement.where(pipelines.c.pipeline_id < before)
+        if sight.teams is not None:
+            seen = (pipelines.c.team.in_(sorted(sight.teams)), pipelines.c.owner == sight.owner)
+            statement = statement.where(or_(*seen))
+        return self._read(statement)
+
+    def due(self, now_ms: Millis) -> tuple[Piped, ...]:
+        """Soonest first."""
+        at = pipelines.c.next_ms
+        return self._read(select(pipelines).where(at <= now_ms).order_by(at))
+
+    def stand(
+        self, epoch: Epoch, piped: Piped, standing: Standing, *, next_ms: Millis | None
+    ) -> bool:
+        """Write where one stands."""
+        mine = pipelines.c.pipeline_id == piped.pipeline.pipeline_id
+        with self.leading(epoch) as connection:
+            written = select(pipelines.c.document).where(mine).with_for_update()
+            document = connection.execute(written).scalar_one_or_none()
+            # By value: an earlier release may have written it with fewer fields.
+            same = document is not None and decode(Pipeline, document) == piped.pipeline
+            values: dict[str, Any] = {"standing": encode(standing)}
+            if same:
+                values["next_ms"] = next_ms
+            connection.execute(update(pipelines).where(mine).values(values))
+        return same
+
+    def needed(self, *, ended_since_ms: Millis) -> frozenset[str]:
+        """Of all that are not over for long."""
+        found = self._read(select(pipelines))
+        return frozenset().union(
+            *(snapshots_of(one, ended_since_ms=ended_since_ms) for one in found)
+        )
+
+    def drop(self, pipeline_id: PipelineId) -> None:
+        """Forget one."""
+        with self.writing() as connection:
+            connection.execute(delete(pipelines).where(pipelines.c.pipeline_id == pipeline_id))
+
+    def _read(self, statement: Select[Any]) -> tuple[Piped, ...]:
+        rows = self.read(lambda connection: connection.execute(statement).mappings().all())
+        return tuple(
+            Piped(
+                pipeline=decode(Pipeline, row["document"]),
+                standing=decode(Standing, row["standing"]),
+            )
+            for row in rows
+        )

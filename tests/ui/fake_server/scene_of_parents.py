@@ -1,0 +1,170 @@
+"""Schedules and pipelines as the scripted server has them; times are fixed, so that every line can be asserted."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+NOT_RUNNING = "The scheduler did not run at that time, and 14400 s later it was too late"
+HOUR, DAY = 3_600_000, 86_400_000
+#: Tuesday, 24 November 2026, 02:00 in Berlin.
+TWO = int(datetime(2026, 11, 24, 1, tzinfo=UTC).timestamp() * 1000)
+
+
+class Schedules:
+    """What there is, changed by what the page asks."""
+
+    def __init__(self) -> None:
+        self.kept = {"user-a/nightly": nightly(), "user-b/weekly": weekly()}
+
+    def answer(self, path: list[str], body: Any) -> tuple[int, dict[str, Any]]:
+        """The answer to one call about schedules."""
+        match path:
+            case ["schedules"]:
+                return 200, {"schedules": list(self.kept.values()), "cursor": None}
+            case ["schedule"]:
+                made = nightly(name=body["file"]["request"].get("name", "train"), runs=[])
+                self.kept[f"user-a/{made['name']}"] = made
+                return 200, made
+            case ["schedules", owner, name]:
+                return 200, self.kept[f"{owner}/{name}"]
+            case ["schedules", owner, name, verb]:
+                return 200, self._steered(f"{owner}/{name}", verb)
+        raise ValueError(path)
+
+    def _steered(self, key: str, verb: str) -> dict[str, Any]:
+        if verb == "remove":
+            return self.kept.pop(key)
+        changes: dict[str, dict[str, Any]] = {
+            "run": {"asked": True},
+            "suspend": {"suspend": True, "next_ms": []},
+            "resume": {"suspend": False, "next_ms": next_times()},
+        }
+        self.kept[key] |= changes[verb]
+        return self.kept[key]
+
+
+def times(cron: str, zone: str) -> tuple[int, dict[str, Any]]:
+    """The next times of what is typed, or why there are none."""
+    if len(cron.split()) != 5:
+        message = f"cron: {cron!r} has not five fields. Write minute, hour, day of month, month and day of week."
+        return 422, {"error": "Misconfigured", "message": message}
+    return 200, {"next_ms": next_times() if zone else []}
+
+
+def next_times() -> list[int]:
+    return [TWO + days * DAY for days in range(5)]
+
+
+def run(outcome: str, due_ms: int, **changes: Any) -> dict[str, Any]:
+    plain = {"until_ms": None, "count": 1, "text": "", "job_id": None, "job_name": ""}
+    return {"outcome": outcome, "due_ms": due_ms, **plain, "by_hand": False, **changes}
+
+
+def nightly(**changes: Any) -> dict[str, Any]:
+    return {
+        "name": "nightly",
+        "owner": "user-a",
+        "team": "vision",
+        "schedule": "0 2 * * *",
+        "time_zone": "Europe/Berlin",
+        "concurrency_policy": "Forbid",
+        "starting_deadline_s": 14_400,
+        "suspend": False,
+        "held": False,
+        "asked": False,
+        "what": "1 GPU: python -u train.py",
+        "kind": "retrain",
+        "next_ms": next_times(),
+        "hindrance": "",
+        "runs": [
+            run(
+                "started",
+                TWO - DAY,
+                job_id="0190f000-0000-7000-8000-000000000006",
+                job_name="digits-6",
+            ),
+            run("missed", TWO - 3 * DAY, until_ms=TWO - 2 * DAY, count=2, text=NOT_RUNNING),
+            run("started", TWO - 4 * DAY + HOUR, job_id="gone", job_name="nightly-1", by_hand=True),
+        ],
+        "mine": True,
+        "steerable": True,
+        **changes,
+    }
+
+
+def weekly() -> dict[str, Any]:
+    others = {"owner": "user-b", "mine": False, "steerable": False}
+    held = {"suspend": True, "held": True, "next_ms": [], "runs": []}
+    return nightly(name="weekly", schedule="@weekly", time_zone="UTC", **others, **held)
+
+
+class Pipelines:
+    """One that failed at a step, until it is retried."""
+
+    def __init__(self) -> None:
+        self.kept = assembly()
+
+    def answer(self, path: list[str], body: Any) -> tuple[int, dict[str, Any]]:
+        """The answer to one call about pipelines."""
+        match path:
+            case ["pipelines"]:
+                return 200, {"pipelines": [self.kept], "cursor": None}
+            case ["pipelines", _, _, "retry"]:
+                steps = {step["name"]: step for step in self.kept["steps"]}
+                anew = {"state": "waiting", "retries": 1, "job_id": None, "ended_ms": None}
+                steps[body["step"]] |= anew | {"started_ms": None}
+                steps["assembly"] |= {"state": "waiting", "text": "Waits for vit.", "retries": 1}
+                self.kept |= {"state": "running", "retry_from": None, "ended_ms": None}
+            case ["pipelines", _, _, "cancel"]:
+                self.kept |= {"state": "cancelled", "ended_ms": TWO}
+        return 200, self.kept
+
+
+def step(name: str, state: str, **changes: Any) -> dict[str, Any]:
+    job = None if state in ("waiting", "blocked") else f"job-of-{name}"
+    return {
+        "name": name,
+        "state": state,
+        "text": "",
+        "what": f"CPU only: python -u {name}.py",
+        "after": {},
+        "inputs": [],
+        "retries": 0,
+        "job_id": job,
+        "job_name": "" if job is None else f"assembly-{name}-1",
+        "job_state": None if job is None else state,
+        "started_ms": None if job is None else TWO,
+        "ended_ms": None if job is None else TWO + 540_000,
+        "ended_text": "",
+        "version": None,
+        **changes,
+    }
+
+
+def assembly() -> dict[str, Any]:
+    def reads(*places: tuple[str, str]) -> dict[str, Any]:
+        inputs = [{"step": name, "path": path, "to": f"{name}/{path}"} for name, path in places]
+        return {"inputs": inputs, "after": {name: "ok" for name, _ in places}}
+
+    failure = "ValueError: expected 64 channels, got 32 (train_vit.py:88)."
+    return {
+        "name": "nightly-assembly-41",
+        "owner": "user-a",
+        "team": "vision",
+        "state": "failed",
+        "submitted_ms": TWO,
+        "ended_ms": TWO + HOUR,
+        "steps": [
+            step("clean", "succeeded"),
+            step("cnn", "succeeded", what="1 GPU: python -u train_cnn.py")
+            | reads(("clean", "clean.parquet")),
+            step("vit", "failed", what="2 GPU: python -u train_vit.py", ended_text=failure)
+            | reads(("clean", "clean.parquet")),
+            step("assembly", "blocked", text="Needs vit, which failed.")
+            | reads(("cnn", "model.pt"), ("vit", "model.pt")),
+        ],
+        "retry_from": "vit",
+        "mine": True,
+        "steerable": True,
+    }
