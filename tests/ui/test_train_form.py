@@ -158,10 +158,9 @@ def test_the_page_of_schedules_tells_what_comes_and_what_came(
     assert asked == ["run", "suspend", "resume"]
 
 
-def test_the_page_of_pipelines_draws_the_graph_and_retries_from_the_failed_step(
-    lab: LabServer, open_lab: Open
-) -> None:
-    page = open_lab(theme="JupyterLab Dark")
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_the_page_of_pipelines_draws_the_graph(open_lab: Open, theme: str) -> None:
+    page = open_lab(theme=f"JupyterLab {theme}")
     page.get_by_role("button", name="Pipelines", exact=True).click()
     box = page.get_by_role("region", name="nightly-assembly-41", exact=True)
     for text in (
@@ -175,12 +174,14 @@ def test_the_page_of_pipelines_draws_the_graph_and_retries_from_the_failed_step(
     ):
         expect(box).to_contain_text(text)
     expect(box.get_by_role("listitem", name="assembly")).to_contain_text("blocked")
-    picture(page.locator(".gc-JobPage"), "pipeline-dark")
-    page = open_lab(theme="JupyterLab Light")
+    picture(page.locator(".gc-JobPage"), f"pipeline-{theme.lower()}")
+
+
+def test_a_pipeline_is_retried_from_the_failed_step(lab: LabServer, open_lab: Open) -> None:
+    page = open_lab()
     page.get_by_role("button", name="Pipelines", exact=True).click()
     box = page.get_by_role("region", name="nightly-assembly-41", exact=True)
     expect(box).to_contain_text("failed at vit")
-    picture(page.locator(".gc-JobPage"), "pipeline-light")
     box.get_by_role("button", name="Retry from vit").click()
     expect(box.get_by_role("listitem", name="vit")).to_contain_text("try 2 · waiting")
     expect(box.get_by_role("listitem", name="assembly")).to_contain_text("Waits for vit.")

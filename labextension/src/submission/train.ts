@@ -249,7 +249,6 @@ export class TrainModel {
       if (isCurrent()) {
         this.files = files;
         this.filesProblem = null;
-        // What the file proposes is asked for as well.
         this.refreshQuote();
       }
     } catch (error) {

@@ -101,6 +101,7 @@ from gpucommons.scheduler.service.authorization.schedules import (
     resume_schedule,
     run_schedule,
     schedule,
+    schedule_times,
     schedules,
     suspend_schedule,
 )
@@ -201,6 +202,7 @@ __all__ = [
     "run_files_of",
     "run_schedule",
     "schedule",
+    "schedule_times",
     "schedules",
     "sees",
     "sees_activity",

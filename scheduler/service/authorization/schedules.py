@@ -38,6 +38,11 @@ def schedules(principal: Principal) -> None:
     read(principal)
 
 
+def schedule_times(principal: Principal) -> None:
+    """Readers: the calendar is nobody's."""
+    read(principal)
+
+
 def schedule(principal: Principal, found: Schedule) -> None:
     """Owner, team, lead, admin; to others it is not there."""
     read(principal)

@@ -180,7 +180,7 @@ def times_of(
     service: Service, principal: Principal, cron: str, time_zone: str
 ) -> models.ScheduleTimes:
     """The next five times that a schedule would have."""
-    authorization.schedules(principal)
+    authorization.schedule_times(principal)
     return models.ScheduleTimes(next_ms=list(times.check(cron, time_zone, service.now_ms())))
 
 

@@ -65,8 +65,8 @@ def test_kernels_are_kept_for_days() -> None:
 @pytest.mark.parametrize(
     ("environ", "allowed", "days"),
     [
-        ({}, True, 9),
-        ({"GPUCOMMONS_HIBERNATE_KERNELS": "0"}, False, 9),
+        ({}, True, 21),
+        ({"GPUCOMMONS_HIBERNATE_KERNELS": "0"}, False, 21),
         ({"GPUCOMMONS_KERNELS_KEPT_DAYS": "3"}, True, 3),
         ({"GPUCOMMONS_KERNELS_KEPT_DAYS": "0"}, False, 0),
         ({"GPUCOMMONS_KERNELS_KEPT_DAYS": "-3"}, True, 21),
