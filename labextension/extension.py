@@ -22,6 +22,7 @@ from gpucommons.gpu.linux.state_home import state_home
 from gpucommons.labextension.activity.activity import collector_for
 from gpucommons.labextension.activity.reporter import Reporter
 from gpucommons.labextension.hibernation.hibernation import Hibernation
+from gpucommons.labextension.hibernation.keeper import server_folder
 from gpucommons.labextension.hibernation.kept import KeptKernel
 from gpucommons.labextension.hibernation.reporting import kernels_report, take_back, tell_kept
 from gpucommons.labextension.hibernation.saving import SAVE_S
@@ -29,9 +30,11 @@ from gpucommons.labextension.live.fanout import Fanout
 from gpucommons.labextension.live.feed import Feed
 from gpucommons.labextension.live.sampler import Sampler
 from gpucommons.labextension.on_idle import keeps_nothing
+from gpucommons.labextension.outputs.listening import Outputs
 from gpucommons.labextension.place import Place
 from gpucommons.labextension.results import Results
 from gpucommons.labextension.routes.advice import AdviceHandler
+from gpucommons.labextension.routes.cell_runs import CellRunsHandler
 from gpucommons.labextension.routes.examples import ExamplesHandler
 from gpucommons.labextension.routes.fetch_results import FetchResultsHandler
 from gpucommons.labextension.routes.files import FilesHandler, SubmitFileHandler
@@ -101,10 +104,10 @@ class GpuCommonsExtension(ExtensionApp):
             stored=stored,
             sampler=Sampler(place.slice_socket, fanout),
             hibernation=self._hibernation(place, fanout, stored),
+            outputs=self._outputs(place),
         )
         self.settings[SETTING] = self.parts
-        if self.parts.hibernation is not None:
-            self._wake(self.parts.hibernation)
+        self._wake(self.parts.hibernation, self.parts.outputs)
         self._tasks: list[asyncio.Task[None]] = []
         self._put_programs_into_terminals()
 
@@ -123,8 +126,20 @@ class GpuCommonsExtension(ExtensionApp):
             keeper.changed = keeper.losses.changed = lambda: fanout.send(keeper.message())
         return found
 
-    def _wake(self, hibernation: Hibernation) -> None:
+    def _outputs(self, place: Place) -> Outputs | None:
+        folder = state_home(os.environ) / "gpucommons" / "outputs"
+        server: Any = self.serverapp
+        outputs = Outputs(server, server_folder(folder, place.server_name, server.root_dir))
+        return outputs if outputs.begin(self.settings) else None
+
+    def _wake(self, hibernation: Hibernation | None, outputs: Outputs | None) -> None:
         """Before the first request can be answered; a loop that runs already does it at its start."""
+        if hibernation is None:
+            if outputs is not None:
+                outputs.go_on()
+            return
+        if outputs is not None:
+            hibernation.when_started = outputs.go_on
         server: Any = self.serverapp
         loop = server.io_loop
         if not loop.asyncio_loop.is_running():
@@ -153,6 +168,7 @@ class GpuCommonsExtension(ExtensionApp):
                 (r"/gpucommons/fetch-results", FetchResultsHandler),
                 (r"/gpucommons/examples", ExamplesHandler),
                 (r"/gpucommons/lost-kernels/([0-9A-Za-z_-]+)", LostKernelHandler),
+                (r"/gpucommons/cell-runs", CellRunsHandler),
                 (r"/gpucommons/stored-variables", StoredVariablesHandler),
             ]
         )
@@ -177,6 +193,8 @@ class GpuCommonsExtension(ExtensionApp):
         self._start(parts.sampler.run())
         self._start(parts.feed.run())
         _stop_in_order_when_interrupted(serverapp, on_hub=bool(parts.place.owner))
+        if parts.outputs is not None:
+            self._start(parts.outputs.run())
         if parts.hibernation is not None:
             self._start(parts.hibernation.run(self._take_back))
             self._start(self._say_that_kernels_are_kept(parts.hibernation))
@@ -262,6 +280,8 @@ class GpuCommonsExtension(ExtensionApp):
             within_s = saving_seconds(self.parts.place, self._bounds.seconds)
             kept = await self.parts.hibernation.stop(keeps_nothing=nothing, within_s=within_s)
             await self._tell_kept(kept)
+        if self.parts.outputs is not None:
+            self.parts.outputs.stop({one.id for one in kept})
         try:
             if not nothing:
                 await self._keep_variables(kept)

@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 import psutil
 from jupyterhub.spawner import LocalProcessSpawner
+from tornado import web
 from traitlets import Unicode, default
 
 from gpucommons.gpu.client.agent_client import AgentClient
@@ -31,11 +32,14 @@ from gpucommons.scheduler.models import SliceView
 from gpucommons.spawner import server_output
 from gpucommons.spawner.attachment import gpu_slice
 from gpucommons.spawner.form.refusal import refusal
+from gpucommons.spawner.kernel_trial import TRIALS, Account
 from gpucommons.spawner.lease import LeaseMixin
 
 #: Accounts below this are the system's own; a notebook never runs as one of them.
 LEAST_USER_ID = 1000
 _PR_SET_NO_NEW_PRIVS = 38
+#: "0" in a server's environment: no kernel is saved.
+_KEEPS_KERNELS = "GPUCOMMONS_HIBERNATE_KERNELS"
 _BYTES_PER_GIB = 2**30
 #: Of a server's name in the name of its log; a file's name has 255 bytes.
 _MOST_NAME = 200
@@ -206,15 +210,31 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
             args.append("--allow-root")
         return args
 
-    async def may_keep_kernels(self) -> bool:
-        """See :class:`StartOptions`. What users with accounts of their own have got, they may see alone."""
-        if not self.shared_account:
-            return True
-        environ = dict(os.environ)
-        if place := _criu_of_this_account():
-            environ[criu.VARIABLE] = place
-        # It is asked for its version.
-        return await asyncio.to_thread(criu.find_criu, environ) is not None
+    async def may_keep_kernels(self) -> bool | None:
+        """See :class:`StartOptions`."""
+        if self.environment.get(_KEEPS_KERNELS) == "0":
+            return False
+        account = self._account_of_trial()
+        return None if account is None else await TRIALS.outcome(account)
+
+    def _account_of_trial(self) -> Account | None:
+        """Who can tell; None where nothing can be run as them."""
+        named = self.environment.get(criu.VARIABLE)
+        if self.shared_account:
+            place = named or _criu_of_this_account()
+            return Account(environ=_environ_of_trial(place))
+        try:
+            account = _account_of(self.user.name)
+        except web.HTTPError:
+            return None
+        if os.geteuid() != 0:
+            return None
+        return Account(
+            environ=_environ_of_trial(named, home=account.pw_dir),
+            uid=account.pw_uid,
+            gid=account.pw_gid,
+            groups=tuple(os.getgrouplist(account.pw_name, account.pw_gid)),
+        )
 
     def get_env(self) -> dict[str, str]:
         """The environment, with the programs of the chosen environment first."""
@@ -283,6 +303,15 @@ def _criu_of_this_account() -> str | None:
     """What `gpucommons hibernation setup` got: servers have other homes, and would not find it."""
     named, own = os.environ.get(criu.VARIABLE), criu.state_folder(os.environ) / "root"
     return named or (str(own) if own.is_dir() else None)
+
+
+def _environ_of_trial(place: object, *, home: str | None = None) -> tuple[tuple[str, str], ...]:
+    """By which a server finds its CRIU and its folder; of another account nothing else is the hub's."""
+    names = ("PATH", "LANG") if home else ("PATH", "LANG", "HOME", "XDG_STATE_HOME")
+    found = {name: os.environ[name] for name in names if name in os.environ}
+    found |= {"HOME": home} if home else {}
+    found |= {criu.VARIABLE: place} if isinstance(place, str) else {}
+    return tuple(sorted(found.items()))
 
 
 def _account_of(name: str) -> pwd.struct_passwd:

@@ -70,9 +70,11 @@ class Panel:
 class Kernel:
     """A notebook's kernel."""
 
-    def __init__(self, person: Person) -> None:
+    def __init__(self, person: Person, kernel_id: str | None = None) -> None:
         self._person = person
-        self.kernel_id = person.lab("POST", "api/kernels", json={"name": "python3"})["id"]
+        self.kernel_id = (
+            kernel_id or person.lab("POST", "api/kernels", json={"name": "python3"})["id"]
+        )
         address = person.url.replace("http", "ws", 1)
         self._socket = websocket.create_connection(
             f"{address}/user/{person.name}/api/kernels/{self.kernel_id}/channels",
@@ -80,7 +82,7 @@ class Kernel:
             timeout=60,
         )
 
-    def run(self, code: str, *, wait: bool = True) -> float:
+    def run(self, code: str, *, wait: bool = True, cell: str | None = None) -> float:
         """Execute a cell; returns when it began. With ``wait`` until the kernel is idle again."""
         message_id = uuid.uuid4().hex
         header = {
@@ -104,7 +106,7 @@ class Kernel:
                 {
                     "header": header,
                     "parent_header": {},
-                    "metadata": {},
+                    "metadata": {} if cell is None else {"cellId": cell},
                     "content": content,
                     "channel": "shell",
                 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from traitlets import TraitError
+
 from gpucommons.labextension.hibernation.keeper import now_ms
 from gpucommons.labextension.hibernation.provisioner import HibernatingProvisioner
 from gpucommons.labextension.hibernation.records import (
@@ -31,7 +33,16 @@ def _lives_in_a_tree(kernel: Any) -> bool:
         and provisioner.tree is not None
         and provisioner.has_process
         and not kernel.shutting_down
+        and _is_started(kernel)
     )
+
+
+def _is_started(kernel: Any) -> bool:
+    """Whether Jupyter's server has put beside it what it keeps of kernels."""
+    try:
+        return kernel.last_activity is not None
+    except TraitError:
+        return False
 
 
 def describe(server: Any, kernel_id: str, *, with_buffer: bool = False) -> Record:

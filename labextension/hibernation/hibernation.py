@@ -55,6 +55,8 @@ class Hibernation:
         self._server = server
         self._may_hold_gpu = may_hold_gpu
         self.keeper = keeper
+        #: Called once all kernels that come back are started.
+        self.when_started: Callable[[], None] = lambda: None
         self._factory = factory
         self._woken: list[Acquaintance] | None = None
         self._stop: asyncio.Task[tuple[KeptKernel, ...]] | None = None
@@ -103,6 +105,7 @@ class Hibernation:
         if self._woken is None:
             self._woken = []
             self._woken = await wake_all(self._server, self.keeper)
+            self.when_started()
 
     async def keeps_all(self) -> bool:
         """Whether a stop now would save every kernel, as far as a GPU has a word in it."""

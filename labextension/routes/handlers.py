@@ -18,6 +18,7 @@ from gpucommons.labextension.hibernation.hibernation import Hibernation
 from gpucommons.labextension.live.fanout import Fanout
 from gpucommons.labextension.live.feed import Feed
 from gpucommons.labextension.live.sampler import Sampler
+from gpucommons.labextension.outputs.listening import Outputs
 from gpucommons.labextension.place import Place
 from gpucommons.labextension.requests import AWAY, sentence_of
 from gpucommons.labextension.results import Results
@@ -58,6 +59,8 @@ class Parts:
     results: Results
     #: None where kernels end with their server.
     hibernation: Hibernation | None
+    #: None where another extension has its own way with outputs.
+    outputs: Outputs | None
     #: Variables that earlier servers of this user stored.
     stored: Folders
 

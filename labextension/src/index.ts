@@ -216,6 +216,13 @@ const plugin: JupyterFrontEndPlugin<void> = {
       addRunningJobs(running, model, msg, commands);
     }
     if (notebooks) {
+      const showLate = () => {
+        notebooks.widgetAdded.disconnect(showLate);
+        void import(
+          /* webpackChunkName: "page-lateoutputs" */ './outputs/lateoutputs'
+        ).then(({ LateOutputs }) => new LateOutputs(api, notebooks));
+      };
+      notebooks.widgetAdded.connect(showLate);
       const watch = (_: Model, topic: Topic) => {
         const count = model.lostKernels.length + model.wokenKernels.length;
         if (topic === 'kernels' && count > 0) {

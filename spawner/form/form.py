@@ -36,8 +36,8 @@ class FormContext:
     shared_account: bool = False
     #: Whether the user's files are known to outlive the server.
     keeps_files: bool = False
-    #: False where it is known that no server of this hub keeps kernels whole.
-    may_keep_kernels: bool = True
+    #: Whether this user's servers can keep kernels whole; None = not known.
+    may_keep_kernels: bool | None = True
     #: Whether its reader may give quota themselves.
     gives_quota: bool = False
     #: Why there are no offers; None = the scheduler answered.
@@ -113,6 +113,10 @@ class Form:
 
 
 _HIBERNATE_NOT = "Stop it; kernels cannot be saved here, at most their variables are kept"
+_HIBERNATE_WHERE = (
+    "Stop it; where kernels can be saved they go on at the next start,"
+    " elsewhere at most their variables are kept"
+)
 _ON_IDLE = {
     "hibernate": "Stop it; kernels that can be saved go on at the next start",
     "release": "Restart it without its GPU",
@@ -129,13 +133,14 @@ def _idle_rule(offer: OfferView) -> str:
 
 
 def _on_idle(
-    offers: OfferList | None, last: Mapping[str, object], *, may_keep_kernels: bool
+    offers: OfferList | None, last: Mapping[str, object], *, may_keep_kernels: bool | None
 ) -> tuple[tuple[str, str, bool], ...]:
     """Nothing where no pool leaves a choice."""
     pools = {offer.pool: offer.on_idle for offer in (offers.offers if offers else ())}
     if all(len(allowed) <= 1 for allowed in pools.values()):
         return ()
-    words = _ON_IDLE if may_keep_kernels else {**_ON_IDLE, "hibernate": _HIBERNATE_NOT}
+    hibernate = {True: _ON_IDLE["hibernate"], False: _HIBERNATE_NOT, None: _HIBERNATE_WHERE}
+    words = {**_ON_IDLE, "hibernate": hibernate[may_keep_kernels]}
     found = [name for name in words if any(name in allowed for allowed in pools.values())]
     chosen = last.get("on_idle")
     return (

@@ -93,11 +93,11 @@ class StartOptions(HasTraits):
         """Whether it is known that the user's files outlive the server; a home on a disk does."""
         return True
 
-    async def may_keep_kernels(self) -> bool:
-        """False where it is known that servers like this one cannot keep kernels whole. On a cluster it
-        is the node that can, and none is chosen yet.
+    async def may_keep_kernels(self) -> bool | None:
+        """Whether servers like this one can keep kernels whole; None = not known. On a cluster it is the
+        node that can, and none is chosen yet.
         """
-        return True
+        return None
 
     async def offers(self) -> OfferList:
         """What the user of this server may start right now."""

@@ -17,6 +17,7 @@ from gpucommons.gpu.errors import AgentUnavailable, LimitNotInForce
 from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.slices.slices import GpuSlice
 from gpucommons.scheduler.models import SliceView
+from gpucommons.spawner import kernel_trial, local
 from gpucommons.spawner.local import GpuLocalSpawner
 
 SHOW = "id -u; id -g; grep NoNewPrivs /proc/self/status | cut -f2"
@@ -103,9 +104,16 @@ async def test_a_hub_without_criu_promises_no_kernels(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("GPUCOMMONS_CRIU", str(tmp_path / "none"))
-    assert not await spawner("ada", shared_account=True).may_keep_kernels()
-    # What people with accounts of their own have there, this account does not look at.
-    assert await spawner("ada", shared_account=False).may_keep_kernels()
+    trials = kernel_trial.KernelTrials(page_waits_s=60)
+    monkeypatch.setattr(local, "TRIALS", trials)
+    assert await spawner("ada", shared_account=True).may_keep_kernels() is False
+    # What cannot be tried as its user is not known: nobody has this account.
+    assert await spawner("ada", shared_account=False).may_keep_kernels() is None
+
+
+async def test_where_an_admin_switched_it_off_no_kernels_are_promised() -> None:
+    off = spawner("ada", environment={"GPUCOMMONS_HIBERNATE_KERNELS": "0"})
+    assert await off.may_keep_kernels() is False
 
 
 def test_a_server_that_hangs_at_its_end_gives_its_gpu_back_within_15_s(tmp_path: Path) -> None:

@@ -55,12 +55,12 @@ export function tipNow(
         idleAfterMs(idle) > warnAfterMs(idle)
           ? trans.__(
               'After %1 without GPU work or a running cell this notebook is stopped; you are told %2 before, and can keep it.',
-              idleLength(idle).join(' '),
+              idleLength(idle).join(' ').trimEnd(),
               countdown(idleAfterMs(idle) - warnAfterMs(idle))
             )
           : trans.__(
               'After %1 without GPU work or a running cell this notebook is stopped; you are told before, and can keep it.',
-              idleLength(idle).join(' ')
+              idleLength(idle).join(' ').trimEnd()
             ),
       offersExample: false
     }

@@ -110,6 +110,8 @@ describe('the idle notification', () => {
 describe('the line of the tile', () => {
   it.each([
     [idle({}), 'Active · returned after 60 idle min'],
+    [idle({ idle_after_s: 630 }), 'Active · returned after 10 min 30 s idle'],
+    [idle({ idle_after_s: 90 }), 'Active · returned after 90 idle s'],
     [
       idle({ idle_since_ms: 45 * MINUTE }),
       'Idle 7 min · returned after 60 idle min'

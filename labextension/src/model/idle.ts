@@ -74,12 +74,17 @@ export function warnAfterMs(idle: IIdle): number {
     : idle.warn_after_s * SECOND;
 }
 
-/** "60", "min"; "90", "s" where whole minutes would say less. */
+/** "60", "min"; "90", "s"; in one, and nothing behind it: "10 min 30 s". */
 export function idleLength(idle: IIdle): readonly [string, string] {
   const ms = idleAfterMs(idle);
-  return ms % MINUTE === 0
-    ? [String(ms / MINUTE), 'min']
-    : [String(Math.floor(ms / SECOND)), 's'];
+  const minutes = Math.floor(ms / MINUTE);
+  const seconds = Math.floor((ms % MINUTE) / SECOND);
+  if (seconds === 0) {
+    return [String(minutes), 'min'];
+  }
+  return minutes < 2
+    ? [String(Math.floor(ms / SECOND)), 's']
+    : [`${minutes} min ${seconds} s`, ''];
 }
 
 /** Whether keeping gives more than the idle rule does by itself. */

@@ -85,19 +85,23 @@ export function sliceMessages(trans: TranslationBundle) {
     },
 
     activeTimer([length, unit]: readonly [string, string]): string {
-      return trans.__('Active · returned after %1 idle %2', length, unit);
+      return trans
+        .__('Active · returned after %1 idle %2', length, unit)
+        .trimEnd();
     },
 
     idleSoFar(
       idleMs: number,
       [length, unit]: readonly [string, string]
     ): string {
-      return trans.__(
-        'Idle %1 · returned after %2 idle %3',
-        duration(idleMs),
-        length,
-        unit
-      );
+      return trans
+        .__(
+          'Idle %1 · returned after %2 idle %3',
+          duration(idleMs),
+          length,
+          unit
+        )
+        .trimEnd();
     },
 
     idleTimer(idleMs: number, leftMs: number): string {
@@ -113,11 +117,13 @@ export function sliceMessages(trans: TranslationBundle) {
     },
 
     keptAnyway([length, unit]: readonly [string, string]): string {
-      return trans.__(
-        'Your GPU stays yours: it is returned only after %1 idle %2 anyway.',
-        length,
-        unit
-      );
+      return trans
+        .__(
+          'Your GPU stays yours: it is returned only after %1 idle %2 anyway.',
+          length,
+          unit
+        )
+        .replace('  ', ' ');
     },
 
     returnedIdle(idle: string, reclaimed?: boolean): string {

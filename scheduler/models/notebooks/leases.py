@@ -105,8 +105,11 @@ class SliceView(View):
 
 
 def idle_length(minutes: int, seconds: int | None) -> str:
-    """A limit of idleness: ``60 min``; ``90 s`` where whole minutes would say less."""
-    return f"{minutes} min" if seconds is None or seconds == 60 * minutes else f"{seconds} s"
+    """A limit of idleness: ``60 min``, ``90 s``, ``10 min 30 s``; minutes alone from an older scheduler."""
+    if seconds is None or seconds == 60 * minutes:
+        return f"{minutes} min"
+    whole, rest = divmod(seconds, 60)
+    return f"{whole} min {rest} s" if whole > 1 and rest else f"{seconds} s"
 
 
 class IdleView(View):

@@ -201,9 +201,14 @@ def test_what_becomes_of_it_when_idle_is_chosen_among_what_the_pool_allows() -> 
 
 
 @pytest.mark.parametrize(
-    ("keeps", "says"), [(True, "that can be saved go on"), (False, "cannot be saved here")]
+    ("keeps", "says"),
+    [
+        (True, "that can be saved go on"),
+        (False, "cannot be saved here"),
+        (None, "where kernels can be saved they go on at the next start, elsewhere at most"),
+    ],
 )
-def test_kernels_are_promised_only_where_they_can_be_saved(keeps: bool, says: str) -> None:
+def test_kernels_are_promised_only_where_they_can_be_saved(keeps: bool | None, says: str) -> None:
     offer = OFFER | {"on_idle": ["hibernate", "cull"]}
     soup = page(offer, FormContext(may_keep_kernels=keeps))
     texts = {one["value"]: one.get_text() for one in soup.find_all("option")}
@@ -213,6 +218,7 @@ def test_kernels_are_promised_only_where_they_can_be_saved(keeps: bool, says: st
 
 def test_an_idle_time_of_seconds_is_said_in_seconds() -> None:
     assert "stops after 90 s without" in words(page(OFFER | {"idle_after_s": 90}))
+    assert "stops after 10 min 30 s without" in words(page(OFFER | {"idle_after_s": 630}))
 
 
 @pytest.mark.parametrize(

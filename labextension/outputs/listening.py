@@ -1,0 +1,209 @@
+"""Hears which page runs which cell, and all that kernels say to everybody.
+
+Which cell a request is for stands in the request alone, so pages' requests are looked at on their way
+through the server. Where another extension has its own connections of pages, nothing is kept: it
+has its own way with outputs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from jupyter_client.session import DELIM
+from jupyter_server.services.kernels.connection.base import deserialize_msg_from_ws_v1
+from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
+
+from gpucommons.labextension.outputs.cell_run import CellRun
+from gpucommons.labextension.outputs.cell_runs import CellRuns
+
+log = logging.getLogger("gpucommons.labextension")
+
+#: A server that is killed may lose what came since it wrote last.
+_WRITE_EVERY_S = 15.0
+#: A kernel that is idle so long after a request has done it.
+_SURELY_BEGUN_MS = 5_000
+_V1 = "v1.kernel.websocket.jupyter.org"
+
+
+class _Hears(Protocol):
+    def page_comes(self, page: Any) -> None: ...
+
+    def page_sends(self, page: Any, message: Any) -> None: ...
+
+
+def _listened(base: type, hears: _Hears) -> type:
+    """A server's own class for connections of pages, heard."""
+
+    class Listened(base):  # type: ignore[misc] # which one is known at run time
+        """A page's connection to a kernel."""
+
+        def connect(self) -> Any:
+            _quietly(hears.page_comes, self)
+            return super().connect()
+
+        def handle_incoming_message(self, incoming_msg: Any) -> None:
+            # Before the kernel has it: it may answer at once.
+            _quietly(hears.page_sends, self, incoming_msg)
+            super().handle_incoming_message(incoming_msg)
+
+    return Listened
+
+
+def _quietly(call: Callable[..., None], *arguments: Any) -> None:
+    """Nothing of a page's work with its kernel depends on us."""
+    try:
+        call(*arguments)
+    except Exception:
+        log.exception("outputs of a cell are not kept")
+
+
+class Outputs:
+    """Outputs of one server's cells."""
+
+    def __init__(self, server: Any, folder: Path) -> None:
+        self._server = server
+        self._streams: dict[str, tuple[Any, list[int]]] = {}
+        self.runs = CellRuns(folder, self._is_there, _now_ms())
+
+    def begin(self, settings: dict[str, Any]) -> bool:
+        """Listen to pages by the server's settings; False where it has other connections than Jupyter's."""
+        base = self._server.kernel_websocket_connection_class
+        if not issubclass(base, ZMQChannelsWebsocketConnection):
+            log.info("outputs for closed pages are left to %s", base.__module__)
+            return False
+        heard = _listened(base, self)
+        self._server.kernel_websocket_connection_class = heard
+        settings["kernel_websocket_connection_class"] = heard
+        return True
+
+    def go_on(self) -> None:
+        """At the start: cells of kernels that came back go on, of others nothing more comes."""
+        kernels = self._server.kernel_manager
+        self.runs.end_where_not(lambda kernel_id: kernel_id in kernels)
+        for kernel_id in {run.kernel_id for run in self.runs if run.state == "running"}:
+            _quietly(self._listen, kernel_id)
+
+    def of(self, kernel_id: str, path: str) -> list[CellRun]:
+        """What a page of this notebook may have to show."""
+        kernels = self._server.kernel_manager
+        runs = self.runs.of(kernel_id, path)
+        old_ms = _now_ms() - _SURELY_BEGUN_MS
+        for run in runs:
+            is_idle = run.kernel_id in kernels and _is_idle(kernels.get_kernel(run.kernel_id))
+            if run.state == "running" and is_idle and run.begun_ms < old_ms:
+                # Its end was missed: it was restarted, or was just being woken.
+                run.state = "ended"
+        return runs
+
+    def page_comes(self, page: Any) -> None:
+        """Before it can run anything."""
+        kernel_id = page.kernel_id
+        self._listen(kernel_id)
+        buffered = self._server.kernel_manager._kernel_buffers.get(kernel_id)
+        if buffered and buffered["session_key"] == page.session_key:
+            self.runs.page_is_back(kernel_id, page.session.session)
+
+    def page_sends(self, page: Any, message: Any) -> None:
+        """Look for a request to run a cell."""
+        asked = _request(message, is_v1=page.subprotocol == _V1)
+        if asked is None:
+            return
+        header, cell_id, content = asked
+        run = CellRun(
+            id=header["msg_id"],
+            kernel_id=page.kernel_id,
+            path=self._path_of(page.kernel_id),
+            cell_id=cell_id,
+            code=content["code"],
+            session=header["session"],
+            begun_ms=_now_ms(),
+        )
+        self.runs.begin(run)
+
+    async def run(self) -> None:
+        """Write what changed now and then, for a server that is killed."""
+        while True:
+            await asyncio.sleep(_WRITE_EVERY_S)
+            if self.runs.is_dirty:
+                self._write()
+
+    def stop(self, kept: set[str]) -> None:
+        """With the server; cells of kernels that are kept go on later."""
+        self.runs.end_where_not(lambda kernel_id: kernel_id in kept)
+        for stream, _ in self._streams.values():
+            with suppress(OSError):
+                stream.close()
+        self._write()
+
+    def _write(self) -> None:
+        try:
+            self.runs.write()
+        except OSError:
+            log.exception("outputs that no page has shown are not kept")
+
+    def _listen(self, kernel_id: str) -> None:
+        kernel = self._server.kernel_manager.get_kernel(kernel_id)
+        stream, ports = self._streams.get(kernel_id, (None, []))
+        if stream is not None and not stream.closed() and ports == kernel.ports:
+            return
+        if stream is not None and not stream.closed():
+            stream.close()
+        stream = kernel.connect_iopub()
+        stream.on_recv(lambda parts: _quietly(self._hear, kernel_id, parts))
+        self._streams[kernel_id] = (stream, list(kernel.ports))
+
+    def _hear(self, kernel_id: str, parts: list[bytes]) -> None:
+        if kernel_id not in self._server.kernel_manager:
+            self._streams.pop(kernel_id)[0].close()
+            return
+        header, parent, metadata, content = parts[parts.index(DELIM) + 2 :][:4]
+        if b'"starting"' in content and json.loads(header)["msg_type"] == "status":
+            self.runs.end_where_not(lambda each: each != kernel_id)
+            return
+        request = json.loads(parent).get("msg_id")
+        if request is not None and self.runs.has(request):
+            told = (json.loads(one) for one in (header, content, metadata))
+            self.runs.take(request, *told)
+
+    def _is_there(self, kernel_id: str, session: str) -> bool:
+        return f"{kernel_id}:{session}" in ZMQChannelsWebsocketConnection._open_sessions
+
+    def _path_of(self, kernel_id: str) -> str:
+        # Jupyter Server lists sessions with a model of each kernel; only a path is needed.
+        query = "SELECT path FROM session WHERE kernel_id=?"
+        row = self._server.session_manager.cursor.execute(query, (kernel_id,)).fetchone()
+        return (row[0] or "") if row else ""
+
+
+def _request(
+    message: Any, *, is_v1: bool
+) -> tuple[Mapping[str, Any], str, Mapping[str, Any]] | None:
+    """Header, cell and content of a request to run a cell; None where it is none."""
+    if is_v1:
+        channel, parts = deserialize_msg_from_ws_v1(message)  # type: ignore[no-untyped-call]
+        if channel != "shell" or b"execute_request" not in bytes(parts[0]):
+            return None
+        header, _parent, metadata, content = (json.loads(bytes(one)) for one in parts[:4])
+    else:
+        if not isinstance(message, str) or "execute_request" not in message:
+            return None
+        whole = json.loads(message)
+        header, metadata, content = (whole[name] for name in ("header", "metadata", "content"))
+    cell_id = metadata.get("cellId")
+    is_run = header["msg_type"] == "execute_request" and not content.get("silent")
+    return (header, cell_id, content) if is_run and isinstance(cell_id, str) else None
+
+
+def _is_idle(kernel: Any) -> bool:
+    return bool(kernel.execution_state == "idle")
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,129 @@
+import type { Kernel, KernelMessage } from '@jupyterlab/services';
+import { Signal } from '@lumino/signaling';
+import { describe, expect, it } from 'vitest';
+
+import type { ICellRun } from '../server/cellruns';
+import { FollowedRun, Listener } from './cellrun';
+import { toShow } from './lateoutputs';
+
+type Heard = KernelMessage.IIOPubMessage;
+
+const RUN: ICellRun = {
+  id: 'r1',
+  cell_id: 'c1',
+  code: 'train()',
+  session: 'another page',
+  state: 'running',
+  execution_count: 4,
+  messages: [heard('m1', 'stream', { text: 'a' })],
+  recent: ['m1']
+};
+
+function heard(
+  msg_id: string,
+  msg_type: string,
+  content: object,
+  request = 'r1'
+): Heard {
+  return {
+    header: { msg_id, msg_type },
+    parent_header: { msg_id: request },
+    content,
+    metadata: {}
+  } as unknown as Heard;
+}
+
+class FakeKernel {
+  readonly iopubMessage = new Signal<this, Heard>(this);
+
+  get connection(): Kernel.IKernelConnection {
+    return this as unknown as Kernel.IKernelConnection;
+  }
+}
+
+function follow(run: ICellRun, kernel: FakeKernel, since: Heard[] = []) {
+  const shown: string[] = [];
+  const ends: (number | null)[] = [];
+  const future = new FollowedRun(run, kernel.connection, count => {
+    ends.push(count);
+  });
+  future.onIOPub = message => {
+    if (message.header.msg_type === 'stream') {
+      shown.push((message as KernelMessage.IStreamMsg).content.text);
+    }
+  };
+  future.begin(since);
+  return { shown, ends, future };
+}
+
+describe('a cell that another page has begun', () => {
+  it('shows what came before, and what comes, once', () => {
+    const kernel = new FakeKernel();
+    const listener = new Listener(kernel.connection);
+    kernel.iopubMessage.emit(heard('m1', 'stream', { text: 'a' }));
+    kernel.iopubMessage.emit(heard('m2', 'stream', { text: 'b' }));
+    kernel.iopubMessage.emit(heard('x', 'stream', { text: 'x' }, 'other'));
+
+    const { shown, ends } = follow(RUN, kernel, listener.after(RUN));
+    listener.stop();
+    kernel.iopubMessage.emit(heard('m3', 'stream', { text: 'c' }));
+    kernel.iopubMessage.emit(heard('m1', 'stream', { text: 'a' }));
+    expect(ends).toEqual([]);
+    kernel.iopubMessage.emit(
+      heard('m4', 'status', { execution_state: 'idle' })
+    );
+    kernel.iopubMessage.emit(heard('m5', 'stream', { text: 'd' }));
+
+    expect(shown).toEqual(['a', 'b', 'c']);
+    expect(ends).toEqual([4]);
+  });
+
+  it('has the number that it is given later', () => {
+    const kernel = new FakeKernel();
+    const { ends } = follow({ ...RUN, execution_count: null }, kernel);
+    kernel.iopubMessage.emit(
+      heard('m2', 'execute_input', { execution_count: 9 })
+    );
+    kernel.iopubMessage.emit(
+      heard('m3', 'status', { execution_state: 'idle' })
+    );
+
+    expect(ends).toEqual([9]);
+  });
+
+  it('is over with its kernel, and shown whole where it was over before', () => {
+    const kernel = new FakeKernel();
+    const running = follow(RUN, kernel);
+    kernel.iopubMessage.emit(
+      heard('m2', 'status', { execution_state: 'starting' }, 'none')
+    );
+    expect(running.ends).toEqual([4]);
+
+    const done = follow({ ...RUN, state: 'ended' }, kernel);
+    expect([done.shown, done.ends]).toEqual([['a'], [4]]);
+  });
+
+  it('is no more followed where it is run anew', () => {
+    const kernel = new FakeKernel();
+    const { shown, ends, future } = follow(RUN, kernel);
+    future.dispose();
+    kernel.iopubMessage.emit(heard('m2', 'stream', { text: 'b' }));
+
+    expect([shown, ends]).toEqual([['a'], []]);
+  });
+});
+
+it('is shown in the cell that stands there as it was run, by other pages than its own', () => {
+  const cell = (id: string, source: string) => ({
+    model: { id, sharedModel: { getSource: () => source } }
+  });
+  const cells = [cell('c1', 'train()'), cell('c2', 'changed()')];
+  const runs = [
+    RUN,
+    { ...RUN, session: 'mine' },
+    { ...RUN, cell_id: 'c2' },
+    { ...RUN, cell_id: 'gone' }
+  ];
+
+  expect(toShow(runs, cells, 'mine')).toEqual([[RUN, cells[0]]]);
+});

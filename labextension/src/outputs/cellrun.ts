@@ -1,0 +1,133 @@
+/**
+ * A run of a cell that another page has begun, as an output area takes it: what the server kept of
+ * it, then what the kernel says from now on.
+ */
+import type { Kernel, KernelMessage } from '@jupyterlab/services';
+
+import type { ICellRun } from '../server/cellruns';
+
+type Request = KernelMessage.IExecuteRequestMsg;
+type Reply = KernelMessage.IExecuteReplyMsg;
+type Heard = KernelMessage.IIOPubMessage;
+
+/** What the kernel says while the server is asked for what came before. */
+export class Listener {
+  constructor(private readonly _kernel: Kernel.IKernelConnection) {
+    _kernel.iopubMessage.connect(this._keep, this);
+  }
+
+  /** What came of this run, and is not in it. */
+  after(run: ICellRun): Heard[] {
+    return this._heard.filter(message => isNews(message, run));
+  }
+
+  stop(): void {
+    this._kernel.iopubMessage.disconnect(this._keep, this);
+  }
+
+  private _keep(_: unknown, message: Heard): void {
+    this._heard.push(message);
+  }
+
+  private readonly _heard: Heard[] = [];
+}
+
+function isNews(message: Heard, run: ICellRun): boolean {
+  return (
+    (message.parent_header as { msg_id?: string }).msg_id === run.id &&
+    !run.recent.includes(message.header.msg_id)
+  );
+}
+
+function stateIn(message: Heard): string | null {
+  return message.header.msg_type === 'status'
+    ? (message as KernelMessage.IStatusMsg).content.execution_state
+    : null;
+}
+
+/** See the module. An output area shows only what such a future tells it. */
+export class FollowedRun implements Kernel.IShellFuture<Request, Reply> {
+  constructor(
+    private readonly _run: ICellRun,
+    private readonly _kernel: Kernel.IKernelConnection | null,
+    private readonly _over: (count: number | null) => void
+  ) {
+    this.msg = { header: { msg_id: _run.id } } as Request;
+    this.done = new Promise<Reply>((_, reject) => {
+      this._reject = reject;
+    });
+    // Nobody has to wait for it.
+    this.done.catch(() => undefined);
+  }
+
+  readonly msg: Request;
+  readonly done: Promise<Reply>;
+  isDisposed = false;
+
+  onReply: (message: Reply) => void | PromiseLike<void> = () => undefined;
+  onIOPub: (message: Heard) => void | PromiseLike<void> = () => undefined;
+  onStdin: (message: KernelMessage.IStdinMessage) => void | PromiseLike<void> =
+    () => undefined;
+
+  /** Show what there is; what comes from now on follows. */
+  begin(since: Heard[]): void {
+    for (const message of this._run.messages) {
+      void this.onIOPub(message as unknown as Heard);
+    }
+    if (this._run.state !== 'running') {
+      this._end();
+      return;
+    }
+    this._kernel?.iopubMessage.connect(this._hear, this);
+    for (const message of since) {
+      this._hear(null, message);
+    }
+  }
+
+  dispose(): void {
+    if (!this.isDisposed) {
+      this.isDisposed = true;
+      this._kernel?.iopubMessage.disconnect(this._hear, this);
+      this._reject(new Error('The cell was run anew.'));
+    }
+  }
+
+  registerMessageHook(): void {
+    // Nobody changes what is shown of it.
+  }
+
+  removeMessageHook(): void {
+    // As above.
+  }
+
+  sendInputReply(): void {
+    // A kernel asks the page that ran the cell.
+  }
+
+  private _hear(_: unknown, message: Heard): void {
+    const state = stateIn(message);
+    if (state === 'starting') {
+      // Another kernel of the same id: this cell is over.
+      this._end();
+    }
+    if (this.isDisposed || !isNews(message, this._run)) {
+      return;
+    }
+    if (message.header.msg_type === 'execute_input') {
+      const { content } = message as KernelMessage.IExecuteInputMsg;
+      this._count = content.execution_count;
+    }
+    void this.onIOPub(message);
+    if (state === 'idle') {
+      this._end();
+    }
+  }
+
+  private _end(): void {
+    this._over(this._count ?? this._run.execution_count);
+    this.dispose();
+  }
+
+  private _count: number | null = null;
+  private _reject: (reason: Error) => void = () => undefined;
+}

@@ -1,0 +1,100 @@
+/**
+ * Shows what cells have printed while this page was not there: in a notebook that is opened again, in
+ * whatever browser. This comes as a chunk with the first notebook.
+ */
+import type { CodeCell } from '@jupyterlab/cells';
+import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { Kernel } from '@jupyterlab/services';
+
+import type { Api } from '../server/api';
+import type { ICellRun } from '../server/cellruns';
+import { FollowedRun, Listener } from './cellrun';
+
+type Asked = Pick<Api, 'cellRuns' | 'forgetCellRuns'>;
+
+/** Cells that stand there as they were run; a page's own runs it shows by itself. */
+export function toShow<
+  T extends { model: { id: string; sharedModel: { getSource(): string } } }
+>(
+  runs: readonly ICellRun[],
+  cells: readonly T[],
+  session: string | undefined
+): [ICellRun, T][] {
+  return runs
+    .filter(run => run.session !== session)
+    .flatMap(run => {
+      const cell = cells.find(each => each.model.id === run.cell_id);
+      const isSame = cell?.model.sharedModel.getSource() === run.code;
+      return cell && isSame ? [[run, cell] as [ICellRun, T]] : [];
+    });
+}
+
+export class LateOutputs {
+  constructor(
+    private readonly _api: Asked,
+    notebooks: INotebookTracker
+  ) {
+    notebooks.widgetAdded.connect((_, panel) => {
+      void this._open(panel);
+    });
+    notebooks.forEach(panel => {
+      void this._open(panel);
+    });
+  }
+
+  private async _open(panel: NotebookPanel): Promise<void> {
+    await panel.context.ready;
+    await panel.sessionContext.ready;
+    const kernel = panel.sessionContext.session?.kernel ?? null;
+    if (panel.isDisposed) {
+      return;
+    }
+    const listener = kernel && new Listener(kernel);
+    try {
+      const { path } = panel.context;
+      const runs = await this._api.cellRuns(path, kernel?.id ?? '');
+      if (!panel.isDisposed) {
+        this._show(runs, panel, kernel, listener);
+      }
+    } catch {
+      // Who may not see them, and a server that keeps none: the notebook is as its file is.
+    } finally {
+      listener?.stop();
+    }
+  }
+
+  private _show(
+    runs: ICellRun[],
+    panel: NotebookPanel,
+    kernel: Kernel.IKernelConnection | null,
+    listener: Listener | null
+  ): void {
+    const cells = panel.content.widgets.filter(
+      (each): each is CodeCell => each.model.type === 'code'
+    );
+    for (const [run, cell] of toShow(runs, cells, kernel?.clientId)) {
+      const { model } = cell;
+      const followed = new FollowedRun(run, kernel, count => {
+        model.executionCount = count;
+        model.executionState = 'idle';
+        this._forgetWhenSaved(run, panel);
+      });
+      model.trusted = true; // As when it is run: its user has run it.
+      model.executionState = 'running';
+      cell.outputArea.future = followed;
+      followed.begin(listener?.after(run) ?? []);
+    }
+  }
+
+  /** Until then another page needs them, should this one be closed. */
+  private _forgetWhenSaved(run: ICellRun, panel: NotebookPanel): void {
+    const { context } = panel;
+    const saved = (_: unknown, state: string) => {
+      if (state === 'completed') {
+        context.saveState.disconnect(saved);
+        void this._api.forgetCellRuns([run.id]).catch(() => undefined);
+      }
+    };
+    context.saveState.connect(saved);
+  }
+}

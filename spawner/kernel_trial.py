@@ -1,0 +1,95 @@
+"""Whether notebook servers of an account could save their kernels on this machine, found out by trying.
+
+Only the account itself can tell: its CRIU may lie in its own home, and some systems forbid namespaces.
+So a small process is saved and woken as that account, once while the hub runs; what failed is tried
+again, as somebody may have mended it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+#: A page does not wait for longer; until then it is not known.
+_PAGE_WAITS_S = 2.0
+_AGAIN_AFTER_S = 60.0
+_TRIAL_S = 120.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Account:
+    """Who tries; without an id, the hub's own."""
+
+    #: By which CRIU and the folder for it are found.
+    environ: tuple[tuple[str, str], ...]
+    uid: int | None = None
+    gid: int | None = None
+    groups: tuple[int, ...] = ()
+
+
+async def try_as(account: Account) -> bool:
+    """Have the self-test run as this account.
+
+    Raises
+    ------
+    OSError
+        Where nothing can be run as it.
+    TimeoutError
+        Where it hangs.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gpucommons.gpu.hibernation.trial"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+        cwd="/",
+        env=dict(account.environ),
+        user=account.uid,
+        group=account.gid,
+        extra_groups=None if account.uid is None else account.groups,
+    )
+    try:
+        return await asyncio.wait_for(process.wait(), _TRIAL_S) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+
+
+class KernelTrials:
+    """Those of all accounts, while the hub runs."""
+
+    def __init__(
+        self,
+        trial: Callable[[Account], Awaitable[bool]] = try_as,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        page_waits_s: float = _PAGE_WAITS_S,
+    ) -> None:
+        self._trial, self._now, self._page_waits_s = trial, now, page_waits_s
+        self._tried: dict[Account, tuple[asyncio.Task[bool], float]] = {}
+
+    async def outcome(self, account: Account) -> bool | None:
+        """What came of it; None = not known yet."""
+        task, begun_s = self._tried.get(account, (None, 0.0))
+        if task is None or (_has_failed(task) and self._now() - begun_s >= _AGAIN_AFTER_S):
+            task = asyncio.ensure_future(self._try(account))
+            self._tried[account] = (task, self._now())
+        await asyncio.wait((task,), timeout=self._page_waits_s)
+        return task.result() if task.done() else None
+
+    async def _try(self, account: Account) -> bool:
+        try:
+            return await self._trial(account)
+        except (OSError, TimeoutError):
+            return False
+
+
+def _has_failed(task: asyncio.Task[bool]) -> bool:
+    return task.done() and not task.result()
+
+
+#: One hub has one machine.
+TRIALS = KernelTrials()

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpucommons.labextension.outputs import cell_run
+from gpucommons.labextension.outputs.cell_run import LEFT_OUT, CellRun, overwritten
+
+
+def a_run(**fields: Any) -> CellRun:
+    base = {"id": "r", "kernel_id": "k", "path": "a.ipynb", "cell_id": "c", "code": "x"}
+    return CellRun(**{**base, "session": "s", "begun_ms": 1, **fields})
+
+
+def tell(run: CellRun, kind: str, **content: Any) -> None:
+    number = len(run.recent)
+    run.take({"msg_type": kind, "msg_id": f"m{number}"}, content, {})
+
+
+def shown(run: CellRun) -> list[str]:
+    return [
+        one["content"].get("text") or one["content"].get("data", {}).get("text/plain", "")
+        for one in run.messages
+    ]
+
+
+def test_text_of_one_stream_is_joined_and_of_two_kept_in_order() -> None:
+    run = a_run()
+    for name, text in (("stdout", "a\n"), ("stdout", "b\n"), ("stderr", "c\n"), ("stdout", "d\n")):
+        tell(run, "stream", name=name, text=text)
+    assert shown(run) == ["a\nb\n", "c\n", "d\n"]
+
+
+def test_a_run_is_done_with_its_own_idle_and_knows_its_number() -> None:
+    run = a_run()
+    tell(run, "execute_input", execution_count=7)
+    assert (run.state, run.execution_count) == ("running", 7)
+    tell(run, "status", execution_state="busy")
+    assert run.state == "running"
+    tell(run, "status", execution_state="idle")
+    assert run.state == "done"
+
+
+def test_what_was_cleared_is_gone_at_once_or_with_the_next_output() -> None:
+    run = a_run()
+    tell(run, "stream", name="stdout", text="old")
+    tell(run, "clear_output", wait=True)
+    assert shown(run) == ["old"]
+    tell(run, "stream", name="stdout", text="new")
+    assert shown(run) == ["new"]
+    tell(run, "clear_output", wait=False)
+    assert shown(run) == []
+
+
+def test_of_a_picture_that_is_drawn_again_and_again_the_last_is_kept() -> None:
+    run = a_run()
+    which = {"display_id": "d"}
+    tell(run, "display_data", data={"text/plain": "0"}, transient=which)
+    for number in range(1, 100):
+        data = {"text/plain": str(number)}
+        tell(run, "update_display_data", data=data, transient=which)
+    assert shown(run) == ["0", "99"]
+
+
+def test_a_cell_that_prints_for_hours_is_kept_by_its_end_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cell_run, "MOST_BYTES", 20_000)
+    monkeypatch.setattr(cell_run, "_MOST_JOINED", 1_000)
+    run = a_run()
+    for number in range(10_000):
+        tell(run, "stream", name="stdout", text=f"{number}\n")
+    text = "".join(shown(run))
+    assert text.startswith(LEFT_OUT)
+    lines = [int(line) for line in text.removeprefix(LEFT_OUT).replace(LEFT_OUT, "").split()]
+    assert lines == list(range(lines[0], 10_000))
+    assert run.bytes <= 20_000
+    assert len(run.recent) <= cell_run.MOST_RECENT
+
+
+def test_a_progress_bar_takes_no_more_room_than_its_last_states() -> None:
+    run = a_run()
+    tell(run, "stream", name="stderr", text="begin\n")
+    for percent in range(101):
+        tell(run, "stream", name="stderr", text=f"\r{percent:3} %")
+    assert shown(run) == ["begin\n 99 %\r100 %"]
+
+
+def _screen(text: str) -> list[str]:
+    """As a page draws it: what is written after a return overwrites, sign by sign."""
+    lines = []
+    for line in text.replace("\r\n", "\n").split("\n"):
+        seen = ""
+        for part in line.split("\r"):
+            seen = part + seen[len(part) :]
+        lines.append(seen)
+    return lines
+
+
+@given(st.lists(st.text(alphabet="ab\r\n", max_size=6), max_size=20))
+def test_what_is_kept_of_overwritten_lines_looks_the_same(parts: list[str]) -> None:
+    run = a_run()
+    for part in parts:
+        tell(run, "stream", name="stdout", text=part)
+    assert _screen("".join(shown(run))) == _screen("".join(parts))
+
+
+def test_one_return_at_the_end_of_a_line_stays() -> None:
+    assert overwritten("a\r\nb\r\n") == "a\r\nb\r\n"

@@ -1,0 +1,105 @@
+"""JupyterLab with our real extension and a real CRIU, in a home that outlives it."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernel_server import TOKEN, KernelServer
+from playwright.sync_api import Browser, Locator, Page
+
+from tests.ui.lab_server import BUILT, ROOT
+from tests.ui.product import PATIENCE_MS, WIDE
+
+NOTEBOOK = "work.ipynb"
+
+
+@dataclass
+class KeptLab(KernelServer):
+    """Start, stop and start it again."""
+
+    def _command(self) -> list[str]:
+        assert BUILT.exists(), "The Lab extension is not built: run `npm run build` first."
+        *words, _without_lab = super()._command()
+        extensions = {"gpucommons.labextension": True, "notebook": False}
+        return [
+            *(sys.executable, "-m", "jupyterlab", *words[words.index("--no-browser") :]),
+            f"--ServerApp.jpserver_extensions={extensions}",
+            "--LabApp.news_url=None",
+            "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        ]
+
+    def _env(self) -> dict[str, str]:
+        return {**super()._env(), "JUPYTER_PATH": str(ROOT / "build")}
+
+    def write(self, *sources: str) -> None:
+        cells = [
+            {
+                "cell_type": "code",
+                "id": f"c{number}",
+                "metadata": {},
+                "execution_count": None,
+                "outputs": [],
+                "source": source,
+            }
+            for number, source in enumerate(sources)
+        ]
+        self.work.mkdir(parents=True, exist_ok=True)
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        notebook = {
+            "cells": cells,
+            "metadata": {"kernelspec": kernel},
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        }
+        (self.work / NOTEBOOK).write_text(json.dumps(notebook))
+        settings = self.home / "config" / "lab" / "user-settings" / "gpucommons"
+        settings.mkdir(parents=True, exist_ok=True)
+        seen: Any = {"seen": ["welcome", "first-job", "job-goes-on", "idle"]}
+        (settings / "panel.jupyterlab-settings").write_text(json.dumps(seen))
+        asks = settings.parent / "@jupyterlab" / "apputils-extension"
+        asks.mkdir(parents=True, exist_ok=True)
+        (asks / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
+
+    def open(self, browser: Browser, *, runs: bool = False) -> Page:
+        """The notebook in a browser of its own: nothing is shared with those before."""
+        context = browser.new_context(locale="en-GB", timezone_id="UTC", viewport=WIDE)
+        context.set_default_timeout(PATIENCE_MS)
+        page = context.new_page()
+        address = f"http://127.0.0.1:{self.port}/lab/tree/{NOTEBOOK}?reset&token={TOKEN}"
+        page.goto(address)
+        page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
+        # Of a kernel that is at a cell Lab does not know it before the cell says something.
+        page.get_by_text(re.compile(r"\| (Busy|Unknown)$" if runs else r"\| Idle$")).wait_for()
+        return page
+
+
+def cell(page: Page, number: int) -> Locator:
+    return page.locator(".jp-Notebook .jp-Cell").nth(number)
+
+
+def run(page: Page, number: int) -> None:
+    cell(page, number).locator(".cm-content").click()
+    page.keyboard.press("Control+Enter")
+
+
+def prompt(page: Page, number: int) -> Locator:
+    return cell(page, number).locator(".jp-InputPrompt")
+
+
+def output(page: Page, number: int) -> Locator:
+    return cell(page, number).locator(".jp-OutputArea")
+
+
+def numbers(page: Page, number: int) -> list[int]:
+    """What a cell that counts has printed on this page."""
+    text = output(page, number).inner_text()
+    return [int(word) for word in text.split() if word.isdigit()]
+
+
+def files_of(folder: Path) -> str:
+    return "\n".join(one.read_text() for one in folder.rglob("outputs.json"))

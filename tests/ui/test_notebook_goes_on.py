@@ -1,0 +1,135 @@
+"""A notebook in a real JupyterLab whose browser is closed, and whose server is stopped, in the middle.
+
+One story in one home: what a cell prints is there, whoever opens the notebook and when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import psutil
+import pytest
+from kernel_server import criu_of_tests, until
+from playwright.sync_api import Browser, Page, expect
+
+from tests.ui.kept_lab import KeptLab, cell, files_of, numbers, output, prompt, run
+from tests.ui.product import picture
+
+pytestmark = [pytest.mark.ui, pytest.mark.criu, pytest.mark.timeout(600)]
+
+COUNTS = """import os, time
+for n in range(10_000):
+    print(n, flush=True)
+    if os.path.exists(ENOUGH): break
+    time.sleep(0.1)
+print("over")"""
+SHOWN, STATE, FIGURE, SLIDER, ASKS, HOLDS = range(6)
+CELLS = (
+    COUNTS.replace("ENOUGH", "'enough'"),
+    "import threading\nx, log = 41, open('log.txt', 'a')\n"
+    "ticks = []\ndef tick():\n    while True: ticks.append(1); time.sleep(0.05)\n"
+    "threading.Thread(target=tick, daemon=True).start()",
+    "%matplotlib inline\nimport matplotlib.pyplot as plt\nfig, ax = plt.subplots(figsize=(3, 2))\n"
+    "_ = ax.plot([1, 3, 2])",
+    "import ipywidgets\nslider = ipywidgets.IntSlider(5)\nseen = []\n"
+    "slider.observe(lambda change: seen.append(change['new']), 'value')\nslider",
+    "name = input('name? ')\nprint('got', name, x)",
+    "count = len(ticks); time.sleep(0.3)\nprint(x, log.write('more'), log.flush(), len(ticks) > count,"
+    " len(ax.lines), seen)",
+)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeptLab]:
+    one = KeptLab(tmp_path_factory.mktemp("lab") / "home", {"GPUCOMMONS_CRIU": criu_of_tests()})
+    one.write(*CELLS)
+    one.start()
+    yield one
+    assert one.process is not None
+    process = psutil.Process(one.process.pid)
+    for each in (*process.children(recursive=True), process):
+        with suppress(psutil.Error):
+            each.kill()
+    one.process.wait()
+
+
+def _grown(page: Page, number: int, most: int) -> list[int]:
+    """Once it shows more than this."""
+
+    def look() -> list[int] | None:
+        found = numbers(page, number)
+        return found if found and found[-1] > most else None
+
+    found: list[int] = until(look, f"more than {most}")
+    return found
+
+
+def test_what_a_cell_prints_with_no_page_open_is_there_when_it_is_opened_elsewhere(
+    lab: KeptLab, browser: Browser
+) -> None:
+    first = lab.open(browser)
+    run(first, SHOWN)
+    before = _grown(first, SHOWN, 5)
+    first.context.close()
+
+    second = lab.open(browser, runs=True)
+    expect(prompt(second, SHOWN)).to_have_text("[*]:")
+    shown = _grown(second, SHOWN, before[-1] + 10)
+    picture(second, "notebook-opened-elsewhere")
+
+    assert shown == list(range(len(shown)))
+    second.context.close()
+    (lab.work / "enough").touch()
+    until(lambda: lab.ask("GET", "api/kernels")[0]["execution_state"] == "idle", "its end")
+    third = lab.open(browser)
+    expect(output(third, SHOWN)).to_contain_text("over")
+    expect(prompt(third, SHOWN)).to_have_text("[1]:")
+    shown = numbers(third, SHOWN)
+    assert shown == list(range(len(shown)))
+    third.keyboard.press("Control+s")
+    until(lambda: "over" in (lab.work / "work.ipynb").read_text(), "the save")
+    until(lambda: lab.ask("GET", "gpucommons/cell-runs?path=work.ipynb")["runs"] == [], "that")
+    (lab.work / "enough").unlink()
+
+
+def test_after_a_stop_and_a_start_the_same_tab_goes_on_with_all_that_it_had(
+    lab: KeptLab, browser: Browser
+) -> None:
+    page = lab.open(browser)
+    for number in (STATE, FIGURE, SLIDER):
+        run(page, number)
+    run(page, SHOWN)
+    expect(output(page, FIGURE).locator("img")).to_be_visible()
+    expect(output(page, SLIDER).locator(".widget-slider")).to_be_visible()
+    before = _grown(page, SHOWN, 5)
+    until(lambda: lab.greeting("hello")["keeps"] == "kernels", "the self-test")
+
+    lab.stop()
+    lab.start()
+
+    shown = _grown(page, SHOWN, before[-1] + 20)
+    assert shown == sorted(set(shown)), "nothing twice, nothing out of turn"
+    # What was under way in the moments of the save and of the wake may be lost.
+    assert shown[-1] + 1 - len(shown) <= 5
+    (lab.work / "enough").touch()
+    expect(output(page, SHOWN)).to_contain_text("over")
+    run(page, HOLDS)
+    expect(output(page, HOLDS)).to_contain_text("41 4 None True 1 []")
+    handle = output(page, SLIDER).locator(".noUi-handle")
+    handle.focus()
+    page.keyboard.press("ArrowRight")
+    run(page, HOLDS)
+    expect(output(page, HOLDS)).to_contain_text("[6]")
+    picture(page, "notebook-woken")
+    run(page, ASKS)
+    box = cell(page, ASKS).locator(".jp-Stdin-input")
+    expect(box).to_be_visible()
+    lab.stop()
+    lab.start()
+    box.fill("Ada")
+    box.press("Enter")
+    expect(output(page, ASKS)).to_contain_text("got Ada 41")
+    picture(page, "notebook-input")
+    page.context.close()
+    assert "c0" not in files_of(lab.home)
