@@ -69,7 +69,14 @@ class Page:
     def close(self) -> None:
         self.socket.close()
 
-    def send(self, code: str, channel: str = "shell", kind: str = "execute_request") -> str:
+    def send(
+        self,
+        code: str,
+        channel: str = "shell",
+        kind: str = "execute_request",
+        *,
+        cell: str | None = None,
+    ) -> str:
         number = uuid.uuid4().hex
         header = {
             "msg_id": number,
@@ -91,7 +98,7 @@ class Page:
         message = {
             "header": header,
             "parent_header": {},
-            "metadata": {},
+            "metadata": {} if cell is None else {"cellId": cell},
             "content": content,
             "channel": channel,
             "buffers": [],

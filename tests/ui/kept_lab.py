@@ -78,6 +78,14 @@ class KeptLab(KernelServer):
         return page
 
 
+def close_dialogs(page: Page) -> None:
+    """What Lab says of a server that is away stays until it is closed, one behind the other."""
+    button = page.locator(".jp-Dialog .jp-mod-accept")
+    while button.count():
+        button.first.click()
+        page.wait_for_timeout(200)
+
+
 def cell(page: Page, number: int) -> Locator:
     return page.locator(".jp-Notebook .jp-Cell").nth(number)
 

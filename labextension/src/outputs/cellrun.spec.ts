@@ -35,6 +35,14 @@ function heard(
 
 class FakeKernel {
   readonly iopubMessage = new Signal<this, Heard>(this);
+  readonly connectionStatusChanged = new Signal<this, string>(this);
+  connectionStatus = 'connecting';
+  isDisposed = false;
+
+  connect(): void {
+    this.connectionStatus = 'connected';
+    this.connectionStatusChanged.emit('connected');
+  }
 
   get connection(): Kernel.IKernelConnection {
     return this as unknown as Kernel.IKernelConnection;
@@ -76,6 +84,24 @@ describe('a cell that another page has begun', () => {
 
     expect(shown).toEqual(['a', 'b', 'c']);
     expect(ends).toEqual([4]);
+  });
+
+  it('is asked for once all that its kernel says is heard', async () => {
+    const kernel = new FakeKernel();
+    const listener = new Listener(kernel.connection, 1e6);
+    let hears = false;
+    const waited = listener.hears().then(() => {
+      hears = true;
+    });
+    kernel.connect();
+    await Promise.resolve();
+    expect(hears).toBe(false);
+    await Promise.resolve();
+    kernel.iopubMessage.emit(heard('m1', 'stream', { text: 'a' }));
+    await waited;
+
+    const silent = new Listener(kernel.connection, 0);
+    await silent.hears();
   });
 
   it('has the number that it is given later', () => {

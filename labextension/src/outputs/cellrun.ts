@@ -10,10 +10,39 @@ type Request = KernelMessage.IExecuteRequestMsg;
 type Reply = KernelMessage.IExecuteReplyMsg;
 type Heard = KernelMessage.IIOPubMessage;
 
+/** So long after it is connected a page hears all that its kernel says. */
+const SURELY_MS = 3000;
+
 /** What the kernel says while the server is asked for what came before. */
 export class Listener {
-  constructor(private readonly _kernel: Kernel.IKernelConnection) {
+  constructor(
+    private readonly _kernel: Kernel.IKernelConnection,
+    private readonly _surelyMs = SURELY_MS
+  ) {
     _kernel.iopubMessage.connect(this._keep, this);
+  }
+
+  /** Once nothing that the kernel says is missed any more. */
+  async hears(): Promise<void> {
+    await this._connected();
+    await new Promise<void>(resolve => {
+      this._onFirst = resolve;
+      window.setTimeout(resolve, this._heard.length > 0 ? 0 : this._surelyMs);
+    });
+  }
+
+  private _connected(): Promise<void> {
+    const kernel = this._kernel;
+    return new Promise(resolve => {
+      const look = () => {
+        if (kernel.connectionStatus !== 'connecting' || kernel.isDisposed) {
+          kernel.connectionStatusChanged.disconnect(look);
+          resolve();
+        }
+      };
+      kernel.connectionStatusChanged.connect(look);
+      look();
+    });
   }
 
   /** What came of this run, and is not in it. */
@@ -27,9 +56,11 @@ export class Listener {
 
   private _keep(_: unknown, message: Heard): void {
     this._heard.push(message);
+    this._onFirst();
   }
 
   private readonly _heard: Heard[] = [];
+  private _onFirst: () => void = () => undefined;
 }
 
 function isNews(message: Heard, run: ICellRun): boolean {

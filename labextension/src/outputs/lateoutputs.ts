@@ -52,10 +52,13 @@ export class LateOutputs {
     const listener = kernel && new Listener(kernel);
     try {
       const { path } = panel.context;
-      const runs = await this._api.cellRuns(path, kernel?.id ?? '');
-      if (!panel.isDisposed) {
-        this._show(runs, panel, kernel, listener);
+      let runs = await this._api.cellRuns(path, kernel?.id ?? '');
+      if (listener && runs.some(run => run.state === 'running')) {
+        // What came in between would be neither in the one nor heard.
+        await listener.hears();
+        runs = await this._api.cellRuns(path, kernel.id);
       }
+      this._show(runs, panel, kernel, listener);
     } catch {
       // Who may not see them, and a server that keeps none: the notebook is as its file is.
     } finally {
@@ -69,6 +72,9 @@ export class LateOutputs {
     kernel: Kernel.IKernelConnection | null,
     listener: Listener | null
   ): void {
+    if (panel.isDisposed) {
+      return;
+    }
     const cells = panel.content.widgets.filter(
       (each): each is CodeCell => each.model.type === 'code'
     );

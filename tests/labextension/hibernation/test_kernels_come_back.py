@@ -201,7 +201,7 @@ def test_a_cell_that_runs_goes_on_as_busy_and_its_page_gets_all_of_it(start: Sta
     first = start()
     kernel, _ = opened(first)
     page = first.page(kernel)
-    number = page.send(_LONG_CELL)
+    number = page.send(_LONG_CELL, cell="c1")
     early = page.printed(number, until="10\n")
 
     first.stop()
@@ -216,8 +216,16 @@ def test_a_cell_that_runs_goes_on_as_busy_and_its_page_gets_all_of_it(start: Sta
     late = page.printed(number, until="59\n")
     states.append(state(second, kernel))
     (second.work / "let-it-end").touch()
+    [run] = second.ask("GET", "gpucommons/cell-runs?path=a.ipynb")["runs"]
+    told = "".join(each["content"]["text"] for each in run["messages"])
     late += page.until_done(number)
 
+    # As any other page would be told it.
+    elsewhere = [int(line) for line in told.split()]
+    assert (run["state"], run["cell_id"]) == ("running", "c1")
+    assert elsewhere == sorted(set(elsewhere))
+    assert (elsewhere[0], elsewhere[-1]) == (0, 59)
+    assert len(elsewhere) >= 50
     assert states == ["busy", "busy"]
     shown = [int(line) for line in (early + late).split()]
     assert shown == sorted(set(shown)), "nothing twice, nothing out of turn"

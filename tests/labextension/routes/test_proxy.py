@@ -142,7 +142,7 @@ async def test_nobody_reads_without_logging_in(served: Any, api: Any, where: str
 
 
 @pytest.mark.parametrize(
-    "where", ["submit-file", "examples", *(f"api/{path}" for path, _ in WRITES)]
+    "where", ["submit-file", "examples", "cell-runs", *(f"api/{path}" for path, _ in WRITES)]
 )
 async def test_nobody_writes_without_logging_in(served: Any, api: Any, where: str) -> None:
     answer = await served.http.post(
@@ -153,7 +153,7 @@ async def test_nobody_writes_without_logging_in(served: Any, api: Any, where: st
 
 
 @pytest.mark.parametrize(
-    "where", ["submit-file", "examples", *(f"api/{path}" for path, _ in WRITES)]
+    "where", ["submit-file", "examples", "cell-runs", *(f"api/{path}" for path, _ in WRITES)]
 )
 async def test_only_the_servers_owner_writes(serve: Any, api: Any, where: str) -> None:
     async with serve(GPUCOMMONS_URL="http://scheduler", JUPYTERHUB_USER="alice") as served:
@@ -162,9 +162,10 @@ async def test_only_the_servers_owner_writes(serve: Any, api: Any, where: str) -
         assert "This is alice's server" in answer.json()["message"]
         assert api.asked("POST") == []
         assert (await served.http.get("gpucommons/api/teams")).status_code == 200
+        assert (await served.http.get("gpucommons/cell-runs?path=a.ipynb")).status_code == 403
 
 
-@pytest.mark.parametrize("where", ["api/whoami", "files?path=a.py"])
+@pytest.mark.parametrize("where", ["api/whoami", "files?path=a.py", "cell-runs?path=a.ipynb"])
 async def test_the_servers_authorizer_may_refuse_reading(serve: Any, api: Any, where: str) -> None:
     class Refuses(Authorizer):
         def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:

@@ -1,0 +1,55 @@
+"""A real server without CRIU: what a cell printed with no page open outlives its kernel."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+from kernel_server import KernelServer, until
+
+
+def _runs(server: KernelServer) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = server.ask("GET", "gpucommons/cell-runs?path=a.ipynb")["runs"]
+    return found
+
+
+def _printed(server: KernelServer) -> str:
+    [run] = server.ask("GET", "gpucommons/cell-runs?path=a.ipynb")["runs"]
+    return "".join(each["content"]["text"] for each in run["messages"])
+
+
+def test_outputs_that_no_page_has_shown_are_there_at_the_next_start(tmp_path: Path) -> None:
+    server = KernelServer(tmp_path, {"GPUCOMMONS_HIBERNATE_KERNELS": "0"})
+    try:
+        _play(server)
+    finally:
+        assert server.process is not None
+        with suppress(psutil.Error):
+            process = psutil.Process(server.process.pid)
+            for one in (*process.children(recursive=True), process):
+                one.kill()
+
+
+def _play(server: KernelServer) -> None:
+    server.start()
+    kernel = server.open_notebook("a.ipynb")["kernel"]["id"]
+    page = server.page(kernel)
+    seen = page.send("print('seen')", cell="c1")
+    assert page.until_done(seen) == "seen\n"
+    code = "import time\nfor n in range(20):\n    print(n, flush=True)\n    time.sleep(0.05)"
+    number = page.send(code, cell="c2")
+    page.printed(number, until="2\n")
+    server.hang_up()
+    until(lambda: _printed(server).endswith("19\n"), "the end of the cell")
+    everything = [str(n) for n in range(20)]
+    assert _printed(server).split() == everything, "and nothing of what its page has shown"
+
+    server.stop()
+    server.start()
+
+    [run] = _runs(server)
+    assert (run["cell_id"], run["state"], run["code"]) == ("c2", "done", code)
+    assert _printed(server).split() == everything
+    server.ask("POST", "gpucommons/cell-runs", {"runs": [run["id"]]})
+    assert _runs(server) == []
