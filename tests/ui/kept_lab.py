@@ -70,20 +70,15 @@ class KeptLab(KernelServer):
         context = browser.new_context(locale="en-GB", timezone_id="UTC", viewport=WIDE)
         context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
+        # What Lab says of a server that is away stays until it is closed, again and again.
+        away = page.locator(".jp-Dialog .jp-mod-accept").first
+        page.add_locator_handler(away, lambda button: button.click())
         address = f"http://127.0.0.1:{self.port}/lab/tree/{NOTEBOOK}?reset&token={TOKEN}"
         page.goto(address)
         page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
         # Of a kernel that is at a cell Lab does not know it before the cell says something.
         page.get_by_text(re.compile(r"\| (Busy|Unknown)$" if runs else r"\| Idle$")).wait_for()
         return page
-
-
-def close_dialogs(page: Page) -> None:
-    """What Lab says of a server that is away stays until it is closed, one behind the other."""
-    button = page.locator(".jp-Dialog .jp-mod-accept")
-    while button.count():
-        button.first.click()
-        page.wait_for_timeout(200)
 
 
 def cell(page: Page, number: int) -> Locator:

@@ -13,7 +13,7 @@ import pytest
 from kernel_server import criu_of_tests, until
 from playwright.sync_api import Browser, Page, expect
 
-from tests.ui.kept_lab import KeptLab, cell, close_dialogs, files_of, numbers, output, prompt, run
+from tests.ui.kept_lab import KeptLab, cell, files_of, numbers, output, prompt, run
 from tests.ui.product import picture
 
 pytestmark = [pytest.mark.ui, pytest.mark.criu, pytest.mark.timeout(600)]
@@ -114,7 +114,6 @@ def test_after_a_stop_and_a_start_the_same_tab_goes_on_with_all_that_it_had(
     assert shown[-1] + 1 - len(shown) <= 5
     (lab.work / "enough").touch()
     expect(output(page, SHOWN)).to_contain_text("over")
-    close_dialogs(page)
     run(page, HOLDS)
     expect(output(page, HOLDS)).to_contain_text("41 4 None True 1 []")
     handle = output(page, SLIDER).locator(".noUi-handle")
@@ -129,7 +128,6 @@ def test_after_a_stop_and_a_start_the_same_tab_goes_on_with_all_that_it_had(
     lab.stop()
     lab.start()
     until(lambda: lab.ask("GET", "api/kernels")[0]["connections"], "the page's return")
-    close_dialogs(page)
     box.fill("Ada")
     box.press("Enter")
     expect(output(page, ASKS)).to_contain_text("got Ada 41")
