@@ -6,17 +6,9 @@ import argparse
 import json
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.tour import (
-    figures,
-    rows_admin,
-    rows_idle,
-    rows_kept,
-    rows_notebook,
-    rows_training,
-)
+from benchmarks.tour import figures, rows_admin, rows_idle, rows_notebook, rows_training
 from benchmarks.tour.machine import Machine, idle_cost
 from benchmarks.tour.person import Person
 from benchmarks.tour.timeline import Timeline, TourFailedError, check
@@ -45,12 +37,6 @@ def play(line: Timeline, machine: Machine) -> dict[str, object]:
     rows_idle.silence_was_kept(line, alice, silent_since, idle_after_s=IDLE_AFTER_S)
     rows_idle.warned_kept_and_dropped(line, alice, opened.kernel)
     culled_s = rows_idle.culled(line, machine, carol)
-    kept = rows_kept.Kept()
-    if rows_kept.can_save(bob):
-        rows_kept.notebook(line, machine, bob, kept, team="nlp")
-        rows_kept.plain_script(line, machine, alice, bob, kept)
-    else:
-        rows_kept.weaker_way(line, machine)
     rss_mib, cpu_percent = idle_cost(machine, seconds=6)
     line.row("", f"scheduler, culler and agent, idle: {rss_mib} MiB, {cpu_percent} % of a core")
     lost, doubled = figures.lost_and_doubled(machine)
@@ -67,7 +53,6 @@ def play(line: Timeline, machine: Machine) -> dict[str, object]:
         "lost_jobs": lost,
         "doubled_jobs": doubled,
         "culled_idle_s": culled_s,
-        **asdict(kept),
     }
 
 

@@ -70,11 +70,9 @@ class Panel:
 class Kernel:
     """A notebook's kernel."""
 
-    def __init__(self, person: Person, kernel_id: str | None = None) -> None:
+    def __init__(self, person: Person) -> None:
         self._person = person
-        self.kernel_id = (
-            kernel_id or person.lab("POST", "api/kernels", json={"name": "python3"})["id"]
-        )
+        self.kernel_id = person.lab("POST", "api/kernels", json={"name": "python3"})["id"]
         address = person.url.replace("http", "ws", 1)
         self._socket = websocket.create_connection(
             f"{address}/user/{person.name}/api/kernels/{self.kernel_id}/channels",
@@ -82,7 +80,7 @@ class Kernel:
             timeout=60,
         )
 
-    def run(self, code: str, *, wait: bool = True, cell: str | None = None) -> float:
+    def run(self, code: str, *, wait: bool = True) -> float:
         """Execute a cell; returns when it began. With ``wait`` until the kernel is idle again."""
         message_id = uuid.uuid4().hex
         header = {
@@ -106,7 +104,7 @@ class Kernel:
                 {
                     "header": header,
                     "parent_header": {},
-                    "metadata": {} if cell is None else {"cellId": cell},
+                    "metadata": {},
                     "content": content,
                     "channel": "shell",
                 }
