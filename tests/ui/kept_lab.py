@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from kernel_server import TOKEN, KernelServer
@@ -102,7 +101,3 @@ def numbers(page: Page, number: int) -> list[int]:
     """What a cell that counts has printed on this page."""
     text = output(page, number).inner_text()
     return [int(word) for word in text.split() if word.isdigit()]
-
-
-def files_of(folder: Path) -> str:
-    return "\n".join(one.read_text() for one in folder.rglob("outputs.json"))
