@@ -145,7 +145,7 @@ class TrainPanel(anywidget.AnyWidget):
         request = self._unpacked()
         with connect(self._environ) as scheduler:
             quote = scheduler.send(calls.quote_job(request))
-        self.quota_line = " ".join(filter(None, (quote.text, quote.stop_text)))
+        self.quota_line = " ".join(filter(None, (quote.text, quote.stop_text, quote.drill_text)))
         return quote
 
     def submit(self) -> JobView:

@@ -86,6 +86,7 @@ def describe(job: models.JobView) -> str:
             f"  attempt {attempt.number} on {', '.join(attempt.nodes) or '?'}{resumed}: {ended}"
         )
     lines += [f"  {line}" for line in _going_on(job.way_to_go_on)]
+    lines += [f"  {line}" for line in _shown(job)]
     if job.reports_refused:
         lines.append(f"  {job.reports_refused}")
     # Mostly that of its last attempt, which stands just above.
@@ -113,6 +114,14 @@ def _going_on(way: models.WayToGoOnView | None) -> Iterator[str]:
         yield f"If it is stopped now: {way.stop_text[:1].lower()}{way.stop_text[1:]}"
     if way.began_anew_text:
         yield way.began_anew_text
+
+
+def _shown(job: models.JobView) -> Iterator[str]:
+    """Whether it is known to go on when it is stopped."""
+    if job.safe_to_borrow:
+        yield "Safe to borrow."
+    if job.drill is not None:
+        yield job.drill.text
 
 
 def _results_of(job: models.JobView) -> str | None:

@@ -12,7 +12,6 @@ from gpucommons.scheduler.core.events import leases
 from gpucommons.scheduler.core.events.endings import fail
 from gpucommons.scheduler.core.eviction.policies import stoppable_from_ms
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, move, with_attempt
-from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.state_words import ended_words
 from gpucommons.scheduler.core.model.types import (
     Attempt,
@@ -22,14 +21,15 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.passes import consolidation, growing
+from gpucommons.scheduler.core.passes import consolidation, drilling, growing
 from gpucommons.scheduler.core.queue import (
     back_off,
     reclaim_cooldown,
     released,
     retry_limits,
 )
-from gpucommons.scheduler.core.queue.eligibility import duration, policies
+from gpucommons.scheduler.core.queue.eligibility import duration
+from gpucommons.scheduler.core.queue.run_limits import run_left, run_limit
 from gpucommons.scheduler.core.quota.fair_share import LOOKS, half_life_of, looked_at_ms
 
 
@@ -101,27 +101,6 @@ def _job(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
         stops.end_now(cycle, workload, why="max-run", text=_ran_too_long(cycle, workload))
 
 
-def run_limit(cycle: CycleState | Cluster, workload: Workload) -> int | None:
-    """Longest run of a job, all attempts together: the smallest of what it and its policies say."""
-    limits = [workload.spec.max_run_ms, *(p.max_run_ms for p in policies(cycle, workload))]
-    known = [limit for limit in limits if limit is not None]
-    return min(known) if known else None
-
-
-def run_left(cycle: CycleState | Cluster, workload: Workload) -> int | None:
-    """How long its attempt may run, the one there is or the next; earlier ones have had their part."""
-    limit = run_limit(cycle, workload)
-    return None if limit is None else max(0, limit - _ran_before(workload))
-
-
-def _ran_before(workload: Workload) -> int:
-    return sum(
-        one.ended_ms - one.started_ms
-        for one in workload.attempts
-        if one.started_ms is not None and one.ended_ms is not None
-    )
-
-
 def _ran_too_long(cycle: CycleState, workload: Workload) -> str:
     limit = run_limit(cycle, workload) or 0
     runs = sum(one.started_ms is not None for one in workload.attempts)
@@ -175,6 +154,7 @@ def next_deadline(cycle: CycleState) -> Millis | None:
     due.extend(at for at in kept_until if at > cycle.now_ms)
     due.extend(reclaim_cooldown.on_cooldown(cycle).values())
     due.extend(Millis(at) for at in growing.next_growth(cycle) if at > cycle.now_ms)
+    due.extend(Millis(at) for at in drilling.next_drills(cycle) if at > cycle.now_ms)
     if any(waiting.members for waiting in cycle.index.equivalence_classes.values()):
         due.extend(Millis(at) for at in consolidation.next_moves(cycle) if at > cycle.now_ms)
     found = cycle.clock.next_ms(times)

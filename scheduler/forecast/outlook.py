@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gpucommons.scheduler.core.deadlines import run_left
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import REPORTED, Millis, Workload
+from gpucommons.scheduler.core.queue.run_limits import run_left
 from gpucommons.scheduler.forecast.runs import Curve, History, attempt_ms, likeness, ran_ms
 from gpucommons.scheduler.forecast.typical import Typical, typical
 

@@ -154,6 +154,7 @@ def _pool(pool: models.PoolModel, executor: str) -> Pool:
         grace_ms=pool.grace_s * 1000,
         notice_signal=pool.notice_signal,
         hibernation=pool.hibernation,
+        drills=pool.drills,
         on_idle=tuple(dict.fromkeys(pool.on_idle)),
         headroom_milli_gpu=pool.headroom_milli_gpu,
         moved_permille=pool.moved_permille,
@@ -203,4 +204,5 @@ def policy_of(policy: models.PolicyModel) -> Policy:
         retrain_in_guarantee=policy.retrain_in_guarantee,
         show_names=policy.show_names,
         share_snapshots=policy.share_snapshots,
+        drills=policy.drills,
     )

@@ -23,6 +23,7 @@ from gpucommons.scheduler.service.jobs.jobs import checked_spec
 from gpucommons.scheduler.service.leases import last_end, last_kept, live_leases, view
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views import prices
+from gpucommons.scheduler.service.views.drills import drill_text
 from gpucommons.scheduler.service.views.jobs import reason_view
 from gpucommons.scheduler.service.views.whereabouts import AWAY, may_run_away
 from gpucommons.scheduler.store.base import WorkloadFilter
@@ -43,6 +44,7 @@ def quote_job(service: Service, principal: Principal, request: models.JobRequest
             filter(None, (quoted.text, in_words(spec, service.loop.cluster), _costs(service, spec)))
         ),
         stop_text=_stop_text(service, spec),
+        drill_text=drill_text(spec, quoted.hold_class, service.loop.cluster),
         starts_now=quoted.starts_now,
         reason=reason_view(quoted.reason),
         guaranteed_milli_gpu=quoted.guaranteed_milli_gpu,

@@ -70,6 +70,11 @@ def applied(cluster: Cluster, changes: Changes) -> Cluster:
         usage=cluster.usage if changes.usage is None else dict(changes.usage),
         usage_at_ms=cluster.usage_at_ms if changes.usage is None else changes.now_ms,
         demand={**cluster.demand, **changes.demand},
+        badges={
+            key: badge
+            for key, badge in {**cluster.badges, **changes.badges}.items()
+            if key not in changes.removed_badges
+        },
         now_ms=changes.now_ms,
     )
 

@@ -23,6 +23,8 @@ from sqlalchemy import (
 from sqlalchemy.sql import ColumnElement
 
 from gpucommons.scheduler.core.events.job_size import as_submitted, with_size
+from gpucommons.scheduler.core.going_on.drills import confined
+from gpucommons.scheduler.core.model.drill import Badge
 from gpucommons.scheduler.core.model.lifecycle import (
     LEASES_REMEMBERED_MS,
     WITHDRAWALS_REMEMBERED_MS,
@@ -69,6 +71,7 @@ _KINDS: Mapping[str, Any] = {
     "blocks": _Blocks,
     "policy": Policy,
     "usage": _Usage,
+    "badge": Badge,
 }
 
 #: What is looked up at once: SQLite allows so many parameters in one statement.
@@ -127,7 +130,11 @@ def write(connection: Connection, changes: Changes, number: int) -> None:
     """Everything of a cycle but its verdicts and events, as the commit of this number."""
     _write_workloads(connection, changes.workloads, number)
     _write_documents(connection, _documents_of(changes), number)
-    for kind, removed in (("team", changes.removed_teams), ("node", changes.removed_nodes)):
+    for kind, removed in (
+        ("team", changes.removed_teams),
+        ("node", changes.removed_nodes),
+        ("badge", changes.removed_badges),
+    ):
         for name in removed:
             connection.execute(
                 delete(documents).where(documents.c.kind == kind, documents.c.name == name)
@@ -157,6 +164,8 @@ def _documents_of(changes: Changes) -> Iterator[tuple[str, str, str]]:
         yield "usage", str(changes.now_ms), encode(changes.usage, _Usage)
     for pool_name, learned in changes.demand.items():
         yield "demand", pool_name, _encoded(learned)
+    for key, badge in changes.badges.items():
+        yield "badge", key, encode(badge)
 
 
 def _write_workloads(connection: Connection, changed: Sequence[Workload], number: int) -> None:
@@ -265,6 +274,7 @@ def cluster_of(
         usage=next(iter(usage.values()), {}),
         usage_at_ms=Millis(next((int(at_ms) for at_ms in usage), 0)),
         demand=named["demand"],
+        badges=named["badge"],
         now_ms=now_ms,
     )
 
@@ -359,7 +369,7 @@ def _workloads(connection: Connection, statement: Select[Any]) -> tuple[Workload
 
 def _workload(row: Row[Any]) -> Workload:
     plain = {**opened(row.standing), "spec": opened(row.spec)}
-    workload: Workload = from_plain(Workload, plain)
+    workload: Workload = confined(from_plain(Workload, plain))
     if workload.resized is None:
         return workload
     return replace(workload, spec=with_size(workload.spec, workload.resized.now))

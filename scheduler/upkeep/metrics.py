@@ -54,6 +54,7 @@ class ClusterCollector(Collector):
         yield _workloads(cluster)
         yield _waiting(cluster)
         yield _idle(cluster)
+        yield _badges(cluster)
 
 
 def _capacity(cluster: Cluster) -> GaugeMetricFamily:
@@ -132,6 +133,18 @@ def _idle(cluster: Cluster) -> GaugeMetricFamily:
     )
     for team, number in sorted(found.items()):
         gauge.add_metric([team], number)
+    return gauge
+
+
+def _badges(cluster: Cluster) -> GaugeMetricFamily:
+    gauge = GaugeMetricFamily(
+        "gpucommons_safe_to_borrow",
+        "Code that was stopped and went on, by way to go on.",
+        labels=["team", "way"],
+    )
+    found = Tally((badge.team, badge.way) for badge in cluster.badges.values())
+    for labels, number in sorted(found.items()):
+        gauge.add_metric(labels, number)
     return gauge
 
 

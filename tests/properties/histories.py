@@ -22,6 +22,7 @@ from gpucommons.scheduler.core.model.state import (
     Observation,
     Outcome,
     Pause,
+    ProgressReported,
     PutPools,
     ResizeJob,
     Resume,
@@ -32,6 +33,7 @@ from gpucommons.scheduler.core.model.state import (
 from gpucommons.scheduler.core.model.types import (
     Kind,
     Millis,
+    Progress,
     State,
     TeamName,
     Workload,
@@ -70,6 +72,7 @@ step = st.one_of(
                 "pause",
                 "resume",
                 "checkpoint",
+                "tell",
                 "stubborn",
                 "slow",
                 "repeat",
@@ -171,6 +174,7 @@ class History:
                     unlent_permille=unlent_permille,
                     notice_ms=10_000,
                     grace_ms=20_000,
+                    drills="on",
                 )
             ],
             teams=[
@@ -325,6 +329,12 @@ class History:
         report = None if job is None else self.machines.checkpoint(job, step_number)
         if report is not None:
             self.world.step(report)
+
+    def _tell(self, number: int, step_number: int, *_: int) -> None:
+        job = self.live(number, Kind.TRAINING, Kind.RETRAIN)
+        if job is not None and job.current is not None:
+            progress = Progress(step=step_number, at_ms=self.world.now)
+            self.world.step(ProgressReported(attempt_id=job.current.attempt_id, progress=progress))
 
     def _vanish(self, number: int, done: int, *_: int) -> None:
         job = self.live(number, Kind.TRAINING, Kind.RETRAIN)

@@ -114,6 +114,9 @@ function Header({ job }: { job: IJob }): React.JSX.Element {
           {held}
         </Pill>
       ) : null}
+      {job.safe_to_borrow ? (
+        <Pill tone="good">{trans.__('safe to borrow')}</Pill>
+      ) : null}
       {job.simulated ? <Pill>{trans.__('simulated')}</Pill> : null}
       <span className="gc-Row gc-Right">
         {action(mine && canPause(job), CommandIDs.pauseJob, trans.__('Pause'))}
@@ -300,8 +303,13 @@ function Origin({ job }: { job: IJob }): React.JSX.Element | null {
 function GoingOn({ job }: { job: IJob }): React.JSX.Element | null {
   const { trans } = usePanel();
   const way = job.way_to_go_on;
+  const shown = job.drill;
   if (!way || currentAttempt(job)?.stop) {
-    return null;
+    return shown ? (
+      <Callout tone={shown.state === 'failed' ? 'error' : 'info'}>
+        {shown.text}
+      </Callout>
+    ) : null;
   }
   const when =
     currentAttempt(job) === null
@@ -309,7 +317,8 @@ function GoingOn({ job }: { job: IJob }): React.JSX.Element | null {
       : trans.__('If it is stopped:');
   return (
     <Callout tone={way.way === 'checkpoint' ? 'good' : 'info'}>
-      <b>{when}</b> {[`${way.text}.`, way.began_anew_text].join(' ').trim()}
+      <b>{when}</b> {[`${way.text}.`, way.began_anew_text].join(' ').trim()}{' '}
+      {shown ? <span className="gc-Muted">{shown.text}</span> : null}
     </Callout>
   );
 }

@@ -158,6 +158,13 @@ export interface IWayToGoOn {
   began_anew_text?: string;
 }
 
+/** Whether a job goes on where it was, in the scheduler's words. */
+export interface IDrill {
+  state: 'testing' | 'passed' | 'failed' | 'untold';
+  /** "Tested: stops and goes on at step 200 (41 s)." */
+  text: string;
+}
+
 export interface IJob {
   id: string;
   name: string;
@@ -183,6 +190,10 @@ export interface IJob {
   checkpoint?: ICheckpoint | null;
   /** None where nothing of it ran yet. */
   way_to_go_on?: IWayToGoOn | null;
+  /** What its last stop has shown, or is to show. */
+  drill?: IDrill | null;
+  /** Code like its own was stopped and went on. */
+  safe_to_borrow?: boolean;
   attempts: IAttempt[];
   /** Pauses that are over. */
   pauses?: { from_ms: number; to_ms: number }[];
@@ -208,6 +219,7 @@ export interface IQuote {
   text: string;
   stop_text?: string; // what then becomes of its work
   warnings?: string[]; // what likely goes wrong, and what to do
+  drill_text?: string; // that it is known to go on, or will be tested
 }
 
 export interface ICurvePoint {

@@ -23,7 +23,10 @@ export function QuotaLine(props: {
   }
   const [lead, rest] = problem === null ? leadOf(said) : ['', said];
   const tone = problem === null ? TONES[quote?.hold_class ?? ''] : 'error';
-  const stop = problem === null ? quote?.stop_text : undefined;
+  const stop =
+    problem === null
+      ? [quote?.stop_text, quote?.drill_text].filter(Boolean).join(' ')
+      : '';
   // Both keep their height while another is asked for: *Submit* stays under the pointer.
   const stale = isAsking ? 'gc-mod-stale' : '';
   return (

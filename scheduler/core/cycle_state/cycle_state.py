@@ -308,6 +308,8 @@ class CycleState:
             policy=self.rules.policy if self.rules.policy != before.policy else None,
             usage=usage,
             demand={p: d for p, d in self.carried.demand.items() if before.demand.get(p) is not d},
+            badges={k: b for k, b in self.carried.badges.items() if before.badges.get(k) is not b},
+            removed_badges=tuple(sorted(before.badges.keys() - self.carried.badges.keys())),
             verdicts=tuple(self.told.verdicts),
             events=tuple(self.told.events),
         )
@@ -333,6 +335,7 @@ class CycleState:
             spare=self.carried.spare,
             fair_share_reservations=self.carried.fair_share_reservations,
             demand=self.carried.demand,
+            badges=self.carried.badges,
             now_ms=self.now_ms,
             derived=Derived(self.derived, (self.workloads, self.nodes)),
         )

@@ -10,6 +10,7 @@ from gpucommons.scheduler.core.capacity.hold_back import FairShareClaim
 from gpucommons.scheduler.core.cycle_state.clock import Clock
 from gpucommons.scheduler.core.cycle_state.versions import Versions
 from gpucommons.scheduler.core.cycle_state.workload_index import WorkloadIndex
+from gpucommons.scheduler.core.model.drill import Badge, BadgeKey
 from gpucommons.scheduler.core.model.holds import FairShareReservation
 from gpucommons.scheduler.core.model.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.model.state import (
@@ -56,6 +57,7 @@ class Carried:
     released: tuple[Released, ...]
     spare: dict[WorkloadId, Spare]
     fair_share_reservations: dict[tuple[TeamName, PoolName], FairShareReservation]
+    badges: dict[BadgeKey, Badge]
     #: What came in this cycle and has not been learned from.
     arrivals: dict[PoolName, list[Ask]] = field(default_factory=dict)
 
@@ -67,6 +69,7 @@ class Carried:
             cluster.released,
             dict(cluster.spare),
             dict(cluster.fair_share_reservations),
+            dict(cluster.badges),
         )
 
     def arrived(self, pool: PoolName, asks: Iterable[Ask]) -> None:

@@ -40,7 +40,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.parents import ParentId
 
-_AT_FIRST: tuple[Resized | None, tuple[PoolName, ...]] = (None, ())
+_AT_FIRST: tuple[Resized | None, tuple[PoolName, ...], bool] = (None, (), False)
 
 
 class EquivalenceKey(NamedTuple):
@@ -116,8 +116,9 @@ class WorkloadIndex:
         self.stopped_for: dict[WorkloadId, dict[WorkloadId, Millis]] = {}
         self._keys: dict[WorkloadId, EquivalenceKey] = {}
         self._known: dict[WorkloadId, WorkloadFacts] = {}
-        #: In what size and for which pools those were looked at who ask for another than at first.
-        self._changed: dict[WorkloadId, tuple[Resized | None, tuple[PoolName, ...]]] = {}
+        #: In what size, for which pools and whether kept from borrowing those were looked at who ask
+        #: for something else than at first.
+        self._changed: dict[WorkloadId, tuple[Resized | None, tuple[PoolName, ...], bool]] = {}
         self._sets = tuple((BIT[name], getattr(self, name)) for name in SETS)
 
     def key_of(self, workload: Workload) -> EquivalenceKey:
@@ -161,11 +162,14 @@ class WorkloadIndex:
                 self._changed.pop(workload_id, None)
 
     def _left_where_changed(self, workload: Workload, before: WorkloadFacts) -> WorkloadFacts:
-        """A job of another size, or for fewer pools, belongs to another class: it leaves its own."""
+        """A job of another size, for fewer pools or that borrows no more leaves its class for another."""
         workload_id = workload.workload_id
-        if workload.resized is None and not workload.submitted_pools and not self._changed:
+        confined = workload.drill is not None and workload.drill.confines
+        as_submitted = workload.resized is None and not workload.submitted_pools and not confined
+        if as_submitted and not self._changed:
             return before
-        now = (workload.resized, workload.spec.pools if workload.submitted_pools else ())
+        pools = workload.spec.pools if workload.submitted_pools else ()
+        now = (workload.resized, pools, confined)
         if now == self._changed.get(workload_id, _AT_FIRST):
             return before
         if before.place is not None:

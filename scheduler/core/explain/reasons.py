@@ -235,6 +235,8 @@ def _limited(cycle: CycleState, workload: Workload) -> Reason | None:
         text = f"{beyond}; beyond that {may_not} would have to borrow, which it may not."
         return Reason(code=ReasonClass.LIMIT, text=text, unblock=unblock)
     why = "this job may not borrow" if not spec.over_quota else f"{spec.team} may not borrow"
+    if workload.drill is not None and workload.drill.confines:
+        why = f"this job may not borrow since its test failed: {workload.drill.failed}"
     text = (
         f"{format_milli_gpu(use.guaranteed)} of {spec.team}'s"
         f" {format_milli_gpu(found.guaranteed_milli_gpu)} guaranteed GPUs are in use, and {why}."

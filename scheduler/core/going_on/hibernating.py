@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, RESIZE
+from gpucommons.scheduler.core.model.eviction_cause import CONFINE, DRILL, FOR_OTHERS, RESIZE
 from gpucommons.scheduler.core.model.kept import (
     Hibernation,
     HibernationAbility,
@@ -19,7 +19,7 @@ from gpucommons.scheduler.core.model.types import Attempt, NodeId, PoolName, Spe
 
 OFF = "off"
 #: Stops after which a job goes on in the size that it had.
-_GOES_ON_AFTER = (FOR_OTHERS | {"pause"}) - {RESIZE}
+_GOES_ON_AFTER = (FOR_OTHERS | {"pause", DRILL, CONFINE}) - {RESIZE}
 _ALONE = 1
 
 

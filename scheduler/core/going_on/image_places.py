@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from gpucommons.scheduler.core.going_on.drills import as_asked
 from gpucommons.scheduler.core.going_on.hibernating import (
     can_be_hibernated,
     hindrance_of,
@@ -27,9 +28,9 @@ Nodes = Mapping[NodeId, Node]
 
 
 def for_all_pools(workload: Workload) -> Spec:
-    """What it asks for, with all the pools that it was submitted for."""
-    asked = workload.submitted_pools
-    return replace(workload.spec, pools=asked) if asked else workload.spec
+    """What it asks for, with all that it was submitted for: its pools, and that it may borrow."""
+    asked, spec = workload.submitted_pools, as_asked(workload)
+    return replace(spec, pools=asked) if asked else spec
 
 
 def kept_to_its_image(workload: Workload, pools: Pools, nodes: Nodes) -> Workload:

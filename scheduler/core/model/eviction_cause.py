@@ -18,6 +18,8 @@ FOR_OTHERS = frozenset({"reclaim", "preempt", "resize", "move"})
 MOVE = "move"
 #: It ends here and goes on with more workers, or with fewer.
 RESIZE = "resize"
+#: It is stopped once on purpose, to see whether it goes on; and because it did not, where it borrows.
+DRILL, CONFINE = "drill", "confine"
 #: Stops after which the job has a place promised already.
 GOES_ON = frozenset({RESIZE, MOVE})
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.slices.slices import MpsDaemon
+from gpucommons.scheduler.core.model.drill import OFF, ON
 from gpucommons.scheduler.core.model.kept import HibernationAbility
 from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName, TeamName, UserName
 from gpucommons.scheduler.money import from_micro
@@ -110,6 +111,9 @@ class Pool:
     mps: MpsDaemon | None = None
     #: Processes of stopped jobs are saved to disk where that works: ``on`` or ``off``.
     hibernation: str = "on"
+    #: Jobs that borrow are stopped once on purpose after their first save: ``on`` or ``off``. Off until
+    #: an admin wants it: a stop that nobody asked for surprises, and every other stop shows as much.
+    drills: str = OFF
     #: What users may choose for idle notebooks; the first is for who chose nothing.
     on_idle: tuple[str, ...] = ON_IDLE
     #: What a GPU costs, earliest first; none: no price is known.
@@ -146,6 +150,8 @@ class Policy:
     show_names: bool = False
     #: Members may run jobs from what each other's jobs of the team ran from.
     share_snapshots: bool = False
+    #: ``off``: its jobs are not stopped on purpose where their pool would have it.
+    drills: str = ON
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

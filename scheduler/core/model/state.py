@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpucommons.scheduler.core.model.actions import Act
+from gpucommons.scheduler.core.model.drill import Badge, BadgeKey
 from gpucommons.scheduler.core.model.evolving import quick
 from gpucommons.scheduler.core.model.holds import FairShareReservation
 from gpucommons.scheduler.core.model.intents import (
@@ -157,6 +158,8 @@ class Cluster:
     )
     #: What work has come to each pool: what packing keeps free GPUs good for.
     demand: Mapping[PoolName, LearnedDemand] = field(default_factory=dict)
+    #: Code that was stopped and went on.
+    badges: Mapping[BadgeKey, Badge] = field(default_factory=dict)
     now_ms: Millis = Millis(0)
     #: No part of the value: it says nothing that the rest does not.
     derived: Derived = field(default_factory=Derived, compare=False, repr=False)
@@ -310,6 +313,8 @@ class Changes:
     usage: Mapping[tuple[TeamName, PoolName], int] | None = None
     #: Pools to which work came.
     demand: Mapping[PoolName, LearnedDemand] = field(default_factory=dict)
+    badges: Mapping[BadgeKey, Badge] = field(default_factory=dict)
+    removed_badges: tuple[BadgeKey, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     events: tuple[Event, ...] = ()
 
@@ -327,6 +332,8 @@ class Changes:
             or self.policy is not None
             or self.usage is not None
             or self.demand
+            or self.badges
+            or self.removed_badges
             or self.verdicts
             or self.events
         )

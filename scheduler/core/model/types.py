@@ -13,6 +13,7 @@ from typing import NewType
 
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.slices.slices import SliceId
+from gpucommons.scheduler.core.model.drill import Drill
 from gpucommons.scheduler.core.model.evolving import quick
 from gpucommons.scheduler.core.model.kept import Hibernation, KeptKernels, Pace, ProcessImage
 from gpucommons.scheduler.core.model.reason import Reason as Reason  # noqa: PLC0414 - for others
@@ -45,9 +46,8 @@ class Kind(StrEnum):
 
 
 class State(StrEnum):
-    """States of jobs and leases; :mod:`.lifecycle` holds the tables of moves between them."""
+    """States of jobs and of leases; :mod:`.lifecycle` holds the tables of moves between them."""
 
-    # jobs
     QUEUED = "queued"
     NOMINATED = "nominated"
     ADMITTED = "admitted"
@@ -159,7 +159,7 @@ class Spec:
     #: Folder of its Python environment (links followed), or an image; "" = that of where it runs.
     environment: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
-    #: Variable name → name of the owner's secret. Values never come here.
+    #: Variable name → name of the owner's secret, never a value.
     secrets: Mapping[str, str] = field(default_factory=dict)
     checkpoints_kept: int = 3
     #: Automatic new attempts after a loss or a non-zero exit.
@@ -281,9 +281,8 @@ class Attempt:
     started_ms: Millis | None = None
     ended_ms: Millis | None = None
     stop: Stop | None = None
-    #: Set when ended: 0…255, or -signal; None where it was never seen.
+    #: Set when ended: 0…255, or -signal; None where it was never seen. Why it ended, for people.
     exit_code: int | None = None
-    #: Why it ended, for people.
     ended_text: str | None = None
     resumed_from: Checkpoint | None = None
     #: When an announced stop was taken back; the executor is told until the attempt ends.
@@ -391,6 +390,8 @@ class Workload:
     submitted_pools: tuple[PoolName, ...] = ()
     #: Of a lease: what its server said that it kept; None = nothing, or nothing any more.
     kept: KeptKernels | None = None
+    #: What its last stop has shown, or is to show.
+    drill: Drill | None = None
 
     @property
     def current(self) -> Attempt | None:

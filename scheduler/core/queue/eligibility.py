@@ -18,7 +18,14 @@ from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.model.resources import NodeState, Policy
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.state_words import ended_words, node_words
-from gpucommons.scheduler.core.model.types import Reason, ReasonClass, State, Workload, WorkloadId
+from gpucommons.scheduler.core.model.types import (
+    Reason,
+    ReasonClass,
+    Spec,
+    State,
+    Workload,
+    WorkloadId,
+)
 from gpucommons.scheduler.size_words import size_words
 
 Question = Callable[[CycleState, Workload], Reason | None]
@@ -26,7 +33,12 @@ Question = Callable[[CycleState, Workload], Reason | None]
 
 def policies(cycle: CycleState | Cluster, workload: Workload) -> tuple[Policy, ...]:
     """All policies a workload is under: the hub's and its team's."""
-    team = cycle.teams.get(workload.spec.team)
+    return policies_of(cycle, workload.spec)
+
+
+def policies_of(cycle: CycleState | Cluster, spec: Spec) -> tuple[Policy, ...]:
+    """The same of one that is not submitted yet."""
+    team = cycle.teams.get(spec.team)
     return (cycle.policy,) if team is None else (cycle.policy, team.policy)
 
 

@@ -50,6 +50,8 @@ class PoolModel(Model):
     notice_signal: Literal["SIGUSR1", "none"] = "none"
     #: Processes of stopped jobs are saved to disk, where its nodes can do that.
     hibernation: Switch = "on"
+    #: Jobs that borrow are stopped once on purpose after their first save, to see that they go on.
+    drills: Switch = "off"
     #: What users may choose for their idle notebooks; the first is for who chose nothing.
     on_idle: list[OnIdle] = Field(default=list(ON_IDLE), min_length=1, max_length=len(ON_IDLE))
     headroom_milli_gpu: MilliGpu = 0
@@ -90,6 +92,7 @@ class PoolView(View):
     hibernation: str = "on"
     #: What becomes of the processes of a job that is stopped there; empty = nobody has looked.
     hibernation_text: str = ""
+    drills: str = "off"
     on_idle: list[str] = []
     headroom_milli_gpu: int = 0
     notebook_sizes: list[int] = []

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from gpucommons.scheduler.models.fields import MilliGpu, Model, Name, UserName, View
+from gpucommons.scheduler.models.fields import MilliGpu, Model, Name, Switch, UserName, View
 
 
 class QuotaModel(Model):
@@ -30,6 +30,7 @@ class PolicyModel(Model):
     retrain_in_guarantee: bool = False
     show_names: bool = False
     share_snapshots: bool = False
+    drills: Switch = "on"
 
 
 class TeamModel(Model):

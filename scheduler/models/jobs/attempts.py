@@ -100,6 +100,22 @@ def newest_life(attempts: Sequence[AttemptView]) -> list[int]:
     return found[::-1]
 
 
+class DrillView(View):
+    """What a job's last stop has shown, or is to show: whether it goes on where it was."""
+
+    #: ``testing``: it is being stopped, or is to go on; ``passed``, ``failed``; ``untold``: what it says
+    #: does not show where it began.
+    state: Literal["testing", "passed", "failed", "untold"]
+    #: "Tested: stops and goes on at step 200 (41 s)."
+    text: str
+    #: Stopped for that alone.
+    on_purpose: bool
+    step: int | None = None
+    unit: str = ""
+    went_on_step: int | None = None
+    took_ms: int | None = None
+
+
 class WayToGoOnView(View):
     """What becomes of a job's work when it is stopped, as far as that is known."""
 

@@ -24,6 +24,7 @@ from gpucommons.scheduler.models.fields import (
 from gpucommons.scheduler.models.jobs.attempts import (
     AttemptView,
     CheckpointView,
+    DrillView,
     ProgressView,
     WayToGoOnView,
 )
@@ -238,6 +239,10 @@ class JobView(View):
     checkpoint: CheckpointView | None = None
     #: None where nothing of it ran yet, and once it is over.
     way_to_go_on: WayToGoOnView | None = None
+    #: None where no stop of it has shown, or is to show, anything.
+    drill: DrillView | None = None
+    #: Code like its own, in such an environment, was stopped and went on.
+    safe_to_borrow: bool = False
     attempts: list[AttemptView] = []
     #: The newest pauses that are over; one that lasts is its state.
     pauses: list[PauseView] = []
@@ -282,6 +287,8 @@ class Quote(View):
     text: str
     #: What becomes of its work if it is stopped, as far as that is known before it began.
     stop_text: str = ""
+    #: That it is known to go on when it is stopped, or will be tested for that; "" = neither.
+    drill_text: str = ""
     starts_now: bool
     reason: ReasonView | None = None
     guaranteed_milli_gpu: int

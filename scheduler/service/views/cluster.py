@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.deadlines import run_left
 from gpucommons.scheduler.core.going_on.hibernating import hindrance_in
 from gpucommons.scheduler.core.model.demand import class_of_worker, placed_milli_gpu, training_sizes
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_lease
@@ -27,6 +26,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkerPlacement,
     Workload,
 )
+from gpucommons.scheduler.core.queue.run_limits import run_left
 from gpucommons.scheduler.core.quota import quota
 from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.principal import Principal
@@ -71,6 +71,7 @@ def _pool_view(pool: Pool, cluster: Cluster, held: int) -> models.PoolView:
         grace_s=pool.grace_ms // 1000,
         notice_signal=pool.notice_signal,
         hibernation=pool.hibernation,
+        drills=pool.drills,
         hibernation_text=_hibernation_text(pool, cluster),
         on_idle=list(pool.on_idle),
         headroom_milli_gpu=pool.headroom_milli_gpu,
@@ -293,6 +294,7 @@ def policy_model(policy: Policy) -> models.PolicyModel:
         retrain_in_guarantee=policy.retrain_in_guarantee,
         show_names=policy.show_names,
         share_snapshots=policy.share_snapshots,
+        drills=policy.drills,
     )
 
 
@@ -314,6 +316,7 @@ def _pool_model(pool: Pool) -> models.PoolModel:
         grace_s=pool.grace_ms // 1000,
         notice_signal=pool.notice_signal,
         hibernation=pool.hibernation,
+        drills=pool.drills,
         on_idle=list(pool.on_idle),
         headroom_milli_gpu=pool.headroom_milli_gpu,
         moved_permille=pool.moved_permille,

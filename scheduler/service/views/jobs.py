@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.elastic import gain
 from gpucommons.scheduler.core.going_on import words
+from gpucommons.scheduler.core.going_on.badges import is_safe_to_borrow
 from gpucommons.scheduler.core.going_on.hibernating import is_kept
 from gpucommons.scheduler.core.going_on.image_places import for_all_pools, hindered_since
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
@@ -33,6 +34,7 @@ from gpucommons.scheduler.models.words.state_words import state_words
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.views.blockers import blocker_view
+from gpucommons.scheduler.service.views.drills import drill_view
 from gpucommons.scheduler.service.views.in_the_way import names_of_others, shows_names
 from gpucommons.scheduler.service.views.places import position
 from gpucommons.scheduler.service.views.whereabouts import results_are_away
@@ -100,6 +102,8 @@ def job_view(
         progress=_progress(workload) if in_full else None,
         checkpoint=_checkpoint(workload) if in_full else None,
         way_to_go_on=way_view(workload, cluster, now_ms) if in_full else None,
+        drill=drill_view(workload) if in_full else None,
+        safe_to_borrow=in_full and is_safe_to_borrow(workload, cluster.badges),
         attempts=[attempt_view(workload, attempt) for attempt in attempts],
         pauses=[
             models.PauseView(from_ms=pause.from_ms, to_ms=pause.to_ms)

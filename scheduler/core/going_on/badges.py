@@ -1,0 +1,57 @@
+"""Whose stop speaks for whom: code, command and environment of one team.
+
+Numbers in a command do not count: the trials of a sweep, and a run with another seed, save and go on
+by the same code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+from gpucommons.scheduler.core.going_on.ways import way_to_go_on
+from gpucommons.scheduler.core.model.drill import Badge, BadgeKey
+from gpucommons.scheduler.core.model.types import Spec, Workload
+
+#: More are not kept: the oldest goes.
+MOST = 2_000
+
+
+def badge_key(spec: Spec) -> BadgeKey | None:
+    """What a badge of this job belongs to; None where nobody knows what code it runs."""
+    if spec.snapshot is None:
+        return None
+    commands = [
+        (role.name, role.count > 1, [_without_numbers(word) for word in role.command])
+        for role in spec.roles
+    ]
+    parts = (spec.team, spec.snapshot, spec.working_dir, spec.environment, spec.launcher, commands)
+    return BadgeKey(hashlib.sha256(json.dumps(parts).encode()).hexdigest())
+
+
+def _without_numbers(word: str) -> str:
+    name, sign, value = word.rpartition("=")
+    try:
+        float(value)
+    except ValueError:
+        return word
+    return f"{name}{sign}#"
+
+
+def is_safe_to_borrow(workload: Workload, badges: Mapping[BadgeKey, Badge]) -> bool:
+    """Code like its own was stopped and went on; where nobody knows the code, the job itself was."""
+    key = badge_key(workload.spec)
+    if key is not None:
+        return key in badges
+    return workload.drill is not None and workload.drill.passed
+
+
+def is_known_to_go_on(workload: Workload, badges: Mapping[BadgeKey, Badge]) -> bool:
+    """The same, by the very way that holds for it now: there is nothing left to be tested."""
+    way = way_to_go_on(workload)
+    if way is None or not is_safe_to_borrow(workload, badges):
+        return False
+    key = badge_key(workload.spec)
+    shown = workload.drill if key is None else badges[key]
+    return shown is not None and shown.way == way.way

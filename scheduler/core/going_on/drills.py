@@ -1,0 +1,164 @@
+"""Whether a stopped job went on where it was: what is to be seen, and what was, as values and words.
+
+Any stop shows it, whatever it was for. One that was made on purpose also binds its job: if it failed,
+the job may run only inside its team's guarantee.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn
+from gpucommons.scheduler.core.going_on.words import spent
+from gpucommons.scheduler.core.model.drill import Drill
+from gpucommons.scheduler.core.model.eviction_cause import DRILL, FOR_OTHERS
+from gpucommons.scheduler.core.model.evolving import evolve
+from gpucommons.scheduler.core.model.types import REPORTED, Attempt, Spec, Workload
+
+#: Stops that show whether a job goes on: it is to go on after them.
+SHOWS = FOR_OTHERS | {"pause", DRILL}
+#: Of a step that was told again: sooner than in so many quarters of the time that it took to get
+#: there, it was not reached from the start.
+_QUARTERS, _OF = 3, 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class End:
+    """How an attempt ended that was stopped."""
+
+    now_ms: int
+    killed: bool
+    not_saved: str
+
+
+def begun(workload: Workload, attempt: Attempt, way: WayToGoOn | None, end: End) -> Drill | None:
+    """What a stop has shown, or what is to be seen after it; None where nothing can be."""
+    stop = attempt.stop
+    known = workload.drill
+    if known is not None and known.confines:
+        return None
+    if stop is None or stop.why not in SHOWS or attempt.started_ms is None or way is None:
+        return None
+    step, unit = _to_go_on_at(workload, way)
+    drill = Drill(
+        attempt=attempt.number,
+        way=way.way.value,
+        begun_ms=stop.announced_ms,
+        stopped_ms=end.now_ms,
+        on_purpose=stop.why == DRILL,
+        tested=stop.why == DRILL or (known is not None and known.tested),
+        step=step,
+        unit=unit,
+        reached_in_ms=_reached_in_ms(workload, attempt, way),
+    )
+    if end.killed:
+        return evolve(drill, failed="it still ran when its grace was over, and had to be killed")
+    if stop.hibernates and attempt.image is None and way.way is not Way.CHECKPOINT:
+        why = end.not_saved or "they were not"
+        return evolve(drill, failed=f"its processes were to be saved: {why}")
+    seen_later = step is not None or way.way is Way.PROCESS_IMAGE
+    return drill if seen_later or drill.on_purpose else None
+
+
+def _to_go_on_at(workload: Workload, way: WayToGoOn) -> tuple[int | None, str]:
+    if way.way is Way.CHECKPOINT:
+        return way.step, way.unit
+    told = workload.progress
+    if way.way is Way.WORKING_FOLDER and told is not None:
+        return told.step, told.unit or "step"
+    return None, ""
+
+
+def _reached_in_ms(workload: Workload, attempt: Attempt, way: WayToGoOn) -> int | None:
+    saved, told = workload.checkpoint, workload.progress
+    if way.way is Way.CHECKPOINT and saved is not None:
+        at_ms = saved.at_ms if saved.attempt_id == attempt.attempt_id else None
+    else:
+        at_ms = None if told is None else told.at_ms
+    if at_ms is None or attempt.started_ms is None:
+        return None
+    return max(0, at_ms - attempt.started_ms)
+
+
+def after_start(drill: Drill, workload: Workload, attempt: Attempt) -> Drill:
+    """What is known once it runs again: processes that were woken go on where they were."""
+    if drill.way != Way.PROCESS_IMAGE or not drill.pending:
+        return drill
+    known = attempt.hibernation
+    if known is not None and known.woken_from == drill.attempt:
+        told = workload.progress
+        step, unit = (None, "") if told is None else (told.step, told.unit or "step")
+        return _passed(replace(drill, step=step, unit=unit), attempt, step)
+    why = "" if known is None else known.not_woken
+    return evolve(drill, failed=f"its saved memory was not woken{why and f': {why}'}")
+
+
+def after_word(drill: Drill, attempt: Attempt, step: int, at_ms: int) -> Drill:
+    """What is known from the first step that it tells, or saves, when it runs again."""
+    if not drill.pending or drill.step is None or attempt.started_ms is None:
+        return drill
+    if step < drill.step:
+        name = drill.unit
+        return evolve(
+            drill,
+            went_on_step=step,
+            failed=f"it had {name} {drill.step:,} and began again at {name} {step:,}",
+        )
+    if step == drill.step and not _is_too_soon(drill, at_ms - attempt.started_ms):
+        # Who counts only every so many steps tells this one as well when it began from the start.
+        return evolve(drill, untold=True)
+    return _passed(drill, attempt, step, at_ms)
+
+
+def _is_too_soon(drill: Drill, ran_ms: int) -> bool:
+    """It cannot have been reached from the start in this time."""
+    return drill.reached_in_ms is not None and ran_ms * _OF < drill.reached_in_ms * _QUARTERS
+
+
+def _passed(drill: Drill, attempt: Attempt, step: int | None, at_ms: int | None = None) -> Drill:
+    again_ms = max(0, (at_ms or attempt.started_ms or 0) - attempt.reserved_ms)
+    took_ms = max(0, drill.stopped_ms - drill.begun_ms) + again_ms
+    return evolve(drill, went_on_step=step, took_ms=took_ms)
+
+
+def counts_in(drill: Drill, source: str) -> bool:
+    """Whether steps from this source are those that it has to go on at: a script's own count."""
+    return drill.way != Way.CHECKPOINT or source == REPORTED
+
+
+def confined(workload: Workload) -> Workload:
+    """The same job, which borrows nothing where its test has failed."""
+    drill = workload.drill
+    if drill is None or not drill.confines or not workload.spec.over_quota:
+        return workload
+    return evolve(workload, spec=replace(workload.spec, over_quota=False))
+
+
+def as_asked(workload: Workload) -> Spec:
+    """What it asks for, whatever its test has shown: only jobs that may borrow are tested."""
+    if workload.drill is None or not workload.drill.confines:
+        return workload.spec
+    return replace(workload.spec, over_quota=True)
+
+
+def told(drill: Drill) -> str:
+    """One sentence for pages and events."""
+    at = "where it stopped" if drill.step is None else f"at {drill.unit} {_number(drill)}"
+    if drill.failed:
+        only = " It may run only inside its team's guarantee." if drill.on_purpose else ""
+        test = "Tested" if drill.on_purpose else "Stopped"
+        return f"{test}: {drill.failed}.{only}"
+    if drill.took_ms is not None:
+        took = f" ({spent(drill.took_ms)})"
+        if drill.on_purpose:
+            return f"Tested: stops and goes on {at}{took}."
+        return f"It was stopped and went on {at}{took}."
+    if drill.untold:
+        return f"It was stopped, and whether it went on {at} cannot be told from what it says."
+    verb = "Testing that this job can be stopped" if drill.on_purpose else "It was stopped"
+    return f"{verb}: it is to go on {at}."
+
+
+def _number(drill: Drill) -> str:
+    shown = drill.step if drill.went_on_step is None else drill.went_on_step
+    return f"{shown:,}"

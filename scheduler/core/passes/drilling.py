@@ -1,0 +1,130 @@
+"""A job that borrows is stopped once on purpose after its first save, to see that it goes on.
+
+Whoever borrows will be stopped some day, and who cannot go on had better learn it early, when little
+is lost and nobody waits: then the job is back at once, from what it has just saved. One at a time in
+each pool. It gets its whole grace, as ever, so a drill that hangs ends with that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpucommons.scheduler.core.cycle_state import stops
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.going_on import badges
+from gpucommons.scheduler.core.going_on.hibernating import can_be_hibernated
+from gpucommons.scheduler.core.model.drill import OFF, ON
+from gpucommons.scheduler.core.model.eviction_cause import DRILL
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.types import (
+    Attempt,
+    AttemptState,
+    HoldClass,
+    Millis,
+    PoolName,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.core.queue.eligibility import policies
+from gpucommons.scheduler.core.queue.run_limits import run_left
+from gpucommons.scheduler.core.quota.quota import pool_of
+
+#: Processes that are saved whole have no first save: they are tested when they have run for so long.
+AFTER_START_MS = 60_000
+#: Between a drill and any other stop there is at least so many times its own length.
+APART = 2
+
+
+def drill(cycle: CycleState) -> None:
+    """Stop the jobs that are to be tested now, at most one in each pool."""
+    due = list(_candidates(cycle))
+    if not due:
+        return
+    busy = set(_waited_for(cycle)) | set(_tested(cycle))
+    for workload, attempt, pool in due:
+        at_ms = _due_ms(cycle, workload, attempt, pool)
+        if pool.name in busy or at_ms is None or at_ms > cycle.now_ms:
+            continue
+        busy.add(pool.name)
+        text = "to see that it can be stopped and goes on"
+        cycle.tell("drill-began", f"{workload.spec.name} is stopped {text}.", workload)
+        stops.end_now(cycle, workload, why=DRILL, text=text)
+
+
+def next_drills(cycle: CycleState) -> Iterator[int]:
+    """When time alone lets somebody be tested."""
+    for workload, attempt, pool in _candidates(cycle):
+        at_ms = _due_ms(cycle, workload, attempt, pool)
+        if at_ms is not None:
+            yield at_ms
+
+
+def _candidates(cycle: CycleState) -> Iterator[tuple[Workload, Attempt, Pool]]:
+    """Jobs that borrow where drills are on, and of which it is not known that they go on."""
+    if all(pool.drills == OFF for pool in cycle.pools.values()):
+        return
+    for workload in cycle.among(cycle.index.borrowing):
+        attempt = workload.current
+        if (
+            attempt is None
+            or attempt.state is not AttemptState.RUNNING
+            or attempt.hold_class is not HoldClass.OVER_QUOTA
+            or attempt.stop is not None
+        ):
+            continue
+        pool = cycle.pool_of(attempt)
+        if pool.drills == ON and _is_to_be_tested(cycle, workload):
+            yield workload, attempt, pool
+
+
+def _is_to_be_tested(cycle: CycleState, workload: Workload) -> bool:
+    known = workload.drill
+    if known is not None and (known.pending or known.tested):
+        return False
+    if any(policy.drills == OFF for policy in policies(cycle, workload)):
+        return False
+    return not badges.is_known_to_go_on(workload, cycle.carried.badges)
+
+
+def _due_ms(cycle: CycleState, workload: Workload, attempt: Attempt, pool: Pool) -> Millis | None:
+    """When it has saved, or can be saved, and no other stop is near; None = not in this attempt (yet)."""
+    if attempt.started_ms is None:
+        return None
+    saved = workload.checkpoint
+    if saved is not None and saved.attempt_id == attempt.attempt_id:
+        ready_ms = int(saved.at_ms)
+    elif can_be_hibernated(workload, attempt):
+        ready_ms = attempt.started_ms + AFTER_START_MS
+    else:
+        return None
+    apart_ms = APART * (attempt.started_ms - attempt.reserved_ms + pool.grace_ms)
+    for before in reversed(workload.attempts[:-1]):
+        if before.stop is not None and before.ended_ms is not None:
+            ready_ms = max(ready_ms, before.ended_ms + apart_ms)
+            break
+    left_ms = run_left(cycle, workload)
+    is_over_soon = left_ms is not None and attempt.started_ms + left_ms < ready_ms + apart_ms
+    return None if is_over_soon else Millis(ready_ms)
+
+
+def _waited_for(cycle: CycleState) -> Iterator[PoolName]:
+    """Pools in which somebody waits, or was promised something."""
+    for key, waiting in cycle.index.equivalence_classes.items():
+        if waiting.members:
+            yield from key.pools
+    ahead: set[WorkloadId] = cycle.index.tickets | cycle.index.nominated
+    for workload in cycle.among(ahead):
+        yield from workload.spec.pools
+
+
+def _tested(cycle: CycleState) -> Iterator[PoolName]:
+    """Pools in which a job is being tested."""
+    for workload in cycle.among(cycle.index.holding):
+        attempt, known = workload.current, workload.drill
+        if attempt is None:
+            continue
+        stopping = attempt.stop is not None and attempt.stop.why == DRILL
+        if stopping or (known is not None and known.on_purpose and known.pending):
+            pool = pool_of(cycle.nodes, attempt.placements)
+            if pool is not None:
+                yield pool

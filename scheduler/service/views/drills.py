@@ -1,0 +1,56 @@
+"""Whether a job is known to go on when it is stopped, on the wire."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.going_on import badges, drills
+from gpucommons.scheduler.core.going_on.words import spent
+from gpucommons.scheduler.core.model.drill import OFF, ON, Drill
+from gpucommons.scheduler.core.model.eviction_cause import DRILL
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import HoldClass, Spec, Workload
+from gpucommons.scheduler.core.queue.eligibility import policies_of
+
+
+def drill_view(workload: Workload) -> models.DrillView | None:
+    """What its last stop has shown, or the one that it is in is to show."""
+    attempt, drill = workload.current, workload.drill
+    stop = None if attempt is None else attempt.stop
+    if stop is not None and stop.why == DRILL:
+        return models.DrillView(
+            state="testing", text="Testing that this job can be stopped.", on_purpose=True
+        )
+    if drill is None:
+        return None
+    return models.DrillView(
+        state=_state(drill),
+        text=drills.told(drill),
+        on_purpose=drill.on_purpose,
+        step=drill.step,
+        unit=drill.unit,
+        went_on_step=drill.went_on_step,
+        took_ms=drill.took_ms,
+    )
+
+
+def _state(drill: Drill) -> Literal["testing", "passed", "failed", "untold"]:
+    if drill.failed:
+        return "failed"
+    if drill.untold:
+        return "untold"
+    return "passed" if drill.passed else "testing"
+
+
+def drill_text(spec: Spec, hold_class: str, cluster: Cluster) -> str:
+    """What is known of such a job before it begins; empty where nothing is, and nothing will be done."""
+    key = badges.badge_key(spec)
+    badge = None if key is None else cluster.badges.get(key)
+    if badge is not None:
+        return f"Safe to borrow: {badge.job}, of the same code, was stopped and went on ({spent(badge.took_ms)})."
+    pools = [cluster.pools[name] for name in spec.pools if name in cluster.pools]
+    tested = hold_class == HoldClass.OVER_QUOTA and any(pool.drills == ON for pool in pools)
+    if not tested or any(one.drills == OFF for one in policies_of(cluster, spec)):
+        return ""
+    return "It is stopped once after its first save, while nobody waits, to see that it goes on."

@@ -1,0 +1,316 @@
+"""Jobs that borrow are stopped once on purpose: when, what that shows, and for whom it speaks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from builders import World, a_job, a_node, a_pool, a_team
+
+from gpucommons.scheduler.core.going_on import drills
+from gpucommons.scheduler.core.model.drill import Drill
+from gpucommons.scheduler.core.model.kept import Hibernation, ProcessImage
+from gpucommons.scheduler.core.model.resources import Policy
+from gpucommons.scheduler.core.model.state import (
+    AttemptEnded,
+    AttemptStarted,
+    CheckpointReported,
+    Pause,
+    ProgressReported,
+    PutPools,
+    Resume,
+)
+from gpucommons.scheduler.core.model.types import (
+    Checkpoint,
+    HoldClass,
+    Progress,
+    Spec,
+    State,
+    WorkloadId,
+)
+
+MINUTE, SECOND = 60_000, 1000
+CODE = "a" * 64
+IMAGE = ProcessImage(user="ana", size_bytes=1 << 20, save_ms=900, sha256="0" * 64)
+
+
+def of_code(name: str = "digits-1", *words: str, **more: Any) -> Spec:
+    spec = a_job(name, snapshot=CODE, **more)
+    role = replace(spec.roles[0], command=("python", "train.py", *(words or ("--lr=0.1", "3"))))
+    return replace(spec, roles=(role,))
+
+
+def save(world: World, job: WorkloadId, step: int) -> None:
+    attempt_id = world.attempt_id(job)
+    saved = Checkpoint(
+        attempt_id=attempt_id, step=step, path="x", size_bytes=1, sha256="0" * 64, at_ms=world.now
+    )
+    world.step(CheckpointReported(attempt_id=attempt_id, checkpoint=saved))
+
+
+def tell(world: World, job: WorkloadId, step: int, **more: Any) -> None:
+    progress = Progress(step=step, at_ms=world.now, **more)
+    world.step(ProgressReported(attempt_id=world.attempt_id(job), progress=progress))
+
+
+def is_tested(world: World, job: WorkloadId) -> bool:
+    stop = world.stop_of(job)
+    return stop is not None and stop.why == "drill"
+
+
+def drill_of(world: World, job: WorkloadId) -> Drill:
+    found = world.get(job).drill
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def world() -> World:
+    """Nobody has a guarantee but nlp: vision borrows."""
+    return World(
+        a_node(gpus=2),
+        teams=[a_team(), a_team("nlp", guaranteed_milli_gpu=1000)],
+        pools=[a_pool(drills="on")],
+    )
+
+
+def stopped_after_its_first_save(world: World, spec: Spec | None = None) -> WorkloadId:
+    job = world.run(spec or of_code())
+    world.wait(5 * MINUTE)
+    assert not is_tested(world, job), "nothing is saved that it could go on from"
+    save(world, job, 200)
+    assert is_tested(world, job)
+    return job
+
+
+def test_a_borrower_is_stopped_after_its_first_save_and_is_safe_once_it_goes_on(
+    world: World,
+) -> None:
+    job = stopped_after_its_first_save(world)
+    assert world.state(job) is State.PREEMPTING
+    world.now += 8 * SECOND
+    world.end(job, 143, told=True)
+    assert world.state(job) is State.STARTING, "nobody waits: it is back at once"
+    assert drills.told(drill_of(world, job)) == (
+        "Testing that this job can be stopped: it is to go on at step 200."
+    )
+    world.now += 30 * SECOND
+    world.start(job)
+    world.now += 3 * SECOND
+    tell(world, job, 200)
+    assert drills.told(drill_of(world, job)) == ("Tested: stops and goes on at step 200 (41 s).")
+    assert [one.job for one in world.cluster.badges.values()] == ["digits-1"]
+    assert "drill-passed" in world.kinds()
+    for _ in range(5):
+        world.wait(60 * MINUTE)
+        save(world, job, 300)
+        assert not is_tested(world, job), "once is enough"
+
+
+def test_the_next_run_of_the_same_code_is_safe_at_once(world: World) -> None:
+    job = stopped_after_its_first_save(world)
+    world.end(job, 143, told=True)
+    world.start(job)
+    tell(world, job, 201)
+    world.end(job)
+    same = world.run(of_code("digits-2", "--lr=0.5", "7"))
+    other = world.run(replace(of_code("digits-3"), snapshot="b" * 64))
+    world.wait(5 * MINUTE)
+    save(world, same, 200)
+    assert not is_tested(world, same)
+    save(world, other, 200)
+    assert is_tested(world, other)
+
+
+def test_one_that_begins_again_runs_only_inside_the_guarantee_and_says_why(world: World) -> None:
+    job = stopped_after_its_first_save(world)
+    world.end(job, 143, told=True)
+    world.start(job)
+    tell(world, job, 1)
+    assert world.stop_of(job).why == "confine"
+    world.end(job, 143, told=True)
+    assert world.state(job) is State.QUEUED
+    reason = world.get(job).reason
+    assert reason is not None
+    assert reason.text == (
+        "0 of vision's 0 guaranteed GPUs are in use, and this job may not borrow since its test"
+        " failed: it had step 200 and began again at step 1."
+    )
+    assert drills.told(drill_of(world, job)).endswith(
+        "It may run only inside its team's guarantee."
+    )
+    assert drills.as_asked(world.get(job)).over_quota, "what was submitted stays"
+    assert world.cluster.badges == {}
+
+
+def test_one_that_failed_goes_on_inside_the_guarantee_where_there_is_room() -> None:
+    world = World(
+        a_node(gpus=4), teams=[a_team(guaranteed_milli_gpu=1000)], pools=[a_pool(drills="on")]
+    )
+    first = world.run(a_job("first"))
+    job = stopped_after_its_first_save(world)
+    world.end(job, 143, told=True)
+    world.start(job)
+    world.end(first)
+    attempt = world.get(job).current
+    assert attempt is not None
+    assert attempt.hold_class is HoldClass.GUARANTEED
+    tell(world, job, 1)
+    assert world.stop_of(job) is None
+
+
+def test_a_drill_that_hangs_ends_with_its_grace_and_counts_as_failed(world: World) -> None:
+    job = stopped_after_its_first_save(world)
+    stop = world.stop_of(job)
+    assert stop.kill_ms - stop.announced_ms <= a_pool().notice_ms + a_pool().grace_ms
+    world.end(job, -9, killed=True)
+    assert world.state(job) is State.QUEUED
+    assert drills.told(drill_of(world, job)) == (
+        "Tested: it still ran when its grace was over, and had to be killed. It may run only inside"
+        " its team's guarantee."
+    )
+
+
+def test_nobody_is_tested_while_somebody_waits(world: World) -> None:
+    other = world.run(a_job("other", team="nlp"))
+    job = world.run(of_code())
+    waits = world.submit(a_job("waits", 2000, team="nlp"))
+    assert world.state(waits) is State.QUEUED
+    save(world, job, 200)
+    assert not is_tested(world, job)
+    world.end(other)
+    assert world.stop_of(job) is None or not is_tested(world, job)
+
+
+def test_it_is_not_tested_soon_after_another_stop(world: World) -> None:
+    job = world.run(of_code())
+    world.wait(5 * MINUTE)
+    world.ask(Pause(workload_id=job))
+    world.end(job, 143, told=True)
+    world.ask(Resume(workload_id=job))
+    world.start(job)
+    save(world, job, 200)
+    assert not is_tested(world, job)
+    world.wait(world.outcome.wake_ms - world.now)  # type: ignore[operator] # it is looked at again
+    assert is_tested(world, job)
+
+
+def test_a_job_that_is_about_to_end_is_left_alone(world: World) -> None:
+    job = world.run(of_code(max_run_ms=2 * MINUTE))
+    world.wait(100 * SECOND)
+    save(world, job, 200)
+    assert not is_tested(world, job)
+
+
+@pytest.mark.parametrize("waived", ["pool", "team"])
+def test_where_it_is_waived_nobody_is_tested(waived: str) -> None:
+    pool = a_pool(drills="off" if waived == "pool" else "on")
+    team = replace(a_team(), policy=Policy(drills="off" if waived == "team" else "on"))
+    world = World(a_node(gpus=2), teams=[team], pools=[pool])
+    job = world.run(of_code())
+    world.wait(60 * MINUTE)
+    save(world, job, 200)
+    assert not is_tested(world, job)
+
+
+def test_what_runs_inside_a_guarantee_is_not_tested(world: World) -> None:
+    job = world.run(of_code(team="nlp"))
+    world.wait(60 * MINUTE)
+    save(world, job, 200)
+    assert not is_tested(world, job)
+
+
+def test_in_a_pool_one_is_tested_at_a_time(world: World) -> None:
+    first, second = world.run(of_code("a-1")), world.run(replace(of_code("b-1"), snapshot="b" * 64))
+    world.wait(5 * MINUTE)
+    save(world, first, 200)
+    save(world, second, 200)
+    assert [is_tested(world, one) for one in (first, second)] == [True, False]
+    world.end(first, 143, told=True)
+    world.start(first)
+    assert not is_tested(world, second)
+    tell(world, first, 250)
+    world.wait(1)
+    assert is_tested(world, second)
+
+
+def test_processes_that_are_saved_whole_are_tested_by_waking_them(world: World) -> None:
+    job = world.submit(of_code())
+    known = Hibernation(cost_ms=1)
+    world.step(AttemptStarted(attempt_id=world.attempt_id(job), hibernation=known))
+    assert world.outcome.wake_ms is not None
+    world.wait(MINUTE)
+    assert is_tested(world, job)
+    assert world.stop_of(job).hibernates
+    end = AttemptEnded(attempt_id=world.attempt_id(job), exit_code=None, told=True, image=IMAGE)
+    world.step(end)
+    woken = Hibernation(cost_ms=1, woken_from=1)
+    world.now += 2 * SECOND
+    world.step(AttemptStarted(attempt_id=world.attempt_id(job), hibernation=woken))
+    assert drills.told(drill_of(world, job)) == (
+        "Tested: stops and goes on where it stopped (2 s)."
+    )
+
+
+def test_processes_that_cannot_be_saved_fail_the_test(world: World) -> None:
+    job = world.submit(of_code())
+    known = Hibernation(cost_ms=1)
+    world.step(AttemptStarted(attempt_id=world.attempt_id(job), hibernation=known))
+    world.wait(MINUTE)
+    world.end(job, 143, told=True, not_saved="it holds a socket")
+    assert drill_of(world, job).failed == "its processes were to be saved: it holds a socket"
+
+
+def test_every_other_stop_shows_as_much_and_costs_nothing_more(world: World) -> None:
+    world.ask(PutPools(pools=(a_pool(drills="off"),)))
+    job = world.run(of_code())
+    save(world, job, 200)
+    world.ask(Pause(workload_id=job))
+    world.end(job, 143, told=True)
+    world.wait(60 * MINUTE)
+    world.ask(Resume(workload_id=job))
+    world.now += 5 * SECOND
+    world.start(job)
+    tell(world, job, 230)
+    assert drills.told(drill_of(world, job)) == ("It was stopped and went on at step 230 (5 s).")
+    assert len(world.cluster.badges) == 1
+
+
+def test_a_later_unclean_end_takes_the_badge_away_and_nothing_else(world: World) -> None:
+    job = stopped_after_its_first_save(world)
+    world.end(job, 143, told=True)
+    world.start(job)
+    tell(world, job, 201)
+    world.ask(Pause(workload_id=job))
+    world.end(job, -9, killed=True)
+    assert world.cluster.badges == {}
+    assert "badge-lost" in world.kinds()
+    world.ask(Resume(workload_id=job))
+    assert world.state(job) is State.STARTING, "it may still borrow"
+
+
+def test_a_step_that_may_have_been_reached_from_the_start_proves_nothing(world: World) -> None:
+    job = stopped_after_its_first_save(world)
+    world.end(job, 143, told=True)
+    world.start(job)
+    world.now += 5 * MINUTE
+    tell(world, job, 200)
+    assert drills.told(drill_of(world, job)) == (
+        "It was stopped, and whether it went on at step 200 cannot be told from what it says."
+    )
+    assert (world.cluster.badges, world.stop_of(job)) == ({}, None)
+
+
+def test_lines_of_its_log_do_not_count_against_steps_of_its_own(world: World) -> None:
+    job = stopped_after_its_first_save(world)
+    world.end(job, 143, told=True)
+    world.start(job)
+    tell(world, job, 3, source="log", unit="epoch")
+    assert drill_of(world, job).pending
+
+
+def test_an_error_of_its_own_during_the_drill_is_its_own(world: World) -> None:
+    job = stopped_after_its_first_save(world)
+    world.end(job, 1)
+    assert world.state(job) is State.FAILED
