@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,6 +14,7 @@ from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.documents import read_config
 from gpucommons.scheduler.cli.present import clock, show, table
 from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.client.call import Call
 from gpucommons.scheduler.errors import BadRequest, NotFound, UnknownTeam
 from gpucommons.scheduler.models.words.state_words import held_words, node_words, state_words
 
@@ -26,6 +28,9 @@ _DEFAULT_SERVER = "default"
 
 #: Audit rows that are shown.
 _CHANGES = 50
+
+
+_DAY_S = 86_400
 
 
 def _changes(arguments: argparse.Namespace) -> int:
@@ -146,25 +151,45 @@ def nodes(arguments: argparse.Namespace) -> int:
     """List nodes, or change a node's state."""
     with connect(arguments) as scheduler:
         if arguments.action is not None:
-            state = {"cordon": "cordoned", "uncordon": "ready", "fence": "fenced"}[arguments.action]
-            if arguments.node is None:
-                message = f"Name the node to {arguments.action}."
-                raise BadRequest(message)
-            request = models.NodeStateRequest.model_validate(
-                {"state": state, "reason": arguments.reason}
-            )
-            node = scheduler.send(calls.set_node_state(arguments.node, request))
-            show(node, f"{node.id}  {node_words(node.state)}", output=arguments.output)
+            node = scheduler.send(_of_node(arguments))
+            show(node, f"{node.id}  {_state(node)}", output=arguments.output)
             return 0
         answer = scheduler.send(calls.nodes())
     rows = (
-        (node.id, node.pool, node_words(node.state), *cells)
+        (node.id, node.pool, _state(node), *cells)
         for node in answer.nodes
         for cells in [*map(_device, node.devices)] or [("", "no GPU", "")]
     )
     header = ("NODE", "POOL", "STATE", "GPU", "KIND", "HELD BY")
     show(answer, table(header, rows), output=arguments.output)
     return 0
+
+
+def _of_node(arguments: argparse.Namespace) -> Call[models.NodeView]:
+    """What is asked of one node."""
+    if arguments.node is None:
+        message = f"Name the node to {arguments.action}."
+        raise BadRequest(message)
+    if arguments.action == "notice":
+        request = models.NodeNoticeRequest(in_s=_seconds(arguments.in_s or ""))
+        return calls.notice_node(arguments.node, request)
+    state = {"cordon": "cordoned", "uncordon": "ready", "fence": "fenced"}[arguments.action]
+    asked = models.NodeStateRequest.model_validate({"state": state, "reason": arguments.reason})
+    return calls.set_node_state(arguments.node, asked)
+
+
+def _seconds(text: str) -> int:
+    found = re.fullmatch(r"(\d{1,5})(s|m|h|)", text)
+    seconds = int(found[1]) * {"m": 60, "h": 3600}.get(found[2], 1) if found else 0
+    if not 1 <= seconds <= _DAY_S:
+        message = f"Say in what time the cloud takes it back, at most a day: --in 120s, --in 2m (not {text!r})."
+        raise BadRequest(message)
+    return seconds
+
+
+def _state(node: models.NodeView) -> str:
+    words = node_words(node.state)
+    return words if node.leaves_ms is None else f"{words}, taken back at {clock(node.leaves_ms)}"
 
 
 def _device(device: models.DeviceView) -> tuple[object, str, str]:

@@ -299,10 +299,11 @@ def _add_admin(
     change.add_argument("--weight", type=int)
     change.add_argument("--dry-run", action="store_true", help="only check the layout")
     change.set_defaults(run=admin.quota_set)
-    nodes = commands.add_parser("nodes", parents=[shared], help="the capacity map; cordon, fence")
-    nodes.add_argument("action", nargs="?", choices=("cordon", "uncordon", "fence"))
+    nodes = commands.add_parser("nodes", parents=[shared], help="the capacity map; cordon, fence …")
+    nodes.add_argument("action", nargs="?", choices=("cordon", "uncordon", "fence", "notice"))
     nodes.add_argument("node", nargs="?")
     nodes.add_argument("--reason", default="", help="kept in the audit log")
+    nodes.add_argument("--in", dest="in_s", help="with notice: the cloud takes it back in 120s, 2m")
     nodes.set_defaults(run=admin.nodes)
     idle = commands.add_parser("idle", help="idle notebooks").add_subparsers(required=True)
     idle.add_parser("list", parents=[shared], help="who holds a GPU idle").set_defaults(

@@ -51,6 +51,12 @@ def set_node_state(node: str, request: models.NodeStateRequest) -> Call[models.N
     return Call(method="PUT", path=path, answer=models.NodeView, body=request)
 
 
+def notice_node(node: str, request: models.NodeNoticeRequest) -> Call[models.NodeView]:
+    """A node's cloud takes it back (admin)."""
+    path = _path("nodes", node, "notice")
+    return Call(method="PUT", path=path, answer=models.NodeView, body=request)
+
+
 def teams() -> Call[models.TeamList]:
     """Teams; other teams' details only for admins."""
     return Call(method="GET", path=_path("teams"), answer=models.TeamList)

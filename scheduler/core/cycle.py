@@ -19,7 +19,7 @@ from gpucommons.scheduler.core.model.demand import elastic
 from gpucommons.scheduler.core.model.types import AttemptId, Workload, WorkloadId
 from gpucommons.scheduler.core.passes import (
     consolidation,
-    drilling,
+    drills,
     growing,
     guarantee,
     notebooks,
@@ -62,7 +62,7 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
         surplus.hold_back(cycle)
     # What is idle then, elastic jobs that run may take.
     growing.grow(cycle)
-    drilling.drill(cycle)
+    drills.drill(cycle)
     # 8 Reasons for everyone still waiting.
     if explain:
         reasons.explain(cycle)

@@ -18,6 +18,7 @@ from gpucommons.scheduler.models.administration.nodes import (
     DeviceView,
     HoldView,
     NodeList,
+    NodeNoticeRequest,
     NodeStateRequest,
     NodeView,
 )
@@ -255,6 +256,7 @@ __all__ = [
     "Name",
     "NetworkModel",
     "NodeList",
+    "NodeNoticeRequest",
     "NodeStateRequest",
     "NodeView",
     "NotBroughtView",

@@ -160,8 +160,8 @@ export function currentAttempt(job: IJob): IAttempt | null {
   return last && last.state !== 'ended' ? last : null;
 }
 
-/** Stops for the sake of others; those of one's own hand need no notification. */
-const FOR_OTHERS = new Set(['preempt', 'reclaim', 'resize', 'move']);
+/** Stops that nobody here asked for; those of one's own hand need no notification. */
+const FOR_OTHERS = new Set(['preempt', 'reclaim', 'resize', 'move', 'spot']);
 
 export function isForOthers(stop: IStop): boolean {
   return FOR_OTHERS.has(stop.why);

@@ -42,6 +42,16 @@ async def set_node_state(
     return await caller.run(settings.set_node_state, node, request)
 
 
+@router.put("/nodes/{node}/notice")
+async def notice_node(
+    node: Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,253}$")],
+    request: models.NodeNoticeRequest,
+    caller: AnyCaller,
+) -> models.NodeView:
+    """A node's cloud takes it back: what runs there is saved and goes on elsewhere."""
+    return await caller.run(settings.notice_node, node, request)
+
+
 @router.get("/teams")
 async def teams(caller: AnyCaller) -> models.TeamList:
     """Teams; other teams' details only for admins."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.going_on.hibernating import is_hibernated
+from gpucommons.scheduler.core.going_on.hibernating import is_hibernated, is_saved_in
 from gpucommons.scheduler.core.model import eviction_cause
-from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, GOES_ON, MOVE, RESIZE
+from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, GOES_ON, MOVE, RESIZE, SPOT
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import is_lease, move, move_attempt, with_attempt
 from gpucommons.scheduler.core.model.resources import Pool
@@ -121,14 +121,19 @@ def hand_over(
     cycle.put(with_attempt(workload, evolve(attempt, stop=stop)))
 
 
-def end_now(cycle: CycleState, workload: Workload, *, why: str, text: str) -> Workload:
-    """Stop an attempt without notice: SIGTERM with this cycle's acts."""
+def end_now(
+    cycle: CycleState, workload: Workload, *, why: str, text: str, by_ms: Millis | None = None
+) -> Workload:
+    """Stop an attempt without notice: SIGTERM with this cycle's acts; SIGKILL after the pool's grace,
+    or ``by_ms``.
+    """
     attempt = workload.current
     if attempt is None:
         return workload
     stopping = attempt.stop is not None and attempt.stop.signalled
-    grace = cycle.pool_of(attempt).grace_ms
-    kill = attempt.stop.kill_ms if attempt.stop and stopping else cycle.now_ms + grace
+    kill = cycle.now_ms + cycle.pool_of(attempt).grace_ms if by_ms is None else by_ms
+    if attempt.stop and stopping:
+        kill = attempt.stop.kill_ms
     stop = Stop(
         why=why,
         text=text,
@@ -161,6 +166,9 @@ def _signalled(cycle: CycleState, workload: Workload, attempt: Attempt) -> Workl
     if stop is not None:
         pool = cycle.pool_of(attempt)
         hibernates = is_hibernated(workload, attempt, stop.why, pool)
+        if stop.why == SPOT:
+            left_ms = stop.kill_ms - cycle.now_ms
+            hibernates = hibernates and is_saved_in(workload, attempt, left_ms)
         attempt = evolve(attempt, stop=evolve(stop, hibernates=hibernates))
     workload = with_attempt(workload, attempt)
     if attempt.state is not AttemptState.STOPPING:

@@ -5,19 +5,17 @@ from __future__ import annotations
 from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.going_on import badges, drills
-from gpucommons.scheduler.core.going_on.drills import End
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
-from gpucommons.scheduler.core.model.drill import Badge, Drill
 from gpucommons.scheduler.core.model.eviction_cause import CONFINE
 from gpucommons.scheduler.core.model.evolving import evolve
+from gpucommons.scheduler.core.model.kept import Badge, Drill
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import Attempt, HoldClass, Workload
 
 
 def stopped(cycle: CycleState, workload: Workload, attempt: Attempt, end: AttemptEnded) -> Workload:
     """An attempt has ended as it was told to: what that shows, and what is to be seen yet."""
-    seen = End(now_ms=cycle.now_ms, killed=end.killed, not_saved=end.not_saved)
-    drill = drills.begun(workload, attempt, way_to_go_on(workload), seen)
+    drill = drills.begun(workload, attempt, way_to_go_on(workload), end)
     return workload if drill is None else _noted(cycle, workload, drill)
 
 

@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.going_on.exits import Exit, Meaning, meaning
 from gpucommons.scheduler.core.going_on.ways import Way, step_word, way_to_go_on
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
-from gpucommons.scheduler.core.model.eviction_cause import CONFINE, DRILL
+from gpucommons.scheduler.core.model.eviction_cause import CONFINE, DRILL, SPOT
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import is_lease, move, with_attempt
 from gpucommons.scheduler.core.model.state import AttemptEnded
@@ -35,7 +35,7 @@ from gpucommons.scheduler.core.queue import (
 )
 
 #: Stops after which a job goes on, sooner or later.
-_GOES_ON_AFTER = eviction_cause.FOR_OTHERS | retry_limits.ITS_OWN | {"pause", DRILL, CONFINE}
+_GOES_ON_AFTER = eviction_cause.FOR_OTHERS | retry_limits.ITS_OWN | {"pause", DRILL, CONFINE, SPOT}
 
 
 def end_attempt(cycle: CycleState, workload: Workload, end: AttemptEnded) -> Workload:
@@ -105,7 +105,12 @@ def _meaning(workload: Workload, attempt: Attempt, end: AttemptEnded) -> Meaning
     if stop is None or means is Meaning.SUCCEEDED:
         return means
     # What a stop of its own kind ends (its limit, its lost node) did not fail by itself.
-    failed = means is Meaning.FAILED and stop.why in {*eviction_cause.FOR_OTHERS, "pause", DRILL}
+    failed = means is Meaning.FAILED and stop.why in {
+        *eviction_cause.FOR_OTHERS,
+        "pause",
+        DRILL,
+        SPOT,
+    }
     return Meaning.FAILED if failed else Meaning.STOPPED
 
 
@@ -128,7 +133,7 @@ def _stop_words(workload: Workload, attempt: Attempt, end: AttemptEnded, now_ms:
     """For whom it was stopped and how it goes on: ``Stopped for nlp (fair share): goes on from …``."""
     stop = attempt.stop
     why = "asked to stop" if stop is None else stop.text
-    if stop is not None and stop.why in {*eviction_cause.FOR_OTHERS, DRILL, CONFINE}:
+    if stop is not None and stop.why in {*eviction_cause.FOR_OTHERS, DRILL, CONFINE, SPOT}:
         why = f"stopped {stop.text}"
     why = why[:1].upper() + why[1:]
     if attempt.started_ms is None:

@@ -10,13 +10,14 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.events import node_loss, pools
+from gpucommons.scheduler.core.events import leaving, node_loss, pools
 from gpucommons.scheduler.core.model import changes
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.resources import Block, Node, NodeState, Quota, Team
 from gpucommons.scheduler.core.model.state import (
     NodesObserved,
     NoteFacts,
+    NoticeNode,
     PutConfig,
     PutPolicy,
     PutPools,
@@ -37,7 +38,9 @@ from gpucommons.scheduler.errors import (
 )
 
 Teams = Mapping[TeamName, Team]
-Setting = SetQuotas | PutTeams | PutPools | NoteFacts | PutPolicy | PutConfig | SetNodeState
+Setting = (
+    SetQuotas | PutTeams | PutPools | NoteFacts | PutPolicy | PutConfig | SetNodeState | NoticeNode
+)
 
 #: A node that its executor has no more is kept for so long: a machine in repair comes back, and its
 #: history is looked at. An autoscaler's nodes have new names each time.
@@ -61,6 +64,8 @@ def save(cycle: CycleState, action: Setting, by: str) -> None:
             put_config(cycle, action, by)
         case SetNodeState():
             set_node_state(cycle, action, by)
+        case NoticeNode():
+            notice_node(cycle, action, by)
 
 
 def set_quotas(cycle: CycleState, action: SetQuotas, by: str) -> None:
@@ -229,11 +234,7 @@ def put_policy(cycle: CycleState, action: PutPolicy, by: str) -> None:
 
 def set_node_state(cycle: CycleState, action: SetNodeState, by: str) -> None:
     """Cordon, uncordon or fence a node."""
-    node = cycle.nodes.get(action.node_id)
-    if node is None:
-        known = ", ".join(sorted(cycle.nodes)) or "none"
-        message = f"There is no node {action.node_id}. Nodes are: {known}."
-        raise UnknownNode(message)
+    node = _known(cycle, action.node_id)
     to_cordon = action.state is NodeState.CORDONED
     if node.state is action.state and (not to_cordon or _cordoned_here(node)):
         return
@@ -241,7 +242,11 @@ def set_node_state(cycle: CycleState, action: SetNodeState, by: str) -> None:
         message = f"{node.node_id} is cordoned in its cluster: lift that there (kubectl uncordon)."
         raise Conflict(message)
     cycle.nodes[node.node_id] = replace(
-        node, state=action.state, cordoned_outside=False, cordoned_here=to_cordon
+        node,
+        state=action.state,
+        cordoned_outside=False,
+        cordoned_here=to_cordon,
+        leaves_ms=None if action.state is NodeState.READY else node.leaves_ms,
     )
     cycle.tell(
         "node-" + action.state,
@@ -249,6 +254,26 @@ def set_node_state(cycle: CycleState, action: SetNodeState, by: str) -> None:
         by=by,
         data={"node": node.node_id, "old": node.state, "new": action.state},
     )
+    relay_out(cycle)
+
+
+def _known(cycle: CycleState, node_id: NodeId) -> Node:
+    node = cycle.nodes.get(node_id)
+    if node is None:
+        known = ", ".join(sorted(cycle.nodes)) or "none"
+        message = f"There is no node {node_id}. Nodes are: {known}."
+        raise UnknownNode(message)
+    return node
+
+
+def notice_node(cycle: CycleState, action: NoticeNode, by: str) -> None:
+    """A node's cloud takes it back: it takes nothing new, and what runs there ends."""
+    node = _known(cycle, action.node_id)
+    if node.leaves_ms == action.leaves_ms:
+        return
+    state = NodeState.CORDONED if node.state is NodeState.READY else node.state
+    node = cycle.nodes[node.node_id] = replace(node, state=state, leaves_ms=action.leaves_ms)
+    leaving.begin(cycle, node, by)
     relay_out(cycle)
 
 
@@ -300,10 +325,12 @@ def _is_in_use(cycle: CycleState, node_id: NodeId) -> bool:
 
 
 def _put_node(cycle: CycleState, node: Node, known: Node | None) -> bool:
-    node = _with_state(node, known)
+    node = _with_state(leaving.settled(node, known), known)
     if node == known:
         return False
     cycle.nodes[node.node_id] = node
+    if node.leaves_ms is not None and (known is None or known.leaves_ms != node.leaves_ms):
+        leaving.begin(cycle, node)
     if known is not None:
         node_loss.end_on_lost_devices(cycle, known, node)
     if known is None:
@@ -321,14 +348,15 @@ def _with_state(node: Node, known: Node | None) -> Node:
         return replace(node, state=NodeState.FENCED)
     here = known is not None and _cordoned_here(known)
     outside = node.state is NodeState.CORDONED
-    state = NodeState.CORDONED if here or outside else NodeState.READY
+    closed = here or outside or node.leaves_ms is not None
+    state = NodeState.CORDONED if closed else NodeState.READY
     return replace(node, state=state, cordoned_outside=outside, cordoned_here=here)
 
 
 def _cordoned_here(node: Node) -> bool:
     """An admin's word: of what an earlier version stored, a cordon that is not the cluster's."""
-    before = node.state is NodeState.CORDONED and not node.cordoned_outside
-    return node.cordoned_here or before
+    unsaid = node.cordoned_outside or node.leaves_ms is not None
+    return node.cordoned_here or (node.state is NodeState.CORDONED and not unsaid)
 
 
 def relay_out(cycle: CycleState) -> None:

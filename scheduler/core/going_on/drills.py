@@ -6,13 +6,14 @@ the job may run only inside its team's guarantee.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn
 from gpucommons.scheduler.core.going_on.words import spent
-from gpucommons.scheduler.core.model.drill import Drill
 from gpucommons.scheduler.core.model.eviction_cause import DRILL, FOR_OTHERS
 from gpucommons.scheduler.core.model.evolving import evolve
+from gpucommons.scheduler.core.model.kept import Drill
+from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import REPORTED, Attempt, Spec, Workload
 
 #: Stops that show whether a job goes on: it is to go on after them.
@@ -22,16 +23,9 @@ SHOWS = FOR_OTHERS | {"pause", DRILL}
 _QUARTERS, _OF = 3, 4
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class End:
-    """How an attempt ended that was stopped."""
-
-    now_ms: int
-    killed: bool
-    not_saved: str
-
-
-def begun(workload: Workload, attempt: Attempt, way: WayToGoOn | None, end: End) -> Drill | None:
+def begun(
+    workload: Workload, attempt: Attempt, way: WayToGoOn | None, end: AttemptEnded
+) -> Drill | None:
     """What a stop has shown, or what is to be seen after it; None where nothing can be."""
     stop = attempt.stop
     known = workload.drill
@@ -44,7 +38,7 @@ def begun(workload: Workload, attempt: Attempt, way: WayToGoOn | None, end: End)
         attempt=attempt.number,
         way=way.way.value,
         begun_ms=stop.announced_ms,
-        stopped_ms=end.now_ms,
+        stopped_ms=attempt.ended_ms or stop.kill_ms,
         on_purpose=stop.why == DRILL,
         tested=stop.why == DRILL or (known is not None and known.tested),
         step=step,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpucommons.scheduler.core.model.eviction_cause import CONFINE, DRILL, FOR_OTHERS, RESIZE
+from gpucommons.scheduler.core.model.eviction_cause import CONFINE, DRILL, FOR_OTHERS, RESIZE, SPOT
 from gpucommons.scheduler.core.model.kept import (
     Hibernation,
     HibernationAbility,
@@ -19,7 +19,7 @@ from gpucommons.scheduler.core.model.types import Attempt, NodeId, PoolName, Spe
 
 OFF = "off"
 #: Stops after which a job goes on in the size that it had.
-_GOES_ON_AFTER = (FOR_OTHERS | {"pause", DRILL, CONFINE}) - {RESIZE}
+_GOES_ON_AFTER = (FOR_OTHERS | {"pause", DRILL, CONFINE, SPOT}) - {RESIZE}
 _ALONE = 1
 
 
@@ -99,6 +99,14 @@ def is_hibernated(workload: Workload, attempt: Attempt, why: str, pool: Pool) ->
         # It may come to life while the order is on its way.
         return kept_image(workload) is not None
     return can_be_hibernated(workload, attempt)
+
+
+def is_saved_in(workload: Workload, attempt: Attempt, left_ms: int) -> bool:
+    """Whether saving it takes no longer than that, as far as its node's speed is known."""
+    if attempt.started_ms is None:
+        return True  # what is saved of it already stays as it is
+    known = attempt.hibernation
+    return known is not None and known.cost_ms <= left_ms
 
 
 def can_be_hibernated(workload: Workload, attempt: Attempt) -> bool:

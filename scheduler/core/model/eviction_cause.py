@@ -20,6 +20,8 @@ MOVE = "move"
 RESIZE = "resize"
 #: It is stopped once on purpose, to see whether it goes on; and because it did not, where it borrows.
 DRILL, CONFINE = "drill", "confine"
+#: Its node is taken back by the cloud that it is rented from.
+SPOT = "spot"
 #: Stops after which the job has a place promised already.
 GOES_ON = frozenset({RESIZE, MOVE})
 

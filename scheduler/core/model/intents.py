@@ -222,6 +222,14 @@ class SetNodeState:
     text: str = ""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoticeNode:
+    """A node's cloud takes it back at a time; an admin who lets it take work again knows better."""
+
+    node_id: NodeId
+    leaves_ms: Millis
+
+
 Action = (
     Submit
     | Cancel
@@ -244,6 +252,7 @@ Action = (
     | PutPolicy
     | PutConfig
     | SetNodeState
+    | NoticeNode
 )
 
 

@@ -9,8 +9,7 @@ from enum import StrEnum
 
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.slices.slices import MpsDaemon
-from gpucommons.scheduler.core.model.drill import OFF, ON
-from gpucommons.scheduler.core.model.kept import HibernationAbility
+from gpucommons.scheduler.core.model.kept import OFF, ON, HibernationAbility
 from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName, TeamName, UserName
 from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.on_idle import ON_IDLE
@@ -44,6 +43,8 @@ class Node:
     cordoned_outside: bool = False
     #: An admin here cordoned it: lifted by an admin only, also where it was away in between.
     cordoned_here: bool = False
+    #: When its cloud takes it back, as a notice said; it takes nothing new. None = there was none.
+    leaves_ms: Millis | None = None
     #: Names of the sets of data that lie on it.
     data: frozenset[str] = frozenset()
     #: Since when its executor has it no more; None while it has.

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpucommons.scheduler.core.model.actions import Act
-from gpucommons.scheduler.core.model.drill import Badge, BadgeKey
 from gpucommons.scheduler.core.model.evolving import quick
 from gpucommons.scheduler.core.model.holds import FairShareReservation
 from gpucommons.scheduler.core.model.intents import (
@@ -24,6 +23,7 @@ from gpucommons.scheduler.core.model.intents import (
     NoteFacts,
     NoteKept,
     NoteSchedule,
+    NoticeNode,
     Pause,
     PoolFacts,
     PutConfig,
@@ -41,7 +41,7 @@ from gpucommons.scheduler.core.model.intents import (
     Submit,
     Verdict,
 )
-from gpucommons.scheduler.core.model.kept import Hibernation, ProcessImage
+from gpucommons.scheduler.core.model.kept import Badge, BadgeKey, Hibernation, ProcessImage
 from gpucommons.scheduler.core.model.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.model.types import (
     AttemptId,
@@ -69,6 +69,7 @@ __all__ = [
     "NoteFacts",
     "NoteKept",
     "NoteSchedule",
+    "NoticeNode",
     "Pause",
     "PoolFacts",
     "PutConfig",

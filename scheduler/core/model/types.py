@@ -13,9 +13,8 @@ from typing import NewType
 
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.slices.slices import SliceId
-from gpucommons.scheduler.core.model.drill import Drill
 from gpucommons.scheduler.core.model.evolving import quick
-from gpucommons.scheduler.core.model.kept import Hibernation, KeptKernels, Pace, ProcessImage
+from gpucommons.scheduler.core.model.kept import Drill, Hibernation, KeptKernels, Pace, ProcessImage
 from gpucommons.scheduler.core.model.reason import Reason as Reason  # noqa: PLC0414 - for others
 from gpucommons.scheduler.core.model.reason import ReasonClass as ReasonClass  # noqa: PLC0414 - for others
 from gpucommons.scheduler.parents import Parent

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from gpucommons.scheduler.models.fields import Line, Model, View
 
 
@@ -39,6 +41,8 @@ class NodeView(View):
     state: str
     cpu_milli: int
     memory_mib: int
+    #: When its cloud takes it back, where that was announced.
+    leaves_ms: int | None = None
     devices: list[DeviceView] = []
 
 
@@ -47,6 +51,12 @@ class NodeList(View):
 
     nodes: list[NodeView]
     now_ms: int
+
+
+class NodeNoticeRequest(Model):
+    """A node's cloud takes it back."""
+
+    in_s: int = Field(strict=True, ge=1, le=86_400)
 
 
 class NodeStateRequest(Model):

@@ -8,8 +8,14 @@ from dataclasses import replace
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.resources import NodeState, Team
-from gpucommons.scheduler.core.model.state import Cluster, PutConfig, SetNodeState, SetQuotas
-from gpucommons.scheduler.core.model.types import NodeId, PoolName
+from gpucommons.scheduler.core.model.state import (
+    Cluster,
+    NoticeNode,
+    PutConfig,
+    SetNodeState,
+    SetQuotas,
+)
+from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName
 from gpucommons.scheduler.errors import CannotLayOut, Conflict, Misconfigured, UnknownNode
 from gpucommons.scheduler.intake.configuration import plan_config, planned_quotas
 from gpucommons.scheduler.principal import Principal
@@ -169,16 +175,36 @@ def set_node_state(
 ) -> Pending[models.NodeView]:
     """Cordon, uncordon or fence a node."""
     authorization.set_node_state(principal)
-    node_id = NodeId(node)
+    node_id = _known(service, node)
+    action = SetNodeState(node_id=node_id, state=NodeState(request.state), text=request.reason)
+    return _decided(service, principal, action)
+
+
+def notice_node(
+    service: Service, principal: Principal, node: str, request: models.NodeNoticeRequest
+) -> Pending[models.NodeView]:
+    """A node's cloud takes it back: what runs there is saved and goes on elsewhere."""
+    authorization.notice_node(principal)
+    leaves_ms = Millis(service.now_ms() + request.in_s * 1000)
+    action = NoticeNode(node_id=_known(service, node), leaves_ms=leaves_ms)
+    return _decided(service, principal, action)
+
+
+def _known(service: Service, node: str) -> NodeId:
     known = service.loop.cluster.nodes
-    if node_id not in known:
+    if node not in known:
         message = f"There is no node {node!r}. Nodes: {', '.join(sorted(known)) or 'none'}."
         raise UnknownNode(message)
-    action = SetNodeState(node_id=node_id, state=NodeState(request.state), text=request.reason)
+    return NodeId(node)
+
+
+def _decided(
+    service: Service, principal: Principal, action: SetNodeState | NoticeNode
+) -> Pending[models.NodeView]:
     intent = service.ask(principal, action)
 
     def answer() -> models.NodeView:
         cluster = service.loop.cluster
-        return node_view(cluster.nodes[node_id], principal, cluster)
+        return node_view(cluster.nodes[action.node_id], principal, cluster)
 
     return decision(service, intent, lambda _: answer())

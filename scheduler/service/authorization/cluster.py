@@ -32,6 +32,11 @@ def set_node_state(principal: Principal) -> None:
     must_be_admin(principal, "cordon or fence nodes")
 
 
+def notice_node(principal: Principal) -> None:
+    """Admins: it ends what runs there."""
+    must_be_admin(principal, "say that a node is taken back")
+
+
 def put_config(principal: Principal) -> None:
     """Admins."""
     must_be_admin(principal, "change pools, teams and policies")

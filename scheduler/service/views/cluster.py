@@ -146,6 +146,7 @@ def node_view(node: Node, principal: Principal, cluster: Cluster) -> models.Node
         state=node.state,
         cpu_milli=node.cpu_milli,
         memory_mib=node.memory_mib,
+        leaves_ms=node.leaves_ms,
         devices=[
             models.DeviceView(
                 id=device.device_id,

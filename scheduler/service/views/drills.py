@@ -7,8 +7,8 @@ from typing import Literal
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.going_on import badges, drills
 from gpucommons.scheduler.core.going_on.words import spent
-from gpucommons.scheduler.core.model.drill import OFF, ON, Drill
 from gpucommons.scheduler.core.model.eviction_cause import DRILL
+from gpucommons.scheduler.core.model.kept import OFF, ON, Drill
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import HoldClass, Spec, Workload
 from gpucommons.scheduler.core.queue.eligibility import policies_of

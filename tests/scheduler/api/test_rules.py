@@ -58,6 +58,7 @@ RULES: dict[str, Rule] = {
     "set_node_state": Rule(
         "PUT", "/nodes/n1/state", ("root-token",), NOT_ADMIN, body={"state": "ready"}
     ),
+    "notice_node": Rule("PUT", "/nodes/n1/notice", ("root-token",), NOT_ADMIN, body={"in_s": 120}),
     "put_config": Rule("PUT", "/config", ("root-token",), NOT_ADMIN, body={}),
     "check_config": Rule("POST", "/config/check", ("root-token",), NOT_ADMIN, body={}),
     "get_config": Rule("GET", "/config", ("root-token",), NOT_ADMIN),

@@ -5,6 +5,7 @@ Used with the view's lock held.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -35,6 +36,7 @@ from gpucommons.scheduler.executors.kubernetes.nodes.other_systems import (
     why_not,
     why_unusable,
 )
+from gpucommons.scheduler.executors.kubernetes.nodes.taken_back import TakenBack
 from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen, OtherPod
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 
@@ -55,6 +57,7 @@ class Offer:
         self._view = view
         self._reservations = reservations
         self._installed = installed
+        self._taken_back = TakenBack(lambda: time.time_ns() // 1_000_000)
         self._nodes: tuple[tuple[object, ...], tuple[Node, ...]] | None = None
         self._slots: tuple[tuple[object, ...], tuple[Node, ...]] | None = None
 
@@ -74,7 +77,7 @@ class Offer:
                 unmade=self._unmade(pools),
             )
             found = nodes_of(self._view.nodes.values(), pools, self._settings, holdings)
-            self._nodes = (key, found)
+            self._nodes = (key, self._taken_back.marked(found, self._view.nodes))
         return self._nodes[1]
 
     def _unmade(self, pools: Iterable[Pool]) -> frozenset[str]:

@@ -150,6 +150,8 @@ class NodeSeen:
     #: Since when its readiness is what it is, UTC seconds.
     ready_changed_s: float
     cordoned: bool
+    #: Keys of its taints.
+    taints: frozenset[str] = frozenset()
     #: Extended resources that may be used.
     allocatable: Mapping[str, int]
     cpu_milli: int
@@ -307,6 +309,7 @@ def read_node(node: Document) -> NodeSeen:
         ready=ready.get("status") == "True",
         ready_changed_s=seconds_of(ready.get("lastTransitionTime")),
         cordoned=bool(spec.get("unschedulable")),
+        taints=frozenset(taint["key"] for taint in spec.get("taints") or ()),
         allocatable={k: int(amount_of(v)) for k, v in allocatable.items() if "/" in k},
         cpu_milli=cpu_of(allocatable.get("cpu", 0)),
         memory_mib=memory_of(allocatable.get("memory", 0)),

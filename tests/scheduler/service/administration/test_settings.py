@@ -173,6 +173,16 @@ def test_a_cordoned_node_takes_nothing_new(world: ServiceWorld) -> None:
         settings.set_node_state(world.service, world.admin, "n9", request)
 
 
+def test_a_node_that_its_cloud_takes_back_takes_nothing_new(world: ServiceWorld) -> None:
+    request = models.NodeNoticeRequest(in_s=120)
+    view = done(settings.notice_node(world.service, world.admin, "n1", request))
+    assert (view.state, view.leaves_ms) == ("cordoned", world.now_ms + 120_000)
+    with pytest.raises(Forbidden):
+        settings.notice_node(world.service, world.principal("ann"), "n1", request)
+    with pytest.raises(UnknownNode, match="n1"):
+        settings.notice_node(world.service, world.admin, "n9", request)
+
+
 def test_the_map_shows_others_work_without_names(world: ServiceWorld) -> None:
     jobs.submit(world.service, world.principal("ann"), a_request(role={"milli_gpu": 500}), key=None)
     for name, expected in (("alf", ("digits-1", "ann")), ("bob", (None, ""))):

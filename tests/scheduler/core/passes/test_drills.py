@@ -9,8 +9,7 @@ import pytest
 from builders import World, a_job, a_node, a_pool, a_team
 
 from gpucommons.scheduler.core.going_on import drills
-from gpucommons.scheduler.core.model.drill import Drill
-from gpucommons.scheduler.core.model.kept import Hibernation, ProcessImage
+from gpucommons.scheduler.core.model.kept import Drill, Hibernation, ProcessImage
 from gpucommons.scheduler.core.model.resources import Policy
 from gpucommons.scheduler.core.model.state import (
     AttemptEnded,

@@ -13,8 +13,8 @@ from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.going_on import badges
 from gpucommons.scheduler.core.going_on.hibernating import can_be_hibernated
-from gpucommons.scheduler.core.model.drill import OFF, ON
 from gpucommons.scheduler.core.model.eviction_cause import DRILL
+from gpucommons.scheduler.core.model.kept import OFF, ON
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import (
     Attempt,

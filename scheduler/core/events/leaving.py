@@ -1,0 +1,65 @@
+"""A node that its cloud takes back: it takes nothing new, and what runs there goes on elsewhere.
+
+There is no notice to give: each second is for saving. So all get SIGTERM at once, and until shortly
+before the node goes; processes are saved whole where that fits. Notebooks save what they can of their
+kernels, as at every stop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpucommons.scheduler.core.cycle_state import stops
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.events import leases
+from gpucommons.scheduler.core.model.eviction_cause import SPOT
+from gpucommons.scheduler.core.model.evolving import evolve
+from gpucommons.scheduler.core.model.lifecycle import is_lease, with_attempt
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.state import Cancel
+from gpucommons.scheduler.core.model.types import Attempt, Millis, Workload
+
+#: Before the node goes, for the last reports to come through.
+MARGIN_MS = 5_000
+
+
+def begin(cycle: CycleState, node: Node, by: str = "scheduler") -> None:
+    """A node is to be taken back, or sooner than was known: end all that runs on it."""
+    text = in_words(node, cycle.now_ms)
+    data = {"node": node.node_id, "leaves_ms": node.leaves_ms}
+    cycle.tell("node-leaves", f"{text[:1].upper()}{text[1:]}.", by=by, data=data)
+    for workload in cycle.among(cycle.index.holding):
+        attempt = workload.current
+        if attempt is None or all(one.node_id != node.node_id for one in attempt.placements):
+            continue
+        if is_lease(workload):
+            cancel = Cancel(workload_id=workload.workload_id, why=SPOT, text=text.capitalize())
+            leases.end(cycle, workload, cancel, by)
+        else:
+            _end(cycle, workload, attempt, node)
+
+
+def in_words(node: Node, now_ms: int) -> str:
+    """As a clause: ``the cloud takes node-3 back in 120 s``."""
+    seconds = max(0, (node.leaves_ms or now_ms) - now_ms) // 1000
+    return f"the cloud takes {node.node_id} back in {seconds} s"
+
+
+def _end(cycle: CycleState, workload: Workload, attempt: Attempt, node: Node) -> None:
+    by_ms = Millis(max(cycle.now_ms, (node.leaves_ms or cycle.now_ms) - MARGIN_MS))
+    stop = attempt.stop
+    if stop is not None and stop.signalled:
+        # It ends for another reason, and has less time for that.
+        sooner = evolve(stop, kill_ms=Millis(min(stop.kill_ms, by_ms)))
+        cycle.put(with_attempt(workload, evolve(attempt, stop=sooner)))
+        return
+    text = f"because {in_words(node, cycle.now_ms)}"
+    stops.end_now(cycle, workload, why=SPOT, text=text, by_ms=by_ms)
+
+
+def settled(node: Node, known: Node | None) -> Node:
+    """What is known of its leaving: a notice stands until the node has been away, or an admin lifts it."""
+    if known is None or known.missing_since_ms is not None:
+        return node
+    times = [one.leaves_ms for one in (node, known) if one.leaves_ms is not None]
+    return replace(node, leaves_ms=min(times, default=None))

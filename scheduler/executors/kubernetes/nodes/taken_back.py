@@ -1,0 +1,49 @@
+"""Nodes that their cloud takes back, by the taints that the clouds' own handlers set.
+
+A taint does not say when. So the time counts from when it is first seen, by what the cloud promises; the
+core keeps the earliest that it was ever told, also over a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.types import Millis
+from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen
+
+#: From the notice of an interruption to the end: of AWS' node termination handler, and of Google's.
+NOTICES_S: Mapping[str, int] = {
+    "aws-node-termination-handler/spot-itn": 120,
+    "cloud.google.com/impending-node-termination": 30,
+}
+
+
+class TakenBack:
+    """Remembers when each notice was first seen."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._leaves: dict[str, Millis] = {}
+
+    def marked(self, nodes: Iterable[Node], seen: Mapping[str, NodeSeen]) -> tuple[Node, ...]:
+        """The same nodes, with when they go where that was announced."""
+        self._look(seen)
+        return tuple(
+            replace(node, leaves_ms=self._leaves[node.node_id])
+            if node.node_id in self._leaves
+            else node
+            for node in nodes
+        )
+
+    def _look(self, seen: Mapping[str, NodeSeen]) -> None:
+        left_s = {
+            name: min(NOTICES_S[taint] for taint in found)
+            for name, node in seen.items()
+            if (found := node.taints & NOTICES_S.keys())
+        }
+        self._leaves = {
+            name: self._leaves.get(name, Millis(self._now_ms() + 1000 * seconds))
+            for name, seconds in left_s.items()
+        }
