@@ -15,9 +15,6 @@ ON, OFF = "on", "off"
 #: Saved processes of all jobs of one user together, where they run.
 MAX_IMAGE_BYTES = 32 << 30
 
-#: Saved processes of all jobs of one user together, where they run.
-MAX_IMAGE_BYTES = 32 << 30
-
 
 def on_idle_of(chosen: str, allowed: tuple[str, ...]) -> str:
     """What its user chose, where the pool still allows it, else the first that the pool allows."""
