@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.labextension.requests import AWAY, TIME_LIMITS_S, sentence_of
+from gpucommons.labextension.widgets.many import ManyJobs
 from gpucommons.labextension.widgets.surroundings import connect, is_in_job
 from gpucommons.labextension.widgets.targets import Target, file_job, proposal_of
 from gpucommons.scheduler.client import calls, snapshot
@@ -45,7 +46,7 @@ _ONE_GPU = 1000
 OWN_LIMIT_S = 7200
 
 
-class TrainPanel(anywidget.AnyWidget):
+class TrainPanel(ManyJobs, anywidget.AnyWidget):
     """A form that submits one file or function."""
 
     _esm = _FOLDER / "train.js"
@@ -149,13 +150,16 @@ class TrainPanel(anywidget.AnyWidget):
         return quote
 
     def submit(self) -> JobView:
-        """Pack the saved file's folder and submit it.
+        """Pack the saved file's folder and submit it; what is wrong is raised, and nothing submitted."""
+        request, packed = self.packed()
+        with connect(self._environ) as scheduler:
+            scheduler.send(calls.put_snapshot(packed.sha256, packed.content))
+            job = scheduler.send(calls.submit(request, key=str(uuid.uuid4())))
+        self.job, self.trouble = job.model_dump(mode="json"), ""
+        return job
 
-        Raises
-        ------
-        SchedulerError
-            With what is wrong; nothing is submitted then.
-        """
+    def packed(self) -> tuple[JobRequest, snapshot.Packed]:
+        """What is submitted, with its files."""
         chosen = self._chosen
         self._look_at_folder(chosen)
         if self.left_behind and self.left_out not in ("link", "without"):
@@ -165,7 +169,7 @@ class TrainPanel(anywidget.AnyWidget):
             )
             raise BadRequest(message)
         try:
-            request, packed = request_for_file(
+            return request_for_file(
                 replace(chosen, links_left_out=self.left_out == "link"),
                 self._options(),
                 self._size(),
@@ -173,11 +177,6 @@ class TrainPanel(anywidget.AnyWidget):
             )
         except ValidationError as error:
             raise BadRequest(sentence_of(error)) from None
-        with connect(self._environ) as scheduler:
-            scheduler.send(calls.put_snapshot(packed.sha256, packed.content))
-            job = scheduler.send(calls.submit(request, key=str(uuid.uuid4())))
-        self.job, self.trouble = job.model_dump(mode="json"), ""
-        return job
 
     def _look_at_folder(self, chosen: FileJob) -> None:
         excluded = snapshot.preview(chosen.root).excluded

@@ -21,6 +21,7 @@ from gpucommons.scheduler.api.routes import (
     leases,
     schedules,
     settings,
+    sweeps,
 )
 from gpucommons.scheduler.api.routes.routers import a_router, take_routes
 from gpucommons.scheduler.errors import Unavailable
@@ -31,6 +32,7 @@ _VERSIONED = (
     settings.router,
     jobs.router,
     schedules.router,
+    sweeps.router,
     attempts.router,
     leases.router,
     history.router,

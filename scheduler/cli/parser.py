@@ -21,6 +21,7 @@ from gpucommons.scheduler.cli.install import command as installing
 from gpucommons.scheduler.cli.plans import advise
 from gpucommons.scheduler.cli.schedules import commands as schedules
 from gpucommons.scheduler.cli.slurm import commands as slurm
+from gpucommons.scheduler.cli.sweeps import commands as sweeps
 from gpucommons.scheduler.launchers import AUTO, LAUNCHERS
 
 #: Largest snapshot unless told otherwise, in MiB.
@@ -47,6 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_admin(commands, shared)
     _add_machine(commands)
     schedules.add_commands(commands, shared)
+    sweeps.add_commands(commands, shared)
     slurm.add_commands(commands, shared)
     installing.add_command(commands)
     return parser

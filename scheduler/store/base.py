@@ -29,6 +29,7 @@ from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.store.quota_minutes.base import QuotaMinuteStore
 from gpucommons.scheduler.store.schedules.base import Epoch as Epoch  # noqa: PLC0414 - for others
 from gpucommons.scheduler.store.schedules.base import ScheduleStore
+from gpucommons.scheduler.store.sweeps.base import SweepStore
 
 T = TypeVar("T")
 
@@ -218,6 +219,11 @@ class Store(Protocol):
     @property
     def quota_minutes(self) -> QuotaMinuteStore:
         """How large pools and quotas were, and what was lent of them."""
+        ...
+
+    @property
+    def sweeps(self) -> SweepStore:
+        """Many jobs over a search space or a list."""
         ...
 
     # --- leadership ---

@@ -47,6 +47,7 @@ from gpucommons.scheduler.store.base import (
 from gpucommons.scheduler.store.codec import encode
 from gpucommons.scheduler.store.quota_minutes.memory import MemoryQuotaMinutes
 from gpucommons.scheduler.store.schedules.memory import MemorySchedules
+from gpucommons.scheduler.store.sweeps.memory import MemorySweeps
 
 
 class MemoryStore:
@@ -70,6 +71,7 @@ class MemoryStore:
         self._uploads: dict[tuple[str, UserName], Millis] = {}
         self.schedules = MemorySchedules(self.check_lead)
         self.quota_minutes = MemoryQuotaMinutes(self.check_lead)
+        self.sweeps = MemorySweeps(self.check_lead)
 
     # --- leadership --------------------------------------------------------------------------
 

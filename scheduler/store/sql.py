@@ -58,6 +58,7 @@ from gpucommons.scheduler.store.notices import ASKED, COMMITTED, Notices
 from gpucommons.scheduler.store.quota_minutes.sql import SqlQuotaMinutes
 from gpucommons.scheduler.store.schedules.sql import SqlSchedules
 from gpucommons.scheduler.store.sql_mirror import SqlMirror
+from gpucommons.scheduler.store.sweeps.sql import SqlSweeps
 
 T = TypeVar("T")
 
@@ -81,6 +82,7 @@ class SqlStore:
             read=self._read, writing=self._writing, leading=self._leading_alone
         )
         self.quota_minutes = SqlQuotaMinutes(read=self._read, leading=self._leading_alone)
+        self.sweeps = SqlSweeps(read=self._read, writing=self._writing, leading=self._leading_alone)
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:

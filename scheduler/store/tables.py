@@ -221,3 +221,28 @@ schedules = Table(
     UniqueConstraint("owner", "name", name="one_schedule_per_name"),
     Index("schedules_by_next", "next_ms"),
 )
+
+#: Many jobs over a search space or a list.
+sweeps = Table(
+    "sweeps",
+    metadata,
+    Column("sweep_id", Text, primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("made_ms", BigInteger, nullable=False),
+    #: Whether the leader is to look at it.
+    Column("live", Boolean, nullable=False),
+    #: What its owner wrote.
+    Column("document", Text, nullable=False),
+    #: Where it stands; the leader alone writes it.
+    Column("standing", Text, nullable=False),
+    Index("sweeps_live", "live", "made_ms"),
+)
+
+#: The jobs of each; the leader alone writes them.
+trials = Table(
+    "trials",
+    metadata,
+    Column("sweep_id", Text, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("document", Text, nullable=False),
+)

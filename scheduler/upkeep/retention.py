@@ -52,6 +52,7 @@ class Known:
         found.update(_checkpoints([action.checkpoint for action in asked]))
         found.update(name for job in self._jobs() for name in self._names_of(job))
         scheduled = [one.schedule.snapshot for one in self._store.schedules.all()]
+        scheduled += [one.sweep.snapshot for one in self._store.sweeps.all()]
         found.update(name for name in scheduled if name is not None)
         return frozenset(found)
 

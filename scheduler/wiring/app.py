@@ -50,6 +50,7 @@ from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.store.opening import open_store
 from gpucommons.scheduler.upkeep.retention import Kept, Retention
 from gpucommons.scheduler.upkeep.schedules import Schedules
+from gpucommons.scheduler.upkeep.sweeps import Sweeps
 from gpucommons.scheduler.upkeep.upkeep import OPERATOR, Upkeep
 from gpucommons.scheduler.wiring.asked import Asked, wall_ms
 from gpucommons.scheduler.wiring.options import SchedulerSettings
@@ -71,6 +72,7 @@ class Scheduler:
     forecaster: Forecaster
     upkeep: Upkeep
     schedules: Schedules
+    sweeps: Sweeps
     log_following: LogFollowing
     retention: Retention
     attempt_key: bytes = field(repr=False)
@@ -150,6 +152,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
             also=where.also(service),
         ),
         schedules=Schedules(service, epoch=lambda: loop.epoch),
+        sweeps=Sweeps(service, epoch=lambda: loop.epoch),
         log_following=LogFollowing(
             loop=loop,
             logs=service.logs,

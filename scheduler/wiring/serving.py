@@ -29,7 +29,7 @@ log = logging.getLogger("gpucommons.scheduler")
 _UPKEEP_S = 2.0
 _CONFIGURING_S = 0.2
 _MISSING_S = 20.0
-#: Between two looks at what schedules have due.
+#: Between two looks at what schedules have due, and at sweeps.
 _SCHEDULES_S = 1.0
 #: Between two looks at what jobs print, for the curves in it.
 _FOLLOW_LOGS_S = 0.5
@@ -60,6 +60,7 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
         for work in (
             _keep_up(scheduler),
             _run_schedules(scheduler),
+            _run_sweeps(scheduler),
             _follow_logs(scheduler),
             _prune(scheduler),
             _bring_results(scheduler),
@@ -159,6 +160,15 @@ async def _run_schedules(scheduler: Scheduler) -> None:
 
     pause = partial(asyncio.sleep, _SCHEDULES_S)
     await repeat_task(step, what="a look at the schedules", pause=pause)
+
+
+async def _run_sweeps(scheduler: Scheduler) -> None:
+    async def step() -> None:
+        if scheduler.loop.leading and scheduler.upkeep.configured:
+            await asyncio.to_thread(scheduler.sweeps.step)
+
+    pause = partial(asyncio.sleep, _SCHEDULES_S)
+    await repeat_task(step, what="a look at the sweeps", pause=pause)
 
 
 async def _follow_logs(scheduler: Scheduler) -> None:

@@ -102,11 +102,20 @@ from gpucommons.scheduler.service.authorization.sight import (
     serves_notebooks,
     steers,
 )
+from gpucommons.scheduler.service.authorization.sweeps import (
+    add_to_budget,
+    no_sweep,
+    stop_sweep,
+    submit_sweep,
+    sweep,
+    sweeps,
+)
 
 __all__ = [
     "acquire",
     "activities",
     "activity",
+    "add_to_budget",
     "advise",
     "again",
     "attempt_inputs",
@@ -139,6 +148,7 @@ __all__ = [
     "metrics",
     "my_lease",
     "no_schedule",
+    "no_sweep",
     "nodes",
     "offers",
     "pause",
@@ -180,8 +190,12 @@ __all__ = [
     "set_quotas",
     "started",
     "steers",
+    "stop_sweep",
     "submit",
+    "submit_sweep",
     "suspend_schedule",
+    "sweep",
+    "sweeps",
     "teams",
     "use_snapshot",
     "wait_in_line",

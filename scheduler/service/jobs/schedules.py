@@ -68,7 +68,7 @@ def put_schedule(
         message = f"{owner} has {len(mine)} schedules, as many as one may: remove one first."
         raise PolicyRefused(message)
     by_operator = principal.kind is PrincipalKind.LOCAL and principal.admin
-    runs_as = _owner(service, UserName(owner), by_operator=by_operator)
+    runs_as = owner_of(service, UserName(owner), by_operator=by_operator)
     job = _job_of(service, principal, runs_as, name, request)
     made = Schedule(
         schedule_id=known.schedule.schedule_id if known else ScheduleId(next(service.new_ids)),
@@ -230,7 +230,7 @@ def submit_run(service: Service, schedule: Schedule, due_ms: Millis) -> models.J
     SchedulerError
         When the job is refused.
     """
-    owner = _owner(service, schedule.owner, by_operator=schedule.by_operator)
+    owner = owner_of(service, schedule.owner, by_operator=schedule.by_operator)
     request = _stored_request(schedule)
     part_of = Parent(
         parent_id=ParentId(schedule.schedule_id), kind=ParentKind.SCHEDULE, name=schedule.name
@@ -260,7 +260,7 @@ def _key(schedule: Schedule, due_ms: Millis) -> str:
     return f"schedule-{schedule.schedule_id}-{due_ms}"
 
 
-def _owner(service: Service, user: UserName, *, by_operator: bool) -> Principal:
+def owner_of(service: Service, user: UserName, *, by_operator: bool) -> Principal:
     """The owner with the teams of today and the right to submit; the operator is an admin besides."""
     if by_operator:
         kind, groups, scope = PrincipalKind.LOCAL, frozenset[str](), "custom:gpucommons:admin"

@@ -22,7 +22,7 @@ from service_world import (
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.routes import attempts as api_attempts
-from gpucommons.scheduler.client import AsyncSchedulerClient, calls, schedule_calls
+from gpucommons.scheduler.client import AsyncSchedulerClient, calls, schedule_calls, sweep_calls
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.errors import (
     Conflict,
@@ -57,7 +57,7 @@ def test_every_call_is_a_route_and_every_route_a_call(app: FastAPI) -> None:
     }
     made = {
         name
-        for module in (calls, schedule_calls)
+        for module in (calls, schedule_calls, sweep_calls)
         for name, function in inspect.getmembers(module, inspect.isfunction)
         if function.__module__ == module.__name__ and not name.startswith("_")
     }

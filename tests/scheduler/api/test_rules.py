@@ -17,7 +17,7 @@ from storages import LinkedMemory
 from gpucommons.scheduler import models
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import authorization, leases
-from gpucommons.scheduler.service.jobs import jobs, schedules
+from gpucommons.scheduler.service.jobs import jobs, schedules, sweeps
 from gpucommons.scheduler.storage.bucket_files import BucketFiles
 
 #: Routes without a rule: they say nothing about anybody.
@@ -38,6 +38,7 @@ class Rule:
 
 
 JOB = {"name": "digits", "roles": [{"command": ["true"]}]}
+SWEEP = {"job": JOB, "given": [{"lr": 0.1}]}
 SCHEDULE = {"schedule": "0 2 * * *", "job": JOB}
 LEASE = {"user": "ann", "milli_gpu": 250}
 SHA = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -178,6 +179,33 @@ RULES: dict[str, Rule] = {
         "/schedules/ann/nightly",
         ("ann-token", "ada-token", "root-token"),
         NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
+    ),
+    "submit_sweep": Rule(
+        "POST",
+        "/sweeps",
+        ("ann-token",),
+        NOBODY | {"ann-reads": 403, "hub-token": 403},
+        body=SWEEP,
+    ),
+    "sweeps": Rule("GET", "/sweeps", ("ann-reads", "bob-token"), NOBODY),
+    "sweep": Rule(
+        "GET",
+        "/sweeps/many-1",
+        ("ann-reads", "alf-token", "root-token"),
+        NOBODY | {"bob-token": 404, "hub-token": 404},
+    ),
+    "stop_sweep": Rule(
+        "POST",
+        "/sweeps/many-1/stop",
+        ("ann-token", "ada-token", "root-token"),
+        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
+    ),
+    "add_to_budget": Rule(
+        "POST",
+        "/sweeps/search-1/budget",
+        ("ann-token", "ada-token", "root-token"),
+        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
+        body={"trials": 1},
     ),
     "log": Rule(
         "GET", "/jobs/digits-1/log", ("ann-reads", "alf-token"), NOBODY | {"bob-token": 404}
@@ -477,6 +505,15 @@ def send(
     world.pass_time(1000)
     nightly = models.ScheduleRequest.model_validate(SCHEDULE)
     schedules.put_schedule(world.service, ann, "ann", "nightly", nightly)
+    search = {
+        "space": {"lr": [1, 2]},
+        "objective": {"metric": "loss"},
+        "budget": {"trials": 2},
+        "sampler": "grid",
+    }
+    for base, what in (("many", {"given": [{"lr": 1}]}), ("search", search)):
+        asked = models.SweepRequest.model_validate({"job": {**JOB, "name": base}, **what})
+        sweeps.submit_sweep(world.service, ann, asked, key=None)
     ask = models.LeaseRequest(user="ann", milli_gpu=500)
     lease = done(leases.acquire(world.service, world.hub_service, ask, key=None))
     done(leases.started(world.service, world.hub_service, lease.id, models.StartedReport()))

@@ -1,0 +1,50 @@
+"""Routes of sweeps and maps."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.api.caller import AnyCaller, IdempotencyKey
+from gpucommons.scheduler.api.routes.routers import a_router
+from gpucommons.scheduler.service.jobs import sweeps
+
+router = a_router("sweeps")
+
+SweepRef = Annotated[models.Ref, Path()]
+
+
+@router.post("/sweeps", status_code=201)
+async def submit_sweep(
+    request: models.SweepRequest, caller: AnyCaller, key: IdempotencyKey = None
+) -> models.SweepView:
+    """Submit a sweep over a search space, or a map over a list; answered as soon as it is durable."""
+    return await caller.run_dear(sweeps.submit_sweep, request, key=key)
+
+
+@router.get("/sweeps", name="sweeps")
+async def list_sweeps(caller: AnyCaller) -> models.SweepList:
+    """Sweeps and maps that the caller may see, newest first."""
+    return await caller.run(sweeps.sweeps)
+
+
+@router.post("/sweeps/{ref:path}/stop")
+async def stop_sweep(ref: SweepRef, caller: AnyCaller) -> models.SweepView:
+    """End it: its jobs that are not over are cancelled, and what they told stays."""
+    return await caller.run(sweeps.stop_sweep, ref)
+
+
+@router.post("/sweeps/{ref:path}/budget")
+async def add_to_budget(
+    ref: SweepRef, request: models.MoreBudgetRequest, caller: AnyCaller
+) -> models.SweepView:
+    """Add trials, GPU hours or time; a sweep that was over goes on."""
+    return await caller.run(sweeps.add_to_budget, ref, request)
+
+
+@router.get("/sweeps/{ref:path}", name="sweep")
+async def one_sweep(ref: SweepRef, caller: AnyCaller) -> models.SweepView:
+    """A sweep with its trials, best first."""
+    return await caller.run(sweeps.sweep, ref)

@@ -1,0 +1,240 @@
+"""Submit, list and steer sweeps."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.cli.connect import connect
+from gpucommons.scheduler.cli.documents import read_job, read_mapping
+from gpucommons.scheduler.cli.present import printable, show, table
+from gpucommons.scheduler.cli.sweeps.study import write_study
+from gpucommons.scheduler.client import calls, sweep_calls
+from gpucommons.scheduler.errors import BadRequest
+
+#: Fields of a sweep's file; all others are its job's.
+_OWN = (
+    "space",
+    "given",
+    "objective",
+    "budget",
+    "sampler",
+    "early_stopping",
+    "max_parallel",
+    "values_as",
+    "in_guarantee",
+)
+_SHOWN = 12
+_MILLI_GPU_S_PER_HOUR = 3_600_000
+
+
+def add_commands(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    """Add ``sweep``."""
+    own = commands.add_parser(
+        "sweep",
+        help="many jobs over a search space or a list: submit, list, show, stop, add budget",
+    ).add_subparsers(required=True)
+    new = own.add_parser("submit", parents=[shared], help="a YAML file becomes a sweep")
+    new.add_argument(
+        "file", type=Path, help="a job's fields (run, roles, …), with space and budget"
+    )
+    new.add_argument("--max-mib", type=int, default=256, help="most that its files may take")
+    new.set_defaults(run=submit)
+    own.add_parser("list", parents=[shared], help="those you may see").set_defaults(run=listing)
+    one = own.add_parser(
+        "show", parents=[shared], help="the best trials, and what became of others"
+    )
+    one.add_argument("sweep", metavar="NAME", help="name or id")
+    one.set_defaults(run=detail)
+    end = own.add_parser("stop", parents=[shared], help="cancel its jobs that are not over")
+    end.add_argument("sweep", metavar="NAME", help="name or id")
+    end.set_defaults(run=stop)
+    more = own.add_parser("add", parents=[shared], help="add to its budget")
+    more.add_argument("sweep", metavar="NAME", help="name or id")
+    more.add_argument("--trials", type=int, default=0, metavar="N")
+    more.add_argument("--gpu-hours", type=float, default=0, metavar="H")
+    more.add_argument("--hours", type=float, metavar="H", help="it ends so many hours from now")
+    more.set_defaults(run=add)
+    export = own.add_parser(
+        "export", parents=[shared], help="write its trials as a study of Optuna's"
+    )
+    export.add_argument("sweep", metavar="NAME", help="name or id")
+    export.add_argument("storage", help="as Optuna names it: sqlite:///study.db")
+    export.set_defaults(run=to_study)
+
+
+def submit(arguments: argparse.Namespace) -> int:
+    """Pack what the file runs, and submit it."""
+    document = read_mapping(
+        arguments.file, of="a sweep's fields (run, space, objective, budget, …)"
+    )
+    own = {name: document.pop(name) for name in _OWN if name in document}
+    job, packed = _job(arguments, document)
+    try:
+        request = models.SweepRequest.model_validate({"job": job, **own})
+    except ValidationError as error:
+        message = f"{arguments.file}: {'; '.join(_sentences(error))}"
+        raise BadRequest(message) from None
+    with connect(arguments) as scheduler:
+        if packed is not None and job.snapshot is not None:
+            scheduler.send(calls.put_snapshot(job.snapshot, packed.content))
+        view = scheduler.send(sweep_calls.submit_sweep(request, key=str(uuid.uuid4())))
+    show(view, f"{view.name} submitted: {_count(view)}", output=arguments.output)
+    return 0
+
+
+def _job(arguments: argparse.Namespace, document: dict[str, Any]) -> tuple[models.JobRequest, Any]:
+    """The job of the file, without what is the sweep's; read as `submit -f` reads one."""
+    folder = arguments.file.resolve().parent
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml", dir=folder, prefix=".sweep-") as file:
+        yaml.safe_dump(document, file)
+        file.flush()
+        try:
+            _, request, packed = read_job(Path(file.name), max_bytes=arguments.max_mib << 20)
+        except BadRequest as error:
+            raise BadRequest(str(error).replace(file.name, str(arguments.file))) from None
+    if packed is not None and packed.excluded:
+        sys.stderr.write(printable(f"left out: {len(packed.excluded)} files or folders") + "\n")
+    return request, packed
+
+
+def _sentences(error: ValidationError) -> Iterator[str]:
+    for one in error.errors():
+        where = ".".join(str(part) for part in one["loc"] if part != "job")
+        text = str(one["msg"]).removeprefix("Value error, ")
+        yield f"{where}: {text}" if where else text
+
+
+def listing(arguments: argparse.Namespace) -> int:
+    """All that the caller may see."""
+    with connect(arguments) as scheduler:
+        found = scheduler.send(sweep_calls.sweeps())
+    rows = [
+        (one.name, one.kind, one.owner, one.team, _count(one), _best(one), _state(one))
+        for one in found.sweeps
+    ]
+    header = ("NAME", "KIND", "OWNER", "TEAM", "JOBS", "BEST", "STATE")
+    show(found, table(header, rows), output=arguments.output)
+    return 0
+
+
+def detail(arguments: argparse.Namespace) -> int:
+    """One sweep."""
+    with connect(arguments) as scheduler:
+        view = scheduler.send(sweep_calls.sweep(arguments.sweep))
+    show(view, describe(view), output=arguments.output)
+    return 0
+
+
+def stop(arguments: argparse.Namespace) -> int:
+    """End it."""
+    with connect(arguments) as scheduler:
+        view = scheduler.send(sweep_calls.stop_sweep(arguments.sweep))
+    ended = (
+        "was over already" if view.ended_ms is not None else "is stopped: its jobs are cancelled"
+    )
+    show(view, f"{view.name} {ended}", output=arguments.output)
+    return 0
+
+
+def add(arguments: argparse.Namespace) -> int:
+    """Add to its budget."""
+    until_ms = None
+    if arguments.hours is not None:
+        until_ms = round((datetime.now(UTC) + timedelta(hours=arguments.hours)).timestamp() * 1000)
+    fields = {
+        "trials": arguments.trials,
+        "gpu_hours": arguments.gpu_hours,
+        "until_ms": until_ms,
+    }
+    try:
+        more = models.MoreBudgetRequest.model_validate(fields)
+    except ValidationError as error:
+        raise BadRequest("; ".join(_sentences(error))) from None
+    with connect(arguments) as scheduler:
+        view = scheduler.send(sweep_calls.add_to_budget(arguments.sweep, more))
+    show(view, f"{view.name} goes on: {_count(view)}", output=arguments.output)
+    return 0
+
+
+def to_study(arguments: argparse.Namespace) -> int:
+    """Write it for Optuna's own tools."""
+    with connect(arguments) as scheduler:
+        view = scheduler.send(sweep_calls.sweep(arguments.sweep))
+    count = write_study(view, arguments.storage)
+    show(view, f"{count} trials of {view.name} are in {arguments.storage}", output=arguments.output)
+    return 0
+
+
+def describe(view: models.SweepView) -> str:
+    """A sweep in lines."""
+    lines = [
+        f"{view.name}  {_state(view)} · {_count(view)}",
+        f"  team {view.team} · by {view.owner or 'somebody'} · {_gpu_hours(view)}",
+    ]
+    if view.text:
+        lines.append(f"  {view.text}")
+    if view.best is not None:
+        values = "  ".join(f"{name} {_number(value)}" for name, value in view.best.values.items())
+        lines.append(
+            f"  best: trial {view.best.number}, {view.metric} {view.best.best:.4g} at step"
+            f" {view.best.best_step}  {values}"
+        )
+    lines += [
+        f"  rung {number} · step {rung.step}: {rung.went_on} of {rung.came} went on"
+        for number, rung in enumerate(view.rungs, 1)
+    ]
+    for one in view.trials[:_SHOWN]:
+        told = "" if one.best is None else f"  {view.metric} {one.best:.4g}"
+        text = f"  {one.text}" if one.text and one.state == "failed" else ""
+        lines.append(f"  {one.number:>4}  {one.state:<8}{told}  {one.job_name}{text}")
+    if len(view.trials) > _SHOWN:
+        lines.append(f"  and {len(view.trials) - _SHOWN} more (--output json)")
+    return printable("\n".join(lines))
+
+
+def _state(view: models.SweepView) -> str:
+    if view.ended_ms is not None:
+        return "over"
+    return "running" if view.running else "waiting"
+
+
+def _count(view: models.SweepView) -> str:
+    """``36 of 40 trials: 6 running, 2 finished, 28 paused at a rung``."""
+    numbers = (
+        (view.running, "running"),
+        (view.waiting, "waiting"),
+        (view.paused, "paused at a rung"),
+        (view.done, "finished"),
+        (view.failed, "failed"),
+    )
+    what = "jobs" if view.kind == "map" else "trials"
+    parts = ", ".join(f"{count} {word}" for count, word in numbers if count)
+    return f"{view.begun} of {view.trials_of} {what}{': ' if parts else ''}{parts}"
+
+
+def _gpu_hours(view: models.SweepView) -> str:
+    used = f"{view.milli_gpu_s / _MILLI_GPU_S_PER_HOUR:.2g}"
+    if view.budget_milli_gpu_s is None:
+        return f"{used} GPU-hours"
+    return f"{used} of {view.budget_milli_gpu_s / _MILLI_GPU_S_PER_HOUR:g} GPU-hours"
+
+
+def _best(view: models.SweepView) -> str:
+    return "" if view.best is None else f"{view.metric} {view.best.best:.4g}"
+
+
+def _number(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,35 @@
+"""Every call about sweeps and maps as a pure value."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.client.call import Call, path_of
+
+
+def submit_sweep(request: models.SweepRequest, *, key: str | None = None) -> Call[models.SweepView]:
+    """Submit a sweep or a map; the same key answers with the same one."""
+    path = path_of("sweeps")
+    return Call(
+        method="POST", path=path, answer=models.SweepView, body=request, idempotency_key=key
+    )
+
+
+def sweeps() -> Call[models.SweepList]:
+    """Sweeps and maps that the caller may see."""
+    return Call(method="GET", path=path_of("sweeps"), answer=models.SweepList)
+
+
+def sweep(ref: str) -> Call[models.SweepView]:
+    """One sweep with its trials."""
+    return Call(method="GET", path=path_of("sweeps", ref), answer=models.SweepView)
+
+
+def stop_sweep(ref: str) -> Call[models.SweepView]:
+    """End it."""
+    return Call(method="POST", path=path_of("sweeps", ref, "stop"), answer=models.SweepView)
+
+
+def add_to_budget(ref: str, more: models.MoreBudgetRequest) -> Call[models.SweepView]:
+    """Add trials, GPU hours or time."""
+    path = path_of("sweeps", ref, "budget")
+    return Call(method="POST", path=path, answer=models.SweepView, body=more)

@@ -1,0 +1,225 @@
+"""Sweeps and maps: as people write them, and as everyone sees them."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
+
+from gpucommons.scheduler.models.fields import Model, Name, View
+from gpucommons.scheduler.models.jobs.jobs import JobRequest
+
+#: As a script calls an option: ``lr``, ``batch-size``.
+ParameterName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
+Metric = Annotated[str, StringConstraints(pattern=r"^[ -~]{1,120}$")]
+_Word = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{0,500}$")]
+
+
+def _finite(value: float) -> float:
+    if isinstance(value, float) and not math.isfinite(value):
+        message = "must be a number, not NaN or without end."
+        raise ValueError(message)
+    return value
+
+
+Number = Annotated[int | float, AfterValidator(_finite)]
+Value = bool | Number | _Word
+
+
+class RangeRequest(Model):
+    """A range, or choices that hold only under a condition."""
+
+    low: Number | None = None
+    high: Number | None = None
+    #: Steps of a range; whole numbers without one are tried one by one.
+    step: Annotated[Number, Field(gt=0)] | None = None
+    log: bool = False
+    choices: list[Value] | None = Field(default=None, min_length=1, max_length=1000)
+    #: Only where these others, which come before it, have one of these values.
+    when: dict[ParameterName, Value | list[Value]] = Field(default_factory=dict, max_length=8)
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> RangeRequest:
+        low, high = self.low, self.high
+        if self.choices is not None:
+            if low is not None or high is not None or self.step is not None or self.log:
+                message = "Give either choices, or low and high."
+                raise ValueError(message)
+            return self
+        if low is None or high is None:
+            message = "A range needs low and high; several values are a list."
+            raise ValueError(message)
+        if low >= high:
+            message = f"low {low} must be less than high {high}."
+            raise ValueError(message)
+        if self.log and (low <= 0 or self.step is not None):
+            message = "A range with log needs a low above 0, and has no step."
+            raise ValueError(message)
+        return self
+
+
+class ObjectiveRequest(Model):
+    """What is compared: a metric that jobs report, print or write for TensorBoard."""
+
+    metric: Metric
+    direction: Literal["maximize", "minimize"] = "minimize"
+
+
+class BudgetRequest(Model):
+    """When it is over."""
+
+    trials: int = Field(strict=True, ge=1, le=10_000)
+    gpu_hours: float | None = Field(default=None, gt=0, le=10_000_000, allow_inf_nan=False)
+    until_ms: int | None = Field(default=None, strict=True, ge=1, le=4_102_444_800_000)
+
+
+class MoreBudgetRequest(Model):
+    """What is added to it; ``until_ms`` takes the place of the one before."""
+
+    trials: int = Field(default=0, strict=True, ge=0, le=10_000)
+    gpu_hours: float = Field(default=0, ge=0, le=10_000_000, allow_inf_nan=False)
+    until_ms: int | None = Field(default=None, strict=True, ge=1, le=4_102_444_800_000)
+
+    @model_validator(mode="after")
+    def _something(self) -> MoreBudgetRequest:
+        if not (self.trials or self.gpu_hours or self.until_ms):
+            message = "Say how much is added: trials, gpu_hours or until_ms."
+            raise ValueError(message)
+        return self
+
+
+class EarlyStoppingRequest(Model):
+    """At each rung the best part of the trials goes on; the others pause and give their GPU up."""
+
+    #: The first rung, in what the script counts.
+    first_step: int = Field(strict=True, ge=1, le=10**9)
+    #: Where a trial is done.
+    last_step: int = Field(strict=True, ge=2, le=10**9)
+    #: One in so many goes on, and the next rung is so many times as far.
+    factor: int = Field(default=3, strict=True, ge=2, le=16)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> EarlyStoppingRequest:
+        if self.first_step >= self.last_step:
+            message = (
+                f"first_step {self.first_step} must come before last_step {self.last_step}: there would"
+                " be no rung."
+            )
+            raise ValueError(message)
+        return self
+
+
+class SweepRequest(Model):
+    """Many jobs of one kind: over a search space, or over a list of values (a map)."""
+
+    #: What runs; each trial is this job with its values.
+    job: JobRequest
+    space: dict[ParameterName, list[Value] | RangeRequest] = Field(
+        default_factory=dict, max_length=64
+    )
+    #: In place of a space: the values of each job.
+    given: list[dict[ParameterName, Value]] = Field(default_factory=list, max_length=1000)
+    objective: ObjectiveRequest | None = None
+    budget: BudgetRequest | None = None
+    sampler: Literal["tpe", "random", "grid"] = "tpe"
+    early_stopping: EarlyStoppingRequest | None = None
+    #: Trials that run at once, as far as GPUs are idle.
+    max_parallel: int = Field(default=8, strict=True, ge=1, le=256)
+    #: ``arguments``: ``--lr 0.1``, or in place of ``{lr}`` in the command; ``environment``: ``LR=0.1``.
+    values_as: Literal["arguments", "environment"] = "arguments"
+    #: True: also inside the team's guarantee; else on borrowed GPUs alone.
+    in_guarantee: bool = False
+
+    @model_validator(mode="after")
+    def _a_space_or_a_list(self) -> SweepRequest:
+        if self.given:
+            if self.space or self.objective or self.budget or self.early_stopping:
+                message = "given is a list of jobs that all run: leave space, objective, budget and early_stopping out."
+                raise ValueError(message)
+            return self
+        if not self.space:
+            message = (
+                "The search space has nothing in it: name at least one parameter, as in"
+                " space: {lr: {low: 0.0001, high: 0.1, log: true}}."
+            )
+            raise ValueError(message)
+        if any(isinstance(one, list) and not one for one in self.space.values()):
+            message = "A parameter without any value: list at least one."
+            raise ValueError(message)
+        if self.objective is None or self.budget is None:
+            message = (
+                "A sweep needs an objective (metric, direction) and a budget (trials at least)."
+            )
+            raise ValueError(message)
+        return self
+
+
+class RungView(View):
+    """How many came to a rung, and how many went on."""
+
+    step: int
+    came: int
+    went_on: int
+
+
+class TrialView(View):
+    """One job of a sweep."""
+
+    number: int
+    values: dict[str, bool | int | float | str]
+    #: ``drawn``, ``live``, ``paused`` (at a rung), ``done``, ``failed`` or ``ended``.
+    state: str
+    job_id: str | None = None
+    job_name: str = ""
+    best: float | None = None
+    best_step: int = 0
+    best_ms: int = 0
+    step: int = 0
+    #: Rungs that it has come to.
+    rungs: int = 0
+    milli_gpu_s: int = 0
+    text: str = ""
+
+
+class SweepView(View):
+    """A sweep and where it stands. ``owner`` is empty where policy hides it."""
+
+    id: str
+    #: ``sweep`` or ``map``.
+    kind: str
+    name: Name
+    owner: str
+    team: str
+    made_ms: int
+    ended_ms: int | None = None
+    #: Why it is over, or why its next job could not be submitted yet.
+    text: str = ""
+    metric: str = ""
+    direction: str = ""
+    sampler: str = ""
+    max_parallel: int = 0
+    trials_of: int
+    begun: int
+    running: int
+    waiting: int
+    paused: int
+    done: int
+    failed: int
+    milli_gpu_s: int
+    budget_milli_gpu_s: int | None = None
+    until_ms: int | None = None
+    best: TrialView | None = None
+    rungs: list[RungView] = []
+    #: Best first; not in lists.
+    trials: list[TrialView] = []
+    #: What each of them runs; not in lists.
+    request: JobRequest | None = None
+    #: Whether the viewer may stop it and add to its budget.
+    steerable: bool = False
+
+
+class SweepList(View):
+    """Sweeps and maps, newest first."""
+
+    sweeps: list[SweepView]

@@ -1,0 +1,264 @@
+"""Use cases about sweeps and maps: submit, look, stop, add to the budget; and the job of a trial."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.state import NoteSchedule
+from gpucommons.scheduler.core.model.types import Millis, TeamName, Workload
+from gpucommons.scheduler.errors import InvalidTransition, Misconfigured, NotFound, PolicyRefused
+from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
+from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
+from gpucommons.scheduler.principal import Principal, PrincipalKind
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.jobs import repeating
+from gpucommons.scheduler.service.jobs.environments import script_reader
+from gpucommons.scheduler.service.jobs.jobs import check_labels, checked_in_time
+from gpucommons.scheduler.service.jobs.schedules import owner_of
+from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.service.views.jobs import request_of
+from gpucommons.scheduler.service.views.sweeps import sweep_view
+from gpucommons.scheduler.sweeps.passing import command_with, variables_of
+from gpucommons.scheduler.sweeps.sweep import Budget, Halving, Kept, Sweep, Trial, Values
+from gpucommons.scheduler.sweeps.writing import check_grid, space_of
+
+#: Of one user, that go on.
+MAX_LIVE = 20
+_HOUR_MILLI_GPU_S = 3_600_000
+#: What belongs to one submit and not to many.
+_ONCE = ("after", "not_before_ms", "parent", "resume_from", "min_workers", "max_workers")
+
+
+def submit_sweep(
+    service: Service, principal: Principal, request: models.SweepRequest, *, key: str | None
+) -> models.SweepView:
+    """Store a sweep or a map; it is durable when this returns, and its jobs are submitted from now on.
+
+    Its job is checked as if it were submitted now, and keeps the files and the environment of now.
+    """
+    authorization.submit_sweep(principal)
+    sweep_id = _id_of(service, principal, key)
+    known = service.store.sweeps.one(sweep_id)
+    if known is not None:
+        return _view(service, principal, known)
+    mine = service.store.sweeps.live()
+    if sum(1 for one in mine if one.sweep.owner == principal.name) >= MAX_LIVE:
+        message = f"{principal.name} has {MAX_LIVE} sweeps and maps that go on, as many as one may: stop one first."
+        raise PolicyRefused(message)
+    job, team = _job_of(service, principal, request)
+    sweep = _sweep(service, principal, request, job)
+    sweep = replace(sweep, sweep_id=sweep_id, name=service.store.next_name(team, request.job.name))
+    _note(service, principal, sweep, "started")
+    service.store.sweeps.put(sweep)
+    return _view(service, principal, Kept(sweep=sweep))
+
+
+def _id_of(service: Service, principal: Principal, key: str | None) -> ParentId:
+    """The same key of the same person names the same sweep."""
+    if key is None:
+        return ParentId(next(service.new_ids))
+    return ParentId(str(uuid.uuid5(uuid.NAMESPACE_OID, f"sweep\0{principal.name}\0{key}")))
+
+
+def _job_of(
+    service: Service, principal: Principal, request: models.SweepRequest
+) -> tuple[models.JobRequest, TeamName]:
+    """What its trials are submitted with: complete, and checked as each of them is."""
+    job = request.job
+    once = [field for field in _ONCE if getattr(job, field)]
+    if once or job.user not in (None, principal.name):
+        fields = ", ".join(once or ["user"])
+        message = f"job: {fields} is of one submit alone, and this one is repeated: leave it out."
+        raise Misconfigured(message)
+    check_labels(principal, job)
+    update: dict[str, object] = {"user": None}
+    if not request.given:
+        update["kind"] = "training" if request.in_guarantee else "retrain"
+        if "priority" not in job.model_fields_set:
+            update["priority"] = "low"
+    job = job.model_copy(update=update)
+    first = dict(request.given[0]) if request.given else {}
+    tried = _with(job, first, request.values_as)
+    spec = checked_in_time(service, principal, tried, script_reader(service, tried))
+    stored = request_of(spec).model_copy(update={"near": []})
+    # As it was written, so that each trial's values are put in anew.
+    roles = [
+        new.model_copy(update={"command": old.command})
+        for new, old in zip(stored.roles, job.roles, strict=True)
+    ]
+    return stored.model_copy(update={"roles": roles, "env": job.env}), spec.team
+
+
+def _sweep(
+    service: Service, principal: Principal, request: models.SweepRequest, job: models.JobRequest
+) -> Sweep:
+    asked, halving = request.budget, request.early_stopping
+    space = space_of(request)
+    budget = Budget(trials=len(request.given))
+    if asked is not None:
+        hours = asked.gpu_hours
+        budget = Budget(
+            trials=asked.trials,
+            milli_gpu_s=None if hours is None else max(1, round(hours * _HOUR_MILLI_GPU_S)),
+            until_ms=None if asked.until_ms is None else Millis(asked.until_ms),
+        )
+    if request.sampler == "grid" and space:
+        budget = replace(budget, trials=min(budget.trials, check_grid(space)))
+    if budget.until_ms is not None and budget.until_ms <= service.now_ms():
+        raise Misconfigured("budget: until_ms is over already. Name a time that is to come.")
+    objective = request.objective
+    return Sweep(
+        sweep_id=ParentId(""),
+        kind=ParentKind.MAP if request.given else ParentKind.SWEEP,
+        name=job.name,
+        owner=principal.name,
+        team=TeamName(job.team or ""),
+        made_ms=service.now_ms(),
+        budget=budget,
+        request=job.model_dump_json(exclude_defaults=True),
+        snapshot=job.snapshot,
+        space=space,
+        given=tuple(dict(one) for one in request.given),
+        metric="" if objective is None else objective.metric,
+        maximize=objective is not None and objective.direction == "maximize",
+        sampler=request.sampler,
+        halving=None
+        if halving is None
+        else Halving(
+            first_step=halving.first_step, last_step=halving.last_step, factor=halving.factor
+        ),
+        max_parallel=request.max_parallel,
+        values_as=request.values_as,
+        by_operator=principal.kind is PrincipalKind.LOCAL and principal.admin,
+    )
+
+
+def sweeps(service: Service, principal: Principal) -> models.SweepList:
+    """Those that the caller may see, newest first."""
+    authorization.sweeps(principal)
+    seen = [
+        _view(service, principal, one, in_full=False)
+        for one in service.store.sweeps.all()
+        if authorization.sees(principal, one.sweep.team, one.sweep.owner)
+    ]
+    return models.SweepList(sweeps=seen)
+
+
+def sweep(service: Service, principal: Principal, ref: str) -> models.SweepView:
+    """One sweep with its trials, by id or name."""
+    return _view(service, principal, _find(service, principal, ref))
+
+
+def stop_sweep(service: Service, principal: Principal, ref: str) -> models.SweepView:
+    """End it: its jobs that are not over are cancelled, and what they told stays."""
+    found = _find(service, principal, ref)
+    authorization.stop_sweep(principal, found.sweep)
+    if found.standing.ended_ms is None and not found.sweep.stopped:
+        stopped = replace(found.sweep, stopped=True)
+        _note(service, principal, stopped, "stopped")
+        service.store.sweeps.put(stopped)
+        found = replace(found, sweep=stopped)
+    return _view(service, principal, found)
+
+
+def add_to_budget(
+    service: Service, principal: Principal, ref: str, more: models.MoreBudgetRequest
+) -> models.SweepView:
+    """Add to its budget; one that was over goes on."""
+    found = _find(service, principal, ref)
+    authorization.add_to_budget(principal, found.sweep)
+    if found.sweep.given:
+        raise InvalidTransition(f"{found.sweep.name} has all its jobs: submit another map.")
+    budget = found.sweep.budget
+    grown = Budget(
+        trials=min(10_000, budget.trials + more.trials),
+        milli_gpu_s=None
+        if budget.milli_gpu_s is None
+        else budget.milli_gpu_s + round(more.gpu_hours * _HOUR_MILLI_GPU_S),
+        until_ms=budget.until_ms if more.until_ms is None else Millis(more.until_ms),
+    )
+    goes_on = replace(found.sweep, budget=grown, stopped=False)
+    _note(service, principal, goes_on, "given more budget")
+    service.store.sweeps.put(goes_on)
+    return _view(service, principal, replace(found, sweep=goes_on))
+
+
+def submit_trial(service: Service, sweep: Sweep, trial: Trial) -> models.JobView:
+    """Submit the job of a trial as its sweep's owner; a repeated call answers with the same job.
+
+    Raises
+    ------
+    Unavailable
+        While it is not known who its owner is today, or nothing can be stored.
+    SchedulerError
+        When the job is refused.
+    """
+    owner = owner_of(service, sweep.owner, by_operator=sweep.by_operator)
+    job = models.JobRequest.model_validate_json(sweep.request)
+    label = {ORIGIN_LABEL: f"{sweep.kind.value} {sweep.name}"}
+    job = _with(job, trial.values, sweep.values_as).model_copy(
+        update={"name": sweep.name, "labels": {**job.labels, **label}}
+    )
+    part_of = Parent(
+        parent_id=sweep.sweep_id, kind=sweep.kind, name=sweep.name, number=trial.number
+    )
+    key = _key(sweep, trial)
+    return repeating.submit_scheduled(service, owner, job, key=key, part_of=part_of)
+
+
+def job_of_trial(service: Service, sweep: Sweep, trial: Trial) -> Workload | None:
+    """The job that :func:`submit_trial` made of this trial; None where it made none."""
+    return repeating.scheduled_job(service, sweep.owner, key=_key(sweep, trial))
+
+
+def _key(sweep: Sweep, trial: Trial) -> str:
+    return f"{sweep.kind.value}-{sweep.sweep_id}-{trial.number}"
+
+
+def _with(job: models.JobRequest, values: Values, values_as: str) -> models.JobRequest:
+    """The job with the values of a trial."""
+    if values_as == "environment":
+        return job.model_copy(update={"env": {**job.env, **variables_of(values)}})
+    roles = [
+        role.model_copy(update={"command": command_with(role.command, values)})
+        for role in job.roles
+    ]
+    return job.model_copy(update={"roles": roles})
+
+
+def _note(service: Service, principal: Principal, sweep: Sweep, change: str) -> None:
+    """On record first, as all that people change is; and bounded as all that they ask for."""
+    kind = sweep.kind.value
+    action = NoteSchedule(
+        kind=f"{kind}-{change.replace(' ', '-')}",
+        text=f"{kind} {sweep.name} of {sweep.owner} was {change}",
+        team=sweep.team,
+        data={"owner": sweep.owner, "name": sweep.name},
+    )
+    service.ask(principal, action)
+
+
+def _find(service: Service, principal: Principal, ref: str) -> Kept:
+    authorization.sweeps(principal)
+    found = service.store.sweeps.one(ParentId(ref))
+    named = [found] if found is not None else service.store.sweeps.all()
+    name = ref.rpartition("/")[2]
+    for one in named:
+        if ref in (one.sweep.sweep_id, f"{one.sweep.team}/{name}", one.sweep.name) and (
+            authorization.sees(principal, one.sweep.team, one.sweep.owner)
+        ):
+            authorization.sweep(principal, one.sweep)
+            return one
+    raise NotFound(authorization.no_sweep(ref))
+
+
+def _view(
+    service: Service, principal: Principal, kept: Kept, *, in_full: bool = True
+) -> models.SweepView:
+    trials = service.store.sweeps.trials(kept.sweep.sweep_id)
+    jobs = service.loop.cluster.workloads
+    steerable = authorization.steers(principal, kept.sweep.team, kept.sweep.owner)
+    view = sweep_view(kept, trials, jobs, in_full=in_full)
+    return view.model_copy(update={"steerable": steerable})

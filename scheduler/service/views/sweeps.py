@@ -1,0 +1,102 @@
+"""Sweeps on the wire."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
+from gpucommons.scheduler.sweeps.halving import best_of
+from gpucommons.scheduler.sweeps.sweep import OVER, Kept, Sweep, Trial
+
+#: What it is as long as its job has not begun anywhere.
+_WAITING = frozenset({State.QUEUED, State.NOMINATED, State.ADMITTED})
+
+
+def sweep_view(
+    kept: Kept, trials: Sequence[Trial], jobs: Mapping[WorkloadId, Workload], *, in_full: bool
+) -> models.SweepView:
+    """A sweep for who may see its jobs."""
+    sweep, standing = kept.sweep, kept.standing
+    best = best_of(sweep, trials)
+    states = Counter(_state(one, jobs) for one in trials)
+    request = models.JobRequest.model_validate_json(sweep.request) if in_full else None
+    return models.SweepView(
+        id=sweep.sweep_id,
+        kind=sweep.kind.value,
+        name=sweep.name,
+        owner=sweep.owner,
+        team=sweep.team,
+        made_ms=sweep.made_ms,
+        ended_ms=standing.ended_ms,
+        text=standing.ended_text or standing.hindrance,
+        metric=sweep.metric,
+        direction=("maximize" if sweep.maximize else "minimize") if sweep.metric else "",
+        sampler=sweep.sampler if sweep.space else "",
+        max_parallel=sweep.max_parallel if sweep.space else 0,
+        trials_of=sweep.count,
+        begun=len(trials),
+        running=states["live"],
+        waiting=states["waiting"] + states["drawn"],
+        paused=states["paused"],
+        done=states["done"],
+        failed=states["failed"],
+        milli_gpu_s=sum(one.milli_gpu_s for one in trials),
+        budget_milli_gpu_s=sweep.budget.milli_gpu_s,
+        until_ms=sweep.budget.until_ms,
+        best=None if best is None else trial_view(best, jobs),
+        rungs=_rungs(sweep, trials),
+        trials=[trial_view(one, jobs) for one in _best_first(sweep, trials)] if in_full else [],
+        request=request,
+    )
+
+
+def trial_view(trial: Trial, jobs: Mapping[WorkloadId, Workload]) -> models.TrialView:
+    """One of its trials."""
+    return models.TrialView(
+        number=trial.number,
+        values=dict(trial.values),
+        state=_state(trial, jobs),
+        job_id=trial.job,
+        job_name=trial.job_name,
+        best=trial.best,
+        best_step=trial.best_step,
+        best_ms=trial.best_ms,
+        step=trial.step,
+        rungs=len(trial.at_rungs),
+        milli_gpu_s=trial.milli_gpu_s,
+        text=trial.text,
+    )
+
+
+def _state(trial: Trial, jobs: Mapping[WorkloadId, Workload]) -> str:
+    job = None if trial.job is None else jobs.get(trial.job)
+    if trial.state in OVER or job is None:
+        return trial.state.value
+    if job.state in _WAITING:
+        return "waiting"
+    return "paused" if job.state is State.PAUSED else trial.state.value
+
+
+def _best_first(sweep: Sweep, trials: Sequence[Trial]) -> list[Trial]:
+    if not sweep.metric:
+        return list(trials)
+    sign = -1 if sweep.maximize else 1
+    return sorted(
+        trials,
+        key=lambda one: (one.best is None, sign * (one.best or 0.0), one.number),
+    )
+
+
+def _rungs(sweep: Sweep, trials: Sequence[Trial]) -> list[models.RungView]:
+    if sweep.halving is None:
+        return []
+    return [
+        models.RungView(
+            step=step,
+            came=sum(1 for one in trials if len(one.at_rungs) > rung),
+            went_on=sum(1 for one in trials if one.promoted > rung),
+        )
+        for rung, step in enumerate(sweep.halving.rungs)
+    ]

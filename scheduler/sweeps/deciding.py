@@ -1,0 +1,114 @@
+"""What happens next to a sweep: a pure function of its record, its jobs and the time.
+
+Whatever it answers may be carried out in part and asked for again: a trial's values are stored before
+its job is submitted, and that under a key made of the sweep and the trial's number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpucommons.scheduler.core.model.types import Millis, State
+from gpucommons.scheduler.sweeps.halving import is_held, promotable
+from gpucommons.scheduler.sweeps.sweep import OVER, Sweep, Trial, TrialState
+
+#: So many that fail, or tell nothing, before any has told its metric: the rest would as well.
+HOPELESS = 3
+#: Of a list, so many jobs are submitted at one look.
+AT_ONCE = 50
+_WAITING = frozenset({State.QUEUED, State.NOMINATED, State.ADMITTED})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """What to do: by trials' numbers."""
+
+    #: Jobs of trials that are drawn, to be submitted.
+    submits: tuple[int, ...] = ()
+    #: How many new trials to draw.
+    draws: int = 0
+    pauses: tuple[int, ...] = ()
+    #: May pass their rung; those that are paused are to be resumed.
+    promotes: tuple[int, ...] = ()
+    resumes: tuple[int, ...] = ()
+    cancels: tuple[int, ...] = ()
+    #: Why the sweep is over; "" = it goes on.
+    ended_text: str = ""
+
+
+def decide(
+    sweep: Sweep, trials: Sequence[Trial], jobs: Mapping[int, State], now_ms: Millis
+) -> Decision:
+    """What is next; ``jobs`` are the states of trials' jobs that are not over, by number."""
+    ending = _ending(sweep, trials, now_ms)
+    if ending:
+        return Decision(
+            cancels=tuple(one.number for one in trials if one.state not in OVER), ended_text=ending
+        )
+    drawn = tuple(one.number for one in trials if one.state is TrialState.DRAWN)
+    if sweep.given:
+        left = min(AT_ONCE, len(sweep.given) - len(trials))
+        return Decision(submits=drawn[:AT_ONCE], draws=0 if drawn else left)
+    return _of_search(sweep, trials, jobs, drawn)
+
+
+def _of_search(
+    sweep: Sweep, trials: Sequence[Trial], jobs: Mapping[int, State], drawn: tuple[int, ...]
+) -> Decision:
+    able = promotable(sweep, trials)
+    busy = {number for number, state in jobs.items() if state is not State.PAUSED}
+    # It has just come to its rung and is one of the best: it need not stop.
+    passing = [one for one in able if one.number in busy]
+    going = {one.number for one in passing}
+    held = {one.number for one in trials if is_held(one)} - going
+    pauses = tuple(sorted(held & {n for n in busy if jobs[n] is not State.PAUSING}))
+    # As many run as get GPUs: the next one comes into line when none of them waits.
+    waits = sum(1 for number in busy - held if jobs[number] in _WAITING) + len(drawn)
+    room = 0 if waits else max(0, sweep.max_parallel - len(busy - held))
+    woken = [one for one in able if jobs.get(one.number) is State.PAUSED][: min(room, 1)]
+    draws = 0
+    if room and not woken and len(trials) < sweep.count:
+        draws = 1
+    # Those that pass without a look at the room, and those whose order to go on was lost.
+    resumes = [
+        one.number
+        for one in trials
+        if jobs.get(one.number) is State.PAUSED and not is_held(one) and one.state not in OVER
+    ]
+    return Decision(
+        submits=drawn,
+        draws=draws,
+        pauses=pauses,
+        promotes=tuple(one.number for one in (*passing, *woken)),
+        resumes=tuple(sorted({*resumes, *(one.number for one in woken)})),
+    )
+
+
+def _ending(sweep: Sweep, trials: Sequence[Trial], now_ms: Millis) -> str:
+    """Why nothing more is begun."""
+    budget = sweep.budget
+    if sweep.stopped:
+        return "It was stopped."
+    if budget.until_ms is not None and now_ms >= budget.until_ms:
+        return "Its time is over."
+    if budget.milli_gpu_s is not None:
+        used = sum(one.milli_gpu_s for one in trials)
+        if used >= budget.milli_gpu_s:
+            return f"Its budget of {budget.milli_gpu_s / 3_600_000:g} GPU-hours is used up."
+    if sweep.metric and (why := _hopeless(trials)):
+        return why
+    if len(trials) < sweep.count or any(_goes_on(one) for one in trials):
+        return ""
+    return "" if promotable(sweep, trials) else "All of it was tried."
+
+
+def _goes_on(trial: Trial) -> bool:
+    return trial.state not in OVER and not is_held(trial)
+
+
+def _hopeless(trials: Sequence[Trial]) -> str:
+    failed = [one for one in trials if one.state is TrialState.FAILED]
+    if len(failed) < HOPELESS or any(one.best is not None for one in trials):
+        return ""
+    return f"The first {len(failed)} trials came to nothing: {failed[0].text}"

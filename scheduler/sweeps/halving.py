@@ -1,0 +1,55 @@
+"""Asynchronous successive halving (Li et al. 2020), where a trial that does not go on keeps what it has.
+
+A trial that comes to a rung goes on at once where it is among the best part of those that have come
+there so far; else it pauses and gives its GPU up. Later ones can make it one of the best part: then it
+is woken, before anything new is begun.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from gpucommons.scheduler.sweeps.sweep import OVER, Sweep, Trial, TrialState
+
+
+def promotable(sweep: Sweep, trials: Sequence[Trial]) -> list[Trial]:
+    """Trials that stand at a rung and may pass it, those at the highest rung first."""
+    halving = sweep.halving
+    if halving is None:
+        return []
+    found: list[Trial] = []
+    for rung in reversed(range(len(halving.rungs))):
+        came = [one for one in trials if len(one.at_rungs) > rung]
+        best = sorted(came, key=lambda one: _order(sweep, one.at_rungs[rung], one.number))
+        for one in best[: len(came) // halving.factor]:
+            waits = len(one.at_rungs) == rung + 1 and one.promoted == rung
+            if waits and one.state not in OVER and math.isfinite(one.at_rungs[rung]):
+                found.append(one)
+    return found
+
+
+def is_held(trial: Trial) -> bool:
+    """Whether it stands at a rung that it may not pass yet."""
+    return trial.state is TrialState.LIVE and len(trial.at_rungs) > trial.promoted
+
+
+def best_of(sweep: Sweep, trials: Iterable[Trial]) -> Trial | None:
+    """The trial with the best value so far; of equal ones the first."""
+    told = [one for one in trials if one.best is not None]
+    if not told:
+        return None
+    return min(told, key=lambda one: _order(sweep, one.best or 0.0, one.number))
+
+
+def is_better(sweep: Sweep, one: float, other: float | None) -> bool:
+    """Whether a value beats another."""
+    if other is None:
+        return True
+    return one > other if sweep.maximize else one < other
+
+
+def _order(sweep: Sweep, value: float, number: int) -> tuple[float, int]:
+    if not math.isfinite(value):
+        return (math.inf, number)
+    return (-value if sweep.maximize else value, number)

@@ -1,0 +1,82 @@
+"""What a trial's job has told so far, and what its end means for the sweep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.types import Millis, State, Workload
+from gpucommons.scheduler.sweeps.halving import is_better
+from gpucommons.scheduler.sweeps.sweep import Sweep, Trial, TrialState
+
+
+class _Point(Protocol):
+    """One step of a job's curve."""
+
+    @property
+    def step(self) -> int: ...
+
+    @property
+    def at_ms(self) -> Millis: ...
+
+    @property
+    def metrics(self) -> Mapping[str, float]: ...
+
+    @property
+    def unit(self) -> str: ...
+
+
+def told(sweep: Sweep, trial: Trial, points: Iterable[_Point]) -> Trial:
+    """A trial after these points of its curve, in order; ones that were told before change nothing."""
+    for point in points:
+        step = _position(point)
+        trial = replace(trial, step=max(trial.step, step))
+        value = point.metrics.get(sweep.metric)
+        if value is None:
+            continue
+        if math.isfinite(value) and is_better(sweep, value, trial.best):
+            trial = replace(trial, best=value, best_step=step, best_ms=point.at_ms)
+        trial = _at_rung(sweep, trial, step, value)
+    return trial
+
+
+def _at_rung(sweep: Sweep, trial: Trial, step: int, value: float) -> Trial:
+    """It has come to each rung that lies behind it now; a value that is no number counts as the worst."""
+    rungs = () if sweep.halving is None else sweep.halving.rungs
+    passed = sum(1 for rung in rungs if step >= rung)
+    missing = passed - len(trial.at_rungs)
+    if missing <= 0:
+        return trial
+    best = trial.best if math.isfinite(value) and trial.best is not None else value
+    return replace(trial, at_rungs=(*trial.at_rungs, *([best] * missing)))
+
+
+def _position(point: _Point) -> int:
+    """What steps count: where they are epochs, whole ones, not their thousandths."""
+    epoch = point.metrics.get("epoch") if point.unit == "epoch" else None
+    return point.step if epoch is None or not math.isfinite(epoch) else math.floor(epoch)
+
+
+def over(sweep: Sweep, trial: Trial, job: Workload) -> Trial:
+    """A trial whose job may have ended."""
+    if not is_final(job):
+        return trial
+    state, text = TrialState.DONE, ""
+    if job.state is State.CANCELLED:
+        state, text = TrialState.ENDED, job.ended_text or "It was cancelled."
+    elif job.state is State.FAILED:
+        state, text = TrialState.FAILED, job.ended_text or "It failed."
+    elif sweep.metric and trial.best is None:
+        state, text = TrialState.FAILED, _silent(sweep, job)
+    return replace(trial, state=state, text=text, ended_ms=job.ended_ms)
+
+
+def _silent(sweep: Sweep, job: Workload) -> str:
+    names = sorted(job.progress.metrics) if job.progress is not None else []
+    if sweep.metric in names:
+        return f"It told no {sweep.metric} that is a number."
+    what = f"what it told: {', '.join(names)}" if names else "it told no metric at all"
+    return f"It ended without a word of {sweep.metric}; {what}."

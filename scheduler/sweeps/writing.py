@@ -1,0 +1,86 @@
+"""A search space as people write it, and as it is drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, Protocol
+
+from gpucommons.scheduler.errors import Misconfigured
+from gpucommons.scheduler.sweeps.grid import MOST, combinations, points
+from gpucommons.scheduler.sweeps.sweep import Parameter
+
+
+class Asked(Protocol):
+    """A request with a search space."""
+
+    @property
+    def space(self) -> Any:
+        """By name: a list of values, or what has low, high, step, log, choices and when."""
+        ...
+
+
+def space_of(asked: Asked) -> tuple[Parameter, ...]:
+    """Its parameters in order, those that depend on others behind them.
+
+    Raises
+    ------
+    Misconfigured
+        Where a condition names none that comes before.
+    """
+    found: list[Parameter] = []
+    for name, one in asked.space.items():
+        parameter = _parameter(name, one)
+        before = {known.name for known in found}
+        strange = [other for other in parameter.when if other not in before]
+        if strange:
+            message = (
+                f"space: {name} depends on {strange[0]}, which is no parameter before it. Write"
+                f" {strange[0]} first, or leave the condition out."
+            )
+            raise Misconfigured(message)
+        found.append(parameter)
+    return tuple(found)
+
+
+def _parameter(name: str, one: Any) -> Parameter:
+    if isinstance(one, list):
+        return Parameter(name=name, choices=tuple(one))
+    when = {
+        other: tuple(wanted) if isinstance(wanted, list) else (wanted,)
+        for other, wanted in one.when.items()
+    }
+    if one.choices is not None:
+        return Parameter(name=name, choices=tuple(one.choices), when=when)
+    whole = all(isinstance(end, int) for end in (one.low, one.high, one.step or 1))
+    return Parameter(
+        name=name,
+        low=float(one.low),
+        high=float(one.high),
+        integer=whole,
+        log=one.log,
+        step=None if one.step is None else float(one.step),
+        when=when,
+    )
+
+
+def check_grid(space: Sequence[Parameter]) -> int:
+    """How many combinations a grid has.
+
+    Raises
+    ------
+    Misconfigured
+        Where a range has no steps, or there are too many.
+    """
+    endless = [one.name for one in space if points(one) is None]
+    if endless:
+        message = (
+            f"sampler: grid needs a list or a step for {endless[0]}, which is a range without steps."
+            " Give it a step, or take another sampler."
+        )
+        raise Misconfigured(message)
+    count = sum(1 for _ in islice(combinations(space), MOST + 1))
+    if count > MOST:
+        message = f"sampler: this grid has more than {MOST:,} combinations. Take fewer values, or another sampler."
+        raise Misconfigured(message)
+    return count

@@ -1,0 +1,161 @@
+"""Where a trial's values come from: a list, a grid, or Optuna through ask and tell.
+
+Optuna is asked in this process and forgets when it ends; what it drew and what came of it is in our
+store, and is told to it anew. Two that draw after a crash may draw differently: only what is stored is
+submitted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from itertools import islice
+from typing import Any
+
+from gpucommons.scheduler.errors import Misconfigured
+from gpucommons.scheduler.parents import ParentId
+from gpucommons.scheduler.sweeps.grid import combinations
+from gpucommons.scheduler.sweeps.sweep import OVER, Parameter, Sweep, Trial, Values
+
+
+def check_sampler(sweep: Sweep) -> None:
+    """Refuse what nothing here can draw from.
+
+    Raises
+    ------
+    Misconfigured
+        With what to install.
+    """
+    if sweep.space and sweep.sampler != "grid":
+        _optuna()
+
+
+class Sampler:
+    """Draws for all sweeps that go on."""
+
+    def __init__(self) -> None:
+        self._studies: dict[ParentId, _Study] = {}
+
+    def draw(self, sweep: Sweep, trials: Sequence[Trial], count: int) -> list[Trial]:
+        """New trials, numbered on from those that there are."""
+        first = len(trials) + 1
+        if sweep.given:
+            values: Iterable[Values] = sweep.given[first - 1 : first - 1 + count]
+        elif sweep.sampler == "grid":
+            values = islice(combinations(sweep.space), first - 1, first - 1 + count)
+        else:
+            study = self._studies.get(sweep.sweep_id)
+            if study is None:
+                study = self._studies[sweep.sweep_id] = _Study(sweep)
+            values = [study.draw(trials, first + index) for index in range(count)]
+        return [Trial(number=number, values=one) for number, one in enumerate(values, first)]
+
+    def forget(self, keep: Iterable[ParentId]) -> None:
+        """Those of sweeps that are over."""
+        kept = set(keep)
+        self._studies = {one: study for one, study in self._studies.items() if one in kept}
+
+
+class _Study:
+    """What Optuna knows of one sweep."""
+
+    def __init__(self, sweep: Sweep) -> None:
+        optuna = _optuna()
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        seed = int(hashlib.sha256(sweep.sweep_id.encode()).hexdigest()[:8], 16)
+        samplers = optuna.samplers
+        sampler = (
+            samplers.RandomSampler(seed=seed)
+            if sweep.sampler == "random"
+            else samplers.TPESampler(seed=seed, constant_liar=True)
+        )
+        self._sweep, self._states = sweep, optuna.trial.TrialState
+        self._create = optuna.trial.create_trial
+        self._distributions = optuna.distributions
+        direction = "maximize" if sweep.maximize else "minimize"
+        self._study = optuna.create_study(sampler=sampler, direction=direction)
+        self._open: dict[int, Any] = {}
+        self._told: set[int] = set()
+
+    def draw(self, trials: Sequence[Trial], number: int) -> Values:
+        """The values of one more."""
+        for one in trials:
+            if one.number not in self._told:
+                self._tell(one)
+        asked = self._study.ask()
+        self._open[number] = asked
+        values: dict[str, Any] = {}
+        for parameter in self._sweep.space:
+            if parameter.applies(values):
+                values[parameter.name] = _suggest(asked, parameter)
+        return values
+
+    def _tell(self, trial: Trial) -> None:
+        """What it had at its first rung, where all can be compared; else how it ended."""
+        value = _value(self._sweep, trial)
+        if value is None and trial.state not in OVER:
+            return
+        self._told.add(trial.number)
+        state = self._states.FAIL if value is None else self._states.COMPLETE
+        mine = self._open.pop(trial.number, None)
+        if mine is not None:
+            self._study.tell(mine, value, state=state)
+            return
+        spaces = {one.name: one for one in self._sweep.space}
+        self._study.add_trial(
+            self._create(
+                state=state,
+                value=value,
+                params=dict(trial.values),
+                distributions={
+                    name: distribution(self._distributions, spaces[name])
+                    for name in trial.values
+                    if name in spaces
+                },
+            )
+        )
+
+
+def _value(sweep: Sweep, trial: Trial) -> float | None:
+    if sweep.halving is not None and trial.at_rungs:
+        value = trial.at_rungs[0]
+        return value if value == value else None  # noqa: PLR0124 - NaN is not equal to itself
+    return trial.best if trial.state in OVER else None
+
+
+def distribution(distributions: Any, parameter: Parameter) -> Any:
+    """A parameter as Optuna has it."""
+    if parameter.choices:
+        return distributions.CategoricalDistribution(parameter.choices)
+    if parameter.integer:
+        step = 1 if parameter.step is None else int(parameter.step)
+        low, high = int(parameter.low), int(parameter.high)
+        return distributions.IntDistribution(low, high, log=parameter.log, step=step)
+    return distributions.FloatDistribution(
+        parameter.low, parameter.high, log=parameter.log, step=parameter.step
+    )
+
+
+def _suggest(asked: Any, parameter: Parameter) -> Any:
+    name = parameter.name
+    if parameter.choices:
+        return asked.suggest_categorical(name, parameter.choices)
+    if parameter.integer:
+        step = 1 if parameter.step is None else int(parameter.step)
+        low, high = int(parameter.low), int(parameter.high)
+        return asked.suggest_int(name, low, high, log=parameter.log, step=step)
+    return asked.suggest_float(
+        name, parameter.low, parameter.high, log=parameter.log, step=parameter.step
+    )
+
+
+def _optuna() -> Any:
+    try:
+        return import_module("optuna")
+    except ImportError:
+        message = (
+            "sampler: tpe and random need Optuna where the scheduler runs: pip install"
+            " 'gpucommons[sweeps]' there, or take the sampler grid."
+        )
+        raise Misconfigured(message) from None

@@ -1,0 +1,89 @@
+"""Sweeps with their trials, as owners and the leader write them, in every store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, WorkloadId
+from gpucommons.scheduler.errors import LeaderLost
+from gpucommons.scheduler.parents import ParentId, ParentKind
+from gpucommons.scheduler.store.base import Store
+from gpucommons.scheduler.sweeps.sweep import (
+    Budget,
+    Halving,
+    Kept,
+    Parameter,
+    Standing,
+    Sweep,
+    Trial,
+    TrialState,
+)
+
+
+def a_sweep(number: int = 1, owner: str = "ada") -> Sweep:
+    return Sweep(
+        sweep_id=ParentId(f"s-{number}"),
+        kind=ParentKind.SWEEP,
+        name=f"digits-{number}",
+        owner=UserName(owner),
+        team=TeamName("vision"),
+        made_ms=Millis(number),
+        budget=Budget(trials=3, milli_gpu_s=1000),
+        request="{}",
+        space=(
+            Parameter(name="optimizer", choices=("sgd", 1, 0.5, True)),
+            Parameter(name="lr", low=0.1, high=1, log=True, when={"optimizer": ("sgd",)}),
+        ),
+        halving=Halving(first_step=1, last_step=9),
+    )
+
+
+def test_what_owners_and_the_leader_write_does_not_write_over_each_other(store: Store) -> None:
+    epoch = store.take_lead("me")
+    first, other = a_sweep(1), a_sweep(2, "eve")
+    store.sweeps.put(first)
+    store.sweeps.put(other)
+    drawn = Trial(number=1, values={"optimizer": "sgd", "lr": 0.25, "deep": True})
+    told = replace(drawn, state=TrialState.LIVE, job=WorkloadId("w"), at_rungs=(0.5, float("inf")))
+    store.sweeps.stand(epoch, Kept(sweep=first), [drawn, Trial(number=2, values={})])
+    store.sweeps.stand(epoch, Kept(sweep=first, standing=Standing(hindrance="h")), [told])
+
+    assert store.sweeps.trials(first.sweep_id) == (told, Trial(number=2, values={}))
+    assert store.sweeps.one(first.sweep_id) == Kept(sweep=first, standing=Standing(hindrance="h"))
+    assert [one.sweep for one in store.sweeps.all()] == [other, first]
+    assert [one.sweep for one in store.sweeps.all(UserName("ada"))] == [first]
+    stopped = replace(first, stopped=True)
+    store.sweeps.put(stopped)
+    assert store.sweeps.one(first.sweep_id) == Kept(sweep=stopped, standing=Standing(hindrance="h"))
+
+
+def test_what_is_over_is_not_looked_at_until_its_owner_writes_it_again(store: Store) -> None:
+    epoch = store.take_lead("me")
+    sweep, over = a_sweep(), Standing(ended_ms=Millis(9), ended_text="All of it was tried.")
+    store.sweeps.put(sweep)
+    grown = replace(sweep, budget=Budget(trials=4))
+    store.sweeps.put(grown)
+    # The leader had not seen that it was written.
+    store.sweeps.stand(epoch, Kept(sweep=sweep, standing=over), [])
+    assert store.sweeps.live() == (Kept(sweep=grown, standing=over),)
+    store.sweeps.stand(epoch, Kept(sweep=grown, standing=over), [])
+    assert store.sweeps.live() == ()
+    store.sweeps.put(sweep)
+    assert store.sweeps.live() == (Kept(sweep=sweep, standing=over),)
+
+
+def test_who_does_not_lead_writes_nothing_and_what_is_dropped_is_gone(store: Store) -> None:
+    old = store.take_lead("me")
+    store.sweeps.put(a_sweep())
+    epoch = store.take_lead("another")
+    trial = Trial(number=1, values={"a": 1})
+    with pytest.raises(LeaderLost):
+        store.sweeps.stand(old, Kept(sweep=a_sweep()), [trial])
+    assert store.sweeps.trials(ParentId("s-1")) == ()
+    store.sweeps.stand(epoch, Kept(sweep=a_sweep()), [trial])
+    store.sweeps.drop(ParentId("s-1"))
+    store.sweeps.stand(epoch, Kept(sweep=a_sweep()), [trial])
+    assert (store.sweeps.one(ParentId("s-1")), store.sweeps.live()) == (None, ())
+    assert store.sweeps.trials(ParentId("s-1")) == ()
