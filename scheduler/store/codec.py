@@ -184,10 +184,25 @@ def _dataclass(kind: Any) -> _Codec:
     return _Codec(write, read)
 
 
+def _any_of(kinds: list[type]) -> Callable[[Any], Any]:
+    """JSON tells texts, whole numbers, others and truth values apart."""
+
+    def check(value: Any) -> Any:
+        if type(value) not in kinds:
+            message = f"{value!r} is not of {', '.join(kind.__name__ for kind in kinds)}."
+            raise BadDocument(message)
+        return value
+
+    return check
+
+
 def _union(members: tuple[Any, ...]) -> _Codec:
     present = [member for member in members if member is not types.NoneType]
     optional = len(present) < len(members)
-    inner = _codec(present[0]) if len(present) == 1 else _tagged(present)
+    if len(present) > 1 and all(member in _SCALARS for member in present):
+        inner = _Codec(_any_of(present), _any_of(present))
+    else:
+        inner = _codec(present[0]) if len(present) == 1 else _tagged(present)
 
     def write(value: Any) -> Any:
         return None if optional and value is None else inner.encode(value)

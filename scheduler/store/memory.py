@@ -60,6 +60,7 @@ class MemoryStore:
         self._workloads: dict[WorkloadId, Workload] = {}
         self._intents: dict[IntentId, Intent] = {}
         self._pending: dict[IntentId, Intent] = {}
+        self._sizes: dict[IntentId, int] = {}
         self._by_key: dict[tuple[UserName, str], IntentId] = {}
         self._verdicts: dict[IntentId, Verdict] = {}
         self._events: list[StoredEvent] = []
@@ -129,6 +130,7 @@ class MemoryStore:
                 if admit is not None and owner is not None:
                     admit(self.pending_jobs(owner))
                 self._intents[intent.intent_id] = self._pending[intent.intent_id] = intent
+                self._sizes[intent.intent_id] = len(encode(intent))
                 if intent.idempotency_key is not None:
                     self._by_key[intent.by, intent.idempotency_key] = intent.intent_id
             return self._intents[intent.intent_id]
@@ -136,33 +138,27 @@ class MemoryStore:
     def submits(self, owner: UserName, *, since_ms: Millis) -> Submits:
         """What was asked for a user since then."""
         with self._lock:
-            mine = [
-                len(encode(intent))
-                for intent in self._intents.values()
-                if intent.at_ms > since_ms and rules.job_owner(intent) == owner
-            ]
+            jobs = (one for one in self._intents.values() if rules.job_owner(one) == owner)
+            mine = [self._sizes[one.intent_id] for one in jobs if one.at_ms > since_ms]
         return Submits(count=len(mine), size_bytes=sum(mine))
 
     def pending_jobs(self, owner: UserName) -> frozenset[WorkloadId | ParentId]:
         """Jobs of a user that wait, seen by a cycle or not; those of one parent are one."""
         with self._lock:
             unseen = [i for i in self._pending.values() if rules.job_owner(i) == owner]
-            known = [
-                rules.parent_of(w.spec) or w.workload_id
-                for w in self._workloads.values()
-                if w.spec.owner == owner and rules.is_pending_job(w)
-            ]
             asked = [rules.asked_part_of(i) or rules.submitted_id(i) for i in unseen]
+            mine = (w for w in self._workloads.values() if w.spec.owner == owner)
+            known = [
+                rules.parent_of(w.spec) or w.workload_id for w in mine if rules.is_pending_job(w)
+            ]
             return frozenset((*known, *(one for one in asked if one is not None)))
 
     def intent_with_key(self, by: UserName, key: str, fingerprint: str) -> Intent | None:
         """The intent of this key, if there is one."""
         with self._lock:
-            intent_id = self._by_key.get((by, key))
-            if intent_id is None:
-                return None
-            first = self._intents[intent_id]
-            rules.check_same_request(first, fingerprint)
+            first = self._intents.get(self._by_key.get((by, key), IntentId("")))
+            if first is not None:
+                rules.check_same_request(first, fingerprint)
             return first
 
     def asked(self, limit: int = 1000) -> Asked:
@@ -259,6 +255,7 @@ class MemoryStore:
         for intent in list(self._intents.values()):
             if intent.at_ms < before_ms and intent.intent_id in self._verdicts:
                 del self._intents[intent.intent_id], self._verdicts[intent.intent_id]
+                del self._sizes[intent.intent_id]
                 if intent.idempotency_key is not None:
                     del self._by_key[intent.by, intent.idempotency_key]
 

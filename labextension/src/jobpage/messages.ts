@@ -2,6 +2,7 @@
 import { gpuHours, length } from '../text/format';
 import type { Messages } from '../text/messages';
 import { CurveSource, IForecast } from '../server/tokens';
+import type { IPartOf } from '../server/jobtokens';
 
 export type JobMessages = ReturnType<typeof jobMessages>;
 
@@ -23,6 +24,16 @@ export function jobMessages(msg: Messages) {
             window,
             forecast.right_of_ten
           );
+    },
+
+    /** "trial 7 of sweep digits-sweep-3" */
+    partOf(part: IPartOf): string {
+      if (part.number === 0) {
+        return trans.__('run of %1 %2', part.kind, part.name);
+      }
+      return part.kind === 'sweep'
+        ? trans.__('trial %1 of sweep %2', part.number, part.name)
+        : trans.__('job %1 of %2 %3', part.number, part.kind, part.name);
     },
 
     /** Where the curve was read. */

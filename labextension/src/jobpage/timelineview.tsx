@@ -49,6 +49,9 @@ export function TimelineView(props: {
         fromMs={line.fromMs}
         toMs={line.toMs}
       />
+      {job.part_of ? (
+        <p className="gc-Receipt">{msg.partOf(job.part_of)}</p>
+      ) : null}
       <Origin job={job} />
       {line.receipts.map(receipt => (
         <p key={receipt.key} className="gc-Receipt">

@@ -158,6 +158,14 @@ export interface IWayToGoOn {
   began_anew_text?: string;
 }
 
+export interface IPartOf {
+  id: string;
+  kind: string;
+  name: string;
+  /** From 1; 0 where its jobs are not counted. */
+  number: number;
+}
+
 export interface IJob {
   id: string;
   name: string;
@@ -191,6 +199,8 @@ export interface IJob {
   simulated: boolean;
   /** The file that became the job. */
   source?: string | null;
+  /** The sweep, map, schedule or pipeline that it is part of. */
+  part_of?: IPartOf | null;
   /** Not in lists. */
   results?: IResults | null;
   request?: IJobRequest | null;
