@@ -214,17 +214,14 @@ class Store(Protocol):
     @property
     def schedules(self) -> ScheduleStore:
         """Jobs that start again and again."""
-        ...
 
     @property
     def quota_minutes(self) -> QuotaMinuteStore:
         """How large pools and quotas were, and what was lent of them."""
-        ...
 
     @property
     def sweeps(self) -> SweepStore:
         """Many jobs over a search space or a list."""
-        ...
 
     # --- leadership ---
     def take_lead(self, holder: str) -> Epoch:
@@ -270,9 +267,7 @@ class Store(Protocol):
         ...
 
     def pending_jobs(self, owner: UserName) -> frozenset[WorkloadId | ParentId]:
-        """Jobs of a user that wait or are paused, those included that no cycle has seen; all that are
-        part of one parent are one, under its id.
-        """
+        """Jobs of a user that wait or are paused, seen by a cycle or not; a parent's are one, by its id."""
         ...
 
     def intent_with_key(self, by: UserName, key: str, fingerprint: str) -> Intent | None:
