@@ -45,6 +45,8 @@ SHA = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 #: Of an attempt, and of a token without any right of ours.
 NOBODY = {"attempt": 403, "plain-token": 403}
 NOT_ATTEMPT = {"ann-token": 403, "root-token": 403, "hub-token": 403, "plain-token": 403}
+STEERERS = ("ann-token", "ada-token", "root-token")
+NOT_STEERERS = NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404}
 NOT_ADMIN = NOBODY | {"ann-token": 403, "ada-token": 403, "hub-token": 403, "culler-token": 403}
 
 RULES: dict[str, Rule] = {
@@ -181,31 +183,13 @@ RULES: dict[str, Rule] = {
         NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
     ),
     "submit_sweep": Rule(
-        "POST",
-        "/sweeps",
-        ("ann-token",),
-        NOBODY | {"ann-reads": 403, "hub-token": 403},
-        body=SWEEP,
+        "POST", "/sweeps", ("ann-token",), NOBODY | {"ann-reads": 403, "hub-token": 403}, body=SWEEP
     ),
     "sweeps": Rule("GET", "/sweeps", ("ann-reads", "bob-token"), NOBODY),
-    "sweep": Rule(
-        "GET",
-        "/sweeps/many-1",
-        ("ann-reads", "alf-token", "root-token"),
-        NOBODY | {"bob-token": 404, "hub-token": 404},
-    ),
-    "stop_sweep": Rule(
-        "POST",
-        "/sweeps/many-1/stop",
-        ("ann-token", "ada-token", "root-token"),
-        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
-    ),
+    "sweep": Rule("GET", "/sweeps/many-1", ("ann-reads", "alf-token"), NOBODY | {"bob-token": 404}),
+    "stop_sweep": Rule("POST", "/sweeps/many-1/stop", STEERERS, NOT_STEERERS),
     "add_to_budget": Rule(
-        "POST",
-        "/sweeps/search-1/budget",
-        ("ann-token", "ada-token", "root-token"),
-        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
-        body={"trials": 1},
+        "POST", "/sweeps/search-1/budget", STEERERS, NOT_STEERERS, body={"trials": 1}
     ),
     "log": Rule(
         "GET", "/jobs/digits-1/log", ("ann-reads", "alf-token"), NOBODY | {"bob-token": 404}
