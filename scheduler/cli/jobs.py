@@ -13,7 +13,7 @@ from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu, parse_mi
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli import admin
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.present import by, clock, printable, show, table
+from gpucommons.scheduler.cli.present import by, clock, going_on, printable, show, shown, table
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.results import fetch_results, mark_results
 from gpucommons.scheduler.errors import BadRequest, NotFound
@@ -85,8 +85,8 @@ def describe(job: models.JobView) -> str:
         lines.append(
             f"  attempt {attempt.number} on {', '.join(attempt.nodes) or '?'}{resumed}: {ended}"
         )
-    lines += [f"  {line}" for line in _going_on(job.way_to_go_on)]
-    lines += [f"  {line}" for line in _shown(job)]
+    lines += [f"  {line}" for line in going_on(job.way_to_go_on)]
+    lines += [f"  {line}" for line in shown(job)]
     if job.reports_refused:
         lines.append(f"  {job.reports_refused}")
     # Mostly that of its last attempt, which stands just above.
@@ -102,26 +102,6 @@ def _origin(job: models.JobView) -> str:
         return f", {job.part_of.number} of {job.part_of.kind} {job.part_of.name}"
     origin = job.request.labels.get(ORIGIN_LABEL) if job.request is not None else None
     return f" with {origin}" if origin else ""
-
-
-def _going_on(way: models.WayToGoOnView | None) -> Iterator[str]:
-    """How it goes on, and how often it began anew."""
-    if way is None:
-        return
-    if way.repeats_ms is None:
-        yield f"When it starts again: {way.text}."
-    else:
-        yield f"If it is stopped now: {way.stop_text[:1].lower()}{way.stop_text[1:]}"
-    if way.began_anew_text:
-        yield way.began_anew_text
-
-
-def _shown(job: models.JobView) -> Iterator[str]:
-    """Whether it is known to go on when it is stopped."""
-    if job.safe_to_borrow:
-        yield "Safe to borrow."
-    if job.drill is not None:
-        yield job.drill.text
 
 
 def _results_of(job: models.JobView) -> str | None:
@@ -251,7 +231,7 @@ def _why_lines(answer: models.Why, *, now_ms: int) -> Iterator[str]:
         return
     if answer.reason is None:
         yield answer.text or f"{name} does not wait: it is {state_words(answer.state)}."
-        yield from _going_on(answer.way_to_go_on)
+        yield from going_on(answer.way_to_go_on)
         return
     yield f"{name} waits: {answer.reason.text}"
     if answer.reason.blocker is not None:
@@ -266,7 +246,7 @@ def _why_lines(answer: models.Why, *, now_ms: int) -> Iterator[str]:
         yield answer.reason.unblock
     for way in answer.ways:
         yield way.text
-    yield from _going_on(answer.way_to_go_on)
+    yield from going_on(answer.way_to_go_on)
     if answer.at_latest_ms is not None:
         latest = by(answer.at_latest_ms, now_ms)
         yield f"Starts by {latest}, even if nothing ends before its time limit."

@@ -292,9 +292,8 @@ def _add_admin(
     quota = commands.add_parser("quota", help="change quotas").add_subparsers(required=True)
     change = quota.add_parser("set", parents=[shared], help="change one team's quota in one pool")
     change.add_argument("team")
-    change.add_argument("--pool")
-    change.add_argument("--fixed")
-    change.add_argument("--guaranteed")
+    for name in ("--pool", "--fixed", "--guaranteed"):
+        change.add_argument(name)
     change.add_argument("--limit", help="a number of GPUs, or none")
     change.add_argument("--weight", type=int)
     change.add_argument("--dry-run", action="store_true", help="only check the layout")
@@ -303,7 +302,7 @@ def _add_admin(
     nodes.add_argument("action", nargs="?", choices=("cordon", "uncordon", "fence", "notice"))
     nodes.add_argument("node", nargs="?")
     nodes.add_argument("--reason", default="", help="kept in the audit log")
-    nodes.add_argument("--in", dest="in_s", help="with notice: the cloud takes it back in 120s, 2m")
+    nodes.add_argument("--in", dest="in_s", help="with notice: 120s, 2m")
     nodes.set_defaults(run=admin.nodes)
     idle = commands.add_parser("idle", help="idle notebooks").add_subparsers(required=True)
     idle.add_parser("list", parents=[shared], help="who holds a GPU idle").set_defaults(

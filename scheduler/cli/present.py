@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel
+
+from gpucommons.scheduler import models
 
 _KEPT = frozenset("\t\n")
 #: Controls, format characters (direction overrides), lone surrogates, line separators.
@@ -73,3 +75,23 @@ def show(data: Any, text: str, *, output: str) -> None:
         text = printable(text)
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
+
+
+def going_on(way: models.WayToGoOnView | None) -> Iterator[str]:
+    """How it goes on, and how often it began anew."""
+    if way is None:
+        return
+    if way.repeats_ms is None:
+        yield f"When it starts again: {way.text}."
+    else:
+        yield f"If it is stopped now: {way.stop_text[:1].lower()}{way.stop_text[1:]}"
+    if way.began_anew_text:
+        yield way.began_anew_text
+
+
+def shown(job: models.JobView) -> Iterator[str]:
+    """Whether it is known to go on when it is stopped."""
+    if job.safe_to_borrow:
+        yield "Safe to borrow."
+    if job.drill is not None:
+        yield job.drill.text
