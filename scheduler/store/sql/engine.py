@@ -50,7 +50,7 @@ _SERVER = {
     "tcp_keepalives_count": "3",
 }
 
-_MIGRATIONS = Path(__file__).parent / "migrations"
+_MIGRATIONS = Path(__file__).parents[1] / "migrations"
 
 
 def open_engine(url: str) -> Engine:
