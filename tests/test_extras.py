@@ -57,9 +57,15 @@ PLACES = {
     ),
 }  # fmt: skip
 #: Beside what the extra brings.
+#: Each imports the framework that a script of its user has.
+_CALLBACKS = {
+    f"gpucommons.scheduler.training.callbacks.{name}"
+    for name in ("keras", "lightning", "transformers")
+}
 LEFT_OUT = {
-    "": {"gpucommons.scheduler.cli.trace_replay"},
-    "notebook": {"gpucommons.scheduler.cli.trace_replay"},
+    "": {"gpucommons.scheduler.cli.trace_replay", *_CALLBACKS},
+    "notebook": {"gpucommons.scheduler.cli.trace_replay", *_CALLBACKS},
+    "workstation": _CALLBACKS,
 }
 
 _IMPORT = """

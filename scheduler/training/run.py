@@ -224,6 +224,11 @@ class Run:
         return told
 
     @property
+    def was_signalled(self) -> bool:
+        """SIGTERM has come: what is not saved within the grace is lost."""
+        return self._terminated
+
+    @property
     def was_told(self) -> bool:
         """:attr:`should_stop` was true once, here or in another process of this attempt."""
         return self._was_told or (self.place.attempt_dir / TOLD_FILE).exists()

@@ -13,6 +13,7 @@ from gpucommons.scheduler.files.durable_files import write_whole
 from gpucommons.scheduler.joining import FILES as JOINING
 
 _SCHEDULER = Path(__file__).parents[2]
+_CALLBACKS = ("__init__.py", "handing_in.py", "keras.py", "lightning.py", "transformers.py")
 #: Module below ``gpucommons/scheduler`` → the file that it is a copy of.
 _FILES = {
     "errors.py": "errors.py",
@@ -20,6 +21,7 @@ _FILES = {
     "in_pod/worker.py": "in_pod/worker.py",
     **{f"joining/{name}": f"joining/{name}" for name in JOINING},
     "training/__init__.py": "training/__init__.py",
+    **{f"training/callbacks/{name}": f"training/callbacks/{name}" for name in _CALLBACKS},
     "training/folders.py": "training/folders.py",
     "training/run.py": "training/run.py",
     "client.py": "training/alone/client.py",
