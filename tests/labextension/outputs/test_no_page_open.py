@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
-import psutil
 from kernel_server import KernelServer, until
+
+from tests.labextension.hibernation.conftest import end_servers
 
 
 def _runs(server: KernelServer) -> list[dict[str, object]]:
@@ -24,11 +24,7 @@ def test_outputs_that_no_page_has_shown_are_there_at_the_next_start(tmp_path: Pa
     try:
         _play(server)
     finally:
-        assert server.process is not None
-        with suppress(psutil.Error):
-            process = psutil.Process(server.process.pid)
-            for one in (*process.children(recursive=True), process):
-                one.kill()
+        end_servers([server])
 
 
 def _play(server: KernelServer) -> None:
