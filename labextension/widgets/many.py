@@ -37,7 +37,7 @@ class ManyJobs:
         if not configs:
             message = "map: the list is empty. Give the values of each job, as in [{'lr': 0.1}]."
             raise BadRequest(message)
-        return self._send({"given": [dict(one) for one in configs], **options})
+        return self._submit_many({"given": [dict(one) for one in configs], **options})
 
     def sweep(
         self,
@@ -60,14 +60,14 @@ class ManyJobs:
             "objective": {"metric": metric, "direction": direction},
             "budget": {"trials": trials},
         }
-        return self._send({**fields, **options})
+        return self._submit_many({**fields, **options})
 
     def many(self, ref: str) -> SweepView:
         """Look at a map or a sweep again."""
         with connect(self._environ) as scheduler:
             return scheduler.send(sweep_calls.sweep(ref))
 
-    def _send(self, fields: Mapping[str, Any]) -> SweepView:
+    def _submit_many(self, fields: Mapping[str, Any]) -> SweepView:
         job, packed = self.packed()
         try:
             request = SweepRequest.model_validate({"job": job, **fields})

@@ -94,6 +94,8 @@ class Sweep:
     values_as: str = "arguments"
     stopped: bool = False
     by_operator: bool = False
+    #: The server from which it was submitted, whose image its jobs may have.
+    server: str | None = None
 
     @property
     def count(self) -> int:

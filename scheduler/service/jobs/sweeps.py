@@ -131,6 +131,7 @@ def _sweep(
         ),
         max_parallel=request.max_parallel,
         values_as=request.values_as,
+        server=principal.server_name,
         by_operator=principal.kind is PrincipalKind.LOCAL and principal.admin,
     )
 
@@ -195,7 +196,7 @@ def submit_trial(service: Service, sweep: Sweep, trial: Trial) -> models.JobView
     SchedulerError
         When the job is refused.
     """
-    owner = owner_of(service, sweep.owner, by_operator=sweep.by_operator, server=None)
+    owner = owner_of(service, sweep.owner, by_operator=sweep.by_operator, server=sweep.server)
     job = models.JobRequest.model_validate_json(sweep.request)
     label = {ORIGIN_LABEL: f"{sweep.kind.value} {sweep.name}"}
     job = _with(job, trial.values, sweep.values_as).model_copy(
