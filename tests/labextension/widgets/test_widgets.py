@@ -22,7 +22,7 @@ from gpucommons.labextension import GpuMonitor, TrainPanel
 from gpucommons.labextension.widgets import surroundings
 from gpucommons.labextension.widgets.monitor import describe
 from gpucommons.scheduler.client import SchedulerClient
-from gpucommons.scheduler.errors import Misconfigured, SchedulerError, Unavailable
+from gpucommons.scheduler.errors import BadRequest, Misconfigured, SchedulerError, Unavailable
 
 FOLDER = Path(labextension.__file__).parent / "widgets"
 
@@ -255,6 +255,21 @@ def test_a_script_needs_no_notebook(environ: dict[str, str], tmp_path: Path, api
     del environ["JPY_SESSION_NAME"]
     TrainPanel(tmp_path / "fit.py", environ=environ).submit()
     assert api.body("/v1/jobs")["roles"][0]["command"] == ["python", "-u", "fit.py"]
+
+
+def test_a_list_of_values_is_sent_as_one_with_its_files_once(
+    environ: dict[str, str], tmp_path: Path, api: Any
+) -> None:
+    (tmp_path / "fit.py").write_text("print(1)\n")
+    panel = TrainPanel(tmp_path / "fit.py", environ=environ)
+    with pytest.raises(BadRequest, match="the list is empty"):
+        panel.map([])
+    with pytest.raises(SchedulerError):  # this fake has no such route
+        panel.map([{"lr": 0.1}, {"lr": 0.2}])
+    sent = api.body("/v1/sweeps")
+    assert sent["given"] == [{"lr": 0.1}, {"lr": 0.2}]
+    assert sent["job"]["roles"][0]["command"] == ["python", "-u", "fit.py"]
+    assert api.asked("PUT") == [f"/v1/snapshots/{sent['job']['snapshot']}"]
 
 
 def test_several_workers_get_the_launcher_that_the_script_proposes_until_another_is_chosen(
