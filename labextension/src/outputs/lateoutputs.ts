@@ -10,7 +10,9 @@ import type { Api } from '../server/api';
 import type { ICellRun } from '../server/cellruns';
 import { FollowedRun, Listener } from './cellrun';
 
-type Asked = Pick<Api, 'cellRuns' | 'forgetCellRuns'>;
+type Asked = Pick<Api, 'request'>;
+
+const WHERE = ['cell-runs'];
 
 /** Cells that stand there as they were run; a page's own runs it shows by itself. */
 export function toShow<
@@ -52,11 +54,11 @@ export class LateOutputs {
     const listener = kernel && new Listener(kernel);
     try {
       const { path } = panel.context;
-      let runs = await this._api.cellRuns(path, kernel?.id ?? '');
+      let runs = await this._runs(path, kernel?.id ?? '');
       if (listener && runs.some(run => run.state === 'running')) {
         // What came in between would be neither in the one nor heard.
         await listener.hears();
-        runs = await this._api.cellRuns(path, kernel.id);
+        runs = await this._runs(path, kernel.id);
       }
       this._show(runs, panel, kernel, listener);
     } catch {
@@ -64,6 +66,17 @@ export class LateOutputs {
     } finally {
       listener?.stop();
     }
+  }
+
+  private async _runs(path: string, kernel: string): Promise<ICellRun[]> {
+    const query = `?${new URLSearchParams({ path, kernel }).toString()}`;
+    const answer = await this._api.request<{ runs: ICellRun[] }>(
+      'GET',
+      WHERE,
+      undefined,
+      { query }
+    );
+    return answer.runs;
   }
 
   private _show(
@@ -98,7 +111,8 @@ export class LateOutputs {
     const saved = (_: unknown, state: string) => {
       if (state === 'completed') {
         context.saveState.disconnect(saved);
-        void this._api.forgetCellRuns([run.id]).catch(() => undefined);
+        const body = { runs: [run.id] };
+        void this._api.request('POST', WHERE, body).catch(() => undefined);
       }
     };
     context.saveState.connect(saved);

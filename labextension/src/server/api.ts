@@ -2,7 +2,6 @@
  * The only file that talks to the server: one WebSocket per tab, which everything on the page
  * shares, and the REST proxy.
  */
-import type { ICellRun } from './cellruns';
 import type { IEnvironments } from './environments';
 import { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
@@ -226,22 +225,6 @@ export class Api {
       'stored-variables'
     ]);
     return answer.stored;
-  }
-
-  /** What cells of this notebook printed, as far as a page may have missed it. */
-  async cellRuns(path: string, kernel: string): Promise<ICellRun[]> {
-    const query = `?${new URLSearchParams({ path, kernel }).toString()}`;
-    const segments = ['cell-runs'];
-    return (
-      await this.request<{ runs: ICellRun[] }>('GET', segments, undefined, {
-        query
-      })
-    ).runs;
-  }
-
-  /** They are in the notebook's file now. */
-  forgetCellRuns(runs: string[]): Promise<void> {
-    return this.request('POST', ['cell-runs'], { runs });
   }
 
   /** Load what one kernel stored into another; it runs code that was stored with it. */
