@@ -16,15 +16,31 @@ Metric = Annotated[str, StringConstraints(pattern=r"^[ -~]{1,120}$")]
 _Word = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{0,500}$")]
 
 
+#: Sums and differences of two such numbers are numbers, too.
+_LARGEST = 1e300
+#: Of one parameter, and of a condition.
+_MOST_VALUES, _MOST_CONDITIONS = 1000, 100
+#: Of all jobs of a map.
+_MOST_GIVEN = 20_000
+
+
 def _finite(value: float) -> float:
     if isinstance(value, float) and not math.isfinite(value):
         message = "must be a number, not NaN or without end."
+        raise ValueError(message)
+    if isinstance(value, int) and not -(2**53) <= value <= 2**53:
+        message = "is larger than whole numbers may be here, which is 2 to the power of 53."
+        raise ValueError(message)
+    if abs(value) > _LARGEST:
+        message = f"is larger than numbers may be here, which is {_LARGEST:g}."
         raise ValueError(message)
     return value
 
 
 Number = Annotated[int | float, AfterValidator(_finite)]
 Value = bool | Number | _Word
+_Values = Annotated[list[Value], Field(max_length=_MOST_VALUES)]
+_Conditions = Annotated[list[Value], Field(max_length=_MOST_CONDITIONS)]
 
 
 class RangeRequest(Model):
@@ -35,9 +51,9 @@ class RangeRequest(Model):
     #: Steps of a range; whole numbers without one are tried one by one.
     step: Annotated[Number, Field(gt=0)] | None = None
     log: bool = False
-    choices: list[Value] | None = Field(default=None, min_length=1, max_length=1000)
+    choices: _Values | None = Field(default=None, min_length=1)
     #: Only where these others, which come before it, have one of these values.
-    when: dict[ParameterName, Value | list[Value]] = Field(default_factory=dict, max_length=8)
+    when: dict[ParameterName, Value | _Conditions] = Field(default_factory=dict, max_length=8)
 
     @model_validator(mode="after")
     def _one_of_both(self) -> RangeRequest:
@@ -115,9 +131,7 @@ class SweepRequest(Model):
 
     #: What runs; each trial is this job with its values.
     job: JobRequest
-    space: dict[ParameterName, list[Value] | RangeRequest] = Field(
-        default_factory=dict, max_length=64
-    )
+    space: dict[ParameterName, _Values | RangeRequest] = Field(default_factory=dict, max_length=64)
     #: In place of a space: the values of each job.
     given: list[dict[ParameterName, Value]] = Field(default_factory=list, max_length=1000)
     objective: ObjectiveRequest | None = None
@@ -134,6 +148,9 @@ class SweepRequest(Model):
     @model_validator(mode="after")
     def _a_space_or_a_list(self) -> SweepRequest:
         if self.given:
+            if sum(map(len, self.given)) > _MOST_GIVEN:
+                message = f"given has more than {_MOST_GIVEN:,} values in all: send it in parts."
+                raise ValueError(message)
             if self.space or self.objective or self.budget or self.early_stopping:
                 message = "given is a list of jobs that all run: leave space, objective, budget and early_stopping out."
                 raise ValueError(message)
