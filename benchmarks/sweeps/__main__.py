@@ -157,7 +157,7 @@ class Ours:
         found = decide(self.sweep, list(self.trials.values()), states, Millis(0))
         for number in found.promotes:
             one = self.trials[number]
-            self.trials[number] = replace(one, promoted=len(one.at_rungs))
+            self.trials[number] = replace(one, promoted=one.promoted + 1)
         chosen = next((one for one in found.resumes if one not in self.running), None)
         if chosen is None and found.draws and not found.ended_text:
             (new,) = self.sampler.draw(self.sweep, list(self.trials.values()), 1)
@@ -181,7 +181,7 @@ class Ours:
             found = decide(self.sweep, list(self.trials.values()), states, Millis(0))
             goes_on = number in found.promotes
             if goes_on:
-                self.trials[number] = replace(one, promoted=len(one.at_rungs))
+                self.trials[number] = replace(one, promoted=one.promoted + 1)
         if not goes_on:
             self.running.discard(number)
         self.decide_s += time.process_time() - began

@@ -56,7 +56,9 @@ def decide(
 def _of_search(
     sweep: Sweep, trials: Sequence[Trial], jobs: Mapping[int, State], drawn: tuple[int, ...]
 ) -> Decision:
-    able = promotable(sweep, trials)
+    passes = promotable(sweep, trials)
+    # One that has come to the next rung meanwhile stands there, whatever it may pass.
+    able = [one for one in passes if len(one.at_rungs) == one.promoted + 1]
     busy = {number for number, state in jobs.items() if state is not State.PAUSED}
     # It has just come to its rung and is one of the best: it need not stop.
     passing = [one for one in able if one.number in busy]
@@ -80,7 +82,9 @@ def _of_search(
         submits=drawn,
         draws=draws,
         pauses=pauses,
-        promotes=tuple(one.number for one in (*passing, *woken)),
+        promotes=tuple(
+            one.number for one in (*(one for one in passes if one not in able), *passing, *woken)
+        ),
         resumes=tuple(sorted({*resumes, *(one.number for one in woken)})),
     )
 

@@ -14,7 +14,11 @@ from gpucommons.scheduler.sweeps.sweep import OVER, Sweep, Trial, TrialState
 
 
 def promotable(sweep: Sweep, trials: Sequence[Trial]) -> list[Trial]:
-    """Trials that stand at a rung and may pass it, those at the highest rung first."""
+    """Trials that stand at a rung and may pass it, those at the highest rung first.
+
+    One that ran on while it was being paused may have come to the next rung, too: it passes one after
+    the other.
+    """
     halving = sweep.halving
     if halving is None:
         return []
@@ -22,10 +26,11 @@ def promotable(sweep: Sweep, trials: Sequence[Trial]) -> list[Trial]:
     for rung in reversed(range(len(halving.rungs))):
         came = [one for one in trials if len(one.at_rungs) > rung]
         best = sorted(came, key=lambda one: _order(sweep, one.at_rungs[rung], one.number))
-        for one in best[: len(came) // halving.factor]:
-            waits = len(one.at_rungs) == rung + 1 and one.promoted == rung
-            if waits and one.state not in OVER and math.isfinite(one.at_rungs[rung]):
-                found.append(one)
+        found += [
+            one
+            for one in best[: len(came) // halving.factor]
+            if one.promoted == rung and one.state not in OVER and math.isfinite(one.at_rungs[rung])
+        ]
     return found
 
 

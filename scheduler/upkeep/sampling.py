@@ -19,18 +19,6 @@ from gpucommons.scheduler.sweeps.grid import combinations
 from gpucommons.scheduler.sweeps.sweep import OVER, Parameter, Sweep, Trial, Values
 
 
-def check_sampler(sweep: Sweep) -> None:
-    """Refuse what nothing here can draw from.
-
-    Raises
-    ------
-    Misconfigured
-        With what to install.
-    """
-    if sweep.space and sweep.sampler != "grid":
-        _optuna()
-
-
 class Sampler:
     """Draws for all sweeps that go on."""
 

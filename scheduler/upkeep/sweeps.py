@@ -66,6 +66,9 @@ class Sweeps:
                 self._look(epoch, kept)
             except (LeaderLost, Unavailable):
                 raise  # no other would fare better
+            except SchedulerError as error:
+                # Nothing here can draw, say.
+                self._write(epoch, replace(kept, standing=Standing(hindrance=str(error))))
             except Exception:
                 log.exception("a look at sweep %s failed", kept.sweep.sweep_id)
                 self._write(epoch, replace(kept, standing=Standing(hindrance=_UNFORESEEN)))
@@ -128,7 +131,7 @@ class Sweeps:
 
     def _note(self, sweep: Sweep, trials: dict[int, Trial], decision: Decision) -> None:
         for number in decision.promotes:
-            trials[number] = replace(trials[number], promoted=len(trials[number].at_rungs))
+            trials[number] = replace(trials[number], promoted=trials[number].promoted + 1)
         if decision.draws > 0:
             for one in self._sampler.draw(sweep, _in_order(trials), decision.draws):
                 trials[one.number] = one

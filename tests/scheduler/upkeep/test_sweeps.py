@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -181,6 +182,17 @@ def test_no_number_is_never_the_best_and_never_goes_on(world: ServiceWorld) -> N
     assert view.best.number == 2
     assert next(one for one in view.trials if one.number == 1).best is None
     assert 1 in {number_of(one) for one in of_state(world, State.PAUSED)}
+
+
+def test_without_optuna_a_sweep_waits_and_says_what_to_install(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = submit(world, a_sweep())
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    running(world).step()
+    view = look(world, made.id)
+    assert (view.begun, view.ended_ms) == (0, None)
+    assert "need Optuna where the scheduler runs: pip install 'gpucommons[sweeps]'" in view.text
 
 
 def test_a_budget_of_gpu_hours_is_kept_and_can_be_added_to(world: ServiceWorld) -> None:

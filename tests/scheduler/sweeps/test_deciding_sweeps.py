@@ -1,0 +1,102 @@
+"""Who passes a rung, and who is woken: pure decisions over trials."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler.core.model.types import Millis, State, TeamName, UserName, WorkloadId
+from gpucommons.scheduler.parents import ParentId, ParentKind
+from gpucommons.scheduler.sweeps.deciding import Decision, decide
+from gpucommons.scheduler.sweeps.grid import combinations
+from gpucommons.scheduler.sweeps.passing import command_with, variables_of
+from gpucommons.scheduler.sweeps.sweep import (
+    Budget,
+    Halving,
+    Parameter,
+    Sweep,
+    Trial,
+    TrialState,
+)
+
+SWEEP = Sweep(
+    sweep_id=ParentId("s"),
+    kind=ParentKind.SWEEP,
+    name="digits-1",
+    owner=UserName("ann"),
+    team=TeamName("vision"),
+    made_ms=Millis(0),
+    budget=Budget(trials=3),
+    request="{}",
+    space=(Parameter(name="lr", low=0, high=1),),
+    metric="loss",
+    halving=Halving(first_step=1, last_step=9, factor=3),
+    max_parallel=2,
+)
+
+
+def trial(number: int, *at_rungs: float, promoted: int = 0) -> Trial:
+    return Trial(
+        number=number,
+        values={"lr": 0.5},
+        state=TrialState.LIVE,
+        job=WorkloadId(f"w-{number}"),
+        at_rungs=at_rungs,
+        best=min(at_rungs, default=None),
+        promoted=promoted,
+    )
+
+
+def decided(*trials: Trial, running: tuple[int, ...] = ()) -> Decision:
+    states = {
+        one.number: State.RUNNING if one.number in running else State.PAUSED for one in trials
+    }
+    return decide(SWEEP, trials, states, Millis(1))
+
+
+def test_the_best_third_passes_and_what_is_paused_of_it_is_woken() -> None:
+    found = decided(trial(1, 0.3), trial(2, 0.1), trial(3, 0.2))
+    assert (found.promotes, found.resumes, found.pauses) == ((2,), (2,), ())
+    found = decided(trial(1, 0.3), trial(2, 0.1), trial(3, 0.2), running=(2, 3))
+    assert (found.promotes, found.resumes, found.pauses) == ((2,), (), (3,))
+
+
+def test_one_that_ran_past_the_next_rung_while_it_was_paused_passes_one_after_the_other() -> None:
+    far = trial(2, 0.1, 0.05)
+    found = decided(trial(1, 0.3, 0.2), far, trial(3, 0.2, 0.1))
+    assert (found.promotes, found.resumes, found.ended_text) == ((2,), (), "")
+    passed = trial(2, 0.1, 0.05, promoted=1)
+    found = decided(trial(1, 0.3, 0.2), passed, trial(3, 0.2, 0.1))
+    assert (found.promotes, found.resumes) == ((2,), (2,))
+
+
+def test_a_wake_whose_order_was_lost_is_asked_for_again() -> None:
+    found = decided(trial(1, 0.3), trial(2, 0.1, promoted=1), trial(3, 0.2))
+    assert (found.promotes, found.resumes, found.draws) == ((), (2,), 0)
+
+
+def test_it_is_over_when_all_are_drawn_and_none_may_pass() -> None:
+    done = Trial(number=2, values={}, state=TrialState.DONE, at_rungs=(0.1,), promoted=1, best=0.1)
+    found = decided(trial(1, 0.3), done, trial(3, 0.2))
+    assert (found.ended_text, found.cancels) == ("All of it was tried.", (1, 3))
+
+
+def test_values_reach_a_script_as_arguments_in_their_places_or_as_variables() -> None:
+    values = {"lr": 0.5, "batch-size": 64, "nesterov": True, "optimizer": "sgd"}
+    found = command_with(["python", "fit.py", "--opt={optimizer}"], values)
+    assert found == [
+        *("python", "fit.py", "--opt=sgd"),
+        *("--lr", "0.5", "--batch-size", "64", "--nesterov", "true"),
+    ]
+    assert variables_of(values)["BATCH_SIZE"] == "64"
+    notebook = ["python", "-m", "gpucommons.scheduler.training.notebook", "a.ipynb"]
+    asked = command_with([*notebook, "--parameters", '{"epochs": 5}'], {"lr": 0.5})
+    assert asked == [*notebook, "--parameters", '{"epochs": 5, "lr": 0.5}']
+
+
+def test_a_grid_leaves_out_what_does_not_apply() -> None:
+    space = (
+        Parameter(name="optimizer", choices=("sgd", "adam")),
+        Parameter(name="momentum", low=0, high=1, step=0.5, when={"optimizer": ("sgd",)}),
+    )
+    assert list(combinations(space)) == [
+        *({"optimizer": "sgd", "momentum": value} for value in (0.0, 0.5, 1.0)),
+        {"optimizer": "adam"},
+    ]
