@@ -98,8 +98,8 @@ def after_word(drill: Drill, attempt: Attempt, step: int, at_ms: int) -> Drill:
             went_on_step=step,
             failed=f"it had {name} {drill.step:,} and began again at {name} {step:,}",
         )
-    if step == drill.step and not _is_too_soon(drill, at_ms - attempt.started_ms):
-        # Who counts only every so many steps tells this one as well when it began from the start.
+    if not _is_too_soon(drill, at_ms - attempt.started_ms):
+        # Who tells only every so many steps, or minutes, tells as much when it began from the start.
         return evolve(drill, untold=True)
     return _passed(drill, attempt, step, at_ms)
 

@@ -264,6 +264,7 @@ def test_processes_that_cannot_be_saved_fail_the_test(world: World) -> None:
 def test_every_other_stop_shows_as_much_and_costs_nothing_more(world: World) -> None:
     world.ask(PutPools(pools=(a_pool(drills="off"),)))
     job = world.run(of_code())
+    world.wait(5 * MINUTE)
     save(world, job, 200)
     world.ask(Pause(workload_id=job))
     world.end(job, 143, told=True)
@@ -289,12 +290,15 @@ def test_a_later_unclean_end_takes_the_badge_away_and_nothing_else(world: World)
     assert world.state(job) is State.STARTING, "it may still borrow"
 
 
-def test_a_step_that_may_have_been_reached_from_the_start_proves_nothing(world: World) -> None:
+@pytest.mark.parametrize("step", [200, 400])
+def test_a_step_that_may_have_been_reached_from_the_start_proves_nothing(
+    world: World, step: int
+) -> None:
     job = stopped_after_its_first_save(world)
     world.end(job, 143, told=True)
     world.start(job)
     world.now += 5 * MINUTE
-    tell(world, job, 200)
+    tell(world, job, step)
     assert drills.told(drill_of(world, job)) == (
         "It was stopped, and whether it went on at step 200 cannot be told from what it says."
     )

@@ -32,7 +32,8 @@ def test_the_badge_is_on_the_page_and_in_the_next_quote(tmp_path: Path) -> None:
         "It is stopped once after its first save, while nobody waits, to see that it goes on."
     )
     jobs.submit(world.service, ann, request, key=None)
-    world.pass_time(1000)
+    for _ in range(60):
+        world.pass_time(1000)
     saved = models.CheckpointReport(
         step=200, path="checkpoints/step-200", size_bytes=1, sha256="0" * 64
     )
