@@ -15,7 +15,10 @@ from gpucommons.scheduler.core.model.types import Attempt, HoldClass, Workload
 
 def stopped(cycle: CycleState, workload: Workload, attempt: Attempt, end: AttemptEnded) -> Workload:
     """An attempt has ended as it was told to: what that shows, and what is to be seen yet."""
-    drill = drills.begun(workload, attempt, way_to_go_on(workload), end)
+    stop, grace_ms = attempt.stop, cycle.pool_of(attempt).grace_ms
+    cut_short = stop is not None and stop.kill_ms - stop.term_ms < grace_ms
+    way = way_to_go_on(workload)
+    drill = drills.begun(workload, attempt, way, end, cut_short=cut_short)
     return workload if drill is None else _noted(cycle, workload, drill)
 
 

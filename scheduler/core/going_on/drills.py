@@ -24,9 +24,17 @@ _QUARTERS, _OF = 3, 4
 
 
 def begun(
-    workload: Workload, attempt: Attempt, way: WayToGoOn | None, end: AttemptEnded
+    workload: Workload,
+    attempt: Attempt,
+    way: WayToGoOn | None,
+    end: AttemptEnded,
+    *,
+    cut_short: bool,
 ) -> Drill | None:
-    """What a stop has shown, or what is to be seen after it; None where nothing can be."""
+    """What a stop has shown, or what is to be seen after it; None where nothing can be.
+
+    ``cut_short``: others took of its grace, so that it says nothing that this was too little.
+    """
     stop = attempt.stop
     known = workload.drill
     if known is not None and known.confines:
@@ -45,9 +53,11 @@ def begun(
         unit=unit,
         reached_in_ms=_reached_in_ms(workload, attempt, way),
     )
-    if end.killed:
+    if end.killed and not cut_short:
         return evolve(drill, failed="it still ran when its grace was over, and had to be killed")
     if stop.hibernates and attempt.image is None and way.way is not Way.CHECKPOINT:
+        if cut_short:
+            return None
         why = end.not_saved or "they were not"
         return evolve(drill, failed=f"its processes were to be saved: {why}")
     seen_later = step is not None or way.way is Way.PROCESS_IMAGE

@@ -15,6 +15,7 @@ from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     AttemptStarted,
     CheckpointReported,
+    NoticeNode,
     Pause,
     ProgressReported,
     PutPools,
@@ -23,6 +24,8 @@ from gpucommons.scheduler.core.model.state import (
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,
     HoldClass,
+    Millis,
+    NodeId,
     Progress,
     Spec,
     State,
@@ -169,6 +172,24 @@ def test_a_drill_that_hangs_ends_with_its_grace_and_counts_as_failed(world: Worl
         "Tested: it still ran when its grace was over, and had to be killed. It may run only inside"
         " its team's guarantee."
     )
+
+
+def test_a_drill_that_its_node_cuts_short_is_not_held_against_its_job(world: World) -> None:
+    job = stopped_after_its_first_save(world)
+    world.ask(NoticeNode(node_id=NodeId("n1"), leaves_ms=Millis(world.now + 8 * SECOND)), "admin")
+    assert is_tested(world, job)
+    world.end(job, -9, killed=True)
+    assert drill_of(world, job).pending, "it is still to be seen where it goes on"
+
+
+def test_processes_that_had_no_time_to_be_saved_do_not_fail_the_test(world: World) -> None:
+    job = world.submit(of_code())
+    known = Hibernation(cost_ms=1)
+    world.step(AttemptStarted(attempt_id=world.attempt_id(job), hibernation=known))
+    world.wait(MINUTE)
+    world.ask(NoticeNode(node_id=NodeId("n1"), leaves_ms=Millis(world.now + 8 * SECOND)), "admin")
+    world.end(job, -9, killed=True, not_saved="the time was over")
+    assert world.get(job).drill is None
 
 
 def test_nobody_is_tested_while_somebody_waits(world: World) -> None:
