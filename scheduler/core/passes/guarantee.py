@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from gpucommons.scheduler.core.capacity.affinity import affinity_of
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
+from gpucommons.scheduler.core.elastic import gain
 from gpucommons.scheduler.core.eviction import policies, solver
 from gpucommons.scheduler.core.eviction.policies import QuotaShortfall
 from gpucommons.scheduler.core.model.demand import (
@@ -96,9 +97,9 @@ def _place_free(
     if not proportions.may_be_kept(cycle, spec, pool):
         return ()
     # What it takes beyond the size that it asks for is never inside the guarantee: others are.
-    more = min(
-        room_left // max(1, spec.roles[0].milli_gpu), max(0, spec.roles[0].count - bounds(spec)[0])
-    )
+    # Nor are those with which it was measured to be no faster.
+    best = gain.best_size(workload, spec.roles[0].count)
+    more = min(room_left // max(1, spec.roles[0].milli_gpu), best - bounds(spec)[0])
     affinity = affinity_of(spec, cycle.nodes, cycle.workloads)
     found = proportions.place_kept(cycle, spec, pool, workers, optional[:more], affinity=affinity)
     # What was free may have been out of proportion, and another place would be in proportion.

@@ -7,7 +7,14 @@ from builders import World, a_job, a_node, a_pool, a_team
 
 from gpucommons.scheduler.core.elastic.gain import GROW
 from gpucommons.scheduler.core.model.state import CheckpointReported, ProgressReported
-from gpucommons.scheduler.core.model.types import Checkpoint, Millis, Progress, State, WorkloadId
+from gpucommons.scheduler.core.model.types import (
+    Checkpoint,
+    HoldClass,
+    Millis,
+    Progress,
+    State,
+    WorkloadId,
+)
 from gpucommons.scheduler.core.passes.growing import PAUSE_MS
 
 MINUTE = 60_000
@@ -187,6 +194,24 @@ def test_more_workers_that_were_measured_to_be_slower_are_given_back(
     assert workers(world, small) == 2
     go_on(world, small, 600, per_minute=100)
     assert world.stop_of(small) is None, "it knows that four are slower"
+
+
+def test_inside_a_guarantee_workers_that_were_measured_to_be_slower_stay_away() -> None:
+    world = World(a_node(gpus=4), teams=[a_team(guaranteed_milli_gpu=4000)])
+    other = world.run(a_job("other", 2000))
+    job = world.run(a_job("elastic", 1000, workers=4, min_workers=1, max_workers=4))
+    assert workers(world, job) == 2
+    world.end(other)
+    report(world, job, 0)
+    go_on(world, job, 120, per_minute=100)
+    grown(world, job)
+    assert workers(world, job) == 4
+    go_on(world, job, 600, per_minute=50)
+    grown(world, job)
+    assert workers(world, job) == 2
+    attempt = world.get(job).current
+    assert attempt is not None
+    assert attempt.hold_class is HoldClass.GUARANTEED
 
 
 def test_it_does_not_grow_beyond_twice_what_it_was_measured_with() -> None:
