@@ -9,6 +9,8 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
+from gpucommons.scheduler.errors import NotFound
+
 R = TypeVar("R", bound=BaseModel)
 
 
@@ -30,5 +32,15 @@ class Call(Generic[R]):
 
 
 def path_of(*segments: str) -> str:
-    """The path of a route."""
+    """The path of a route.
+
+    Raises
+    ------
+    NotFound
+        For a segment that would lead to another route.
+    """
+    away = next((segment for segment in segments if segment in (".", "..")), None)
+    if away is not None:
+        message = f"There is nothing called {away!r}."
+        raise NotFound(message)
     return "/v1/" + "/".join(quote(segment, safe="") for segment in segments)

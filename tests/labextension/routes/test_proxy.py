@@ -196,6 +196,11 @@ async def test_the_servers_authorizer_may_refuse_reading(serve: Any, api: Any, w
         "jobs/a/b/c",
         "jobs/a//curve",
         "jobs/curve/",
+        *(
+            f"{kind}/{owner}/pools"
+            for kind in ("pipelines", "schedules")
+            for owner in ("%2e", "%2e%2e", "%252e%252e")
+        ),
     ],
 )
 async def test_what_is_not_in_the_table_does_not_exist(served: Any, api: Any, path: str) -> None:
