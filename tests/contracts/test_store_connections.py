@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from gpucommons.scheduler.core.model.state import Changes, Intent, Keep
 from gpucommons.scheduler.core.model.types import IntentId, Millis, UserName, WorkloadId
 from gpucommons.scheduler.errors import Unavailable
-from gpucommons.scheduler.store import engine
+from gpucommons.scheduler.store.sql import engine
 from gpucommons.scheduler.store.sql.store import SqlStore
 
 ALL_READERS = 3 * engine.READERS

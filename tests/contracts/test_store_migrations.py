@@ -8,11 +8,11 @@ from stored_rows import NOW, VISION, event, spec, submit
 
 from gpucommons.scheduler.core.model.state import Submit
 from gpucommons.scheduler.core.model.types import Kind, TeamName, UserName, WorkloadId
-from gpucommons.scheduler.store import engine
 from gpucommons.scheduler.store.base import EventSight
 from gpucommons.scheduler.store.codec import encode
 from gpucommons.scheduler.store.migrations.versions import r0004_audience
 from gpucommons.scheduler.store.opening import open_store
+from gpucommons.scheduler.store.sql import engine
 
 pytestmark = pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)
 

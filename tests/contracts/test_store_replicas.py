@@ -29,10 +29,10 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.errors import LeaderLost, Unavailable
 from gpucommons.scheduler.ids import IdSource
 from gpucommons.scheduler.loop.loop import Loop, Surroundings
-from gpucommons.scheduler.store import engine, sql
 from gpucommons.scheduler.store.base import Epoch, Store
 from gpucommons.scheduler.store.opening import open_store
-from gpucommons.scheduler.store.sql import cluster
+from gpucommons.scheduler.store.sql import cluster, engine
+from gpucommons.scheduler.store.sql import store as sql
 
 NOW = Millis(1_700_000_000_000)
 

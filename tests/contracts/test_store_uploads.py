@@ -8,10 +8,10 @@ from stored_rows import NOW, VISION, job
 
 from gpucommons.scheduler.core.model.state import Changes
 from gpucommons.scheduler.core.model.types import Millis, State, TeamName, UserName
-from gpucommons.scheduler.store import engine
 from gpucommons.scheduler.store.base import Claims, Store
 from gpucommons.scheduler.store.codec import encode_plain, to_plain
 from gpucommons.scheduler.store.opening import open_store
+from gpucommons.scheduler.store.sql import engine
 
 ADA, EVE, NLP = UserName("ada"), UserName("eve"), TeamName("nlp")
 A, B = "a" * 64, "b" * 64

@@ -36,8 +36,7 @@ from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.views.blockers import blocker_view
 from gpucommons.scheduler.service.views.drills import drill_view
 from gpucommons.scheduler.service.views.in_the_way import names_of_others, shows_names
-from gpucommons.scheduler.service.views.places import position
-from gpucommons.scheduler.service.views.whereabouts import results_are_away
+from gpucommons.scheduler.service.views.whereabouts import position, results_are_away
 
 #: Endings of files that a command runs.
 _SOURCES = (".ipynb", ".py", ".sh")

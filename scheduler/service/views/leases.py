@@ -21,7 +21,7 @@ from gpucommons.scheduler.service.views.in_the_way import names_of_others, shows
 from gpucommons.scheduler.service.views.jobs import forecast_view, reason_class, reason_view
 from gpucommons.scheduler.service.views.kept import kept_view
 from gpucommons.scheduler.service.views.on_idle import on_idle_text
-from gpucommons.scheduler.service.views.places import position
+from gpucommons.scheduler.service.views.whereabouts import position
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -50,6 +50,8 @@ BY_OTHERS = {
     "attempt_snapshot",
     "attempt_uploads",
     "report_kept",
+    "report_tree",
+    "attempt_saving",
     "results",
 }
 

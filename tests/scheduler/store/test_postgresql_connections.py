@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event, make_url
 
-from gpucommons.scheduler.store import engine
+from gpucommons.scheduler.store.sql import engine
 
 psycopg = pytest.importorskip("psycopg")
 

@@ -30,10 +30,10 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 from gpucommons.scheduler.loop.loop import Loop, Surroundings
-from gpucommons.scheduler.store import engine, tables
+from gpucommons.scheduler.store import tables
 from gpucommons.scheduler.store.base import Asked, LogPoint, WorkloadFilter
 from gpucommons.scheduler.store.opening import open_store
-from gpucommons.scheduler.store.sql import cluster, curves, history
+from gpucommons.scheduler.store.sql import cluster, curves, engine, history
 from gpucommons.scheduler.store.sql.store import SqlStore
 
 NOW = Millis(1_000)
