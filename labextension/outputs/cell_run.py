@@ -6,7 +6,6 @@ bar has overwritten is dropped, and of too much the newest is kept and the rest 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -119,15 +118,30 @@ def overwritten(text: str) -> str:
     """
     if text.count("\r") < 2:  # noqa: PLR2004 - one return overwrites nothing that could be dropped
         return text
-    return re.sub(r"[^\n]*\r[^\n]*\r(?!\n)", lambda found: _seen(found[0]), text)
+    *lines, last = text.split("\n")
+    return "\n".join([*(_of_line(line, "\r") for line in lines), _of_line(last, "")])
 
 
-def _seen(written: str) -> str:
-    *parts, after = written.split("\r")
-    seen = ""
-    for part in parts:
-        seen = part + seen[len(part) :]
-    return f"{seen}\r{after}"
+def _of_line(line: str, kept: str) -> str:
+    """One line; a return at its end stays where it is followed by a new line."""
+    if line.count("\r") < 2:  # noqa: PLR2004
+        return line
+    end = kept if line.endswith("\r") else ""
+    *parts, after = line.removesuffix(end).split("\r")
+    if len(parts) < 2:  # noqa: PLR2004
+        return line
+    return f"{_seen(parts)}\r{after}{end}"
+
+
+def _seen(parts: list[str]) -> str:
+    """Of what was written one over the other: the last hides of the others what it covers."""
+    shown: list[str] = []
+    width = 0
+    for part in reversed(parts):
+        if len(part) > width:
+            shown.append(part[width:])
+            width = len(part)
+    return "".join(shown)
 
 
 def _is_of_stream(message: Message, name: str) -> bool:
@@ -150,4 +164,5 @@ def _size(message: Message) -> int:
         return len(content["text"]) + _OVERHEAD
     if message["header"]["msg_type"] == "error":
         return sum(map(len, content.get("traceback", ()))) + _OVERHEAD
-    return sum(len(str(one)) for one in content.get("data", {}).values()) + _OVERHEAD
+    shown = sum(len(str(one)) for one in content.get("data", {}).values())
+    return shown + len(str(content.get("metadata", ""))) + _OVERHEAD

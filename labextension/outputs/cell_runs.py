@@ -64,6 +64,7 @@ class CellRuns:
                 del self._runs[one.id]
         self._runs[run.id] = run
         self.is_dirty = True
+        self._make_room()
 
     def take(self, request: str, header: Mapping[str, Any], content: Any, metadata: Any) -> None:
         """Something that a kernel said for this request."""
@@ -116,6 +117,7 @@ class CellRuns:
 
     def _make_room(self) -> None:
         while len(self._runs) > 1 and (
-            len(self._runs) > MOST_RUNS or sum(one.bytes for one in self) > MOST_BYTES
+            len(self._runs) > MOST_RUNS
+            or sum(one.bytes + len(one.code) for one in self) > MOST_BYTES
         ):
             del self._runs[next(iter(self._runs))]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+import time
 from typing import Any
 
 import pytest
@@ -110,3 +112,38 @@ def test_what_is_kept_of_overwritten_lines_looks_the_same(parts: list[str]) -> N
 
 def test_one_return_at_the_end_of_a_line_stays() -> None:
     assert overwritten("a\r\nb\r\n") == "a\r\nb\r\n"
+
+
+def _as_pattern(text: str) -> str:
+    """What is meant, slowly."""
+
+    def seen(found: re.Match[str]) -> str:
+        *parts, after = found[0].split("\r")
+        drawn = ""
+        for part in parts:
+            drawn = part + drawn[len(part) :]
+        return f"{drawn}\r{after}"
+
+    return re.sub(r"[^\n]*\r[^\n]*\r(?!\n)", seen, text)
+
+
+@given(st.text(alphabet="ab\r\n", max_size=30))
+def test_of_overwritten_lines_as_much_is_kept_as_is_meant(text: str) -> None:
+    assert overwritten(text) == _as_pattern(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["\r\n\r\n" + 64_000 * "a", 500_000 * "a" + 100_000 * "\rb", 200_000 * "a\r\n"]
+)
+def test_long_lines_cost_no_more_than_their_length(text: str) -> None:
+    begun_s = time.process_time()
+    overwritten(text)
+    assert time.process_time() - begun_s < 1
+
+
+def test_what_a_picture_says_of_itself_takes_room_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cell_run, "MOST_BYTES", 20_000)
+    run = a_run()
+    for _ in range(10):
+        tell(run, "display_data", data={}, metadata={"a": 5_000 * "b"})
+    assert len(run.messages) < 5

@@ -115,3 +115,13 @@ def test_the_oldest_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         runs.begin(a_run(id=name, cell_id=name))
         say(runs, name, "x")
     assert ids(runs) == ["b", "c"]
+
+
+def test_cells_that_print_nothing_make_room_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cell_runs, "MOST_BYTES", 1_000)
+    runs = CellRuns(tmp_path, Pages(), 0)
+    for name in "abc":
+        runs.begin(a_run(id=name, cell_id=name, code=400 * "x"))
+    assert ids(runs) == ["b", "c"]
