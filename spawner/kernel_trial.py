@@ -8,6 +8,11 @@ again, as somebody may have mended it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -17,6 +22,7 @@ from dataclasses import dataclass
 _PAGE_WAITS_S = 2.0
 _AGAIN_AFTER_S = 60.0
 _TRIAL_S = 120.0
+_PR_SET_NO_NEW_PRIVS = 38
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,14 +45,19 @@ async def try_as(account: Account) -> bool:
         Where nothing can be run as it.
     TimeoutError
         Where it hangs.
+    SubprocessError
+        Where it could gain rights.
     """
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gpucommons.gpu.hibernation.trial"),
+        # Alone: nothing of that account's home runs with it, and it sees no GPU.
+        *(sys.executable, "-I", "-m", "gpucommons.gpu.hibernation.trial"),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
         cwd="/",
-        env=dict(account.environ),
+        env={**dict(account.environ), "CUDA_VISIBLE_DEVICES": ""},
+        start_new_session=True,
+        preexec_fn=_without_new_privileges(),
         user=account.uid,
         group=account.gid,
         extra_groups=None if account.uid is None else account.groups,
@@ -54,8 +65,20 @@ async def try_as(account: Account) -> bool:
     try:
         return await asyncio.wait_for(process.wait(), _TRIAL_S) == 0
     finally:
-        if process.returncode is None:
-            process.kill()
+        # With whatever it left behind.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _without_new_privileges() -> Callable[[], None]:
+    # Loaded before the fork: loading is not safe after it.
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def preexec() -> None:
+        if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "no_new_privs cannot be set")
+
+    return preexec
 
 
 class KernelTrials:
@@ -83,7 +106,7 @@ class KernelTrials:
     async def _try(self, account: Account) -> bool:
         try:
             return await self._trial(account)
-        except (OSError, TimeoutError):
+        except (OSError, TimeoutError, subprocess.SubprocessError):
             return False
 
 

@@ -1,8 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import time
+from pathlib import Path
 
-from gpucommons.spawner.kernel_trial import Account, KernelTrials
+import pytest
+
+from gpucommons.spawner import kernel_trial
+from gpucommons.spawner.kernel_trial import Account, KernelTrials, try_as
 
 ADA, BOB = (Account(environ=(("HOME", f"/home/{name}"),)) for name in ("ada", "bob"))
 
@@ -43,3 +49,34 @@ async def test_where_nothing_can_be_run_as_an_account_no_kernels_are_promised() 
         raise PermissionError
 
     assert await KernelTrials(trial).outcome(ADA) is False
+
+
+async def test_it_runs_apart_without_what_lies_in_a_home_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, program = tmp_path / "told", tmp_path / "python"
+    program.write_text(
+        "#!/bin/sh\n"
+        "sleep 600 &\n"
+        f'echo "$1 gpus=$CUDA_VISIBLE_DEVICES $!" > {told}\n'
+        f"grep NoNewPrivs /proc/self/status >> {told}\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(kernel_trial.sys, "executable", str(program))
+
+    environ = (("PATH", os.environ["PATH"]), ("CUDA_VISIBLE_DEVICES", "0"))
+    assert await try_as(Account(environ=environ))
+    first, second = told.read_text().splitlines()
+    option, gpus, left = first.split()
+    assert (option, gpus, second.split()) == ("-I", "gpus=", ["NoNewPrivs:", "1"])
+    by_s = time.monotonic() + 5
+    while _lives(int(left)):
+        assert time.monotonic() < by_s
+        await asyncio.sleep(0.01)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
