@@ -12,6 +12,7 @@ from gpucommons.scheduler.core.events import drills
 from gpucommons.scheduler.core.eviction.candidates import work_lost
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.exits import Exit, Meaning, meaning
+from gpucommons.scheduler.core.going_on.hibernating import image_left
 from gpucommons.scheduler.core.going_on.ways import Way, step_word, way_to_go_on
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
@@ -45,6 +46,7 @@ def end_attempt(cycle: CycleState, workload: Workload, end: AttemptEnded) -> Wor
         return workload
     if attempt.started_ms is None and _never_started(attempt, end):
         workload = reclaim_cooldown.noted(cycle, workload)
+    end = evolve(end, image=image_left(workload, attempt, end))
     means = _meaning(workload, attempt, end)
     kept = attempt.files_kept if end.files_kept is None else end.files_kept
     ended = evolve(

@@ -8,6 +8,7 @@ not its job's fault; a job that is lost each time and saves nothing may well be 
 
 from __future__ import annotations
 
+from gpucommons.scheduler.core.going_on.hibernating import is_kept
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.types import Attempt, Workload
 
@@ -55,14 +56,17 @@ def always_lost(workload: Workload) -> bool:
 def left_untold(workload: Workload) -> int:
     """How many attempts, up to now, left as if told to, though nobody here told them, and saved nothing.
 
-    Their exits look like failures, and those are counted as restarts.
+    Their exits look like failures, and those are counted as restarts. Processes that were said to be
+    saved count as well where the next attempt did not wake them.
     """
     kept = [attempt.resumed_from for attempt in workload.attempts] + [workload.checkpoint]
     saved = {one.attempt_id for one in kept if one is not None}
     count = 0
     for attempt in reversed(workload.attempts):
         by_itself = attempt.stop is None and attempt.spared_ms is None
-        if attempt.attempt_id in saved or not by_itself or attempt.exit_code is None:
+        if attempt.attempt_id in saved or not by_itself:
+            break
+        if attempt.exit_code is None and (attempt.image is None or _was_woken(workload, attempt)):
             break
         count += 1
     return count - workload.restarts
@@ -79,6 +83,10 @@ def _was_lost(attempt: Attempt) -> bool:
         return attempt.stop.why == "lost"
     # Whose processes were saved goes on: nothing of it is lost.
     return attempt.exit_code is None and attempt.image is None
+
+
+def _was_woken(workload: Workload, attempt: Attempt) -> bool:
+    return attempt.number < len(workload.attempts) and is_kept(workload, attempt)
 
 
 def ran(attempt: Attempt) -> bool:

@@ -33,7 +33,8 @@ from gpucommons.scheduler.core.model.state import (
     TreeReported,
 )
 from gpucommons.scheduler.core.model.types import Checkpoint, NodeId, State, WorkloadId
-from gpucommons.scheduler.core.queue.retry_limits import lost_in_a_row
+from gpucommons.scheduler.core.queue.back_off import LONGEST_OF_JOB_MS
+from gpucommons.scheduler.core.queue.retry_limits import LOSSES, lost_in_a_row
 
 ABLE = HibernationAbility(able=True, save_mib_per_s=100, wake_mib_per_s=200)
 CAN = Hibernation(cost_ms=15_000)
@@ -360,3 +361,29 @@ def test_what_a_drain_saved_goes_on_though_nobody_here_stopped_it(world: World) 
     )
     assert is_kept(ended, ended.attempts[0])
     assert lost_in_a_row(ended) == 0
+
+
+@pytest.mark.parametrize("known", [None, Hibernation(hindrance="its node cannot")])
+def test_who_was_not_to_be_saved_can_leave_no_image(
+    world: World, known: Hibernation | None
+) -> None:
+    job = start(world, known)
+    stop(world, job)
+    assert world.get(job).attempts[0].image is None
+    assert way_of(world, job).way is not Way.PROCESS_IMAGE
+
+
+@pytest.mark.parametrize("is_woken", [False, True])
+def test_images_that_nothing_is_ever_woken_from_end_a_job(world: World, *, is_woken: bool) -> None:
+    job = start(world)
+    for number in range(1, LOSSES + 2):
+        attempt_id = world.attempt_id(job)
+        world.step(AttemptEnded(attempt_id=attempt_id, exit_code=None, told=True, image=IMAGE))
+        if world.state(job) is State.FAILED:
+            break
+        world.wait(LONGEST_OF_JOB_MS)
+        anew = Hibernation(not_woken="it was not found as it was saved")
+        known = Hibernation(woken_from=number) if is_woken else anew
+        world.step(AttemptStarted(attempt_id=world.attempt_id(job), hibernation=known))
+    assert world.state(job) is (State.RUNNING if is_woken else State.FAILED)
+    assert is_woken or len(world.get(job).attempts) == LOSSES
