@@ -67,7 +67,8 @@ def decide(piped: Piped, children: Mapping[StepName, Child], now_ms: Millis) -> 
         stands = _standing(piped, step, child, found)
         is_unwanted = step.name in pipeline.cancelled
         if stands.state is StepState.SUBMITTED and is_unwanted and child is not None:
-            cancels.append(child.job)
+            if child.state is not State.CANCELLING:  # one order is enough
+                cancels.append(child.job)
         elif stands.state is StepState.WAITING and is_unwanted:
             stands = replace(stands, state=StepState.CANCELLED, text="")
         elif stands.state is StepState.WAITING and not stands.text:

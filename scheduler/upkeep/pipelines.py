@@ -7,11 +7,12 @@ that is killed in between submits the same job again, which is then the one that
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import Cancel
-from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
+from gpucommons.scheduler.core.model.types import Millis, State, Workload, WorkloadId
 from gpucommons.scheduler.errors import (
     LeaderLost,
     SchedulerError,
@@ -64,7 +65,7 @@ class Pipelines:
 
     def _look(self, epoch: Epoch, piped: Piped, now_ms: Millis) -> None:
         decision = self._decided(piped, now_ms)
-        for job in decision.cancels:
+        for job in (*decision.cancels, *self._left_behind(piped)):
             self._service.ask(OPERATOR, Cancel(workload_id=job))
         standing = decision.standing
         for name in decision.submits:
@@ -94,6 +95,14 @@ class Pipelines:
                 if job is not None:
                     found[name] = _child(job)
         return found
+
+    def _left_behind(self, piped: Piped) -> Iterator[WorkloadId]:
+        """Jobs of earlier tries that a look submitted just while their owner began the step anew."""
+        for name, stands in piped.standing.steps.items():
+            if stands.job is not None and stands.number != try_of(piped.pipeline, name):
+                job = self._job(stands.job)
+                if job is not None and not (is_final(job) or job.state is State.CANCELLING):
+                    yield job.workload_id
 
     def _job(self, job: WorkloadId) -> Workload | None:
         try:

@@ -12,7 +12,6 @@ import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import PurePosixPath
 from typing import IO
 
@@ -134,7 +133,13 @@ def _members(chunks: Iterator[bytes], whose: str) -> Iterator[tuple[tarfile.TarI
     stream = io.BufferedReader(Pieces(chunks))
     try:
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=ShortHeaders) as archive:
-            for member in islice(archive, MAX_MEMBERS):
+            for number, member in enumerate(archive):
+                if number >= MAX_MEMBERS:
+                    message = (
+                        f"The files of {whose} are more than the {MAX_MEMBERS:,} that are read:"
+                        " leave them as one archive."
+                    )
+                    raise TooLarge(message)
                 parts = PurePosixPath(member.name).parts
                 content = archive.extractfile(member) if member.isreg() else None
                 if content is not None and parts and ".." not in parts and parts[0] != "/":

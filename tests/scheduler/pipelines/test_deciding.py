@@ -173,3 +173,13 @@ def test_below_a_step_is_what_needs_it_directly_or_not() -> None:
     )
     assert below(steps, StepName("b")) == {"b", "d"}
     assert below(steps, StepName("a")) == {"a", "b", "c", "d"}
+
+
+@pytest.mark.parametrize(("state", "cancels"), [(State.RUNNING, ("job",)), (State.CANCELLING, ())])
+def test_a_job_is_asked_once_to_end(state: State, cancels: tuple[str, ...]) -> None:
+    name = StepName("a")
+    pipeline = replace(a_pipeline(Step(name=name, request="")), cancelled=frozenset({name}))
+    child = Child(job=WorkloadId("job"), name="nightly-a-1", state=state)
+    decision = decide(Piped(pipeline=pipeline), {name: child}, Millis(0))
+    assert decision.cancels == cancels
+    assert decision.standing.steps[name].state is StepState.SUBMITTED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -257,6 +258,21 @@ def test_a_step_whose_input_was_not_left_says_what_was(world: ServiceWorld) -> N
     assert states(world)["cnn"] == "succeeded"
 
 
+def test_results_of_more_files_than_are_read_are_refused_and_not_cut(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.script = Script(run_ms=SECOND)
+    with_results(world, cnn={"a": b"1", "b": b"2", "c": b"3"})
+    monkeypatch.setattr("gpucommons.scheduler.service.pipelines.inputs.MAX_MEMBERS", 2)
+    run(world, {"name": "cnn"}, {"name": "assembly", "inputs": [{"step": "cnn", "path": "."}]})
+    look(world, 6)
+    last = view(world).steps[-1]
+    assert last.state == "refused"
+    assert last.text == (
+        "The files of cnn are more than the 2 that are read: leave them as one archive."
+    )
+
+
 def test_fan_out_makes_a_step_of_each_combination(world: ServiceWorld) -> None:
     world.script = Script(run_ms=SECOND)
     with_results(world, train={"model.pt": b"m"})
@@ -315,6 +331,39 @@ def test_a_scheduler_that_dies_between_submit_and_record_starts_nothing_twice(
         ["nightly-a-1", "nightly-b-1"],
         {"a": "cancelled", "b": "submitted"},
     )
+
+
+def test_a_retry_during_a_look_leaves_no_job_of_the_earlier_try_running(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.script = Script(run_ms=100 * SECOND)
+    run(world, {"name": "a"}, {"name": "b", "after": {"a": "any"}})
+    ann = world.principal("ann")
+    look(world)
+    ref = models.StepRef(step="a")
+    pipelines.cancel_pipeline(world.service, ann, "ann", "nightly-1", ref)
+    look(world, 2)
+    assert states(world) == {"a": "cancelled", "b": "cancelled"}
+    pipelines.retry_pipeline(world.service, ann, "ann", "nightly-1", ref)
+    made = stepping.submit_step
+
+    def submit_step(service: Any, pipeline: Any, *others: Any) -> models.JobView:
+        job = made(service, pipeline, *others)
+        monkeypatch.undo()
+        (piped,) = world.store.pipelines.of(UserName("ann"))
+        retried = {**piped.pipeline.retried, "a": 2}
+        world.store.pipelines.put(replace(piped.pipeline, retried=retried), next_ms=world.now_ms)
+        return job
+
+    monkeypatch.setattr("gpucommons.scheduler.upkeep.pipelines.submit_step", submit_step)
+    look(world, 3)
+    found = world.store.workloads(WorkloadFilter()).items
+    assert sorted((job.spec.name, job.state.value) for job in found) == [
+        ("nightly-a-1", "cancelled"),
+        ("nightly-a-2", "cancelled"),
+        ("nightly-a-3", "running"),
+    ]
+    assert states(world) == {"a": "submitted", "b": "waiting"}
 
 
 def test_a_repeated_submit_runs_no_other(world: ServiceWorld) -> None:
