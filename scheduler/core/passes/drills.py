@@ -25,6 +25,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.core.passes.growing import has_just_saved
 from gpucommons.scheduler.core.queue.eligibility import policies
 from gpucommons.scheduler.core.queue.run_limits import run_left
 from gpucommons.scheduler.core.quota.quota import pool_of
@@ -87,12 +88,13 @@ def _is_to_be_tested(cycle: CycleState, workload: Workload) -> bool:
 
 
 def _due_ms(cycle: CycleState, workload: Workload, attempt: Attempt, pool: Pool) -> Millis | None:
-    """When it has saved, or can be saved, and no other stop is near; None = not in this attempt (yet)."""
+    """When it has just saved, or can be saved, and no other stop is near; None = not (yet)."""
     if attempt.started_ms is None:
         return None
     saved = workload.checkpoint
+    now_ms, saved_here = cycle.now_ms, False
     if saved is not None and saved.attempt_id == attempt.attempt_id:
-        ready_ms = int(saved.at_ms)
+        ready_ms, saved_here = int(saved.at_ms), True
     elif can_be_hibernated(workload, attempt):
         ready_ms = attempt.started_ms + AFTER_START_MS
     else:
@@ -104,7 +106,11 @@ def _due_ms(cycle: CycleState, workload: Workload, attempt: Attempt, pool: Pool)
             break
     left_ms = run_left(cycle, workload)
     is_over_soon = left_ms is not None and attempt.started_ms + left_ms < ready_ms + apart_ms
-    return None if is_over_soon else Millis(ready_ms)
+    if is_over_soon or (
+        saved_here and not has_just_saved(workload, attempt, max(ready_ms, now_ms))
+    ):
+        return None
+    return Millis(ready_ms)
 
 
 def _waited_for(cycle: CycleState) -> Iterator[PoolName]:

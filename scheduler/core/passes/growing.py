@@ -66,7 +66,7 @@ def grow(cycle: CycleState) -> None:
         due_ms = None if size is None else _due_ms(cycle, workload, attempt, since_ms, size)
         if size is None or due_ms is None:
             continue
-        if due_ms <= cycle.now_ms and _has_saved(workload, attempt, cycle.now_ms):
+        if due_ms <= cycle.now_ms and has_just_saved(workload, attempt, cycle.now_ms):
             growing.add(pool)
             stops.end_now(cycle, workload, why=GROW, text=f"to go on with {size} workers")
         else:
@@ -82,7 +82,7 @@ def next_growth(cycle: CycleState) -> Iterator[int]:
         attempt = None if workload is None else workload.current
         if workload is None or attempt is None:
             continue
-        if _has_saved(workload, attempt, max(spare.due_ms, cycle.now_ms)):
+        if has_just_saved(workload, attempt, max(spare.due_ms, cycle.now_ms)):
             yield spare.due_ms
 
 
@@ -133,7 +133,7 @@ def _is_room_for(cycle: CycleState, pool: PoolName, milli_gpu: int) -> bool:
     return int(free.max(initial=0)) >= milli_gpu
 
 
-def _has_saved(workload: Workload, attempt: Attempt, at_ms: int) -> bool:
+def has_just_saved(workload: Workload, attempt: Attempt, at_ms: int) -> bool:
     """It has saved just before that time."""
     saved = workload.checkpoint
     if saved is None or saved.attempt_id != attempt.attempt_id:

@@ -14,6 +14,7 @@ from gpucommons.scheduler.core.model.resources import Policy
 from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     AttemptStarted,
+    Cancel,
     CheckpointReported,
     NoticeNode,
     Pause,
@@ -201,6 +202,20 @@ def test_nobody_is_tested_while_somebody_waits(world: World) -> None:
     assert not is_tested(world, job)
     world.end(other)
     assert world.stop_of(job) is None or not is_tested(world, job)
+
+
+def test_what_was_done_since_a_save_is_not_thrown_away_for_a_test(world: World) -> None:
+    other = world.run(a_job("other", team="nlp"))
+    job = world.run(of_code())
+    waits = world.submit(a_job("waits", 2000, team="nlp"))
+    save(world, job, 200)
+    world.wait(2 * MINUTE)
+    world.ask(Cancel(workload_id=waits))
+    world.wait(1)
+    assert not is_tested(world, job), "its next save is soon enough"
+    save(world, job, 300)
+    assert is_tested(world, job)
+    assert world.get(other).current is not None
 
 
 def test_it_is_not_tested_soon_after_another_stop(world: World) -> None:
