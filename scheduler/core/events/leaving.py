@@ -57,9 +57,12 @@ def _end(cycle: CycleState, workload: Workload, attempt: Attempt, node: Node) ->
     stops.end_now(cycle, workload, why=SPOT, text=text, by_ms=by_ms)
 
 
-def settled(node: Node, known: Node | None) -> Node:
+def settled(node: Node, known: Node | None, now_ms: Millis) -> Node:
     """What is known of its leaving: a notice stands until the node has been away, or an admin lifts it."""
     if known is None or known.missing_since_ms is not None:
         return node
+    if known.leaves_ms is None and node.leaves_ms is not None and node.leaves_ms <= now_ms:
+        # It was lifted, and the node has outlived it: what has started since stays.
+        return replace(node, leaves_ms=None)
     times = [one.leaves_ms for one in (node, known) if one.leaves_ms is not None]
     return replace(node, leaves_ms=min(times, default=None))

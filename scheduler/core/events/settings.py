@@ -325,7 +325,7 @@ def _is_in_use(cycle: CycleState, node_id: NodeId) -> bool:
 
 
 def _put_node(cycle: CycleState, node: Node, known: Node | None) -> bool:
-    node = _with_state(leaving.settled(node, known), known)
+    node = _with_state(leaving.settled(node, known, cycle.now_ms), known)
     if node == known:
         return False
     cycle.nodes[node.node_id] = node

@@ -97,6 +97,20 @@ def test_what_the_cluster_says_of_a_node_is_a_notice_too(world: World) -> None:
     assert world.cluster.nodes[leaving].leaves_ms == at_ms, "it stands until it was away"
 
 
+def test_a_notice_that_was_lifted_does_not_end_what_started_after_its_time(world: World) -> None:
+    at_ms = Millis(world.now + 30 * SECOND)
+    seen = (replace(a_node("n1", 2), leaves_ms=at_ms), a_node("n2", 2))
+    world.step(NodesObserved(executor="fake", nodes=seen))
+    assert world.cluster.nodes[FIRST].state is NodeState.CORDONED
+    world.wait(60 * SECOND)
+    world.ask(SetNodeState(node_id=FIRST, state=NodeState.READY), "admin")
+    jobs = [world.run(a_job(f"j-{i}")) for i in range(4)]
+    world.step(NodesObserved(executor="fake", nodes=seen))
+    assert world.cluster.nodes[FIRST].state is NodeState.READY
+    assert [world.stop_of(job) for job in jobs] == [None] * 4
+    assert world.kinds().count("node-leaves") == 1
+
+
 def test_another_machine_of_the_same_name_takes_work_again(world: World) -> None:
     take_back(world, FIRST)
     world.wait(120 * SECOND)
