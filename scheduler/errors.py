@@ -5,10 +5,12 @@
     * Misconfigured
   * NotAuthenticated (401)
   * Forbidden (403)
+    * OwnerUnknown
   * NotFound (404)
     * UnknownTeam, UnknownPool, UnknownWorkload, UnknownNode
   * Conflict (409)
     * InvalidTransition, QuotaExceeded, PolicyRefused, CannotLayOut, NoFreeSlice, SliceClearing, StaleAttempt, NotIdle
+      * TooManyWaiting, a PolicyRefused
   * TooLarge (413)
   * Unavailable (503)
     * HubRefusesToken, LeaderLost
@@ -58,6 +60,10 @@ class Forbidden(SchedulerError):
     status = 403
 
 
+class OwnerUnknown(Forbidden):
+    """JupyterHub does not know whose this is: nothing of theirs is started."""
+
+
 class NotFound(SchedulerError):
     """There is no such thing, or it is not yours to see."""
 
@@ -96,6 +102,10 @@ class QuotaExceeded(Conflict):
 
 class PolicyRefused(Conflict):
     """A policy of the team or pool forbids this."""
+
+
+class TooManyWaiting(PolicyRefused):
+    """So many of this user's jobs wait as may: what comes later may be allowed."""
 
 
 class CannotLayOut(Conflict):

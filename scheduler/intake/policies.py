@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.core.model.resources import Policy, Team
-from gpucommons.scheduler.errors import PolicyRefused
+from gpucommons.scheduler.errors import PolicyRefused, TooManyWaiting
 from gpucommons.scheduler.intake.teams import names
 
 
@@ -45,19 +45,22 @@ def check_pending(pending: int, team: Team, hub_wide: Policy) -> None:
 
     Raises
     ------
-    PolicyRefused
+    TooManyWaiting
         As above.
     """
-    _refuse(team, hub_wide, lambda policy: _too_many(pending, policy))
+    _refuse(team, hub_wide, lambda policy: _too_many(pending, policy), TooManyWaiting)
 
 
 def _refuse(
-    team: Team, hub_wide: Policy, broken: Callable[[Policy], Iterator[tuple[str, str]]]
+    team: Team,
+    hub_wide: Policy,
+    broken: Callable[[Policy], Iterator[tuple[str, str]]],
+    error: type[PolicyRefused] = PolicyRefused,
 ) -> None:
     for owner, policy in ((f"Team {team.name}", team.policy), ("This hub", hub_wide)):
         for rule, allowed in broken(policy):
             message = f"{owner} does not allow this (policy {rule}): {allowed}"
-            raise PolicyRefused(message)
+            raise error(message)
 
 
 def _too_many(pending: int, policy: Policy) -> Iterator[tuple[str, str]]:

@@ -15,9 +15,9 @@ from gpucommons.scheduler.core.model.state import Action, Cancel, Pause, Resume
 from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
 from gpucommons.scheduler.errors import (
     LeaderLost,
-    PolicyRefused,
+    OwnerUnknown,
     SchedulerError,
-    TooManyRequests,
+    TooManyWaiting,
     Unavailable,
     UnknownWorkload,
 )
@@ -164,8 +164,8 @@ class Sweeps:
                 continue
             try:
                 job = submit_trial(self._service, sweep, trial)
-            except (Unavailable, TooManyRequests, PolicyRefused) as error:
-                # So many of its owner's wait, say: it waits for its turn, and says so.
+            except (Unavailable, TooManyWaiting, OwnerUnknown) as error:
+                # The hub may know its owner again in a moment: it waits for its turn, and says so.
                 return str(error)
             except SchedulerError as error:
                 now_ms = self._service.now_ms()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpucommons.scheduler.core.model.types import UserName
-from gpucommons.scheduler.errors import Forbidden
+from gpucommons.scheduler.errors import OwnerUnknown
 from gpucommons.scheduler.principal import (
     Identity,
     Principal,
@@ -21,7 +21,7 @@ def owner_of(
 
     Raises
     ------
-    Forbidden
+    OwnerUnknown
         When the hub knows them no more.
     Unavailable
         While that cannot be asked.
@@ -31,7 +31,7 @@ def owner_of(
     else:
         if not service.directory.knows(user):
             message = f"JupyterHub knows no user {user} any more: nothing of theirs is started."
-            raise Forbidden(message)
+            raise OwnerUnknown(message)
         kind, groups = PrincipalKind.USER, service.directory.groups_of(user)
         scope = f"custom:gpucommons:submit!user={user}"
     identity = Identity(

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from service_world import ServiceWorld, a_request
+from service_world import CONFIG, ServiceWorld, a_request
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import AttemptEnded, ProgressReported
 from gpucommons.scheduler.core.model.types import Progress, State, Workload
-from gpucommons.scheduler.errors import Forbidden, Misconfigured, NotFound
+from gpucommons.scheduler.errors import Forbidden, Misconfigured, NotFound, PolicyRefused
 from gpucommons.scheduler.executors.fake import Script
-from gpucommons.scheduler.service.jobs import sweeps
+from gpucommons.scheduler.service.jobs import jobs, sweeps
 from gpucommons.scheduler.store.memory import MemoryStore
 from gpucommons.scheduler.upkeep.sweeps import Sweeps
 
@@ -375,3 +375,34 @@ def test_no_trial_is_lost_or_doubled_in_any_history_with_crashes(
         assert view.ended_ms is not None
         assert sorted(one.number for one in view.trials) == list(range(1, past.count + 1))
         assert live(past.world) == []
+
+
+def test_what_passes_is_waited_for_and_what_stays_refused_is_said_of_its_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {**CONFIG, "policy": {"max_pending_per_user": 1}}
+    world = ServiceWorld(tmp_path, config=config)
+    made = submit(world, a_map(1))
+    upkeep = running(world)
+    monkeypatch.setattr(world.directory, "knows", lambda _: False)
+    upkeep.step()
+    view = look(world, made.id)
+    assert ([one.state for one in view.trials], view.ended_ms) == (["drawn"], None)
+    assert "knows no user ann" in view.text
+
+    monkeypatch.undo()
+    later = a_request(not_before_ms=world.now_ms + MINUTE)
+    jobs.submit(world.service, world.principal("ann"), later, key=None)
+    upkeep.step()
+    view = look(world, made.id)
+    assert ([one.state for one in view.trials], view.ended_ms) == (["drawn"], None)
+    assert "max_pending_per_user" in view.text
+
+    def refused(*_: Any) -> models.JobView:
+        raise PolicyRefused
+
+    monkeypatch.setattr("gpucommons.scheduler.upkeep.sweeps.submit_trial", refused)
+    upkeep.step()
+    upkeep.step()
+    view = look(world, made.id)
+    assert ([one.state for one in view.trials], view.ended_ms) == (["failed"], world.now_ms)
