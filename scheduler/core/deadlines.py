@@ -9,8 +9,10 @@ from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.clock import Times
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import leases
+from gpucommons.scheduler.core.events.drills import never_heard
 from gpucommons.scheduler.core.events.endings import fail
 from gpucommons.scheduler.core.eviction.policies import stoppable_from_ms
+from gpucommons.scheduler.core.going_on.drills import patient_until_ms
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, move, with_attempt
 from gpucommons.scheduler.core.model.state_words import ended_words
 from gpucommons.scheduler.core.model.types import (
@@ -99,6 +101,8 @@ def _job(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
     left = run_left(cycle, workload)
     if left is not None and attempt.started_ms + left <= cycle.now_ms:
         stops.end_now(cycle, workload, why="max-run", text=_ran_too_long(cycle, workload))
+        return
+    never_heard(cycle, workload)
 
 
 def _ran_too_long(cycle: CycleState, workload: Workload) -> str:
@@ -206,6 +210,7 @@ def _times(cycle: CycleState, workload: Workload) -> list[int]:
         left = run_left(cycle, workload)
         if left is not None:
             due.append(attempt.started_ms + left)
+        due.append(patient_until_ms(workload) or 0)
         due.append(stoppable_from_ms(cycle, workload, attempt) or 0)
         # From then on it may be moved, also where share and priority have to wait for longer.
         due.append(attempt.started_ms + cycle.pool_of(attempt).min_run_ms)

@@ -38,6 +38,13 @@ def heard(cycle: CycleState, workload: Workload, step: int, source: str) -> Work
     return _followed(cycle, workload, drills.after_word(drill, attempt, step, cycle.now_ms))
 
 
+def never_heard(cycle: CycleState, workload: Workload) -> None:
+    """A tested job runs again and says nothing: after a while nobody waits for its word any more."""
+    until_ms = drills.patient_until_ms(workload)
+    if workload.drill is not None and until_ms is not None and until_ms <= cycle.now_ms:
+        _followed(cycle, workload, evolve(workload.drill, untold=True))
+
+
 def _followed(cycle: CycleState, workload: Workload, drill: Drill) -> Workload:
     return workload if drill is workload.drill else cycle.put(_noted(cycle, workload, drill))
 

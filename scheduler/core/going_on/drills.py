@@ -21,6 +21,8 @@ SHOWS = FOR_OTHERS | {"pause", DRILL}
 #: Of a step that was told again: sooner than in so many quarters of the time that it took to get
 #: there, it was not reached from the start.
 _QUARTERS, _OF = 3, 4
+#: Others wait so long for a tested job's word, or so many times what it had taken to get there.
+_PATIENT_MS, _PATIENT = 600_000, 3
 
 
 def begun(
@@ -112,6 +114,16 @@ def after_word(drill: Drill, attempt: Attempt, step: int, at_ms: int) -> Drill:
         # Who tells only every so many steps, or minutes, tells as much when it began from the start.
         return evolve(drill, untold=True)
     return _passed(drill, attempt, step, at_ms)
+
+
+def patient_until_ms(workload: Workload) -> int | None:
+    """When a tested job that runs again has said nothing for too long; None = nobody waits for its word."""
+    attempt, drill = workload.current, workload.drill
+    if attempt is None or attempt.started_ms is None or drill is None:
+        return None
+    if not (drill.on_purpose and drill.pending):
+        return None
+    return attempt.started_ms + max(_PATIENT_MS, _PATIENT * (drill.reached_in_ms or 0))
 
 
 def _is_too_soon(drill: Drill, ran_ms: int) -> bool:

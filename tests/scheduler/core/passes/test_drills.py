@@ -270,6 +270,21 @@ def test_in_a_pool_one_is_tested_at_a_time(world: World) -> None:
     assert is_tested(world, second)
 
 
+def test_who_is_never_heard_again_keeps_no_other_from_its_test(world: World) -> None:
+    first, second = world.run(of_code("a-1")), world.run(replace(of_code("b-1"), snapshot="b" * 64))
+    world.wait(5 * MINUTE)
+    save(world, first, 200)
+    save(world, second, 200)
+    world.end(first, 143, told=True)
+    world.start(first)
+    world.wait(15 * MINUTE - 1)
+    assert not is_tested(world, second)
+    world.wait(1)
+    assert is_tested(world, second)
+    assert drill_of(world, first).untold
+    assert "drill-untold" in world.kinds()
+
+
 def test_processes_that_are_saved_whole_are_tested_by_waking_them(world: World) -> None:
     job = world.submit(of_code())
     known = Hibernation(cost_ms=1)
