@@ -8,6 +8,7 @@ checkpoint is counted in the receipt.
 from __future__ import annotations
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.elastic.gain import GROW
 from gpucommons.scheduler.core.events import drills
 from gpucommons.scheduler.core.eviction.candidates import work_lost
 from gpucommons.scheduler.core.going_on import words
@@ -36,7 +37,11 @@ from gpucommons.scheduler.core.queue import (
 )
 
 #: Stops after which a job goes on, sooner or later.
-_GOES_ON_AFTER = eviction_cause.FOR_OTHERS | retry_limits.ITS_OWN | {"pause", DRILL, CONFINE, SPOT}
+_GOES_ON_AFTER = (
+    eviction_cause.FOR_OTHERS | retry_limits.ITS_OWN | {"pause", DRILL, CONFINE, SPOT, GROW}
+)
+#: Stops whose text is a sentence of its own.
+_IN_FULL = retry_limits.ITS_OWN | {"pause"}
 
 
 def end_attempt(cycle: CycleState, workload: Workload, end: AttemptEnded) -> Workload:
@@ -107,12 +112,7 @@ def _meaning(workload: Workload, attempt: Attempt, end: AttemptEnded) -> Meaning
     if stop is None or means is Meaning.SUCCEEDED:
         return means
     # What a stop of its own kind ends (its limit, its lost node) did not fail by itself.
-    failed = means is Meaning.FAILED and stop.why in {
-        *eviction_cause.FOR_OTHERS,
-        "pause",
-        DRILL,
-        SPOT,
-    }
+    failed = means is Meaning.FAILED and stop.why in _GOES_ON_AFTER - retry_limits.ITS_OWN
     return Meaning.FAILED if failed else Meaning.STOPPED
 
 
@@ -135,7 +135,7 @@ def _stop_words(workload: Workload, attempt: Attempt, end: AttemptEnded, now_ms:
     """For whom it was stopped and how it goes on: ``Stopped for nlp (fair share): goes on from …``."""
     stop = attempt.stop
     why = "asked to stop" if stop is None else stop.text
-    if stop is not None and stop.why in {*eviction_cause.FOR_OTHERS, DRILL, CONFINE, SPOT}:
+    if stop is not None and stop.why in _GOES_ON_AFTER - _IN_FULL:
         why = f"stopped {stop.text}"
     why = why[:1].upper() + why[1:]
     if attempt.started_ms is None:

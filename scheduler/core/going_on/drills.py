@@ -1,7 +1,7 @@
 """Whether a stopped job went on where it was: what is to be seen, and what was, as values and words.
 
-Any stop shows it, whatever it was for. One that was made on purpose also binds its job: if it failed,
-the job may run only inside its team's guarantee.
+A stop for somebody else shows it, and a pause. One that was made on purpose also binds its job: if it
+failed, the job may run only inside its team's guarantee.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from gpucommons.scheduler.core.model.kept import Drill
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import REPORTED, Attempt, Spec, Workload
 
-#: Stops that show whether a job goes on: it is to go on after them.
+#: Stops that show whether a job goes on. Not growth: with more workers a step comes sooner from the
+#: start, too; nor a node that is taken back, which leaves no whole grace.
 SHOWS = FOR_OTHERS | {"pause", DRILL}
 #: Of a step that was told again: sooner than in so many quarters of the time that it took to get
 #: there, it was not reached from the start.

@@ -147,6 +147,16 @@ def test_one_that_begins_again_runs_only_inside_the_guarantee_and_says_why(world
     assert world.cluster.badges == {}
 
 
+def test_an_error_of_its_own_while_it_leaves_what_it_borrows_is_its_own(world: World) -> None:
+    job = stopped_after_its_first_save(world)
+    world.end(job, 143, told=True)
+    world.start(job)
+    tell(world, job, 1)
+    assert world.stop_of(job).why == "confine"
+    world.end(job, 1)
+    assert world.state(job) is State.FAILED
+
+
 def test_one_that_failed_goes_on_inside_the_guarantee_where_there_is_room() -> None:
     world = World(
         a_node(gpus=4), teams=[a_team(guaranteed_milli_gpu=1000)], pools=[a_pool(drills="on")]

@@ -72,6 +72,16 @@ def test_idle_room_is_taken_after_as_long_as_the_restart_costs(
     assert attempt is not None
     assert (len(attempt.placements), attempt.resumed_from.step) == (4, 7)  # type: ignore[union-attr]
     assert "evicted" not in world.kinds()
+    assert world.get(small).attempts[0].ended_text == (
+        "Stopped to go on with 4 workers: goes on from step 7"
+    )
+
+
+def test_an_error_of_its_own_while_it_grows_is_its_own(world: World, small: WorkloadId) -> None:
+    save(world, small)
+    until_it_stops(world, small)
+    world.end(small, 1)
+    assert world.state(small) is State.FAILED
 
 
 def test_room_that_somebody_waits_for_is_not_idle(world: World, small: WorkloadId) -> None:
