@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "deploy/image"
 HUB_PAGE = ROOT / "docs/howto/install-on-zero-to-jupyterhub.md"
 HELM_PAGE = ROOT / "docs/howto/install-with-helm.md"
-PLACES = {"Dockerfile": "kubernetes,postgresql", "hub.Dockerfile": "hub", "notebook.Dockerfile": "notebook"}  # fmt: skip
+PLACES = {"Dockerfile": "kubernetes,postgresql,sweeps", "hub.Dockerfile": "hub", "notebook.Dockerfile": "notebook"}  # fmt: skip
 
 
 def lines(name: str) -> list[str]:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from itertools import islice
 from typing import Any, Protocol
 
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.sweeps.grid import MOST, combinations, points
 from gpucommons.scheduler.sweeps.sweep import Parameter
+
+NO_OPTUNA = (
+    "sampler: tpe and random need Optuna where the scheduler runs: pip install 'gpucommons[sweeps]'"
+    " there, or take the sampler grid."
+)
 
 
 class Asked(Protocol):
@@ -84,3 +90,15 @@ def check_grid(space: Sequence[Parameter]) -> int:
         message = f"sampler: this grid has more than {MOST:,} combinations. Take fewer values, or another sampler."
         raise Misconfigured(message)
     return count
+
+
+def check_sampler(sampler: str) -> None:
+    """Refuse a sampler that nothing here can draw with.
+
+    Raises
+    ------
+    Misconfigured
+        With what to install.
+    """
+    if sampler != "grid" and find_spec("optuna") is None:
+        raise Misconfigured(NO_OPTUNA)

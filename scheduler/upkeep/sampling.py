@@ -17,6 +17,7 @@ from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.sweeps.grid import combinations
 from gpucommons.scheduler.sweeps.sweep import OVER, Parameter, Sweep, Trial, Values
+from gpucommons.scheduler.sweeps.writing import NO_OPTUNA
 
 
 class Sampler:
@@ -142,8 +143,4 @@ def _optuna() -> Any:
     try:
         return import_module("optuna")
     except ImportError:
-        message = (
-            "sampler: tpe and random need Optuna where the scheduler runs: pip install"
-            " 'gpucommons[sweeps]' there, or take the sampler grid."
-        )
-        raise Misconfigured(message) from None
+        raise Misconfigured(NO_OPTUNA) from None

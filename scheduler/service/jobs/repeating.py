@@ -62,28 +62,13 @@ def own_request(principal: Principal, found: Workload) -> models.JobRequest:
     return stored.model_copy(update={**alone, **_ANEW, **others})
 
 
-def submit_scheduled(
-    service: Service,
-    principal: Principal,
-    request: models.JobRequest,
-    *,
-    key: str,
-    part_of: Parent | None = None,
-) -> models.JobView:
-    """Submit a child of a schedule, a sweep or a pipeline; the same key answers with the same job."""
-    return submitted(
-        service,
-        principal,
-        lambda: checked_again(service, principal, request, request.name, part_of=part_of),
-        request=_scheduled(key),
-        key=key,
-    )
-
-
 def submit_of_parent(
     service: Service, principal: Principal, request: models.JobRequest, *, key: str, part_of: Parent
 ) -> models.JobView:
-    """The same, but its files and image are looked at as those of a submit of today."""
+    """Submit a child of a schedule, a sweep or a pipeline; the same key answers with the same job.
+
+    Its files and image are looked at as those of a submit of today.
+    """
     return submitted(
         service,
         principal,
@@ -120,18 +105,13 @@ def _scheduled(key: str) -> tuple[str, str]:
 
 
 def checked_again(
-    service: Service,
-    principal: Principal,
-    request: models.JobRequest,
-    name: str,
-    *,
-    part_of: Parent | None = None,
+    service: Service, principal: Principal, request: models.JobRequest, name: str
 ) -> Spec:
     """Checked as it is today; that the caller may run its files was found before."""
     _check_here(service, request, name)
     check_hour(service, UserName(principal.name), size_bytes=0)
     read = script_reader(service, request)
-    return checked_spec(service, principal, request, read, repeated=Repeated(part_of=part_of))
+    return checked_spec(service, principal, request, read, repeated=Repeated())
 
 
 def _check_here(service: Service, request: models.JobRequest, name: str) -> None:

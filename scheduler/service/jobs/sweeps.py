@@ -22,7 +22,7 @@ from gpucommons.scheduler.service.views.jobs import request_of
 from gpucommons.scheduler.service.views.sweeps import sweep_view
 from gpucommons.scheduler.sweeps.passing import command_with, variables_of
 from gpucommons.scheduler.sweeps.sweep import Budget, Halving, Kept, Sweep, Trial, Values
-from gpucommons.scheduler.sweeps.writing import check_grid, space_of
+from gpucommons.scheduler.sweeps.writing import check_grid, check_sampler, space_of
 
 #: Of one user, that go on.
 MAX_LIVE = 20
@@ -96,6 +96,8 @@ def _sweep(
 ) -> Sweep:
     asked, halving = request.budget, request.early_stopping
     space = space_of(request)
+    if space:
+        check_sampler(request.sampler)
     budget = Budget(trials=len(request.given))
     if asked is not None:
         hours = asked.gpu_hours
@@ -106,8 +108,7 @@ def _sweep(
         )
     if request.sampler == "grid" and space:
         budget = replace(budget, trials=min(budget.trials, check_grid(space)))
-    if budget.until_ms is not None and budget.until_ms <= service.now_ms():
-        raise Misconfigured("budget: until_ms is over already. Name a time that is to come.")
+    _check_until(service, budget.until_ms)
     objective = request.objective
     return Sweep(
         sweep_id=ParentId(""),
@@ -172,9 +173,15 @@ def add_to_budget(
     authorization.add_to_budget(principal, found.sweep)
     if found.sweep.given:
         raise InvalidTransition(f"{found.sweep.name} has all its jobs: submit another map.")
-    budget = found.sweep.budget
+    budget, most = found.sweep.budget, 10_000
+    if found.sweep.sampler == "grid":
+        most = check_grid(found.sweep.space)
+    if budget.trials >= most and not (more.gpu_hours or more.until_ms):
+        message = f"trials: {found.sweep.name} has all {most:,} trials that it may have. Submit another sweep."
+        raise Misconfigured(message)
+    _check_until(service, more.until_ms)
     grown = Budget(
-        trials=min(10_000, budget.trials + more.trials),
+        trials=min(most, budget.trials + more.trials),
         milli_gpu_s=None
         if budget.milli_gpu_s is None
         else budget.milli_gpu_s + round(more.gpu_hours * _HOUR_MILLI_GPU_S),
@@ -184,6 +191,11 @@ def add_to_budget(
     _note(service, principal, goes_on, "given more budget")
     service.store.sweeps.put(goes_on)
     return _view(service, principal, replace(found, sweep=goes_on))
+
+
+def _check_until(service: Service, until_ms: int | None) -> None:
+    if until_ms is not None and until_ms <= service.now_ms():
+        raise Misconfigured("budget: until_ms is over already. Name a time that is to come.")
 
 
 def submit_trial(service: Service, sweep: Sweep, trial: Trial) -> models.JobView:
@@ -206,7 +218,7 @@ def submit_trial(service: Service, sweep: Sweep, trial: Trial) -> models.JobView
         parent_id=sweep.sweep_id, kind=sweep.kind, name=sweep.name, number=trial.number
     )
     key = _key(sweep, trial)
-    return repeating.submit_scheduled(service, owner, job, key=key, part_of=part_of)
+    return repeating.submit_of_parent(service, owner, job, key=key, part_of=part_of)
 
 
 def job_of_trial(service: Service, sweep: Sweep, trial: Trial) -> Workload | None:

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from service_world import ServiceWorld, a_request, done
 
+from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import UserName
 from gpucommons.scheduler.errors import Misconfigured
-from gpucommons.scheduler.service.jobs import jobs, repeating
+from gpucommons.scheduler.service.jobs import jobs, repeating, sweeps
 from gpucommons.scheduler.upkeep.retention import Kept, Retention
+from gpucommons.scheduler.upkeep.sweeps import Sweeps
 
 CONTENT = b"train.py"
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -123,3 +125,19 @@ def test_who_uploaded_a_snapshot_is_forgotten_with_it(tmp_path: Path) -> None:
     (tmp_path / "snapshots" / f"{SHA}.tar").unlink()
     retention_over(world, place).step()
     assert not world.store.claims(sha256, ann).uploaded
+
+
+def test_the_snapshot_of_a_sweep_stays_until_it_is_over_for_long(tmp_path: Path) -> None:
+    world = ServiceWorld(tmp_path)
+    world.bring(CONTENT)
+    request = models.SweepRequest(job=a_request(snapshot=SHA), given=[{"seed": 1}])
+    ann, place = world.principal("ann"), Place([SHA])
+    made = sweeps.submit_sweep(world.service, ann, request, key=None)
+    world.pass_time(3 * DAY_MS)
+    assert retention_over(world, place).step() == 0
+    sweeps.stop_sweep(world.service, ann, made.id)
+    Sweeps(world.service, epoch=lambda: world.loop.epoch).step()
+    world.pass_time(DAY_MS)
+    assert retention_over(world, place).step() == 0
+    world.pass_time(1)
+    assert retention_over(world, place).step() == 1

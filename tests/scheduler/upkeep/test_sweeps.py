@@ -193,6 +193,22 @@ def test_without_optuna_a_sweep_waits_and_says_what_to_install(
     view = look(world, made.id)
     assert (view.begun, view.ended_ms) == (0, None)
     assert "need Optuna where the scheduler runs: pip install 'gpucommons[sweeps]'" in view.text
+    with pytest.raises(Misconfigured, match="need Optuna where the scheduler runs"):
+        submit(world, a_sweep())
+
+
+def test_to_a_grid_no_more_is_added_than_it_has_and_no_time_that_is_over(
+    world: ServiceWorld,
+) -> None:
+    grid = {"sampler": "grid", "space": {"lr": [1, 2, 3]}, "budget": {"trials": 2}}
+    made, ann = submit(world, a_sweep(**grid)), world.principal("ann")
+    late = models.MoreBudgetRequest(until_ms=1)
+    with pytest.raises(Misconfigured, match="is over already"):
+        sweeps.add_to_budget(world.service, ann, made.id, late)
+    more = models.MoreBudgetRequest(trials=10)
+    assert sweeps.add_to_budget(world.service, ann, made.id, more).trials_of == 3
+    with pytest.raises(Misconfigured, match="has all 3 trials that it may have"):
+        sweeps.add_to_budget(world.service, ann, made.id, more)
 
 
 def test_a_budget_of_gpu_hours_is_kept_and_can_be_added_to(world: ServiceWorld) -> None:
