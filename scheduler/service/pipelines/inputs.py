@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ from typing import IO
 from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.errors import Misconfigured, TooLarge
 from gpucommons.scheduler.files.confined_files import MAX_MEMBERS, ShortHeaders
+from gpucommons.scheduler.files.snapshots import Receiving
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service.jobs import snapshots
 from gpucommons.scheduler.service.jobs.results import results
@@ -69,8 +71,15 @@ def _stored(service: Service, owner: Principal, file: IO[bytes]) -> str:
     digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type] # a file
     file.seek(0)
     with snapshots.receive(service, owner, digest) as taking:
+        # What its owner brought before is only compared.
+        is_new = isinstance(taking, Receiving)
+        if is_new:
+            size_bytes = os.fstat(file.fileno()).st_size
+            service.uploads.check(owner.name, size_bytes, now_ms=service.now_ms())
         while chunk := file.read(_CHUNK_BYTES):
             taking.write(chunk)
+        if is_new:
+            service.uploads.take(owner.name, taking.size_bytes, now_ms=service.now_ms())
         snapshots.finish(service, owner, digest, taking)
     return digest
 

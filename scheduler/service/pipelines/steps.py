@@ -13,6 +13,7 @@ from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
 from gpucommons.scheduler.pipelines.deciding import try_of
 from gpucommons.scheduler.pipelines.pipeline import Pipeline, Step, StepName
 from gpucommons.scheduler.service.jobs import repeating
+from gpucommons.scheduler.service.jobs.caps import check_hour
 from gpucommons.scheduler.service.jobs.owners import owner_of
 from gpucommons.scheduler.service.pipelines.inputs import Wanted, with_inputs
 from gpucommons.scheduler.service.service import Service
@@ -28,7 +29,8 @@ def submit_step(
     Raises
     ------
     Unavailable, TooManyRequests
-        While it is not known who its owner is today, or what it reads cannot be read.
+        While it is not known who its owner is today, what it reads cannot be read, or its owner has
+        submitted or brought too much.
     SchedulerError
         When the job is refused.
     """
@@ -36,14 +38,17 @@ def submit_step(
         service, pipeline.owner, by_operator=pipeline.by_operator, server=pipeline.server
     )
     request = stored_request(step)
-    if step.inputs:
+    number = try_of(pipeline, step.name)
+    if step.inputs and job_of(service, pipeline, step.name, number) is None:
+        # Who may submit no more for now has nothing copied either.
+        check_hour(service, owner.name, size_bytes=0)
         wanted = [
             Wanted(job=jobs[each.step], step=each.step, path=each.path, to=each.to)
             for each in step.inputs
         ]
         snapshot = with_inputs(service, owner, request.snapshot, wanted)
         request = request.model_copy(update={"snapshot": snapshot})
-    key = key_of(pipeline, step.name, try_of(pipeline, step.name))
+    key = key_of(pipeline, step.name, number)
     part_of = Parent(
         parent_id=ParentId(pipeline.pipeline_id),
         kind=ParentKind.PIPELINE,

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import PurePosixPath
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.errors import Misconfigured
+from gpucommons.scheduler.errors import Misconfigured, TooLarge
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL, PIPELINE_ORIGIN
 from gpucommons.scheduler.models.jobs.pipelines import MAX_STEPS
 from gpucommons.scheduler.pipelines.graph import in_order
 from gpucommons.scheduler.pipelines.pipeline import Input, Needs, Step, StepName
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.service.jobs.environments import script_reader
+from gpucommons.scheduler.scripts.frameworks import script_in
+from gpucommons.scheduler.service.jobs.caps import check_hour
+from gpucommons.scheduler.service.jobs.environments import Reader, script_reader
 from gpucommons.scheduler.service.jobs.jobs import check_labels, checked_in_time
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
@@ -24,6 +27,8 @@ _ALONE = ("after", "not_before_ms", "parent", "resume_from", "user")
 #: Where inputs come that say nothing else.
 _INPUTS = "inputs"
 _NAME_CHARACTERS = 40
+#: Of all steps, and the bytes of all: a pipeline is read whole at each look.
+MAX_INPUTS, MAX_BYTES = 1_000, 2 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,24 +56,60 @@ def steps_of(
     copies = {step.name: _copies(step) for step in request.steps}
     if len(copies) < len(request.steps) or sum(map(len, copies.values())) > MAX_STEPS:
         _refuse_names(request, copies)
+    _check_inputs(request, copies)
     bare = [_bare(step, copy, copies) for step in request.steps for copy in copies[step.name]]
     ordered = {step.name: step for step in in_order(bare)}
     wanted = {copy.name: (step, copy) for step in request.steps for copy in copies[step.name]}
-    made = []
+    made: list[Step] = []
+    size_bytes = 0
+    read = _readers(service)
     for name, step in ordered.items():
         job = _job(principal, pipeline, request, wanted[name])
-        spec = checked_in_time(service, runs_as, job, script_reader(service, job))
+        spec = checked_in_time(service, runs_as, job, read(job))
         complete = request_of(spec).model_copy(update={"near": []})
-        made.append(
-            Step(
-                name=name,
-                request=complete.model_dump_json(exclude_defaults=True),
-                snapshot=complete.snapshot,
-                after=step.after,
-                inputs=step.inputs,
-            )
-        )
+        stored = complete.model_dump_json(exclude_defaults=True)
+        made.append(replace(step, request=stored, snapshot=complete.snapshot))
+        size_bytes += len(json.dumps(asdict(made[-1])))
+        _check_size(size_bytes)
+    # Each of them may be submitted within the hour, and so all of them.
+    check_hour(service, runs_as.name, size_bytes=size_bytes)
     return tuple(made)
+
+
+def _readers(service: Service) -> Callable[[models.JobRequest], Reader]:
+    """Reads each script once, however many steps run it."""
+    known: dict[tuple[str | None, str, str | None], Reader] = {}
+
+    def reader(job: models.JobRequest) -> Reader:
+        script = script_in(job.roles[0].command)
+        key = (job.snapshot, job.working_dir, script)
+        return known.setdefault(key, script_reader(service, job))
+
+    return reader
+
+
+def _check_inputs(request: models.PipelineRequest, copies: Mapping[str, Sequence[_Copy]]) -> None:
+    """Before they are made: each copy reads of each copy."""
+    count = sum(
+        len(copies[step.name]) * len(_names(each.step, copies))
+        for step in request.steps
+        for each in step.inputs
+    )
+    if count > MAX_INPUTS:
+        message = (
+            f"inputs: these are {count:,} with all combinations of each, at most {MAX_INPUTS:,}: ask"
+            " for folders instead of their files, or give steps fewer combinations."
+        )
+        raise Misconfigured(message)
+
+
+def _check_size(size_bytes: int) -> None:
+    if size_bytes > MAX_BYTES:
+        message = (
+            f"steps: with all combinations of each they are more than {MAX_BYTES >> 20} MiB: make"
+            " their commands and variables shorter, or read what is long from a file."
+        )
+        raise TooLarge(message)
 
 
 def _refuse_names(request: models.PipelineRequest, copies: Mapping[str, Sequence[_Copy]]) -> None:
