@@ -288,6 +288,7 @@ def test_who_is_never_heard_again_keeps_no_other_from_its_test(world: World) -> 
     world.end(first, 143, told=True)
     world.start(first)
     world.wait(15 * MINUTE - 1)
+    save(world, second, 400)
     assert not is_tested(world, second)
     world.wait(1)
     assert is_tested(world, second)
