@@ -15,8 +15,10 @@ from gpucommons.scheduler.core.model.state import Cancel
 from gpucommons.scheduler.core.model.types import Millis, State, Workload, WorkloadId
 from gpucommons.scheduler.errors import (
     LeaderLost,
+    OwnerUnknown,
     SchedulerError,
     TooManyRequests,
+    TooManyWaiting,
     Unavailable,
     UnknownWorkload,
 )
@@ -39,6 +41,8 @@ log = logging.getLogger(__name__)
 
 #: Between two looks at one that is not over.
 _AGAIN_MS = 1_000
+#: Where a step could not be submitted now.
+_LATER_MS = 5_000
 #: After what nobody foresaw.
 _MUCH_LATER_MS = 60_000
 
@@ -70,7 +74,10 @@ class Pipelines:
         standing = decision.standing
         for name in decision.submits:
             standing = self._with(standing, name, self._submitted(piped, standing, name))
-        next_ms = None if standing.ended_ms is not None else Millis(now_ms + _AGAIN_MS)
+        # What a step reads is brought together at each try, so it is not tried each second.
+        waits = any(standing.steps[one].state is StepState.WAITING for one in decision.submits)
+        again_ms = Millis(now_ms + (_LATER_MS if waits else _AGAIN_MS))
+        next_ms = None if standing.ended_ms is not None else again_ms
         self._service.store.pipelines.stand(epoch, piped, standing, next_ms=next_ms)
 
     def _decided(self, piped: Piped, now_ms: Millis) -> Decision:
@@ -123,9 +130,9 @@ class Pipelines:
         before = standing.steps[name]
         try:
             made = submit_step(self._service, piped.pipeline, step, _jobs(standing, step))
-        except (Unavailable, TooManyRequests) as error:
+        except (Unavailable, TooManyRequests, TooManyWaiting, OwnerUnknown) as error:
             log.info("%s of pipeline %s waits: %s", name, piped.pipeline.pipeline_id, error)
-            return before  # its turn comes again
+            return replace(before, text=str(error))  # its turn comes again
         except SchedulerError as error:
             return replace(before, state=StepState.REFUSED, text=str(error))
         job = WorkloadId(made.id)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from service_world import ServiceWorld, a_request
+from service_world import CONFIG, ServiceWorld, a_request
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import UserName, Workload
@@ -401,6 +401,20 @@ def test_while_nobody_knows_its_owner_a_step_waits(
     assert states(world) == {"a": "waiting"}
     look(world, 3)
     assert states(world) == {"a": "succeeded"}
+
+
+def test_while_its_owner_has_as_many_waiting_as_may_a_step_waits(tmp_path: Path) -> None:
+    world = ServiceWorld(tmp_path, config={**CONFIG, "policy": {"max_pending_per_user": 1}})
+    world.script = Script(run_ms=SECOND)
+    ann = world.principal("ann")
+    run(world, {"name": "a"}, {"name": "b", "after": {"a": "ok"}})
+    later = a_request(name="other", not_before_ms=world.now_ms + 5 * SECOND)
+    jobs.submit(world.service, ann, later, key=None)
+    look(world, 2)
+    assert states(world) == {"a": "waiting", "b": "waiting"}
+    assert "policy max_pending_per_user" in view(world).steps[0].text
+    look(world, 12)
+    assert {*states(world).values()} == {"succeeded"}
 
 
 @pytest.mark.parametrize(
