@@ -61,7 +61,7 @@ setup-frameworks: setup ## Install torch, TensorFlow, JAX, Lightning, … apart 
 	$(BIN)/python -m benchmarks.real_scripts.environment
 
 test-frameworks: setup-frameworks ## Scripts of the real frameworks: preempted, resumed, brought to their end
-	$(BIN)/pytest -n 2 --dist worksteal tests/frameworks # each process has a machine of its own
+	$(BIN)/pytest -m frameworks tests/frameworks
 
 check: setup ## Look, don't touch: lint, types, import contracts
 	$(BIN)/ruff check .
