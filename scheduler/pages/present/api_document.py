@@ -15,6 +15,7 @@ Document = Mapping[str, Any]
 _GROUPS = {
     "jobs": "Jobs",
     "schedules": "Schedules",
+    "pipelines": "Pipelines",
     "sweeps": "Sweeps and maps",
     "notebooks": "Notebooks and tickets",
     "cluster": "Teams, pools, nodes, settings",
