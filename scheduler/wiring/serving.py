@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import logging
 import signal
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -59,9 +60,9 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
         server = await asyncio.to_thread(_server, scheduler)
         for work in (
             _keep_up(scheduler),
-            _run_schedules(scheduler),
-            _run_sweeps(scheduler),
-            _run_pipelines(scheduler),
+            _look_at(scheduler, scheduler.schedules.step, "a look at the schedules"),
+            _look_at(scheduler, scheduler.sweeps.step, "a look at the sweeps"),
+            _look_at(scheduler, scheduler.pipelines.step, "a look at the pipelines"),
             _follow_logs(scheduler),
             _prune(scheduler),
             _bring_results(scheduler),
@@ -154,31 +155,14 @@ async def _keep_up(scheduler: Scheduler) -> None:
     await repeat_task(step, what="a pass of upkeep", pause=pause)
 
 
-async def _run_schedules(scheduler: Scheduler) -> None:
-    async def step() -> None:
+async def _look_at(scheduler: Scheduler, step: Callable[[], object], what: str) -> None:
+    """One pass after the other while this scheduler leads."""
+
+    async def look() -> None:
         if scheduler.loop.leading and scheduler.upkeep.configured:
-            await asyncio.to_thread(scheduler.schedules.step)
+            await asyncio.to_thread(step)
 
-    pause = partial(asyncio.sleep, _SCHEDULES_S)
-    await repeat_task(step, what="a look at the schedules", pause=pause)
-
-
-async def _run_sweeps(scheduler: Scheduler) -> None:
-    async def step() -> None:
-        if scheduler.loop.leading and scheduler.upkeep.configured:
-            await asyncio.to_thread(scheduler.sweeps.step)
-
-    pause = partial(asyncio.sleep, _SCHEDULES_S)
-    await repeat_task(step, what="a look at the sweeps", pause=pause)
-
-
-async def _run_pipelines(scheduler: Scheduler) -> None:
-    async def step() -> None:
-        if scheduler.loop.leading and scheduler.upkeep.configured:
-            await asyncio.to_thread(scheduler.pipelines.step)
-
-    pause = partial(asyncio.sleep, _SCHEDULES_S)
-    await repeat_task(step, what="a look at the pipelines", pause=pause)
+    await repeat_task(look, what=what, pause=partial(asyncio.sleep, _SCHEDULES_S))
 
 
 async def _follow_logs(scheduler: Scheduler) -> None:

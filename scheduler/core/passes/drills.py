@@ -23,9 +23,8 @@ from gpucommons.scheduler.core.model.types import (
     Millis,
     PoolName,
     Workload,
-    WorkloadId,
 )
-from gpucommons.scheduler.core.passes.growing import has_just_saved
+from gpucommons.scheduler.core.passes.growing import has_just_saved, waited_for
 from gpucommons.scheduler.core.queue.eligibility import policies
 from gpucommons.scheduler.core.queue.run_limits import run_left
 from gpucommons.scheduler.core.quota.quota import pool_of
@@ -41,7 +40,7 @@ def drill(cycle: CycleState) -> None:
     due = list(_candidates(cycle))
     if not due:
         return
-    busy = set(_waited_for(cycle)) | set(_tested(cycle))
+    busy = set(waited_for(cycle)) | set(_tested(cycle))
     for workload, attempt, pool in due:
         at_ms = _due_ms(cycle, workload, attempt, pool)
         if pool.name in busy or at_ms is None or at_ms > cycle.now_ms:
@@ -111,16 +110,6 @@ def _due_ms(cycle: CycleState, workload: Workload, attempt: Attempt, pool: Pool)
     ):
         return None
     return Millis(ready_ms)
-
-
-def _waited_for(cycle: CycleState) -> Iterator[PoolName]:
-    """Pools in which somebody waits, or was promised something."""
-    for key, waiting in cycle.index.equivalence_classes.items():
-        if waiting.members:
-            yield from key.pools
-    ahead: set[WorkloadId] = cycle.index.tickets | cycle.index.nominated
-    for workload in cycle.among(ahead):
-        yield from workload.spec.pools
 
 
 def _tested(cycle: CycleState) -> Iterator[PoolName]:

@@ -48,7 +48,7 @@ def grow(cycle: CycleState) -> None:
     jobs = cycle.index.growable | cycle.index.shrinkable
     if not jobs:
         return
-    wanted = frozenset(_waited_for(cycle))
+    wanted = frozenset(waited_for(cycle))
     growing = set(_growing(cycle))
     idle: dict[tuple[PoolName, WorkloadId], Spare] = {}
     for workload in cycle.among(jobs):
@@ -86,7 +86,7 @@ def next_growth(cycle: CycleState) -> Iterator[int]:
             yield spare.due_ms
 
 
-def _waited_for(cycle: CycleState) -> Iterator[PoolName]:
+def waited_for(cycle: CycleState) -> Iterator[PoolName]:
     """Pools in which somebody waits, or was promised something."""
     for key, waiting in cycle.index.equivalence_classes.items():
         if waiting.members:

@@ -45,16 +45,12 @@ def gpu_hours(milli_gpu_h: int) -> str:
 
 def report_table(report: Report, *, unknown: str) -> ReportTable:
     """GPU·hours by team and user, most held first; what a team lent has a line of its own."""
-    users = [
-        _Line(names=(row.team, row.owner or "someone"), rows=(row,), lent_milli_gpu_h=None)
-        for row in _by_team(report)
-    ]
     teams = [
         _Line(names=(one.team, TEAM_ITSELF), rows=(), lent_milli_gpu_h=one.lent_milli_gpu_h)
         for one in report.lent
         if one.lent_milli_gpu_h
     ]
-    lines = sorted((*users, *teams), key=lambda line: line.names[0])
+    lines = sorted((*_users(report), *teams), key=lambda line: line.names[0])
     return _table(report, ("Team", "User"), lines, unknown)
 
 
@@ -74,11 +70,7 @@ def team_table(report: Report, *, unknown: str) -> ReportTable:
 
 def user_table(report: Report, *, unknown: str) -> ReportTable:
     """GPU·hours by team and user, most held first, without what teams lent."""
-    lines = [
-        _Line(names=(row.team, row.owner or "someone"), rows=(row,), lent_milli_gpu_h=None)
-        for row in _by_team(report)
-    ]
-    shown = _table(report, ("Team", "User"), lines, unknown)
+    shown = _table(report, ("Team", "User"), _users(report), unknown)
     at = shown.columns.index(LENT)
     return ReportTable(
         columns=_without(shown.columns, at),
@@ -97,8 +89,12 @@ def report_csv(report: Report) -> str:
     return out.getvalue()
 
 
-def _by_team(report: Report) -> list[ReportRow]:
-    return sorted(report.rows, key=lambda row: (row.team, -row.held_milli_gpu_h, row.owner))
+def _users(report: Report) -> list[_Line]:
+    ordered = sorted(report.rows, key=lambda row: (row.team, -row.held_milli_gpu_h, row.owner))
+    return [
+        _Line(names=(row.team, row.owner or "someone"), rows=(row,), lent_milli_gpu_h=None)
+        for row in ordered
+    ]
 
 
 def _table(
