@@ -84,7 +84,7 @@ def send(
     nightly = models.ScheduleRequest.model_validate(SCHEDULE)
     schedules.put_schedule(world.service, ann, "ann", "nightly", nightly)
     search = {
-        "space": {"lr": [1, 2]},
+        "space": {"lr": [1, 2, 3]},
         "objective": {"metric": "loss"},
         "budget": {"trials": 2},
         "sampler": "grid",
