@@ -10,10 +10,8 @@ from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.loop.ledger import LedgerKeeper
 from gpucommons.scheduler.loop.lending import quota_minutes
 from gpucommons.scheduler.store.base import Epoch, Store
+from gpucommons.scheduler.store.quota_minutes.base import FOLDED_AFTER_MS
 
-_DAY_MS = 24 * 3_600_000
-#: Minutes of quotas older than this become hours: reports of days need no more.
-_FOLDED_AFTER_MS = 2 * _DAY_MS
 #: How often old rows are folded, and dropped where a retention is set.
 _PRUNE_EVERY_MS = 3_600_000
 
@@ -50,7 +48,7 @@ class Books:
 
     def _prune(self, epoch: Epoch, cluster: Cluster, now_ms: Millis) -> None:
         quotas = self.store.quota_minutes
-        quotas.fold(epoch, before_ms=Millis(now_ms - _FOLDED_AFTER_MS))
+        quotas.fold(epoch, before_ms=Millis(now_ms - FOLDED_AFTER_MS))
         if self.retention_ms is not None:
             before_ms = Millis(now_ms - self.retention_ms)
             kept = {one for one, known in cluster.workloads.items() if is_final(known)}

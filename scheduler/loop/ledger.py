@@ -15,7 +15,7 @@ from itertools import chain
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.gpu.slices.usage import UsageMinute
 from gpucommons.scheduler.core.going_on.hibernating import is_kept
-from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.demand import class_of_worker, placed_milli_gpu
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Cluster
@@ -62,10 +62,11 @@ def rows_of(
     for minute_ms in span.minutes():
         minute = Span(from_ms=minute_ms, to_ms=min(minute_ms + MINUTE_MS, span.to_ms))
         held = [
-            (attempt, placed_milli_gpu_of(attempt) * _held(attempt, span).overlap_ms(minute))
+            (attempt, _held(attempt, span).overlap_ms(minute))
             for attempt in workload.attempts
+            if placed_milli_gpu_of(attempt)
         ]
-        held = [(attempt, amount) for attempt, amount in held if amount]
+        held = [(attempt, lasted_ms) for attempt, lasted_ms in held if lasted_ms]
         if held:
             yield _row(workload, nodes, minute, held, usage)
 
@@ -73,6 +74,15 @@ def rows_of(
 def placed_milli_gpu_of(attempt: Attempt) -> int:
     """All that an attempt holds."""
     return sum(placed_milli_gpu(placement) for placement in attempt.placements)
+
+
+def _surplus_milli_gpu(attempt: Attempt) -> int:
+    """What of it is borrowed though its attempt is guaranteed."""
+    return sum(
+        placed_milli_gpu(one)
+        for one in attempt.placements
+        if class_of_worker(attempt.hold_class, one) is not attempt.hold_class
+    )
 
 
 def _held(attempt: Attempt, span: Span) -> Span:
@@ -104,7 +114,8 @@ def _row(
         owner=spec.owner,
         kind=spec.kind,
         hold_class=last.hold_class,
-        held_milli_gpu_ms=sum(amount for _, amount in held),
+        held_milli_gpu_ms=sum(placed_milli_gpu_of(one) * lasted_ms for one, lasted_ms in held),
+        surplus_milli_gpu_ms=sum(_surplus_milli_gpu(one) * lasted_ms for one, lasted_ms in held),
         lost_milli_gpu_ms=_lost(workload, minute),
         idle=idle_since_ms is not None and idle_since_ms <= minute.from_ms,
         compute_percent_mean=_mean(measured),

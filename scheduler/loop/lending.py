@@ -32,7 +32,9 @@ def quota_minutes(
         lambda: defaultdict(int)
     )
     for row in rows:
-        held[row.minute_ms, row.pool][row.hold_class, row.team] += row.held_milli_gpu_ms
+        of_minute, borrowed = held[row.minute_ms, row.pool], row.borrowed_milli_gpu_ms
+        of_minute[HoldClass.OVER_QUOTA, row.team] += borrowed
+        of_minute[row.hold_class, row.team] += row.held_milli_gpu_ms - borrowed
     sizes = pool_sizes(cluster)
     quotas = {pool: _quotas(cluster, pool) for pool in sizes}
     return tuple(

@@ -104,6 +104,7 @@ REPORT_COLUMNS = (
 class Report(View):
     """Usage by team and user in a span."""
 
+    #: What is counted: days that are long over in whole quarters of an hour, so it may be more than asked.
     from_ms: int
     to_ms: int
     rows: list[ReportRow]

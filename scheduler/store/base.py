@@ -106,12 +106,20 @@ class LedgerRow:
     hold_class: HoldClass
     #: Held during the minute, in milli-GPU·milliseconds.
     held_milli_gpu_ms: int
+    #: Of that, held by workers of an elastic job beyond its guarantee: borrowed, though its class is not.
+    surplus_milli_gpu_ms: int = 0
     #: Of that, after work since the last checkpoint was thrown away; filled in at an eviction.
     lost_milli_gpu_ms: int = 0
     #: True where the culler counted the minute as idle.
     idle: bool = False
     compute_percent_mean: int | None = None
     memory_used_mib_max: int | None = None
+
+    @property
+    def borrowed_milli_gpu_ms(self) -> int:
+        """What of it was over the quota: all, where the job is; else what it held beyond its guarantee."""
+        over = self.hold_class is HoldClass.OVER_QUOTA
+        return self.held_milli_gpu_ms if over else self.surplus_milli_gpu_ms
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

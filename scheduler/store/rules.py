@@ -10,7 +10,6 @@ from typing import TypeVar
 from gpucommons.scheduler.core.model.lifecycle import PENDING_STATES, is_final, is_remembered
 from gpucommons.scheduler.core.model.state import Changes, Cluster, Event, Intent, Submit
 from gpucommons.scheduler.core.model.types import (
-    HoldClass,
     Kind,
     Millis,
     PoolName,
@@ -123,7 +122,7 @@ def summed(rows: Sequence[LedgerRow]) -> UsageSum:
         held=sum(mine for _, mine in held),
         used=sum(used) if used else None,
         idle=sum(mine for row, mine in held if row.idle),
-        borrowed=sum(mine for row, mine in held if row.hold_class is HoldClass.OVER_QUOTA),
+        borrowed=sum(row.borrowed_milli_gpu_ms for row in rows),
         lost=sum(row.lost_milli_gpu_ms for row in rows),
     )
 

@@ -154,6 +154,7 @@ ledger = Table(
     Column("kind", Text, nullable=False),
     Column("hold_class", Text, nullable=False),
     Column("held_milli_gpu_ms", BigInteger, nullable=False),
+    Column("surplus_milli_gpu_ms", BigInteger, nullable=False, server_default="0"),
     Column("lost_milli_gpu_ms", BigInteger, nullable=False),
     Column("idle", Boolean, nullable=False),
     Column("compute_percent_mean", Integer),

@@ -407,7 +407,9 @@ def test_usage_is_added_up_by_team_owner_and_pool(store: Store) -> None:
     nlp = {"workload_id": WorkloadId("w-0003"), "team": TeamName("nlp")}
     rows = [
         ledger_row(1, held_milli_gpu_ms=7, compute_percent_mean=50, lost_milli_gpu_ms=2),
-        ledger_row(2, held_milli_gpu_ms=7, compute_percent_mean=50, idle=True),
+        ledger_row(
+            2, held_milli_gpu_ms=7, surplus_milli_gpu_ms=4, compute_percent_mean=50, idle=True
+        ),
         ledger_row(
             3,
             held_milli_gpu_ms=5,
@@ -434,7 +436,7 @@ def test_usage_is_added_up_by_team_owner_and_pool(store: Store) -> None:
     )
     ada, of_bob, other = (
         UsageSum(
-            team=VISION, owner=UserName("ada"), **train, held=14, used=6, idle=7, borrowed=0, lost=2
+            team=VISION, owner=UserName("ada"), **train, held=14, used=6, idle=7, borrowed=4, lost=2
         ),
         UsageSum(
             team=VISION,

@@ -70,7 +70,10 @@ COLUMNS = (
         "Held, times how much the GPU computed meanwhile. Minutes without data count as 0.",
     ),
     ("Held idle", "By notebooks, in whole minutes that the culler counts as idle."),
-    ("Borrowed", "Beyond the team's quota: others can win it back."),
+    (
+        "Borrowed",
+        "Beyond the team's quota: others can win it back. Of an elastic job, the workers beyond it.",
+    ),
     ("Lent", "What borrowers held of GPUs in the team's quota that its own work did not hold."),
     ("Lost at most", "Since a last save, by work that was stopped and had to repeat it."),
 )

@@ -16,6 +16,7 @@ from gpucommons.scheduler.service.service import Pending, Service
 from gpucommons.scheduler.service.views import prices
 from gpucommons.scheduler.service.views.cluster import node_views, pool_views, team_views
 from gpucommons.scheduler.service.views.history import event_view, lent_fields, report_rows
+from gpucommons.scheduler.store.quota_minutes.base import in_whole_rows
 
 #: Events in one answer.
 _PAGE = 500
@@ -144,7 +145,11 @@ def newest_events(service: Service, principal: Principal, where: EventFilter) ->
 
 
 def report(service: Service, principal: Principal, *, from_ms: int, to_ms: int) -> models.Report:
-    """Usage by team and user in a span; of the caller's own teams, or of all for admins."""
+    """Usage by team and user in a span; of the caller's own teams, or of all for admins.
+
+    Of days that are long over it begins and ends with a quarter of an hour: so long is a row of what was
+    lent by then, and all columns are to be of one span.
+    """
     authorization.report(principal)
     if not 0 <= from_ms < to_ms or to_ms - from_ms > _LONGEST_REPORT_DAYS * _DAY_MS:
         message = (
@@ -152,6 +157,7 @@ def report(service: Service, principal: Principal, *, from_ms: int, to_ms: int) 
             f" {_LONGEST_REPORT_DAYS} days."
         )
         raise BadRequest(message)
+    from_ms, to_ms = in_whole_rows(from_ms=from_ms, to_ms=to_ms, now_ms=service.now_ms())
     pools = service.loop.cluster.pools
     teams = authorization.report_teams(principal)
     priced = [

@@ -10,14 +10,17 @@ from typing import Protocol
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName
 from gpucommons.scheduler.store.schedules.base import Epoch
 
-HOUR_MS = 3_600_000
+#: Minutes are folded into quarters of an hour: the days of each time zone begin with one.
+FOLDED_MS = 15 * 60_000
+#: Minutes older than this are folded.
+FOLDED_AFTER_MS = 2 * 24 * 3_600_000
 #: The team of a row that tells of the whole pool.
 WHOLE_POOL = TeamName("")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QuotaMinute:
-    """A team's quota in a pool during one minute, or during an hour where minutes were folded.
+    """A team's quota in a pool during one minute, or during a quarter of an hour where minutes were folded.
 
     Key: (minute, pool, team). With :data:`WHOLE_POOL` it tells of all GPUs of the pool. Amounts are
     in milli-GPU·milliseconds.
@@ -53,7 +56,9 @@ class QuotaMinuteStore(Protocol):
         ...
 
     def fold(self, epoch: Epoch, *, before_ms: Millis) -> int:
-        """Add minutes of hours that were over by then up to one row each; returns how many went.
+        """Add minutes of quarters of an hour that were over by then up to one row each.
+
+        Returns how many rows went.
 
         Raises
         ------
@@ -71,6 +76,16 @@ class QuotaMinuteStore(Protocol):
             When another leads.
         """
         ...
+
+
+def in_whole_rows(*, from_ms: int, to_ms: int, now_ms: int) -> tuple[int, int]:
+    """The span, widened where it would cut through minutes that are folded by now."""
+    folded_ms = now_ms - FOLDED_AFTER_MS
+    if from_ms < folded_ms:
+        from_ms -= from_ms % FOLDED_MS
+    if to_ms < folded_ms:
+        to_ms += -to_ms % FOLDED_MS
+    return from_ms, to_ms
 
 
 def added_up(rows: Iterable[QuotaMinute], step_ms: int) -> tuple[QuotaMinute, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName
-from gpucommons.scheduler.store.quota_minutes.base import HOUR_MS, QuotaMinute, added_up
+from gpucommons.scheduler.store.quota_minutes.base import FOLDED_MS, QuotaMinute, added_up
 from gpucommons.scheduler.store.schedules.base import Epoch
 
 
@@ -32,18 +32,18 @@ class MemoryQuotaMinutes:
         return added_up(found, step_ms)
 
     def fold(self, epoch: Epoch, *, before_ms: Millis) -> int:
-        """Hours instead of minutes."""
-        end_ms = before_ms - before_ms % HOUR_MS
+        """Quarters of an hour instead of minutes."""
+        end_ms = before_ms - before_ms % FOLDED_MS
         with self._lock:
             self._check_lead(epoch)
             old = {key: row for key, row in self._kept.items() if row.minute_ms < end_ms}
-            hours = [
-                replace(row, minute_ms=Millis(row.minute_ms - row.minute_ms % HOUR_MS))
-                for row in added_up(old.values(), HOUR_MS)
+            folded = [
+                replace(row, minute_ms=Millis(row.minute_ms - row.minute_ms % FOLDED_MS))
+                for row in added_up(old.values(), FOLDED_MS)
             ]
             self._kept = {key: row for key, row in self._kept.items() if key not in old}
-            self._kept |= {(row.minute_ms, row.pool, row.team): row for row in hours}
-        return len(old) - len(hours)
+            self._kept |= {(row.minute_ms, row.pool, row.team): row for row in folded}
+        return len(old) - len(folded)
 
     def drop(self, epoch: Epoch, *, before_ms: Millis) -> int:
         """Forget what is older."""

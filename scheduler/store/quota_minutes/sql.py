@@ -9,17 +9,17 @@ from dataclasses import asdict, dataclass, replace
 from sqlalchemy import Connection, delete, func, select
 
 from gpucommons.scheduler.core.model.types import Millis
-from gpucommons.scheduler.store.quota_minutes.base import HOUR_MS, QuotaMinute, added_up
+from gpucommons.scheduler.store.quota_minutes.base import FOLDED_MS, QuotaMinute, added_up
 from gpucommons.scheduler.store.schedules.base import Epoch
 from gpucommons.scheduler.store.schedules.sql import Reads
 from gpucommons.scheduler.store.sql.intents import insert_into
 from gpucommons.scheduler.store.tables import quota_minutes
 
 #: So much is folded in one transaction: others write between them.
-_FOLDED_AT_ONCE_MS = 24 * HOUR_MS
+_FOLDED_AT_ONCE_MS = 96 * FOLDED_MS
 
 _KEYS = (quota_minutes.c.minute_ms, quota_minutes.c.pool, quota_minutes.c.team)
-_WHOLE_HOUR = quota_minutes.c.minute_ms % HOUR_MS == 0
+_FOLDED = quota_minutes.c.minute_ms % FOLDED_MS == 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,12 +41,12 @@ class SqlQuotaMinutes:
 
     def fold(self, epoch: Epoch, *, before_ms: Millis) -> int:
         """A day at a time, oldest first, until none is left that has minutes."""
-        end_ms, count = before_ms - before_ms % HOUR_MS, 0
+        end_ms, count = before_ms - before_ms % FOLDED_MS, 0
         unfolded = select(func.min(quota_minutes.c.minute_ms)).where(
-            quota_minutes.c.minute_ms < end_ms, ~_WHOLE_HOUR
+            quota_minutes.c.minute_ms < end_ms, ~_FOLDED
         )
         while (oldest := self.read(lambda c: c.execute(unfolded).scalar_one())) is not None:
-            from_ms = oldest - oldest % HOUR_MS
+            from_ms = oldest - oldest % FOLDED_MS
             to_ms = min(from_ms + _FOLDED_AT_ONCE_MS, end_ms)
             with self.leading(epoch) as connection:
                 count += _fold(connection, Millis(from_ms), Millis(to_ms))
@@ -99,11 +99,11 @@ def _sums(
 
 
 def _fold(connection: Connection, from_ms: Millis, to_ms: Millis) -> int:
-    hours = [
-        replace(row, minute_ms=Millis(row.minute_ms - row.minute_ms % HOUR_MS))
-        for row in _sums(connection, from_ms, to_ms, HOUR_MS)
+    folded = [
+        replace(row, minute_ms=Millis(row.minute_ms - row.minute_ms % FOLDED_MS))
+        for row in _sums(connection, from_ms, to_ms, FOLDED_MS)
     ]
     of = quota_minutes.c.minute_ms
     gone = connection.execute(delete(quota_minutes).where(of >= from_ms, of < to_ms)).rowcount
-    _write(connection, hours)
-    return gone - len(hours)
+    _write(connection, folded)
+    return gone - len(folded)

@@ -186,7 +186,7 @@ def read_usage_sums(
 ) -> tuple[UsageSum, ...]:
     """Rows of a span, added up by team, owner and pool by the database."""
     held, key = ledger.c.held_milli_gpu_ms, (ledger.c.team, ledger.c.owner, ledger.c.pool)
-    borrowed = ledger.c.hold_class == HoldClass.OVER_QUOTA.value
+    over = ledger.c.hold_class == HoldClass.OVER_QUOTA.value
     statement = (
         select(
             *key,
@@ -194,7 +194,7 @@ def read_usage_sums(
             # Whole numbers, row by row; nothing where no row has a reading.
             func.sum(held * ledger.c.compute_percent_mean // 100).label("used"),
             func.sum(case((ledger.c.idle, held), else_=0)).label("idle"),
-            func.sum(case((borrowed, held), else_=0)).label("borrowed"),
+            func.sum(case((over, held), else_=ledger.c.surplus_milli_gpu_ms)).label("borrowed"),
             func.sum(ledger.c.lost_milli_gpu_ms).label("lost"),
         )
         .where(ledger.c.minute_ms >= from_ms, ledger.c.minute_ms < to_ms)

@@ -10,9 +10,9 @@ from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName
 from gpucommons.scheduler.errors import LeaderLost
 from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.store.opening import open_store
-from gpucommons.scheduler.store.quota_minutes.base import HOUR_MS, WHOLE_POOL, QuotaMinute
+from gpucommons.scheduler.store.quota_minutes.base import FOLDED_MS, WHOLE_POOL, QuotaMinute
 
-MINUTE_MS = 60_000
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 ROW = QuotaMinute(
     minute_ms=Millis(0), pool=PoolName("train"), team=TeamName("vision"), size=60, lent=7
 )
@@ -48,18 +48,20 @@ def test_they_add_up_by_step_pool_and_team(store: Store) -> None:
     )  # fmt: skip
 
 
-def test_hours_that_are_long_over_become_one_row_and_say_the_same(store: Store) -> None:
+def test_minutes_that_are_long_over_become_one_row_a_quarter_of_an_hour_and_say_the_same(
+    store: Store,
+) -> None:
     epoch = store.take_lead("me")
-    rows = [at(minute) for minute in (1, 2, 59, 60, 61, 120, 26 * 60, 26 * 60 + 1)]
+    rows = [at(minute) for minute in (1, 2, 14, 15, 16, 30, 26 * 60, 26 * 60 + 1)]
     store.quota_minutes.put(epoch, rows)
-    before = [(row.size, row.lent) for row in read(store, HOUR_MS, to_ms=100 * HOUR_MS)]
+    before = [(row.size, row.lent) for row in read(store, FOLDED_MS, to_ms=100 * HOUR_MS)]
 
-    assert store.quota_minutes.fold(epoch, before_ms=Millis(2 * HOUR_MS + 1)) == 3
-    assert read(store, MINUTE_MS) == (at(0, size=180, lent=21), at(60, size=120, lent=14), at(120))
-    assert store.quota_minutes.fold(epoch, before_ms=Millis(2 * HOUR_MS + 1)) == 0
+    assert store.quota_minutes.fold(epoch, before_ms=Millis(2 * FOLDED_MS + 1)) == 3
+    assert read(store, MINUTE_MS) == (at(0, size=180, lent=21), at(15, size=120, lent=14), at(30))
+    assert store.quota_minutes.fold(epoch, before_ms=Millis(2 * FOLDED_MS + 1)) == 0
     assert store.quota_minutes.fold(epoch, before_ms=Millis(27 * HOUR_MS)) == 1
 
-    after = [(row.size, row.lent) for row in read(store, HOUR_MS, to_ms=100 * HOUR_MS)]
+    after = [(row.size, row.lent) for row in read(store, FOLDED_MS, to_ms=100 * HOUR_MS)]
     assert after == before
 
 

@@ -129,6 +129,18 @@ def test_a_row_tells_who_and_under_which_quota() -> None:
     assert (row.kind, row.hold_class, row.idle) == (Kind.TRAINING, HoldClass.OVER_QUOTA, False)
 
 
+def test_of_a_guaranteed_job_what_its_surplus_workers_hold_is_borrowed() -> None:
+    inside = attempt(T).placements[0]
+    beyond = replace(inside, index=1, surplus=True)
+    grown = attempt(T, placements=(inside, beyond), hold_class=HoldClass.GUARANTEED)
+    (row,) = rows(job(grown), T, T + MINUTE_MS)
+    assert (row.held_milli_gpu_ms, row.borrowed_milli_gpu_ms) == (60_000_000, 30_000_000)
+
+    borrowing = replace(grown, hold_class=HoldClass.OVER_QUOTA)
+    (row,) = rows(job(borrowing), T, T + MINUTE_MS)
+    assert (row.surplus_milli_gpu_ms, row.borrowed_milli_gpu_ms) == (0, 60_000_000)
+
+
 def test_nothing_held_is_no_row() -> None:
     assert rows(job(), T, T + MINUTE_MS) == []
     assert rows(job(attempt(T - 5, T)), T, T + MINUTE_MS) == []

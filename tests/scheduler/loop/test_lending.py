@@ -55,7 +55,9 @@ def cluster(gpus: int, quotas: dict[TeamName, tuple[int, int]], **node: object) 
     )
 
 
-def held(team: TeamName, hold_class: HoldClass, gpus: float, minute: int = 0) -> LedgerRow:
+def held(
+    team: TeamName, hold_class: HoldClass, gpus: float, minute: int = 0, surplus: float = 0
+) -> LedgerRow:
     return LedgerRow(
         workload_id=WorkloadId(f"{team}-{hold_class}"),
         minute_ms=Millis(minute * MINUTE_MS),
@@ -65,6 +67,7 @@ def held(team: TeamName, hold_class: HoldClass, gpus: float, minute: int = 0) ->
         kind=Kind.TRAINING,
         hold_class=hold_class,
         held_milli_gpu_ms=round(gpus * 1000 * MINUTE_MS),
+        surplus_milli_gpu_ms=round(surplus * 1000 * MINUTE_MS),
     )
 
 
@@ -94,6 +97,12 @@ def test_unused_fixed_quota_is_not_used_up_by_guaranteed_work() -> None:
     assert lent(of, *rows) == {VISION: 2.0}
 
 
+def test_surplus_workers_of_a_guaranteed_job_borrow() -> None:
+    of = cluster(4, {VISION: (0, 2), NLP: (0, 2)})
+    # One of vision's own two and nlp's two were unused: of the three, its surplus workers held two.
+    assert lent(of, held(VISION, HoldClass.GUARANTEED, 3, surplus=1.5)) == {VISION: 0.3, NLP: 1.2}
+
+
 def test_a_minute_tells_of_the_whole_pool_also_where_nothing_is_held() -> None:
     of = cluster(3, {VISION: (1, 1), NLP: (0, 0)})
     rows = quota_minutes(of, [0, MINUTE_MS], [])
@@ -118,6 +127,7 @@ def test_gpus_of_a_lost_node_are_not_there() -> None:
             st.sampled_from([VISION, NLP, TeamName("guests")]),
             st.sampled_from(HoldClass),
             st.floats(0, 9),
+            st.floats(0, 1),
         ),
         max_size=8,
     ),
@@ -126,15 +136,18 @@ def test_teams_lend_at_most_what_is_borrowed_and_what_they_have_unused(
     gpus: int,
     vision: tuple[int, int],
     nlp: tuple[int, int],
-    amounts: list[tuple[TeamName, HoldClass, float]],
+    amounts: list[tuple[TeamName, HoldClass, float, float]],
 ) -> None:
     of = cluster(gpus, {VISION: vision, NLP: nlp})
     rows = [
-        replace(held(team, hold_class, amount), workload_id=WorkloadId(str(number)))
-        for number, (team, hold_class, amount) in enumerate(amounts)
+        replace(
+            held(team, hold_class, amount, surplus=amount * part),
+            workload_id=WorkloadId(str(number)),
+        )
+        for number, (team, hold_class, amount, part) in enumerate(amounts)
     ]
     found = [row for row in quota_minutes(of, [0], rows) if row.team != WHOLE_POOL]
-    borrowed = sum(row.held_milli_gpu_ms for row in rows if row.hold_class is HoldClass.OVER_QUOTA)
+    borrowed = sum(row.borrowed_milli_gpu_ms for row in rows)
     assert 0 <= sum(row.lent for row in found) <= borrowed
     for row in found:
         assert row.lent <= row.size

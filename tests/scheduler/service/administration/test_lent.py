@@ -46,6 +46,27 @@ def test_lent_and_what_is_in_no_quota_make_up_what_was_borrowed(world: ServiceWo
     assert found.lent_unknown_milli_gpu_h == 0
 
 
+def test_a_span_of_long_ago_that_cuts_folded_minutes_is_widened_and_its_columns_agree(
+    world: ServiceWorld,
+) -> None:
+    began_ms = world.now_ms
+    role = {"milli_gpu": 4000, "command": ["sleep"]}
+    jobs.submit(world.service, world.principal("ann"), a_request(role=role), key=None)
+    run_for(world, 40)
+    world.pass_time(3 * 24 * 60 * MINUTE_MS)
+
+    asked = {"from_ms": began_ms + 17 * MINUTE_MS, "to_ms": began_ms + 21 * MINUTE_MS}
+    found = history.report(world.service, world.admin, **asked)
+
+    quarter_ms = 15 * MINUTE_MS
+    assert (found.from_ms % quarter_ms, found.to_ms % quarter_ms) == (0, 0)
+    assert 0 <= asked["from_ms"] - found.from_ms < quarter_ms
+    assert 0 <= found.to_ms - asked["to_ms"] < quarter_ms
+    held = 4000 * (found.to_ms - found.from_ms) // (60 * MINUTE_MS)
+    assert sum(row.borrowed_milli_gpu_h for row in found.rows) == held
+    assert sum(row.lent_milli_gpu_h for row in found.lent) == held == found.capacity_milli_gpu_h
+
+
 def test_a_team_reads_what_it_lent_itself_and_no_others(world: ServiceWorld) -> None:
     run_for(world, 2)
     found = report(world, by="ann")
