@@ -12,7 +12,7 @@ from typing import Any
 import websocket
 
 from benchmarks.tour.person import Person
-from benchmarks.tour.timeline import wait_for
+from benchmarks.tour.timeline import TourFailedError, wait_for
 
 Message = dict[str, Any]
 
@@ -68,11 +68,13 @@ class Panel:
 
 
 class Kernel:
-    """A notebook's kernel."""
+    """A notebook's kernel: a new one, or that of this id."""
 
-    def __init__(self, person: Person) -> None:
+    def __init__(self, person: Person, kernel_id: str | None = None) -> None:
         self._person = person
-        self.kernel_id = person.lab("POST", "api/kernels", json={"name": "python3"})["id"]
+        self.kernel_id = (
+            kernel_id or person.lab("POST", "api/kernels", json={"name": "python3"})["id"]
+        )
         address = person.url.replace("http", "ws", 1)
         self._socket = websocket.create_connection(
             f"{address}/user/{person.name}/api/kernels/{self.kernel_id}/channels",
@@ -80,8 +82,14 @@ class Kernel:
             timeout=60,
         )
 
-    def run(self, code: str, *, wait: bool = True) -> float:
-        """Execute a cell; returns when it began. With ``wait`` until the kernel is idle again."""
+    def run(self, code: str, *, wait: bool = True, cell: str | None = None) -> float:
+        """Execute a cell; returns when it began. With ``wait`` until the kernel is idle again.
+
+        Raises
+        ------
+        TourFailedError
+            When the cell fails.
+        """
         message_id = uuid.uuid4().hex
         header = {
             "msg_id": message_id,
@@ -104,7 +112,7 @@ class Kernel:
                 {
                     "header": header,
                     "parent_header": {},
-                    "metadata": {},
+                    "metadata": {} if cell is None else {"cellId": cell},
                     "content": content,
                     "channel": "shell",
                 }
@@ -117,13 +125,18 @@ class Kernel:
 
     def _state(self, message_id: str, state: str) -> float:
         while True:
-            message = json.loads(self._socket.recv())
-            if (
-                message.get("msg_type") == "status"
-                and message["parent_header"].get("msg_id") == message_id
-                and message["content"]["execution_state"] == state
-            ):
+            message = self.hear()
+            if message["parent_header"].get("msg_id") != message_id:
+                continue
+            content = message["content"]
+            if message["msg_type"] == "error":
+                raise TourFailedError(f"{content['ename']}: {content['evalue']}")
+            if message["msg_type"] == "status" and content["execution_state"] == state:
                 return time.monotonic()
+
+    def hear(self) -> Message:
+        """The next message of the kernel."""
+        return dict(json.loads(self._socket.recv()))
 
     def close_tab(self) -> None:
         """Close the connection; the kernel stays."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import time
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +13,9 @@ from typing import Any
 from gpucommons.labextension.variables import inside
 
 _LOOK_S = 1.0
+#: A cell that is about to end may do so; that it ended, the server hears after its page.
+_PATIENCE_S = 1.0
+_LOOK_AGAIN_S = 0.05
 
 
 def dill_at() -> str:
@@ -47,3 +52,13 @@ async def run(kernel: Any, text: str, *, seconds: float) -> str:
         return "late"
     finally:
         client.stop_channels()
+
+
+async def is_idle(kernel: Any, until_s: float = math.inf) -> bool:
+    """Whether a kernel is at no cell, after a moment of patience that does not go beyond a time."""
+    until_s = min(until_s, time.monotonic() + _PATIENCE_S)
+    while getattr(kernel, "execution_state", None) == "busy":
+        if time.monotonic() > until_s:
+            return False
+        await asyncio.sleep(_LOOK_AGAIN_S)
+    return True

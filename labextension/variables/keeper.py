@@ -23,9 +23,6 @@ from gpucommons.scheduler.models import KeptKernelsReport
 log = logging.getLogger("gpucommons.labextension")
 
 DAY_MS = 24 * 3600 * 1000
-_LOOK_S = 0.05
-#: A cell that is about to end may do so.
-_PATIENCE_S = 1.0
 #: For the kernel's answer, after its own time is over.
 _ANSWER_S = 0.5
 #: Of the time until the server is killed, for all that is not storing: the report, kernels' ends.
@@ -98,7 +95,7 @@ class VariableKeeper:
         self, kernel_id: str, path: str, most_bytes: int, deadline_s: float
     ) -> StoredVariables | None:
         kernel = self.kernels.get_kernel(kernel_id)
-        if not await _is_idle(kernel, min(deadline_s, time.monotonic() + _PATIENCE_S)):
+        if not await asking.is_idle(kernel, deadline_s):
             message = f"{path or 'a kernel without a notebook'} was still running a cell"
             raise NotKept(message)
         folder = await asyncio.to_thread(self.folders.make, kernel_id)
@@ -164,14 +161,6 @@ async def notebooks_of(sessions: Any) -> dict[str, str]:
         for one in listed
         if one.get("type") == "notebook" and one.get("kernel")
     }
-
-
-async def _is_idle(kernel: Any, until_s: float) -> bool:
-    while getattr(kernel, "execution_state", None) == "busy":
-        if time.monotonic() > until_s:
-            return False
-        await asyncio.sleep(_LOOK_S)
-    return True
 
 
 def variables_report(stored: Sequence[StoredVariables]) -> KeptKernelsReport | None:

@@ -48,7 +48,7 @@ async def load(
     if stored is None or not stored.kept:
         message = "There are no stored variables of that kernel any more."
         raise NotKept(message)
-    if getattr(kernel, "execution_state", None) == "busy":
+    if not await asking.is_idle(kernel):
         message = "This kernel is running a cell: load them when it is done."
         raise NotKept(message)
     folder = folders.root / kernel_id

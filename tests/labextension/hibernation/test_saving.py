@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from gpucommons.gpu.hibernation.criu import Criu
-from gpucommons.gpu.hibernation.tree import HibernatableTree
+from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused
 from gpucommons.labextension.extension import saving_seconds
 from gpucommons.labextension.hibernation import saving
 from gpucommons.labextension.hibernation.keeper import Keeper
@@ -88,3 +89,33 @@ def test_saving_leaves_time_for_variables_where_kernels_are_killed(
     environ: dict[str, str], seconds: float
 ) -> None:
     assert saving_seconds(Place.from_environment(environ), 5.0) == seconds
+
+
+async def test_all_kernels_share_one_bound_and_what_was_looked_at_before_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of, asked = keeper(tmp_path), []
+    clock = SimpleNamespace(now_s=3_000.0)
+
+    def refusals(*_: object) -> dict[str, str]:
+        clock.now_s += 100
+        return {}
+
+    class Tree:
+        def save(self, seconds: float) -> Refused:
+            asked.append(seconds)
+            return Refused(because="Saving it took too long.", alive=True)
+
+    kernel = SimpleNamespace(stop_restarter=lambda: None, provisioner=SimpleNamespace(tree=Tree()))
+    server = SimpleNamespace(kernel_manager=SimpleNamespace(get_kernel=lambda _: kernel))
+    monkeypatch.setattr(saving, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
+    monkeypatch.setattr(saving, "describe", lambda _server, kernel_id, **_: record(kernel_id))
+    monkeypatch.setattr(saving, "hibernatable", lambda _: ["k1", "k2"])
+    monkeypatch.setattr(saving, "_refused", refusals)
+
+    assert await saving.save_all(server, of, within_s=SAVE_S) == ()
+    assert asked == [20, 20]
+    # Nothing is asked to be done in no time at all.
+    await saving.save_all(server, of, within_s=60)
+    assert asked[2:] == [1, 1]
+    assert {loss.because for loss in of.losses} == {"Saving it took too long."}

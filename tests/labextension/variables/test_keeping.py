@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -210,6 +211,43 @@ async def test_a_kernel_that_never_becomes_idle_is_left_alone(
     assert await keeper(folders, busy, seconds=0.2).keep() == []
     assert "analysis.ipynb was still running a cell" in caplog.text
     assert folders.listed() == []
+
+
+class Asked:
+    """A kernel whose state is that of the times that it was asked."""
+
+    def __init__(self, busy_times: int) -> None:
+        self.busy_times, self.asked = busy_times, 0
+
+    @property
+    def execution_state(self) -> str:
+        self.asked += 1
+        return "busy" if self.asked <= self.busy_times else "idle"
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Of those who ask: it goes on when they sleep."""
+    found = SimpleNamespace(now_s=1_000.0)
+
+    async def sleep(seconds: float) -> None:
+        found.now_s += seconds
+
+    monkeypatch.setattr(asking, "time", SimpleNamespace(monotonic=lambda: found.now_s))
+    monkeypatch.setattr(asking, "asyncio", SimpleNamespace(sleep=sleep))
+    return found
+
+
+async def test_a_cell_that_is_about_to_end_is_waited_for_and_one_that_runs_on_is_not(
+    clock: SimpleNamespace,
+) -> None:
+    # A page has its answer before the server hears that the kernel is idle.
+    assert await asking.is_idle(Asked(busy_times=10))
+    assert clock.now_s == pytest.approx(1_000.5)
+    assert not await asking.is_idle(Asked(busy_times=10**9))
+    assert clock.now_s == pytest.approx(1_001.5, abs=0.1)
+    assert not await asking.is_idle(Asked(busy_times=10**9), until_s=clock.now_s + 0.2)
+    assert clock.now_s == pytest.approx(1_001.7, abs=0.15)
 
 
 async def test_an_empty_kernel_leaves_nothing(

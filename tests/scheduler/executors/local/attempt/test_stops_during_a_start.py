@@ -1,4 +1,4 @@
-"""A stop that is heard while a worker is being started is carried out once."""
+"""A start that is not over: what stops it is carried out once, and nobody waits for it for ever."""
 
 from __future__ import annotations
 
@@ -77,3 +77,39 @@ def test_a_stop_that_is_heard_during_a_start_is_carried_out_once(
     assert begun == [(1, 9)]
     # What is still being started could miss a signal, and its save might never be gone on with.
     assert when == [False]
+
+
+@pytest.mark.parametrize(("waking", "most_s"), [(False, 120), (True, 600)])
+def test_a_start_that_says_nothing_is_waited_for_so_long_and_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waking: bool, most_s: float
+) -> None:
+    supervisor = Supervisor(AttemptFolder(tmp_path), _plan())
+    supervisor._workers[0] = _Running()  # type: ignore[assignment] # all that is asked of one
+    supervisor._waking = waking
+    clock = SimpleNamespace(now_s=7_000.0)
+
+    def turn(_patience_s: float) -> None:
+        clock.now_s += 1
+
+    class Silent:
+        def __init__(self, _errand: object) -> None:
+            """It never answers."""
+
+        def __enter__(self) -> Silent:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            """Nothing was opened."""
+
+        def hear(self, _patience_s: float) -> None:
+            return None
+
+    times = SimpleNamespace(monotonic=lambda: clock.now_s, time=lambda: clock.now_s)
+    monkeypatch.setattr(supervisor_module, "time", times)
+    monkeypatch.setattr(supervisor_module, "send_on_errand", lambda *_: None)
+    monkeypatch.setattr(supervisor_module, "Answer", Silent)
+    monkeypatch.setattr(supervisor._pump, "turn", turn)
+    done = supervisor._hear_of(Start())
+    supervisor._pump.close()
+    assert done.problem == "what became of its start was not said in time"
+    assert clock.now_s == 7_000 + most_s

@@ -140,3 +140,25 @@ def test_jobs_stopped_together_save_no_more_than_their_users_limit(disk: Disk) -
     assert third.not_saved == (
         "it uses 40 MiB, 70 MiB of mia's jobs are saved already, and 100 MiB may be"
     )
+
+
+def test_a_save_that_says_nothing_leaves_half_of_the_grace_to_sigterm(disk: Disk) -> None:
+    job = disk.job("silent", 1_000)
+    begun_s = disk.now_s
+    assert disk.stop(job, 40)
+    assert job.turn()
+    [errand] = disk.errands
+    assert f"--until={begun_s + GRACE_S / 2:.3f}" in errand.words
+    disk.now_s = begun_s + GRACE_S / 2
+    assert job.turn()
+    disk.now_s += 0.5
+    assert not job.turn()
+    assert job.not_saved == "it took longer than half of its grace"
+    assert not job.is_at_it()
+
+
+def test_who_has_no_grace_left_is_told_to_leave_at_once(disk: Disk) -> None:
+    job = disk.job("late", 1_000)
+    assert not job.begin(1, disk.now_s - 1)
+    assert job.not_saved == "saving 1 MiB would have taken more than half of its grace"
+    assert disk.errands == []
