@@ -72,7 +72,12 @@ def decide(piped: Piped, children: Mapping[StepName, Child], now_ms: Millis) -> 
         elif stands.state is StepState.WAITING and is_unwanted:
             stands = replace(stands, state=StepState.CANCELLED, text="")
         elif stands.state is StepState.WAITING and not stands.text:
-            submits.append(step.name)
+            # Its turn has come; where that came to nothing before, it waits until the next try.
+            known = piped.standing.steps.get(step.name)
+            if known is not None and known.tries and known.number == stands.number:
+                stands = known
+            if stands.again_ms <= now_ms:
+                submits.append(step.name)
         found[step.name] = stands
     return Decision(
         standing=Standing(steps=found, ended_ms=_ended_ms(piped.standing, found, now_ms)),

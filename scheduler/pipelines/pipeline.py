@@ -106,6 +106,9 @@ class StepStanding:
     job_name: str = ""
     #: Why it waits, is blocked or was refused, for people.
     text: str = ""
+    #: How often in a row its job could not be submitted yet, and when that is tried again.
+    tries: int = 0
+    again_ms: Millis = Millis(0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

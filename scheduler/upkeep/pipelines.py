@@ -13,6 +13,7 @@ from dataclasses import replace
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import Cancel
 from gpucommons.scheduler.core.model.types import Millis, State, Workload, WorkloadId
+from gpucommons.scheduler.core.queue import back_off
 from gpucommons.scheduler.errors import (
     LeaderLost,
     OwnerUnknown,
@@ -32,6 +33,7 @@ from gpucommons.scheduler.pipelines.pipeline import (
     StepState,
 )
 from gpucommons.scheduler.service.lookup import workload_of
+from gpucommons.scheduler.service.pipelines.copies import Copies
 from gpucommons.scheduler.service.pipelines.steps import job_of, submit_step
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.base import Epoch
@@ -41,8 +43,9 @@ log = logging.getLogger(__name__)
 
 #: Between two looks at one that is not over.
 _AGAIN_MS = 1_000
-#: Where a step could not be submitted now.
+#: Where a step could not be submitted now: twice as long each time.
 _LATER_MS = 5_000
+_LATEST_MS = 120_000
 #: After what nobody foresaw.
 _MUCH_LATER_MS = 60_000
 
@@ -50,9 +53,12 @@ _MUCH_LATER_MS = 60_000
 class Pipelines:
     """One pass after the other, from one thread of the leader."""
 
-    def __init__(self, service: Service, *, epoch: Callable[[], Epoch]) -> None:
+    def __init__(
+        self, service: Service, *, epoch: Callable[[], Epoch], copies: Copies | None = None
+    ) -> None:
         self._service = service
         self._epoch = epoch
+        self._copies = copies or Copies()
 
     def step(self) -> None:
         """Look at what is due; what goes wrong with one pipeline keeps no other from its turn."""
@@ -73,11 +79,8 @@ class Pipelines:
             self._service.ask(OPERATOR, Cancel(workload_id=job))
         standing = decision.standing
         for name in decision.submits:
-            standing = self._with(standing, name, self._submitted(piped, standing, name))
-        # What a step reads is brought together at each try, so it is not tried each second.
-        waits = any(standing.steps[one].state is StepState.WAITING for one in decision.submits)
-        again_ms = Millis(now_ms + (_LATER_MS if waits else _AGAIN_MS))
-        next_ms = None if standing.ended_ms is not None else again_ms
+            standing = self._with(standing, name, self._submitted(piped, standing, name, now_ms))
+        next_ms = _next_ms(standing, decision.submits, now_ms)
         self._service.store.pipelines.stand(epoch, piped, standing, next_ms=next_ms)
 
     def _decided(self, piped: Piped, now_ms: Millis) -> Decision:
@@ -125,22 +128,43 @@ class Pipelines:
                 found[name] = _child(job)
         return found
 
-    def _submitted(self, piped: Piped, standing: Standing, name: StepName) -> StepStanding:
+    def _submitted(
+        self, piped: Piped, standing: Standing, name: StepName, now_ms: Millis
+    ) -> StepStanding:
         step = next(one for one in piped.pipeline.steps if one.name == name)
         before = standing.steps[name]
         try:
-            made = submit_step(self._service, piped.pipeline, step, _jobs(standing, step))
+            made = submit_step(
+                self._service, piped.pipeline, step, _jobs(standing, step), self._copies
+            )
         except (Unavailable, TooManyRequests, TooManyWaiting, OwnerUnknown) as error:
             log.info("%s of pipeline %s waits: %s", name, piped.pipeline.pipeline_id, error)
-            return replace(before, text=str(error))  # its turn comes again
+            tries = before.tries + 1
+            later_ms = back_off.doubling(_LATER_MS, tries, longest_ms=_LATEST_MS)
+            again_ms = Millis(now_ms + later_ms)
+            return replace(before, text=str(error), tries=tries, again_ms=again_ms)
         except SchedulerError as error:
             return replace(before, state=StepState.REFUSED, text=str(error))
-        job = WorkloadId(made.id)
+        if made is None:
+            return replace(before, text="What it reads is being copied.")
+        job, before = WorkloadId(made.id), StepStanding(number=before.number)
         return replace(before, state=StepState.SUBMITTED, job=job, job_name=made.name)
 
     @staticmethod
     def _with(standing: Standing, name: StepName, stands: StepStanding) -> Standing:
         return replace(standing, steps={**standing.steps, name: stands})
+
+
+def _next_ms(standing: Standing, tried: Iterable[StepName], now_ms: Millis) -> Millis | None:
+    """When it is looked at again; its owner's orders bring that nearer."""
+    if standing.ended_ms is not None:
+        return None
+    steps = standing.steps
+    held = [one.again_ms for one in steps.values() if one.state is StepState.WAITING and one.tries]
+    moves = any(one.state is StepState.SUBMITTED for one in steps.values()) or any(
+        steps[name].state is StepState.WAITING and not steps[name].tries for name in tried
+    )
+    return Millis(max(now_ms + _AGAIN_MS, 0 if moves else min(held, default=0)))
 
 
 def _child(job: Workload) -> Child:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 from builders import T0, a_node
@@ -50,6 +52,7 @@ from gpucommons.scheduler.service.service import Pending, Service, ServiceSettin
 from gpucommons.scheduler.storage.job_files import JobFiles
 from gpucommons.scheduler.store.memory import MemoryStore
 
+T = TypeVar("T")
 KEY = b"k" * 32
 METRICS_TOKEN = "metrics-token"
 #: Pauses as short as a test's patience.
@@ -147,6 +150,27 @@ class FakeDirectory:
 
     def groups_of(self, user: UserName) -> frozenset[str]:
         return self.groups.get(user, frozenset())
+
+
+class OnDemand(Executor):
+    """A pool without threads: what it is given is done at once, or when a test says so."""
+
+    def __init__(self, *, waits: bool = False) -> None:
+        self._waits = waits
+        self._line: deque[Callable[[], object]] = deque()
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        self._line.append(lambda: fn(*args, **kwargs))
+        if not self._waits:
+            self.run_one()
+        return Future()
+
+    def run_one(self) -> None:
+        self._line.popleft()()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._line)
 
 
 class ServiceWorld:

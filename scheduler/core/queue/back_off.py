@@ -20,8 +20,12 @@ _DOUBLED = 10
 
 def of_job(workload: Workload) -> Millis:
     """After an attempt that ended badly."""
-    doubled = min(_DOUBLED, _bad_ends(workload) - 1)
-    return Millis(min(LONGEST_OF_JOB_MS, _FIRST_OF_JOB_MS << doubled))
+    return doubling(_FIRST_OF_JOB_MS, _bad_ends(workload), longest_ms=LONGEST_OF_JOB_MS)
+
+
+def doubling(first_ms: int, tries: int, *, longest_ms: int) -> Millis:
+    """After so many tries in a row that came to nothing: each time twice as long, up to the longest."""
+    return Millis(min(longest_ms, first_ms << min(_DOUBLED, tries - 1)))
 
 
 def of_ticket(workload: Workload) -> Millis:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from pydantic import ValidationError
 
@@ -15,16 +16,21 @@ from gpucommons.scheduler.pipelines.pipeline import Pipeline, Step, StepName
 from gpucommons.scheduler.service.jobs import repeating
 from gpucommons.scheduler.service.jobs.caps import check_hour
 from gpucommons.scheduler.service.jobs.owners import owner_of
+from gpucommons.scheduler.service.pipelines.copies import Copies
 from gpucommons.scheduler.service.pipelines.inputs import Wanted, with_inputs
 from gpucommons.scheduler.service.service import Service
 
 
 def submit_step(
-    service: Service, pipeline: Pipeline, step: Step, jobs: Mapping[StepName, WorkloadId]
-) -> models.JobView:
+    service: Service,
+    pipeline: Pipeline,
+    step: Step,
+    jobs: Mapping[StepName, WorkloadId],
+    copies: Copies,
+) -> models.JobView | None:
     """Submit the job of a step; a repeated call answers with the same job.
 
-    ``jobs`` are those of the steps that it reads.
+    ``jobs`` are those of the steps that it reads. None while what it reads is being copied: call again.
 
     Raises
     ------
@@ -39,6 +45,7 @@ def submit_step(
     )
     request = stored_request(step)
     number = try_of(pipeline, step.name)
+    key = key_of(pipeline, step.name, number)
     if step.inputs and job_of(service, pipeline, step.name, number) is None:
         # Who may submit no more for now has nothing copied either.
         check_hour(service, owner.name, size_bytes=0)
@@ -46,16 +53,23 @@ def submit_step(
             Wanted(job=jobs[each.step], step=each.step, path=each.path, to=each.to)
             for each in step.inputs
         ]
-        snapshot = with_inputs(service, owner, request.snapshot, wanted)
+        copy = partial(with_inputs, service, owner, request.snapshot, wanted)
+        snapshot = copies.snapshot(key, owner.name, copy)
+        if snapshot is None:
+            return None
+        if not service.snapshots.has(snapshot):
+            copies.forget(key)  # it has waited for so long that it is gone
+            return None
         request = request.model_copy(update={"snapshot": snapshot})
-    key = key_of(pipeline, step.name, number)
     part_of = Parent(
         parent_id=ParentId(pipeline.pipeline_id),
         kind=ParentKind.PIPELINE,
         name=pipeline.name,
         number=pipeline.steps.index(step) + 1,
     )
-    return repeating.submit_of_parent(service, owner, request, key=key, part_of=part_of)
+    made = repeating.submit_of_parent(service, owner, request, key=key, part_of=part_of)
+    copies.forget(key)
+    return made
 
 
 def job_of(service: Service, pipeline: Pipeline, step: StepName, number: int) -> Workload | None:

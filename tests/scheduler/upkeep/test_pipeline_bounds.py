@@ -6,16 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from service_world import ServiceWorld, a_request
+from service_world import CONFIG, OnDemand, ServiceWorld, a_request
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import UserName
 from gpucommons.scheduler.errors import Misconfigured, TooLarge, TooManyRequests
 from gpucommons.scheduler.executors.fake import Script
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.scripts import frameworks
 from gpucommons.scheduler.service.in_memory.allowance import SubmitLimit, uploads
-from gpucommons.scheduler.service.jobs import environments
+from gpucommons.scheduler.service.jobs import environments, jobs
 from gpucommons.scheduler.service.pipelines import inputs, pipelines
+from gpucommons.scheduler.service.pipelines import steps as stepping
+from gpucommons.scheduler.service.pipelines.copies import Copies
 from gpucommons.scheduler.upkeep.pipelines import Pipelines
 
 READS: tuple[dict[str, Any], ...] = (
@@ -31,15 +34,15 @@ def world(tmp_path: Path) -> ServiceWorld:
     return made
 
 
-def run(world: ServiceWorld, *steps: dict[str, Any]) -> None:
+def run(world: ServiceWorld, *steps: dict[str, Any], by: str = "ann") -> None:
     request = {"name": "nightly", "steps": [{"job": a_request(), **step} for step in steps]}
     asked = models.PipelineRequest.model_validate(request)
-    pipelines.submit_pipeline(world.service, world.principal("ann"), asked, key=None)
+    pipelines.submit_pipeline(world.service, world.principal(by), asked, key=None)
 
 
 def states(world: ServiceWorld, *, seconds: int) -> list[str]:
     """Where the steps stand after a while of looks."""
-    upkeep = Pipelines(world.service, epoch=lambda: world.loop.epoch)
+    upkeep = Pipelines(world.service, epoch=lambda: world.loop.epoch, copies=Copies(OnDemand()))
     for _ in range(seconds):
         upkeep.step()
         world.pass_time(1000)
@@ -110,3 +113,86 @@ def test_a_script_is_read_once_for_all_steps_that_run_it(
         {"name": "c", "job": jobs[1]},
     )
     assert sorted(read) == ["a.py", "b.py"]
+
+
+def test_a_step_that_waits_for_a_cap_is_tried_less_and_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = ServiceWorld(tmp_path, config={**CONFIG, "policy": {"max_pending_per_user": 1}})
+    run(world, {"name": "a"}, {"name": "b"})
+    later = a_request(name="other", not_before_ms=world.now_ms + 3_600_000)
+    jobs.submit(world.service, world.principal("ann"), later, key=None)
+    tried: list[int] = []
+    made = stepping.submit_step
+
+    def submit_step(service: Any, pipeline: Any, step: Any, *others: Any) -> Any:
+        if step.name == "a":
+            tried.append((world.now_ms - began_ms) // 1000)
+        return made(service, pipeline, step, *others)
+
+    monkeypatch.setattr("gpucommons.scheduler.upkeep.pipelines.submit_step", submit_step)
+    began_ms = world.now_ms
+    assert states(world, seconds=300) == ["waiting", "waiting"]
+    assert tried == [0, 5, 15, 35, 75, 155, 275]
+
+
+def test_what_is_copied_for_one_owner_keeps_no_other_waiting(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied: list[str] = []
+
+    def with_inputs(_service: object, owner: Principal, *_: object) -> str:
+        copied.append(owner.name)
+        return world.bring(b"", by=owner.name)
+
+    where = "gpucommons.scheduler.service.pipelines.steps.with_inputs"
+    monkeypatch.setattr(where, with_inputs)
+    for by in ("ann", "ann", "bob"):
+        run(world, *READS, by=by)
+    pool = OnDemand(waits=True)
+    upkeep = Pipelines(world.service, epoch=lambda: world.loop.epoch, copies=Copies(pool))
+
+    def looked(by: str, name: str = "nightly-1") -> tuple[str, str]:
+        for _ in range(5):
+            upkeep.step()
+            world.pass_time(1000)
+        step = pipelines.pipeline(world.service, world.principal(by), by, name).steps[1]
+        return step.state, step.text
+
+    copying = ("waiting", "What it reads is being copied.")
+    # Nobody waits for a copy, and of one owner there is one at a time.
+    assert [looked("ann"), looked("ann", "nightly-2"), looked("bob")] == [copying] * 3
+    assert pool.waiting == 2
+    pool.run_one()
+    assert [looked("ann")[0], looked("ann", "nightly-2"), looked("bob")] == [
+        "succeeded", copying, copying,
+    ]  # fmt: skip
+    pool.run_one()
+    assert (looked("bob")[0], copied) == ("succeeded", ["ann", "bob"])
+    pool.run_one()
+    assert looked("ann", "nightly-2")[0] == "succeeded"
+
+
+def test_what_was_copied_for_a_step_that_waits_is_not_copied_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = ServiceWorld(tmp_path, config={**CONFIG, "policy": {"max_pending_per_user": 1}})
+    world.script = Script(run_ms=1000)
+    copied: list[object] = []
+
+    def with_inputs(*_: object) -> str:
+        copied.append(1)
+        return world.bring(b"")
+
+    where = "gpucommons.scheduler.service.pipelines.steps.with_inputs"
+    monkeypatch.setattr(where, with_inputs)
+    run(world, *READS)
+    upkeep = Pipelines(world.service, epoch=lambda: world.loop.epoch, copies=Copies(OnDemand()))
+    upkeep.step()
+    later = a_request(name="other", not_before_ms=world.now_ms + 60_000)
+    jobs.submit(world.service, world.principal("ann"), later, key=None)
+    for _ in range(120):
+        world.pass_time(1000)
+        upkeep.step()
+    step = pipelines.pipeline(world.service, world.principal("ann"), "ann", "nightly-1").steps[1]
+    assert (step.state, copied) == ("succeeded", [1])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from service_world import CONFIG, ServiceWorld, a_request
+from service_world import CONFIG, OnDemand, ServiceWorld, a_request
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import UserName, Workload
@@ -26,6 +26,7 @@ from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.service.jobs.jobs import JobFilter
 from gpucommons.scheduler.service.pipelines import pipelines
 from gpucommons.scheduler.service.pipelines import steps as stepping
+from gpucommons.scheduler.service.pipelines.copies import Copies
 from gpucommons.scheduler.store.base import WorkloadFilter
 from gpucommons.scheduler.upkeep.pipelines import Pipelines
 from gpucommons.scheduler.upkeep.retention import Known
@@ -89,7 +90,7 @@ def run(world: ServiceWorld, *steps: dict[str, Any], key: str | None = None) -> 
 
 
 def look(world: ServiceWorld, times: int = 1) -> None:
-    upkeep = Pipelines(world.service, epoch=lambda: world.loop.epoch)
+    upkeep = Pipelines(world.service, epoch=lambda: world.loop.epoch, copies=Copies(OnDemand()))
     for _ in range(times):
         upkeep.step()
         world.pass_time(2 * SECOND)
