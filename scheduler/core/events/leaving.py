@@ -60,7 +60,11 @@ def _end(cycle: CycleState, workload: Workload, attempt: Attempt, node: Node) ->
 def settled(node: Node, known: Node | None, now_ms: Millis) -> Node:
     """What is known of its leaving: a notice stands until the node has been away, or an admin lifts it."""
     if known is None or known.missing_since_ms is not None:
-        return node
+        return replace(node, told_leaves_ms=node.leaves_ms)
+    if node.leaves_ms is not None:
+        # An executor that was started anew counts from then; what it told before stands.
+        told_ms = min(one for one in (node.leaves_ms, known.told_leaves_ms) if one is not None)
+        node = replace(node, leaves_ms=told_ms, told_leaves_ms=told_ms)
     if known.leaves_ms is None and node.leaves_ms is not None and node.leaves_ms <= now_ms:
         # It was lifted, and the node has outlived it: what has started since stays.
         return replace(node, leaves_ms=None)

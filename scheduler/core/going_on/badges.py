@@ -1,7 +1,8 @@
-"""Whose stop speaks for whom: code, command and environment of one team.
+"""Whose stop speaks for whom: code, command and environment of one team, with its variables.
 
 Numbers in a command do not count: the trials of a sweep, and a run with another seed, save and go on
-by the same code.
+by the same code. Those in variables count, as one may switch saving off, but for what a sweep, map or
+pipeline gives its jobs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,12 @@ def badge_key(spec: Spec) -> BadgeKey | None:
         (role.name, role.count > 1, [_without_numbers(word) for word in role.command])
         for role in spec.roles
     ]
-    parts = (spec.team, spec.snapshot, spec.working_dir, spec.environment, spec.launcher, commands)
+    value = str if spec.part_of is None else _without_numbers
+    variables = [(name, value(text)) for name, text in sorted(spec.env.items())]
+    parts = (
+        *(spec.team, spec.snapshot, spec.working_dir, spec.environment, spec.launcher),
+        *(commands, variables, sorted(spec.secrets.items())),
+    )
     return BadgeKey(hashlib.sha256(json.dumps(parts).encode()).hexdigest())
 
 

@@ -45,6 +45,8 @@ class Node:
     cordoned_here: bool = False
     #: When its cloud takes it back, as a notice said; it takes nothing new. None = there was none.
     leaves_ms: Millis | None = None
+    #: The earliest time that its executor has told, for as long as it tells one: kept over a lift.
+    told_leaves_ms: Millis | None = None
     #: Names of the sets of data that lie on it.
     data: frozenset[str] = frozenset()
     #: Since when its executor has it no more; None while it has.

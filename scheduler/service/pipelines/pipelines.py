@@ -222,7 +222,7 @@ def _changed(
 ) -> models.PipelineView:
     if changed != piped.pipeline:
         service.ask(principal, _note(changed, change, f" was {change}"))
-        service.store.pipelines.put(changed, next_ms=service.now_ms())
+        service.store.pipelines.put(changed, next_ms=service.now_ms(), before=piped.pipeline)
     return pipeline_view(service, principal, replace(piped, pipeline=changed))
 
 

@@ -250,7 +250,8 @@ def _stored(
     standing = Standing() if known is None else known.standing
     scheduled = Scheduled(schedule=made, standing=standing)
     _note(service, principal, made, change)
-    service.store.schedules.put(made, next_ms=next_look_ms(scheduled))
+    before = None if known is None else known.schedule
+    service.store.schedules.put(made, next_ms=next_look_ms(scheduled), before=before)
     return schedule_view(service, principal, scheduled)
 
 

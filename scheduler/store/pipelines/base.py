@@ -14,13 +14,15 @@ from gpucommons.scheduler.store.schedules.base import Epoch
 class PipelineStore(Protocol):
     """Durable memory of pipelines. All methods may be called from any thread."""
 
-    def put(self, pipeline: Pipeline, *, next_ms: Millis | None) -> None:
-        """Add one, or replace what its owner wrote (any replica).
+    def put(
+        self, pipeline: Pipeline, *, next_ms: Millis | None, before: Pipeline | None = None
+    ) -> None:
+        """Add one, or replace what was written ``before`` (any replica).
 
         Raises
         ------
         Conflict
-            Where the owner has another one of that name.
+            Where the owner has another one of that name, or ``before`` is not what is there now.
         """
         ...
 

@@ -10,7 +10,7 @@ from gpucommons.scheduler.core.model.types import Millis, UserName
 from gpucommons.scheduler.pipelines.pipeline import Piped, Pipeline, PipelineId, Standing
 from gpucommons.scheduler.principal import Sight
 from gpucommons.scheduler.store.pipelines.base import name_taken, snapshots_of
-from gpucommons.scheduler.store.schedules.base import Epoch
+from gpucommons.scheduler.store.schedules.base import Epoch, changed_meanwhile
 
 
 class MemoryPipelines:
@@ -21,10 +21,14 @@ class MemoryPipelines:
         self._lock = threading.Lock()
         self._kept: dict[PipelineId, tuple[Piped, Millis | None]] = {}
 
-    def put(self, pipeline: Pipeline, *, next_ms: Millis | None) -> None:
-        """Add one, or replace what its owner wrote."""
+    def put(
+        self, pipeline: Pipeline, *, next_ms: Millis | None, before: Pipeline | None = None
+    ) -> None:
+        """Add one, or replace what was written before."""
         with self._lock:
             known = self._kept.get(pipeline.pipeline_id)
+            if before != (None if known is None else known[0].pipeline):
+                raise changed_meanwhile(pipeline.name)
             if any(_is_namesake(pipeline, one.pipeline) for one, _ in self._kept.values()):
                 raise name_taken(pipeline)
             standing = Standing() if known is None else known[0].standing

@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, exc, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, delete, exc, insert, or_, select, update
 
 from gpucommons.scheduler.core.model.types import Millis, UserName
 from gpucommons.scheduler.pipelines.pipeline import Piped, Pipeline, PipelineId, Standing
 from gpucommons.scheduler.principal import Sight
 from gpucommons.scheduler.store.codec import decode, encode
 from gpucommons.scheduler.store.pipelines.base import name_taken, snapshots_of
-from gpucommons.scheduler.store.schedules.base import Epoch
+from gpucommons.scheduler.store.schedules.base import Epoch, changed_meanwhile
 from gpucommons.scheduler.store.schedules.sql import Reads
 from gpucommons.scheduler.store.tables import pipelines
 
@@ -28,8 +28,10 @@ class SqlPipelines:
     #: A transaction of the leader alone.
     leading: Callable[[Epoch], AbstractContextManager[Connection]]
 
-    def put(self, pipeline: Pipeline, *, next_ms: Millis | None) -> None:
-        """Add one, or replace what its owner wrote."""
+    def put(
+        self, pipeline: Pipeline, *, next_ms: Millis | None, before: Pipeline | None = None
+    ) -> None:
+        """Add one, or replace what was written before."""
         values: dict[str, Any] = {
             "owner": pipeline.owner,
             "name": pipeline.name,
@@ -41,9 +43,12 @@ class SqlPipelines:
         new = {"pipeline_id": pipeline.pipeline_id, "standing": encode(Standing())}
         try:
             with self.writing() as connection:
-                known = connection.execute(update(pipelines).where(mine).values(values)).rowcount
-                if not known:
+                if _written(connection, mine) != before:
+                    raise changed_meanwhile(pipeline.name)
+                if before is None:
                     connection.execute(insert(pipelines).values(values | new))
+                else:
+                    connection.execute(update(pipelines).where(mine).values(values))
         except exc.IntegrityError:
             raise name_taken(pipeline) from None
 
@@ -73,10 +78,7 @@ class SqlPipelines:
         """Write where one stands."""
         mine = pipelines.c.pipeline_id == piped.pipeline.pipeline_id
         with self.leading(epoch) as connection:
-            written = select(pipelines.c.document).where(mine).with_for_update()
-            document = connection.execute(written).scalar_one_or_none()
-            # By value: an earlier release may have written it with fewer fields.
-            same = document is not None and decode(Pipeline, document) == piped.pipeline
+            same = _written(connection, mine) == piped.pipeline
             values: dict[str, Any] = {"standing": encode(standing)}
             if same:
                 values["next_ms"] = next_ms
@@ -104,3 +106,13 @@ class SqlPipelines:
             )
             for row in rows
         )
+
+
+def _written(connection: Connection, mine: ColumnElement[bool]) -> Pipeline | None:
+    """What its owner wrote, kept as it is until the commit; None where it is not there.
+
+    By value: an earlier release may have written it with fewer fields.
+    """
+    written = select(pipelines.c.document).where(mine).with_for_update()
+    document = connection.execute(written).scalar_one_or_none()
+    return None if document is None else decode(Pipeline, document)

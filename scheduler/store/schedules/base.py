@@ -21,13 +21,15 @@ Epoch = NewType("Epoch", int)
 class ScheduleStore(Protocol):
     """Durable memory of schedules. All methods may be called from any thread."""
 
-    def put(self, schedule: Schedule, *, next_ms: Millis | None) -> None:
-        """Add a schedule, or replace what its owner wrote (any replica).
+    def put(
+        self, schedule: Schedule, *, next_ms: Millis | None, before: Schedule | None = None
+    ) -> None:
+        """Add a schedule, or replace what was written ``before`` (any replica).
 
         Raises
         ------
         Conflict
-            Where the owner has another one of that name.
+            Where the owner has another one of that name, or ``before`` is not what is there now.
         """
         ...
 
@@ -65,4 +67,10 @@ class ScheduleStore(Protocol):
 def name_taken(schedule: Schedule) -> Conflict:
     """The refusal of a second one of that name."""
     message = f"{schedule.owner} has a schedule {schedule.name} already: choose another name."
+    return Conflict(message)
+
+
+def changed_meanwhile(what: str) -> Conflict:
+    """The refusal of a change to what is not there any more as it was looked at."""
+    message = f"{what} was changed or removed meanwhile: look at it, and try again."
     return Conflict(message)

@@ -14,7 +14,7 @@ from gpucommons.scheduler.schedules.schedule import (
     ScheduleId,
     Standing,
 )
-from gpucommons.scheduler.store.schedules.base import Epoch, name_taken
+from gpucommons.scheduler.store.schedules.base import Epoch, changed_meanwhile, name_taken
 
 
 class MemorySchedules:
@@ -25,10 +25,14 @@ class MemorySchedules:
         self._lock = threading.Lock()
         self._kept: dict[ScheduleId, tuple[Scheduled, Millis | None]] = {}
 
-    def put(self, schedule: Schedule, *, next_ms: Millis | None) -> None:
-        """Add one, or replace what its owner wrote."""
+    def put(
+        self, schedule: Schedule, *, next_ms: Millis | None, before: Schedule | None = None
+    ) -> None:
+        """Add one, or replace what was written before."""
         with self._lock:
             known = self._kept.get(schedule.schedule_id)
+            if before != (None if known is None else known[0].schedule):
+                raise changed_meanwhile(schedule.name)
             if any(_is_namesake(schedule, one.schedule) for one, _ in self._kept.values()):
                 raise name_taken(schedule)
             standing = Standing() if known is None else known[0].standing

@@ -7,7 +7,18 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import Connection, Select, delete, exc, insert, or_, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    delete,
+    exc,
+    insert,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 
 from gpucommons.scheduler.core.model.types import Millis, UserName
 from gpucommons.scheduler.principal import Sight
@@ -18,7 +29,7 @@ from gpucommons.scheduler.schedules.schedule import (
     Standing,
 )
 from gpucommons.scheduler.store.codec import decode, encode
-from gpucommons.scheduler.store.schedules.base import Epoch, name_taken
+from gpucommons.scheduler.store.schedules.base import Epoch, changed_meanwhile, name_taken
 from gpucommons.scheduler.store.tables import schedules
 
 T = TypeVar("T")
@@ -41,8 +52,10 @@ class SqlSchedules:
     #: A transaction of the leader alone.
     leading: Callable[[Epoch], AbstractContextManager[Connection]]
 
-    def put(self, schedule: Schedule, *, next_ms: Millis | None) -> None:
-        """Add one, or replace what its owner wrote."""
+    def put(
+        self, schedule: Schedule, *, next_ms: Millis | None, before: Schedule | None = None
+    ) -> None:
+        """Add one, or replace what was written before."""
         values: dict[str, Any] = {
             "owner": schedule.owner,
             "name": schedule.name,
@@ -54,9 +67,12 @@ class SqlSchedules:
         new = {"schedule_id": schedule.schedule_id, "standing": encode(Standing())}
         try:
             with self.writing() as connection:
-                known = connection.execute(update(schedules).where(mine).values(values)).rowcount
-                if not known:
+                if _written(connection, mine) != before:
+                    raise changed_meanwhile(schedule.name)
+                if before is None:
                     connection.execute(insert(schedules).values(values | new))
+                else:
+                    connection.execute(update(schedules).where(mine).values(values))
         except exc.IntegrityError:
             raise name_taken(schedule) from None
 
@@ -87,10 +103,7 @@ class SqlSchedules:
         """Write where one stands."""
         mine = schedules.c.schedule_id == scheduled.schedule.schedule_id
         with self.leading(epoch) as connection:
-            written = select(schedules.c.document).where(mine).with_for_update()
-            document = connection.execute(written).scalar_one_or_none()
-            # By value: an earlier release may have written it with fewer fields.
-            same = document is not None and decode(Schedule, document) == scheduled.schedule
+            same = _written(connection, mine) == scheduled.schedule
             values: dict[str, Any] = {"standing": encode(standing)}
             if same:
                 values["next_ms"] = next_ms
@@ -111,3 +124,13 @@ class SqlSchedules:
             )
             for row in rows
         )
+
+
+def _written(connection: Connection, mine: ColumnElement[bool]) -> Schedule | None:
+    """What its owner wrote, kept as it is until the commit; None where it is not there.
+
+    By value: an earlier release may have written it with fewer fields.
+    """
+    written = select(schedules.c.document).where(mine).with_for_update()
+    document = connection.execute(written).scalar_one_or_none()
+    return None if document is None else decode(Schedule, document)

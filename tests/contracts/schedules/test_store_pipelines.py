@@ -81,12 +81,21 @@ def test_what_an_owner_changes_while_the_leader_decides_stays(store: Store) -> N
     store.pipelines.put(FIRST, next_ms=Millis(500))
     (read,) = store.pipelines.due(Millis(500))
     changed = replace(FIRST, cancelled=frozenset())
-    store.pipelines.put(changed, next_ms=Millis(2000))
+    store.pipelines.put(changed, next_ms=Millis(2000), before=FIRST)
     assert not store.pipelines.stand(epoch, read, RUNS, next_ms=None)
     assert store.pipelines.due(Millis(2000)) == (Piped(pipeline=changed, standing=RUNS),)
     store.pipelines.drop(FIRST.pipeline_id)
     assert not store.pipelines.stand(epoch, read, RUNS, next_ms=None)
     assert store.pipelines.of(UserName("ada")) == ()
+
+
+def test_a_change_of_what_was_changed_meanwhile_is_refused(store: Store) -> None:
+    store.pipelines.put(FIRST, next_ms=None)
+    retried = replace(FIRST, retried={CNN: 3})
+    store.pipelines.put(retried, next_ms=None, before=FIRST)
+    with pytest.raises(Conflict, match="nightly-1 was changed or removed meanwhile"):
+        store.pipelines.put(replace(FIRST, cancelled=frozenset()), next_ms=None, before=FIRST)
+    assert [one.pipeline for one in store.pipelines.of(UserName("ada"))] == [retried]
 
 
 def test_a_name_is_one_owners_once_and_only_the_leader_writes_standings(store: Store) -> None:

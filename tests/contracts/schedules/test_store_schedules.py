@@ -92,13 +92,28 @@ def test_what_an_owner_changes_while_the_leader_decides_stays(store: Store) -> N
     store.schedules.put(NIGHTLY, next_ms=Millis(500))
     (read,) = store.schedules.due(Millis(500))
     changed = replace(NIGHTLY, cron="0 4 * * *")
-    store.schedules.put(changed, next_ms=Millis(2000))
+    store.schedules.put(changed, next_ms=Millis(2000), before=NIGHTLY)
     assert not store.schedules.stand(epoch, read, MISSED, next_ms=Millis(900))
     assert store.schedules.due(Millis(1999)) == ()
     assert store.schedules.due(Millis(2000)) == (Scheduled(schedule=changed, standing=MISSED),)
     # And one that was dropped does not come back.
     store.schedules.drop(NIGHTLY.schedule_id)
     assert not store.schedules.stand(epoch, read, MISSED, next_ms=Millis(900))
+    assert store.schedules.all() == ()
+
+
+def test_a_change_of_what_others_changed_meanwhile_is_refused(store: Store) -> None:
+    store.schedules.put(NIGHTLY, next_ms=None)
+    held = replace(NIGHTLY, suspended=True, held=True)
+    store.schedules.put(held, next_ms=None, before=NIGHTLY)
+    resumed = replace(NIGHTLY, cron="0 5 * * *")
+    for before in (NIGHTLY, None):
+        with pytest.raises(Conflict, match="nightly was changed or removed meanwhile"):
+            store.schedules.put(resumed, next_ms=None, before=before)
+    assert [one.schedule for one in store.schedules.all()] == [held]
+    store.schedules.drop(held.schedule_id)
+    with pytest.raises(Conflict, match="meanwhile"):
+        store.schedules.put(resumed, next_ms=None, before=held)
     assert store.schedules.all() == ()
 
 

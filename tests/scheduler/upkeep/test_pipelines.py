@@ -353,7 +353,9 @@ def test_a_retry_during_a_look_leaves_no_job_of_the_earlier_try_running(
         monkeypatch.undo()
         (piped,) = world.store.pipelines.of(UserName("ann"))
         retried = {**piped.pipeline.retried, "a": 2}
-        world.store.pipelines.put(replace(piped.pipeline, retried=retried), next_ms=world.now_ms)
+        found = piped.pipeline
+        changed = replace(found, retried=retried)
+        world.store.pipelines.put(changed, next_ms=world.now_ms, before=found)
         return job
 
     monkeypatch.setattr("gpucommons.scheduler.upkeep.pipelines.submit_step", submit_step)

@@ -325,8 +325,9 @@ def test_what_another_release_stored_is_said_and_stops_no_other(world: ServiceWo
     ann = world.principal("ann")
     schedules.put_schedule(world.service, ann, "ann", "other", asked())
     to_next(world)
-    strange = replace(world.store.schedules.all()[0].schedule, request='{"roles": "many"}')
-    world.store.schedules.put(strange, next_ms=world.service.now_ms())
+    found = world.store.schedules.all()[0].schedule
+    strange = replace(found, request='{"roles": "many"}')
+    world.store.schedules.put(strange, next_ms=world.service.now_ms(), before=found)
     running(world).step()
     listed = {one.name: one for one in schedules.schedules(world.service, ann).schedules}
     assert listed["nightly"].what == "what was stored is not understood"
@@ -462,7 +463,9 @@ def test_an_owner_who_left_the_team_has_runs_refused(world: ServiceWorld) -> Non
     to_next(world)
     found = world.store.schedules.all()[0]
     world.store.schedules.put(
-        replace(found.schedule, owner=UserName("bob")), next_ms=Millis(world.service.now_ms())
+        replace(found.schedule, owner=UserName("bob")),
+        next_ms=Millis(world.service.now_ms()),
+        before=found.schedule,
     )
     running(world).step()
     (refused,) = world.store.schedules.all()[0].standing.runs

@@ -111,6 +111,29 @@ def test_a_notice_that_was_lifted_does_not_end_what_started_after_its_time(world
     assert world.kinds().count("node-leaves") == 1
 
 
+def test_a_notice_that_was_lifted_is_not_new_to_a_scheduler_that_was_started_anew(
+    world: World,
+) -> None:
+    def seen(in_s: int | None) -> None:
+        at_ms = None if in_s is None else Millis(world.now + in_s * SECOND)
+        nodes = (replace(a_node("n1", 2), leaves_ms=at_ms), a_node("n2", 2))
+        world.step(NodesObserved(executor="fake", nodes=nodes))
+
+    seen(30)
+    world.wait(60 * SECOND)
+    world.ask(SetNodeState(node_id=FIRST, state=NodeState.READY), "admin")
+    jobs = [world.run(a_job(f"j-{i}")) for i in range(4)]
+    # The taint stands, and whoever looks again counts its seconds from now.
+    seen(30)
+    assert world.cluster.nodes[FIRST].state is NodeState.READY
+    assert [world.stop_of(job) for job in jobs] == [None] * 4
+    # One that is gone and comes again is another one.
+    seen(None)
+    seen(30)
+    assert world.cluster.nodes[FIRST].leaves_ms == world.now + 30 * SECOND
+    assert world.kinds().count("node-leaves") == 2
+
+
 def test_another_machine_of_the_same_name_takes_work_again(world: World) -> None:
     take_back(world, FIRST)
     world.wait(120 * SECOND)
