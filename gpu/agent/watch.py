@@ -86,6 +86,11 @@ class Watch:
         return tuple(held.slice for held in self._open)
 
     @property
+    def in_use(self) -> tuple[GpuSlice, ...]:
+        """The same with what each may use now."""
+        return tuple(held.in_use for held in self._open)
+
+    @property
     def memory(self) -> str:
         """Another one means that everything known before was lost."""
         return self._open.memory
@@ -206,6 +211,30 @@ class Watch:
         held.slice = replace(held.slice, memory_mib=memory_mib)
         self._open.save()
 
+    def park(self, slice_id: SliceId, *, now_ms: int) -> tuple[int, ...]:
+        """Let nothing of a slice use its devices until it is opened again; answers who does all the same.
+
+        Raises
+        ------
+        GpuError
+            When it cannot be seen who is on one of them.
+        """
+        held = self._open.known(slice_id)
+        if not held.parked:
+            held.parked = True
+            self._open.save()
+        self.look(now_ms=now_ms)
+        found: set[int] = set()
+        own = set(self._pids(slice_id))
+        for share in held.slice.shares:
+            reading = self._readings.get(share.device_id)
+            if reading is None or reading.processes is None:
+                raise GpuError(f"It cannot be seen who is on {share.device_id}.")
+            there = {one.pid for one in reading.processes}
+            found |= there & own
+            found |= {pid for pid in there if held.unsure and self._processes.is_stray(pid)}
+        return tuple(sorted(found))
+
     def bind(self, slice_id: SliceId, pid: int) -> bool:
         """Make a process a root of the slice; False when it has ended already."""
         self._open.known(slice_id)
@@ -248,7 +277,7 @@ class Watch:
         """Take one sample of every open slice; returns them encoded, one line each."""
         self._members = self._processes.refresh()
         holdings = [
-            Holding(shares=held.slice.shares, processes=self._members.get(held.slice.slice_id, ()))
+            Holding(shares=held.in_use.shares, processes=self._members.get(held.slice.slice_id, ()))
             for held in self._open
         ]
         self._note(self._seen(self._telemetry.read(holdings, now_ms=now_ms)))
@@ -256,9 +285,9 @@ class Watch:
         for reading in self._readings.values():
             self._processes.adopt(process.pid for process in reading.processes or ())
         if self._guard is not None:
-            self._guard.look(self.slices, self._members, self._readings, now_ms=now_ms)
+            self._guard.look(self.in_use, self._members, self._readings, now_ms=now_ms)
         self._looked_ms = now_ms
-        tenants = Counter(share.device_id for held in self._open for share in held.slice.shares)
+        tenants = Counter(share.device_id for held in self._open for share in held.in_use.shares)
         look = Look(
             at_ms=now_ms,
             readings=self._readings,
@@ -329,6 +358,8 @@ class Watch:
     def _sample(self, held: OpenSlice, look: Look) -> bytes:
         pids = self._pids(held.slice.slice_id)
         sample = sample_of(held.slice, pids, look)
+        if held.parked:
+            sample = replace(sample, compute_percent=0, memory_used_mib=0, processes=0)
         if held.unsure and not pids:
             # Whoever runs there is not known: that is not nobody.
             sample = replace(sample, compute_percent=None, memory_used_mib=None, processes=None)

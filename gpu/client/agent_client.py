@@ -191,6 +191,10 @@ class AgentClient:
         """Make a process and its descendants part of the slice; False when it ended already."""
         return bool(self._call("bind", slice_id=slice_id, pid=pid)["bound"])
 
+    def park(self, slice_id: SliceId) -> tuple[int, ...]:
+        """Let nothing of a slice use its devices until it is opened again; answers who still does."""
+        return tuple(self._call("park", slice_id=slice_id)["pids"])
+
     def close_slice(self, slice_id: SliceId) -> None:
         """Stop watching a slice; one that is not open is no error."""
         self._call("close", slice_id=slice_id)

@@ -150,6 +150,14 @@ class ClusterAgents:
             return
         self._close_on(node, slice_id)
 
+    def park(self, slice_id: SliceId) -> tuple[int, ...]:
+        """Let nothing of a slice use its devices; answers who still does. Raises as :meth:`reading` does."""
+        node = self._node_of(slice_id) or self._where.get(slice_id)
+        if node is None:
+            message = f"No node is known to have slice {slice_id}."
+            raise AgentUnavailable(message)
+        return self._ask(node, lambda agent: agent.park(slice_id))
+
     def reading(self, slice_id: SliceId) -> SliceReading:
         """Look at one slice now.
 

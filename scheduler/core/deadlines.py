@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.clock import Times
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.events import leases
+from gpucommons.scheduler.core.events import leases, parking
 from gpucommons.scheduler.core.events.drills import never_heard
 from gpucommons.scheduler.core.events.endings import fail
 from gpucommons.scheduler.core.eviction.policies import stoppable_from_ms
@@ -52,6 +52,9 @@ def expire(cycle: CycleState) -> None:
 def _lease(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
     if workload.redeem_by_ms is not None and workload.redeem_by_ms <= cycle.now_ms:
         _lapse(cycle, workload, attempt)
+        return
+    if parking.given_up_ms(workload) <= cycle.now_ms:
+        parking.give_up(cycle, workload)
         return
     late = attempt.reserved_ms + workload.spec.start_timeout_ms <= cycle.now_ms
     if attempt.state is AttemptState.STARTING and attempt.stop is None and late:
@@ -201,6 +204,8 @@ def _times(cycle: CycleState, workload: Workload) -> list[int]:
     due: list[int] = []
     if workload.redeem_by_ms is not None:
         due.append(workload.redeem_by_ms)
+    if workload.state is State.PARKING:
+        due.append(parking.given_up_ms(workload))
     if attempt.stop is not None:
         due.append(attempt.stop.term_ms)
     elif attempt.started_ms is None:

@@ -26,7 +26,7 @@ log = logging.getLogger("gpucommons.scheduler.hub.missing_servers")
 #: A slice must be seen empty for so long; a server that is starting has its grant, not a lease.
 EMPTY_FOR_MS = 60_000
 #: States of a lease that has a server.
-_RUN = frozenset({State.ACTIVE, State.WARNED, State.HIBERNATING})
+_RUN = frozenset({State.ACTIVE, State.WARNED, State.PARKING, State.PARKED, State.HIBERNATING})
 
 
 class KnowsServers(Protocol):

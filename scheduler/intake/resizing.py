@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler.core.events.job_size import as_submitted, size_of, with_size
+from gpucommons.scheduler.core.model.kept import Size
 from gpucommons.scheduler.core.model.state import Cluster
-from gpucommons.scheduler.core.model.types import Size, Spec, Workload
+from gpucommons.scheduler.core.model.types import Spec, Workload
 from gpucommons.scheduler.errors import BadRequest, Misconfigured
 from gpucommons.scheduler.intake.fit import check_can_run
 from gpucommons.scheduler.intake.gpu_memory import smallest

@@ -183,6 +183,7 @@ from gpucommons.scheduler.models.notebooks.offers import (
     OfferView,
     SizeView,
 )
+from gpucommons.scheduler.models.notebooks.parking import ParkedReport, ParkRequest, UnparkRequest
 from gpucommons.scheduler.models.plans.answered import (
     AdviceView,
     MemoryTermView,
@@ -279,6 +280,8 @@ __all__ = [
     "OfferList",
     "OfferView",
     "OnIdleRequest",
+    "ParkRequest",
+    "ParkedReport",
     "PartOfView",
     "PauseView",
     "PipelineList",
@@ -345,6 +348,7 @@ __all__ = [
     "TreeReport",
     "TrialView",
     "UnknownModel",
+    "UnparkRequest",
     "UploadList",
     "UploadRequest",
     "UploadView",

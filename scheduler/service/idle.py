@@ -28,14 +28,19 @@ def report_activity(
     found = find_lease(service, lease_id)
     authorization.report_activity(principal, found)
     service.activity.report(
-        found.workload_id, report.kernels, service.now_ms(), keeps=report.keeps or ""
+        found.workload_id,
+        report.kernels,
+        service.now_ms(),
+        keeps=report.keeps or "",
+        parks=report.parks,
     )
     return _lease_view(service, principal, found)
 
 
 def _lease_view(service: Service, principal: Principal, lease: Workload) -> models.LeaseView:
     made = lease_view(lease, principal, service.loop.cluster, service.settings.idle)
-    return with_keeps(made, service.activity.keeps_of(lease.workload_id))
+    activity, lease_id = service.activity, lease.workload_id
+    return with_keeps(made, activity.keeps_of(lease_id), parks=activity.parks(lease_id))
 
 
 def activities(service: Service, principal: Principal) -> models.ActivityList:

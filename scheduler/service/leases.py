@@ -52,7 +52,8 @@ def _view(service: Service, principal: Principal, workload: Workload) -> models.
     likely = service.forecasts.of(workload)
     limits = service.settings.idle
     made = lease_view(workload, principal, service.loop.cluster, limits, likely)
-    made = with_keeps(made, service.activity.keeps_of(workload.workload_id))
+    activity, lease_id = service.activity, workload.workload_id
+    made = with_keeps(made, activity.keeps_of(lease_id), parks=activity.parks(lease_id))
     return service.slices.with_cards(made, workload)
 
 

@@ -1,4 +1,4 @@
-"""What stops, and people, have changed of a job; and badges: every store keeps them."""
+"""What stops, and people, have changed of a job, what is parked, and badges: every store keeps them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,24 @@ from dataclasses import replace
 
 from stored_rows import NOW, job
 
+from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.events.job_size import as_submitted, size_of, with_size
 from gpucommons.scheduler.core.going_on.drills import confined
-from gpucommons.scheduler.core.model.kept import Badge, BadgeKey, Drill
+from gpucommons.scheduler.core.model.kept import Badge, BadgeKey, Drill, Resized
 from gpucommons.scheduler.core.model.state import Changes
-from gpucommons.scheduler.core.model.types import Resized
+from gpucommons.scheduler.core.model.types import (
+    Attempt,
+    AttemptId,
+    AttemptState,
+    HoldClass,
+    Kind,
+    Millis,
+    NodeId,
+    Parked,
+    State,
+    WorkerPlacement,
+)
 from gpucommons.scheduler.store.base import Store
 
 KEY, OTHER = BadgeKey("a" * 64), BadgeKey("b" * 64)
@@ -56,3 +69,37 @@ def test_a_changed_size_is_stored_beside_what_was_submitted(store: Store) -> Non
     loaded = store.load().workloads[after.workload_id]
     assert loaded == after == store.workload(after.workload_id)
     assert as_submitted(loaded) == before.spec
+
+
+def test_what_a_parked_notebook_has_on_the_host_is_known_after_a_restart(store: Store) -> None:
+    place = WorkerPlacement(
+        role="worker",
+        index=0,
+        node_id=NodeId("n1"),
+        device_ids=(DeviceId("gpu-0"),),
+        milli_gpu=500,
+        slice_id=SliceId("slice-1"),
+    )
+    rest = Attempt(
+        attempt_id=AttemptId("a" * 32),
+        workload_id=job(1).workload_id,
+        number=1,
+        state=AttemptState.ENDED,
+        hold_class=HoldClass.FIXED,
+        placements=(replace(place, device_ids=(), milli_gpu=0, slice_id=None),),
+        reserved_ms=NOW,
+    )
+    lease = replace(
+        job(1),
+        spec=replace(job(1).spec, kind=Kind.NOTEBOOK),
+        state=State.PARKED,
+        parked=Parked(place=place, rest=rest, since_ms=NOW),
+    )
+    epoch, mirror = store.take_lead("me"), store.mirror()
+    store.commit(epoch, Changes(now_ms=NOW, workloads=(lease,)))
+    assert dict(store.load().workloads) == {lease.workload_id: lease}
+    assert dict(mirror.refresh().workloads) == {lease.workload_id: lease}
+    # It asks for its GPU: in line from then on, in the order of asking.
+    waits = replace(lease, state=State.WAITING, submitted_ms=Millis(NOW + 5))
+    store.commit(epoch, Changes(now_ms=NOW, workloads=(waits,)))
+    assert dict(store.load().workloads) == {lease.workload_id: waits}

@@ -19,7 +19,7 @@ from builders import T0, a_node
 from fastapi import FastAPI
 
 from gpucommons.gpu.client.agent_client import SliceReading
-from gpucommons.gpu.errors import CannotShrink, UnknownSlice
+from gpucommons.gpu.errors import CannotShrink, GpuError, UnknownSlice
 from gpucommons.gpu.slices.slices import GpuSlice, SliceId
 from gpucommons.gpu.slices.usage import UsageSample
 from gpucommons.scheduler import models
@@ -104,6 +104,10 @@ class FakeAgent:
         self.samples: tuple[UsageSample, ...] = ()
         self.in_use_mib = 0
         self.memory = "first"
+        #: Slices that may use nothing; who does all the same; what it answers when it is asked.
+        self.parked: set[SliceId] = set()
+        self.on_devices: tuple[int, ...] = ()
+        self.away: GpuError | None = None
         #: Processes that are found in a slice that was used before it was opened.
         self.unknown: list[int] = []
 
@@ -111,6 +115,13 @@ class FakeAgent:
         if used and gpu_slice.slice_id not in self.opened:
             self.bound[gpu_slice.slice_id] = list(self.unknown)
         self.opened.setdefault(gpu_slice.slice_id, gpu_slice)
+        self.parked.discard(gpu_slice.slice_id)
+
+    def park(self, slice_id: SliceId) -> tuple[int, ...]:
+        if self.away is not None:
+            raise self.away
+        self.parked.add(slice_id)
+        return self.on_devices
 
     def resize(self, slice_id: SliceId, memory_mib: int) -> None:
         if memory_mib < self.in_use_mib:

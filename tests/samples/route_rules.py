@@ -380,6 +380,46 @@ RULES: dict[str, Rule] = {
         },
         body={},
     ),
+    "park": Rule(
+        "POST",
+        "/leases/{lease}/park",
+        (),
+        NOBODY
+        | {
+            "ann-reads": 403,
+            "alf-token": 403,
+            "bob-token": 404,
+            "hub-token": 403,
+            # They may, and its server has not said that it can.
+            "ann-token": 409,
+            "root-token": 409,
+            "culler-token": 409,
+        },
+        body={},
+    ),
+    "report_parked": Rule(
+        "PUT",
+        "/leases/{lease}/parked",
+        ("ann-token",),
+        NOBODY
+        | {
+            "ann-reads": 403,
+            "alf-token": 403,
+            "ada-token": 403,
+            "root-token": 403,
+            "bob-token": 404,
+            "hub-token": 403,
+            "culler-token": 403,
+        },
+        body={"host_mib": 512},
+    ),
+    "unpark": Rule(
+        "POST",
+        "/leases/{lease}/unpark",
+        ("ann-token",),
+        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404, "culler-token": 403},
+        body={},
+    ),
     "choose_on_idle": Rule(
         "PUT",
         "/leases/{lease}/on-idle",

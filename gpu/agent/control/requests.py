@@ -22,7 +22,7 @@ from gpucommons.gpu.slices.slices import GpuSlice
 
 #: What may be asked from another machine: nothing that names a process or a pod of this one.
 REMOTE_REQUESTS = frozenset({
-    "devices", "open", "prepare", "resize", "close", "reading", "usage", "minutes", "slices",
+    "devices", "open", "prepare", "park", "resize", "close", "reading", "usage", "minutes", "slices",
     "tenants", "audit",
 })  # fmt: skip
 
@@ -67,6 +67,7 @@ class Requests:
             "tenants": self._tenants,
             "resize": self._resize,
             "bind": self._bind,
+            "park": self._park,
             "close": self._close,
             "reading": self._reading,
             "usage": self._usage,
@@ -165,6 +166,9 @@ class Requests:
     def _resize(self, message: Json, _now_ms: int) -> Json:
         self._watch.resize(wire.slice_id_from(message), wire.memory_mib_from(message))
         return {}
+
+    def _park(self, message: Json, now_ms: int) -> Json:
+        return {"pids": list(self._watch.park(wire.slice_id_from(message), now_ms=now_ms))}
 
     def _bind(self, message: Json, _now_ms: int) -> Json:
         pid = wire.integer_from(message, "pid", least=1, most=_MAX_PID)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpucommons.gpu.agent.state.chosen_later import are_same, is_chosen_later
 from gpucommons.gpu.agent.state.state_file import SavedSlice, StateFile
@@ -38,10 +38,17 @@ class OpenSlice:
     later: bool = False
     #: It was used before this agent knew of it: some of its processes may not be known.
     unsure: bool = False
+    #: Nothing of it may use its devices: its memory is on the host, and they are others'.
+    parked: bool = False
     #: Encoded samples: they are only ever sent.
     ring: deque[bytes] = field(default_factory=lambda: deque(maxlen=RING_SAMPLES))
     activity: idle_signals.Activity = field(default_factory=idle_signals.Activity)
     newest: UsageSample | None = None
+
+    @property
+    def in_use(self) -> GpuSlice:
+        """The slice with what it may use now."""
+        return replace(self.slice, shares=()) if self.parked else self.slice
 
 
 class OpenSlices:
@@ -131,6 +138,9 @@ class OpenSlices:
                 )
                 raise SliceInUse(message)
             known.later = known.later or later
+            if known.parked:
+                known.parked = False
+                self.save()
             return
         for share in gpu_slice.shares:
             if share.device_id not in self._devices and not is_chosen_later(share):
@@ -175,6 +185,7 @@ class OpenSlices:
                     roots=self._processes.roots(slice_id),
                     later=held.later,
                     unsure=held.unsure,
+                    parked=held.parked,
                 )
                 for slice_id, held in self._open.items()
             ]
@@ -185,6 +196,10 @@ class OpenSlices:
         activity = idle_signals.Activity(active_ms=now_ms)
         slice_id = saved.slice.slice_id
         self._open[slice_id] = OpenSlice(
-            slice=saved.slice, later=saved.later, unsure=saved.unsure, activity=activity
+            slice=saved.slice,
+            later=saved.later,
+            unsure=saved.unsure,
+            parked=saved.parked,
+            activity=activity,
         )
         self._processes.open(slice_id, saved.roots)

@@ -36,6 +36,8 @@ class SavedSlice:
     later: bool = False
     #: It was used before the agent knew of it.
     unsure: bool = False
+    #: Nothing of it may use its devices.
+    parked: bool = False
 
 
 class StateFile:
@@ -64,6 +66,7 @@ class StateFile:
                     "pods": sorted(saved.roots.pods),
                     "later": saved.later,
                     "unsure": saved.unsure,
+                    "parked": saved.parked,
                 }
                 for saved in slices
             ],
@@ -106,6 +109,7 @@ class StateFile:
                 ),
                 later=bool(saved.get("later")),
                 unsure=bool(saved.get("unsure")),
+                parked=bool(saved.get("parked")),
             )
             for saved in content["slices"]
         )

@@ -10,7 +10,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller, IdempotencyKey
 from gpucommons.scheduler.api.routes.routers import a_router
 from gpucommons.scheduler.core.model.types import State
-from gpucommons.scheduler.service import idle, leases, quotes, why
+from gpucommons.scheduler.service import idle, leases, parking, quotes, why
 
 router = a_router("notebooks")
 
@@ -110,6 +110,30 @@ async def hibernate(
 ) -> models.LeaseView:
     """*Hibernate*: the server saves its kernels and stops; only where it said that it can."""
     return await caller.run(idle.hibernate, lease_id, request)
+
+
+@router.post("/leases/{lease_id}/park")
+async def park(
+    lease_id: models.Id, request: models.ParkRequest, caller: AnyCaller
+) -> models.LeaseView:
+    """*Park*: its GPU memory goes to the host and its GPU is free; only where its server said it can."""
+    return await caller.run(parking.park, lease_id, request)
+
+
+@router.put("/leases/{lease_id}/parked")
+async def report_parked(
+    lease_id: models.Id, report: models.ParkedReport, caller: AnyCaller
+) -> models.LeaseView:
+    """What came of it: its GPU is free once its node sees nothing of it there."""
+    return await caller.run(parking.report_parked, lease_id, report)
+
+
+@router.post("/leases/{lease_id}/unpark")
+async def unpark(
+    lease_id: models.Id, request: models.UnparkRequest, caller: AnyCaller
+) -> models.LeaseView:
+    """A parked notebook waits in line to have its GPU back, or waits no longer."""
+    return await caller.run(parking.unpark, lease_id, request)
 
 
 @router.put("/leases/{lease_id}/on-idle")

@@ -97,8 +97,8 @@ class Capacity:
         capacity._twins = twice(one for node in ordered for one in node.devices)
         promised = []
         for workload in workloads:
-            if workload.current is not None:
-                capacity.add(workload, workload.current)
+            if workload.on_node is not None:
+                capacity.add(workload, workload.on_node)
             if workload.nomination is not None:
                 promised.append(workload)
         capacity.set_blocks(blocks)
@@ -144,7 +144,7 @@ class Capacity:
         for workload_id in changed:
             workload = workloads.get(workload_id)
             before = self.attempts.get(workload_id)
-            now = None if workload is None else workload.current
+            now = None if workload is None else workload.on_node
             if before is not None and before is not now:
                 self.remove_attempt(before)
                 del self.attempts[workload_id]
@@ -176,8 +176,8 @@ class Capacity:
 
     def follow(self, before: Workload | None, after: Workload) -> bool:
         """Hold what a workload has and was promised now; return whether that is something else."""
-        had = None if before is None else before.current
-        has, promise = after.current, after.nomination
+        had = None if before is None else before.on_node
+        has, promise = after.on_node, after.nomination
         moved = had is not has and _held_by(had) != _held_by(has)
         promised = promise is not (None if before is None else before.nomination)
         if promised and promise is None:

@@ -60,11 +60,12 @@ SETS = (
     "shrinkable",
     "withdrawn",
     "saved",
+    "parked",
 )
 BIT = {name: 1 << i for i, name in enumerate(SETS)}
 _HOLDING, _NOMINATED, _STOPPING, _BORROWING, _ACTING = (BIT[name] for name in SETS[:5])
 _TICKETS, _PAUSED, _HINDERED, _DEPENDENT, _FINAL, _MOVED = (BIT[name] for name in SETS[5:11])
-_GROWABLE, _SHRINKABLE, _WITHDRAWN, _SAVED = (BIT[name] for name in SETS[11:])
+_GROWABLE, _SHRINKABLE, _WITHDRAWN, _SAVED, _PARKED = (BIT[name] for name in SETS[11:])
 
 
 class Borrowed(NamedTuple):
@@ -116,6 +117,7 @@ def facts_of(workload: Workload, workloads: Mapping[WorkloadId, Workload]) -> Wo
     """Look at one workload; what it runs after says since when it is in line."""
     state, attempt, after = workload.state, workload.current, workload.spec.after
     sets = (_ACTING if _to_restart(workload) else 0) | (_WITHDRAWN if workload.withdrawn_ms else 0)
+    sets |= 0 if workload.parked is None else _PARKED
     stops = _stops(workload, attempt) if workload.attempts or workload.nomination else _NO_STOPS
     if state in FINAL_STATES:
         return WorkloadFacts(sets | _FINAL, stops=stops._replace(victims=()))

@@ -28,12 +28,12 @@ from gpucommons.scheduler.core.cycle_state.workload_facts import (
 from gpucommons.scheduler.core.model.demand import (
     shape,
 )
+from gpucommons.scheduler.core.model.kept import Resized
 from gpucommons.scheduler.core.model.types import (
     AttemptId,
     Kind,
     Millis,
     PoolName,
-    Resized,
     TeamName,
     Workload,
     WorkloadId,
@@ -100,6 +100,8 @@ class WorkloadIndex:
         self.withdrawn: set[WorkloadId] = set()
         #: Its processes are saved on a disk, or its pools were fewer for that.
         self.saved: set[WorkloadId] = set()
+        #: A notebook whose GPU memory is on the host.
+        self.parked: set[WorkloadId] = set()
         #: Whose current attempt it is.
         self.attempts: dict[AttemptId, WorkloadId] = {}
         self.equivalence_classes: dict[EquivalenceKey, EquivalenceClass] = {}

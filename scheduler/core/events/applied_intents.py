@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.events import job_size, leases, resizing, settings
+from gpucommons.scheduler.core.events import job_size, leases, parking, resizing, settings
 from gpucommons.scheduler.core.events.endings import cancelled, fail
 from gpucommons.scheduler.core.going_on.ways import saved_by, step_word
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, move
@@ -18,7 +19,9 @@ from gpucommons.scheduler.core.model.state import (
     Keep,
     NoteAgent,
     NoteKept,
+    NoteParked,
     NoteSchedule,
+    Park,
     Pause,
     ReportIdle,
     ResizeJob,
@@ -27,6 +30,7 @@ from gpucommons.scheduler.core.model.state import (
     Resume,
     Started,
     Submit,
+    Unpark,
     Verdict,
 )
 from gpucommons.scheduler.core.model.state_words import ended_words, state_words
@@ -52,6 +56,7 @@ from gpucommons.scheduler.errors import (
 _PAUSES_KEPT = 50
 #: No spawner waits longer for the answer to its acquire.
 ACQUIRE_PATIENCE_MS = 45_000
+_Parking = Park | NoteParked | Unpark
 _OnLease = Keep | ReportIdle | ChooseOnIdle | ResizeSlice | Started | Restarted
 
 
@@ -74,6 +79,8 @@ def _apply(cycle: CycleState, intent: Intent, action: Action) -> WorkloadId | No
         case Cancel() | Pause() | Resume() | ResizeJob():
             return _on_workload(cycle, action, by)
         case Keep() | ReportIdle() | ChooseOnIdle() | ResizeSlice() | Started() | Restarted():
+            return _on_workload(cycle, action, by)
+        case Park() | NoteParked() | Unpark():
             return _on_workload(cycle, action, by)
         case NoteAgent():
             _note(cycle, action)
@@ -151,7 +158,7 @@ def _taken_over(cycle: CycleState, action: Submit, by: str) -> Checkpoint | None
 
 def _on_workload(
     cycle: CycleState,
-    action: Cancel | Pause | Resume | ResizeJob | _OnLease,
+    action: Cancel | Pause | Resume | ResizeJob | _OnLease | _Parking,
     by: str,
 ) -> WorkloadId:
     workload = cycle.workloads.get(action.workload_id)
@@ -174,23 +181,28 @@ def _on_workload(
             job_size.resize(cycle, _job(workload), action, by)
         case Keep() | ReportIdle() | ChooseOnIdle() | ResizeSlice() | Started() | Restarted():
             _on_lease(cycle, _lease(workload), action, by)
+        case Park() | NoteParked() | Unpark():
+            parking.apply(cycle, _lease(workload), action, by)
     return action.workload_id
 
 
 def _note(cycle: CycleState, action: NoteAgent) -> None:
     """What an agent did to the processes of a slice is an event of who holds the slice."""
-    holders = (
-        workload
-        for workload in cycle.workloads.values()
-        if workload.current is not None
-        and any(one.slice_id == action.slice_id for one in workload.current.placements)
-    )
+    holders = (one for one in cycle.workloads.values() if _has_slice(one, action.slice_id))
     holder = None if action.slice_id is None else next(holders, None)
     if action.workload_id is not None:
         holder = cycle.workloads.get(action.workload_id)
     data = {**action.data, "slice_id": action.slice_id, "at_ms": action.at_ms}
     by = f"agent of {action.node}" if action.node else "scheduler"
     cycle.tell(action.kind, action.text, holder, by=by, data=data)
+
+
+def _has_slice(workload: Workload, slice_id: SliceId | None) -> bool:
+    attempt, parked = workload.current, workload.parked
+    places = () if attempt is None else attempt.placements
+    return any(one.slice_id == slice_id for one in places) or (
+        parked is not None and parked.place.slice_id == slice_id
+    )
 
 
 def _on_lease(cycle: CycleState, lease: Workload, action: _OnLease, by: str) -> None:

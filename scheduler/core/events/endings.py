@@ -42,6 +42,8 @@ _GOES_ON_AFTER = (
 )
 #: Stops whose text is a sentence of its own.
 _IN_FULL = retry_limits.ITS_OWN | {"pause"}
+#: States of a lease whose server ran.
+_RAN = frozenset({State.ACTIVE, State.WARNED, State.PARKING, State.PARKED, State.HIBERNATING})
 
 
 def end_attempt(cycle: CycleState, workload: Workload, end: AttemptEnded) -> Workload:
@@ -160,16 +162,25 @@ def _end_lease(cycle: CycleState, workload: Workload, attempt: Attempt, text: st
     stop = attempt.stop
     if stop is not None and stop.text:
         text = stop.text
-    # Only what its server itself said that it kept makes it hibernated, not that it was asked to; and
-    # one that starts again without its GPU wakes its kernels at once.
-    kernels = 0 if workload.kept is None else workload.kept.kernels
-    goes_on = stop is not None and stop.restart_on_cpu
-    ran = workload.state in {State.ACTIVE, State.WARNED, State.HIBERNATING}
-    to = State.HIBERNATED if kernels > 0 and ran and not goes_on else State.ENDED
+    to = end_of_lease(workload)
     workload = cycle.put(move(workload, to, cycle.now_ms, ended_text=text, redeem_by_ms=None))
     why = "stopped" if stop is None else stop.why
     cycle.tell("lease-ended", text, workload, data={"why": why}, attempt_id=attempt.attempt_id)
     return workload
+
+
+def end_of_lease(workload: Workload) -> State:
+    """What its end makes of a lease.
+
+    Only what its server itself said that it kept makes it hibernated, not that it was asked to; and one
+    that starts again without its GPU wakes its kernels at once.
+    """
+    kernels = 0 if workload.kept is None else workload.kept.kernels
+    stop = workload.attempts[-1].stop if workload.attempts else None
+    goes_on = stop is not None and stop.restart_on_cpu
+    return (
+        State.HIBERNATED if kernels > 0 and workload.state in _RAN and not goes_on else State.ENDED
+    )
 
 
 def _after_own_end(cycle: CycleState, workload: Workload, means: Meaning, text: str) -> Workload:

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.events.endings import end_unseen
+from gpucommons.scheduler.core.events import parking
+from gpucommons.scheduler.core.events.endings import end_of_lease, end_unseen
 from gpucommons.scheduler.core.model.lifecycle import (
     is_final,
     is_lease,
@@ -64,6 +65,8 @@ def same_ask(one: Spec, other: Spec) -> bool:
 
 def _will_do(old: Workload, new: Spec, *, redeem: bool) -> bool:
     """What there is serves who asks; a ticket that waits only where the server is the same, too."""
+    if old.parked is not None:
+        return False  # its slice is for the server that was parked in it
     if not same_ask(old.spec, new) or (old.current is not None and old.current.stop is not None):
         return False
     was = (old.spec.environment, old.spec.other_options)
@@ -76,7 +79,7 @@ def _keeps_age(old: Workload, new: Spec) -> bool:
     Not who let a turn pass: the new ticket's turns count from none, and with the old age it would
     come before everybody else each time.
     """
-    same_line = old.spec.team == new.team and old.spec.pools == new.pools
+    same_line = old.spec.team == new.team and old.spec.pools == new.pools and not old.parked
     smaller = new.roles[0].milli_gpu < old.spec.roles[0].milli_gpu
     fits = same_line and (smaller or same_ask(old.spec, new))
     return fits and old.current is None and not retry_limits.in_vain(old)
@@ -136,6 +139,9 @@ def take_ticket(cycle: CycleState, new: Workload, *, redeem: bool, by: str) -> W
     if not redeem:
         _check_tickets(cycle, new.spec)
     if old is not None:
+        if old.parked is not None and not redeem:
+            message = "This server runs, and is parked: run a cell in it to have its GPU back, or stop it first."
+            raise InvalidTransition(message)
         if old.current is not None and old.redeem_by_ms is None and not redeem:
             message = (
                 "This server already has a GPU slice. Stop it first, or start a second server"
@@ -173,9 +179,8 @@ def finish(cycle: CycleState, workload: Workload, text: str, *, by: str = "sched
     if workload.current is not None:
         end_unseen(cycle, workload, text)
         return
-    workload = cycle.put(
-        move(workload, State.ENDED, cycle.now_ms, ended_text=text, redeem_by_ms=None)
-    )
+    to = end_of_lease(workload)
+    workload = cycle.put(move(workload, to, cycle.now_ms, ended_text=text, redeem_by_ms=None))
     cycle.tell("lease-ended", text, workload, by=by)
 
 
@@ -190,6 +195,9 @@ def end(cycle: CycleState, workload: Workload, action: Cancel, by: str) -> None:
             cycle.put(replace(workload, ended_text=text))
         return
     attempt = workload.current
+    if action.why == "left" and workload.parked is not None:
+        parking.leave_line(cycle, workload, by)
+        return
     if action.why == NOT_STARTED and workload.redeem_by_ms is None:
         return  # its server took the slice meanwhile, or others have their turn
     if attempt is None or workload.redeem_by_ms is not None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.elastic.gain import paced
-from gpucommons.scheduler.core.events import drills, settings
+from gpucommons.scheduler.core.events import drills, parking, settings
 from gpucommons.scheduler.core.events.endings import end_attempt, end_unseen
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.hibernating import kept_image
@@ -19,13 +19,13 @@ from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     AttemptFinished,
-    AttemptSignalled,
     AttemptStarted,
     CheckpointReported,
     FilesKept,
     NodesObserved,
     Observation,
     ProgressReported,
+    SliceCleared,
     TreeReported,
 )
 from gpucommons.scheduler.core.model.types import REPORTED, AttemptState, State, Workload
@@ -49,13 +49,15 @@ def observe(cycle: CycleState, observation: Observation) -> None:
             end_attempt(cycle, workload, observation)
         case AttemptFinished():
             _finished(cycle, workload)
+        case SliceCleared():
+            parking.cleared(cycle, workload)
         case ProgressReported():
             _progress(cycle, workload, observation)
         case CheckpointReported():
             _checkpoint(cycle, workload, observation)
         case FilesKept() | TreeReported():
             _of_pod(cycle, workload, observation)
-        case AttemptSignalled():
+        case _:
             pass  # that SIGTERM was due is committed before it is sent
 
 
@@ -154,6 +156,7 @@ def end_on_fenced_nodes(cycle: CycleState) -> None:
     fenced = {n.node_id for n in cycle.nodes.values() if n.state is NodeState.FENCED}
     if not fenced:
         return
+    parking.end_on(cycle, fenced)
     for workload in cycle.among(cycle.index.holding):
         attempt = workload.current
         if attempt is None:

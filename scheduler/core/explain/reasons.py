@@ -13,7 +13,7 @@ from gpucommons.scheduler.core.capacity.hold_back import HoldBack, HoldBackReaso
 from gpucommons.scheduler.core.capacity.views import largest_free, whole_free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.explain import beside_gpus
+from gpucommons.scheduler.core.explain import beside_gpus, of_parked
 from gpucommons.scheduler.core.explain.draining import draining
 from gpucommons.scheduler.core.explain.impossible import fits_nowhere
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, on_cpu_only, training_sizes
@@ -49,7 +49,7 @@ def explain(cycle: CycleState) -> None:
     for workload in cycle.among(index.paused):
         _tell(cycle, workload, cycle.turns.obstacles[workload.workload_id])
     tickets = cycle.among(index.tickets)
-    _explain(cycle, tickets, lambda one: for_notebook(cycle, one))
+    _explain(cycle, tickets, lambda one: of_parked.reason(cycle, one) or for_notebook(cycle, one))
     for alike in tuple(index.equivalence_classes.values()):
         waiting = [cycle.workloads[one.workload_id] for one in alike.members]
         _explain(cycle, waiting, lambda one: for_job(cycle, one))
@@ -68,9 +68,9 @@ def _explain(
             halves = partial(fragments.held, cycle, workload)
             _tell(cycle, workload, draining(cycle, workload, workload.nomination, halves))
         else:
-            # Whose own place is kept reads that it is its own.
+            # Whose own place is kept, or is to be had back, reads that it is its own.
             own = workload.workload_id in cycle.capacity.reservations
-            key = (cycle.index.key_of(workload), own)
+            key = (cycle.index.key_of(workload), own, workload.parked and workload.workload_id)
             found = memo.get(key) or memo.setdefault(key, why(workload))
             _tell(cycle, workload, _on_cooldown(cycle, workload) or found)
 

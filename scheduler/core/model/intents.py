@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpucommons.gpu.slices.slices import SliceId
-from gpucommons.scheduler.core.model.kept import KeptKernels
+from gpucommons.scheduler.core.model.kept import KeptKernels, Size
 from gpucommons.scheduler.core.model.resources import NodeState, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,
@@ -18,7 +18,6 @@ from gpucommons.scheduler.core.model.types import (
     Millis,
     NodeId,
     PoolName,
-    Size,
     Spec,
     TeamName,
     UserName,
@@ -145,6 +144,33 @@ class NoteKept:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Park:
+    """Have a notebook's server move its GPU memory to the host."""
+
+    workload_id: WorkloadId
+    text: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoteParked:
+    """What came of it: its memory is on the host, or why it is not."""
+
+    workload_id: WorkloadId
+    #: Empty = it is on the host.
+    because: str = ""
+    #: What its server took of the machine's own memory for it.
+    host_mib: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unpark:
+    """A notebook whose GPU memory is on the host wants its GPU back, or does not wait any longer."""
+
+    workload_id: WorkloadId
+    waits: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Started:
     """A notebook's server runs; its lease is active."""
 
@@ -245,6 +271,9 @@ Action = (
     | NoteAgent
     | NoteSchedule
     | NoteKept
+    | Park
+    | NoteParked
+    | Unpark
     | SetQuotas
     | PutTeams
     | PutPools

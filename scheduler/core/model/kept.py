@@ -22,6 +22,26 @@ def on_idle_of(chosen: str, allowed: tuple[str, ...]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Size:
+    """How much the workers of a job's first role ask for, and how many they are."""
+
+    milli_gpu: int
+    workers: int
+    cpu_milli: int
+    memory_mib: int
+    min_workers: int | None = None
+    max_workers: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resized:
+    """A job's size was changed while it waited: from what was submitted to what it asks for now."""
+
+    submitted: Size
+    now: Size
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Pace:
     """How fast an attempt is by its own progress reports: its first, and its newest."""
 

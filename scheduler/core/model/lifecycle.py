@@ -70,13 +70,28 @@ JOB_MOVES: Mapping[State, frozenset[State]] = {
     State.FAILED: frozenset(),
 }
 LEASE_MOVES: Mapping[State, frozenset[State]] = {
-    State.WAITING: frozenset({State.GRANTED, State.ENDED}),
+    # A parked notebook's server runs: it has its GPU back at once, or waits no longer.
+    State.WAITING: frozenset({State.GRANTED, State.ACTIVE, State.PARKED, State.ENDED}),
     State.GRANTED: frozenset({State.ACTIVE, State.WAITING, State.ENDED}),
     # Whoever stopped its server, it is hibernated if its kernels were saved.
-    State.ACTIVE: frozenset({State.WARNED, State.HIBERNATING, State.HIBERNATED, State.ENDED}),
-    State.WARNED: frozenset(
-        {State.RELEASED, State.ACTIVE, State.HIBERNATING, State.HIBERNATED, State.ENDED}
+    State.ACTIVE: frozenset(
+        {State.WARNED, State.PARKING, State.HIBERNATING, State.HIBERNATED, State.ENDED}
     ),
+    State.WARNED: frozenset(
+        {
+            State.RELEASED,
+            State.ACTIVE,
+            State.PARKING,
+            State.HIBERNATING,
+            State.HIBERNATED,
+            State.ENDED,
+        }
+    ),
+    # It holds its GPU until its node sees none of its processes there.
+    State.PARKING: frozenset(
+        {State.PARKED, State.ACTIVE, State.HIBERNATING, State.HIBERNATED, State.ENDED}
+    ),
+    State.PARKED: frozenset({State.WAITING, State.HIBERNATED, State.ENDED}),
     State.RELEASED: frozenset({State.ENDED}),
     # Without kernels that are kept it was no hibernation, and it ends.
     State.HIBERNATING: frozenset({State.HIBERNATED, State.ENDED}),
@@ -134,6 +149,7 @@ def move(workload: Workload, to: State, now_ms: Millis, **changes: Any) -> Workl
             "ended_ms": now_ms,
             "nomination": None,
             "reason": None,
+            "parked": None,
         } | changes
     return evolve(workload, state=to, since_ms=now_ms, **changes)
 
@@ -147,7 +163,12 @@ def admitted(workload: Workload, attempt: Attempt, now_ms: Millis) -> Workload:
         When the table lacks one of the moves.
     """
     changes: dict[str, Any] = {"nomination": None, "reason": None, "since_ms": now_ms}
-    if is_lease(workload):
+    if workload.parked is not None:
+        # Its server runs already, and looks for this.
+        _check_move(workload, workload.state, State.ACTIVE)
+        changes |= {"state": State.ACTIVE, "parked": None, "idleness": None}
+        attempt = evolve(attempt, state=AttemptState.RUNNING, started_ms=now_ms)
+    elif is_lease(workload):
         _check_move(workload, workload.state, State.GRANTED)
         changes |= {"state": State.GRANTED, "redeem_by_ms": Millis(now_ms + REDEEM_WITHIN_MS)}
     else:

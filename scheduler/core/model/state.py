@@ -22,8 +22,10 @@ from gpucommons.scheduler.core.model.intents import (
     NoteAgent,
     NoteFacts,
     NoteKept,
+    NoteParked,
     NoteSchedule,
     NoticeNode,
+    Park,
     Pause,
     PoolFacts,
     PutConfig,
@@ -39,6 +41,7 @@ from gpucommons.scheduler.core.model.intents import (
     SetQuotas,
     Started,
     Submit,
+    Unpark,
     Verdict,
 )
 from gpucommons.scheduler.core.model.kept import Badge, BadgeKey, Hibernation, ProcessImage
@@ -68,8 +71,10 @@ __all__ = [
     "NoteAgent",
     "NoteFacts",
     "NoteKept",
+    "NoteParked",
     "NoteSchedule",
     "NoticeNode",
+    "Park",
     "Pause",
     "PoolFacts",
     "PutConfig",
@@ -85,6 +90,7 @@ __all__ = [
     "SetQuotas",
     "Started",
     "Submit",
+    "Unpark",
     "Verdict",
 ]
 
@@ -216,6 +222,13 @@ class AttemptEnded:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SliceCleared:
+    """No process of a slice whose notebook says that it is parked holds anything of its devices."""
+
+    attempt_id: AttemptId
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class AttemptFinished:
     """A training process told that its work is done, whatever ends it now."""
 
@@ -267,6 +280,7 @@ Observation = (
     | AttemptSignalled
     | AttemptEnded
     | AttemptFinished
+    | SliceCleared
     | ProgressReported
     | CheckpointReported
     | FilesKept

@@ -25,6 +25,8 @@ LEASE_WORDS: Mapping[str, str] = {
     # Its server was started: whether it answers by now is the hub's to say.
     "active": "started",
     "warned": "idle, about to be returned",
+    "parking": "being parked",
+    "parked": "parked",
     "released": "returned",
     "hibernating": "stopping, kernels are being saved",
     "hibernated": "hibernated",

@@ -20,6 +20,7 @@ from gpucommons.scheduler.core.model.kept import (
     KeptKernels,
     Pace,
     ProcessImage,
+    Resized,
 )
 from gpucommons.scheduler.core.model.reason import Reason as Reason  # noqa: PLC0414 - for others
 from gpucommons.scheduler.core.model.reason import ReasonClass as ReasonClass  # noqa: PLC0414 - for others
@@ -70,6 +71,8 @@ class State(StrEnum):
     GRANTED = "granted"
     ACTIVE = "active"
     WARNED = "warned"
+    PARKING = "parking"
+    PARKED = "parked"
     HIBERNATING = "hibernating"
     HIBERNATED = "hibernated"
     RELEASED = "released"
@@ -323,6 +326,8 @@ class Idleness:
     kept_until_ms: Millis = Millis(0)
     #: The return is an admin's wish: it ends what was kept before; work and a later *Keep* end it.
     reclaimed: bool = False
+    #: Why it could not be parked when that was tried; the next weaker way is taken.
+    not_parked: str = ""
 
 
 @quick
@@ -335,23 +340,12 @@ class PausedSpan:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Size:
-    """How much the workers of a job's first role ask for, and how many they are."""
+class Parked:
+    """What a notebook keeps while its GPU memory is on the host."""
 
-    milli_gpu: int
-    workers: int
-    cpu_milli: int
-    memory_mib: int
-    min_workers: int | None = None
-    max_workers: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Resized:
-    """A job's size was changed while it waited: from what was submitted to what it asks for now."""
-
-    submitted: Size
-    now: Size
+    place: WorkerPlacement  #: Where its slice was; its memory goes back to these devices.
+    rest: Attempt  #: What its server holds of the node meanwhile: no device.
+    since_ms: Millis  #: By its server's word.
 
 
 @quick
@@ -392,9 +386,15 @@ class Workload:
     kept: KeptKernels | None = None
     #: What its last stop has shown, or is to show.
     drill: Drill | None = None
+    parked: Parked | None = None  #: Of a lease, also while it waits to have its GPU back.
 
     @property
     def current(self) -> Attempt | None:
         """The attempt that holds devices, if any."""
         last = self.attempts[-1] if self.attempts else None
         return last if last is not None and last.state is not _ENDED else None
+
+    @property
+    def on_node(self) -> Attempt | None:
+        """What it takes of nodes: its attempt, or what the server of a parked notebook keeps."""
+        return self.current or (None if self.parked is None else self.parked.rest)

@@ -173,8 +173,16 @@ def _options(
                 continue
             need = Load(role.cpu_milli, role.memory_mib).lower(node.share(size))
             for area in areas_of(node, home, size):
-                if not _firmly_taken(cycle, node, area):
+                if _is_its_own(workload, area) and not _firmly_taken(cycle, node, area):
                     yield _Option(node, block, home, area, need, _group(node, home, area))
+
+
+def _is_its_own(workload: Workload, area: Region) -> bool:
+    """What is on the host goes back to the devices that it came from, and to no others."""
+    if workload.parked is None:
+        return True
+    place = workload.parked.place
+    return area.node_id == place.node_id and set(area.device_ids) == set(place.device_ids)
 
 
 def _suits(node: NodeCapacity, home: Region, kind: str | None) -> bool:

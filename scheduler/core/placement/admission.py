@@ -12,7 +12,13 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import Shape, place_of, placed_milli_gpu, shape
 from gpucommons.scheduler.core.model.evolving import evolve
-from gpucommons.scheduler.core.model.lifecycle import admitted, move, nominated, withdrawn
+from gpucommons.scheduler.core.model.lifecycle import (
+    admitted,
+    is_lease,
+    move,
+    nominated,
+    withdrawn,
+)
 from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.state_words import hold_class_words
 from gpucommons.scheduler.core.model.types import (
@@ -21,6 +27,7 @@ from gpucommons.scheduler.core.model.types import (
     AttemptState,
     HoldClass,
     Nomination,
+    Parked,
     PoolName,
     Spec,
     State,
@@ -74,9 +81,11 @@ def in_order(
 
 
 def with_slices(
-    attempt_id: AttemptId, placements: Sequence[WorkerPlacement]
+    attempt_id: AttemptId, placements: Sequence[WorkerPlacement], parked: Parked | None = None
 ) -> tuple[WorkerPlacement, ...]:
-    """Name the slice of every worker that has one."""
+    """Name the slice of every worker that has one; what lives on knows its slice by its old name."""
+    if parked is not None:
+        return tuple(evolve(one, slice_id=parked.place.slice_id) for one in placements)
     return tuple(
         evolve(one, slice_id=worker_slice(attempt_id, rank)) if one.device_ids else one
         for rank, one in enumerate(placements)
@@ -106,12 +115,12 @@ def admit(
         number=len(workload.attempts) + 1,
         state=AttemptState.RESERVED,
         hold_class=hold_class,
-        placements=with_slices(attempt_id, ordered),
+        placements=with_slices(attempt_id, ordered, workload.parked),
         reserved_ms=cycle.now_ms,
         resumed_from=workload.checkpoint,
     )
     workload = cycle.put(admitted(workload, attempt, cycle.now_ms))
-    granted = workload.state is State.GRANTED
+    granted = is_lease(workload)
     if not granted:
         cycle.turns.admitted.add(workload.workload_id)
     held = sum([placed_milli_gpu(one) for one in ordered])
@@ -133,13 +142,14 @@ def _has_its_place(cycle: CycleState, workload: Workload) -> None:
 
 def without_its_promise(cycle: CycleState, workload: Workload) -> AbstractContextManager[None]:
     """Look for a place as if it were promised none: what is its own is not in its way."""
-    # Asked for everyone in line, most of whom are promised nothing.
-    return _NO_PROMISE if workload.nomination is None else _without_promise(cycle, workload)
+    # Asked for everyone in line, most of whom are promised nothing and hold nothing of a node.
+    bare = workload.nomination is None and workload.parked is None
+    return _NO_PROMISE if bare else _without_promise(cycle, workload)
 
 
 @contextmanager
 def _without_promise(cycle: CycleState, workload: Workload) -> Iterator[None]:
-    bare = evolve(workload, nomination=None)
+    bare = evolve(workload, nomination=None, parked=None)
     cycle.follow(workload, bare)
     try:
         yield

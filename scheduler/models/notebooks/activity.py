@@ -26,6 +26,8 @@ class ActivityReport(Model):
     kernels: list[KernelActivity] = Field(default_factory=list, max_length=512)
     #: What a stop keeps here; None = not known (yet).
     keeps: Keeps | None = None
+    #: Its GPU memory can be moved to the host, by a self-test with this driver.
+    parks: bool = False
 
 
 class ActivityView(View):

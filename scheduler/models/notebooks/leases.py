@@ -136,6 +136,10 @@ class IdleView(View):
     keeps: str = ""
     #: Both in a sentence: "Its server is stopped. Kernels that can be saved are kept …".
     on_idle_text: str = ""
+    #: Its server has said that it can be parked.
+    parks: bool = False
+    #: Why it was not parked when that was tried last, and it has been idle since.
+    not_parked: str = ""
 
 
 class LeaseView(View):
@@ -158,6 +162,8 @@ class LeaseView(View):
     forecast: ForecastView | None = None
     reason: ReasonView | None = None
     redeem_by_ms: int | None = None
+    #: Its GPU memory is on the host since then, also while it waits to have its GPU back.
+    parked_ms: int | None = None
     #: Since when its server ran, also after its end; None where it never did.
     started_ms: int | None = None
     slice: SliceView | None = None

@@ -81,7 +81,8 @@ def end_lease(principal: Principal, workload: Workload, why: str) -> None:
         return
     must_steer(principal, workload, "end")
     taken = workload.state is not State.WAITING and workload.redeem_by_ms is None
-    if taken or why not in _OWN_ENDS:
+    runs = workload.parked is not None and why != "left"
+    if taken or runs or why not in _OWN_ENDS:
         message = (
             "A notebook that runs, or is being started, ends by stopping its server in the hub."
         )
@@ -113,6 +114,26 @@ def hibernate(principal: Principal, workload: Workload) -> None:
     """Owner, culler, admin."""
     if not is_culler(principal):
         _own(principal, workload, "hibernate this notebook")
+
+
+def park(principal: Principal, workload: Workload) -> None:
+    """Owner, culler, admin."""
+    if not is_culler(principal):
+        _own(principal, workload, "park this notebook")
+
+
+def report_parked(principal: Principal, workload: Workload) -> None:
+    """The notebook's own server."""
+    must_see(principal, workload)
+    own = workload.spec.owner == principal.name and is_person(principal)
+    if not (own and principal.holds("submit")):
+        message = "Only a notebook's own server says that it is parked."
+        raise Forbidden(message)
+
+
+def unpark(principal: Principal, workload: Workload) -> None:
+    """Owner, admin."""
+    _own(principal, workload, "ask for this notebook's GPU")
 
 
 def choose_on_idle(principal: Principal, workload: Workload) -> None:

@@ -37,6 +37,8 @@ class Report:
     kernels: tuple[KernelActivity, ...]
     #: What the server says that it keeps when it stops; empty = it did not say.
     keeps: str = ""
+    #: It can move its GPU memory to the host.
+    parks: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,11 +66,14 @@ class ActivityBoard:
         now_ms: Millis,
         *,
         keeps: str = "",
+        parks: bool = False,
     ) -> None:
         """A notebook's server tells what runs; nothing has happened later than it is told."""
         happened = _those_that_count([_until(kernel, now_ms) for kernel in kernels])
         with self._lock:
-            self._reports[lease_id] = Report(at_ms=now_ms, kernels=happened, keeps=keeps)
+            self._reports[lease_id] = Report(
+                at_ms=now_ms, kernels=happened, keeps=keeps, parks=parks
+            )
 
     def read(self, samples: Iterable[UsageSample]) -> None:
         """The agent's newest samples."""
@@ -105,6 +110,11 @@ class ActivityBoard:
         """What its server says that it keeps when it stops; empty = it has not said anything."""
         report = self.report_of(lease_id)
         return "" if report is None else report.keeps
+
+    def parks(self, lease_id: WorkloadId) -> bool:
+        """Whether its server says that it can move its GPU memory to the host."""
+        report = self.report_of(lease_id)
+        return report is not None and report.parks
 
     def gpu_of(self, slice_id: SliceId | None) -> GpuActivity:
         """What is known of a slice."""

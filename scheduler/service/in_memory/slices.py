@@ -18,12 +18,13 @@ from gpucommons.gpu.slices.usage import UsageSample
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.leases import SERVER_GONE
 from gpucommons.scheduler.core.events.resizing import slice_memory_mib
-from gpucommons.scheduler.core.model.state import AttemptEnded, Cluster, Observation
+from gpucommons.scheduler.core.model.state import AttemptEnded, Cluster, Observation, SliceCleared
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptState,
     Kind,
     NodeId,
+    State,
     WorkerPlacement,
     Workload,
 )
@@ -53,6 +54,10 @@ class Agent(Protocol):
 
     def reading(self, slice_id: SliceId) -> SliceReading:
         """Look at one slice now."""
+        ...
+
+    def park(self, slice_id: SliceId) -> tuple[int, ...]:
+        """Let nothing of a slice use its devices until it is opened again; answers who still does."""
         ...
 
     def usage(self) -> tuple[UsageSample, ...]:
@@ -175,6 +180,25 @@ class Slices:
         if self.is_empty(workload):
             self._observe(AttemptEnded(attempt_id=attempt.attempt_id, exit_code=None))
 
+    def clear_if_parked(self, workload: Workload) -> None:
+        """Report that the devices are free of a notebook that says that it is parked, once they are.
+
+        An agent that is away proves nothing: they stay held until it is back.
+        """
+        attempt = workload.current
+        said = workload.state is State.PARKING and workload.parked is not None
+        if not said or attempt is None or attempt.stop is not None:
+            return
+        try:
+            clear = self._agent is None or not any(
+                self._agent.park(one) for one in slice_ids(attempt)
+            )
+        except GpuError as error:
+            log.warning("cannot tell whether %s is clear: %s", attempt.attempt_id, error)
+            return
+        if clear:
+            self._observe(SliceCleared(attempt_id=attempt.attempt_id))
+
     def is_empty(self, workload: Workload) -> bool:
         """Whether its pod is gone, and a reading asked for now shows no process.
 
@@ -187,7 +211,7 @@ class Slices:
         if attempt is not None and any(map(self._has_pod, slice_ids(attempt))):
             return False
         if self._agent is None or attempt is None or self.is_anothers(workload):
-            return True
+            return not _parked_slices(workload) or self._are_empty(_parked_slices(workload))
         try:
             return not any(self._agent.reading(one).pids for one in slice_ids(attempt))
         except UnknownSlice:
@@ -198,6 +222,15 @@ class Slices:
             return False
         except GpuError as error:
             log.warning("cannot tell whether %s is empty: %s", attempt.attempt_id, error)
+            return False
+
+    def _are_empty(self, parked: frozenset[SliceId]) -> bool:
+        """Whether nothing lives of what was parked; an agent that does not say so proves nothing."""
+        try:
+            return self._agent is not None and not any(
+                self._agent.reading(one).pids for one in parked
+            )
+        except GpuError:
             return False
 
     def is_anothers(self, workload: Workload) -> bool:
@@ -212,11 +245,14 @@ class Slices:
         for workload, attempt in _held_by_notebooks(self._cluster()):
             if attempt.state is AttemptState.STOPPING:
                 self.end_if_empty(workload)
+            elif workload.state is State.PARKING and workload.parked is not None:
+                self.clear_if_parked(workload)
             else:
                 self.open(workload)
         # In this order: what was granted and opened meanwhile, while agents were asked, is held.
         opened = frozenset(self._ours())
         held = {one for _, a in _held_by_notebooks(self._cluster()) for one in slice_ids(a)}
+        held |= {one for w in self._cluster().workloads.values() for one in _parked_slices(w)}
         for slice_id in opened - held:
             self._close(slice_id)
         self._limits = {one: mib for one, mib in self._limits.items() if one in held}
@@ -266,6 +302,14 @@ def _held_by_notebooks(cluster: Cluster) -> Iterator[tuple[Workload, Attempt]]:
         attempt = workload.current
         if workload.spec.kind is Kind.NOTEBOOK and attempt is not None:
             yield workload, attempt
+
+
+def _parked_slices(workload: Workload) -> frozenset[SliceId]:
+    """What a parked notebook's server lives in though it holds no device."""
+    parked = workload.parked
+    if parked is None or workload.current is not None:
+        return frozenset()
+    return frozenset() if parked.place.slice_id is None else frozenset({parked.place.slice_id})
 
 
 def _held_by_anybody(cluster: Cluster) -> set[SliceId]:

@@ -70,6 +70,7 @@ def lease_view(
         if in_full
         else reason_class(workload.reason),
         redeem_by_ms=workload.redeem_by_ms if in_full else None,
+        parked_ms=workload.parked.since_ms if in_full and workload.parked else None,
         started_ms=next((one.started_ms for one in workload.attempts if one.started_ms), None),
         slice=slice_view(workload, cluster) if in_full else None,
         idle=_idle_view(workload, cluster, limits) if in_full else None,
@@ -138,6 +139,7 @@ def _idle_view(workload: Workload, cluster: Cluster, limits: IdleLimits) -> mode
         keeps_left=idleness.keeps_left,
         kept_until_ms=idleness.kept_until_ms or None,
         reclaimed=idleness.reclaimed,
+        not_parked=idleness.not_parked,
         idle_after_min=_minutes(limits.idle_after_ms),
         warn_after_min=_minutes(limits.warn_after_ms),
         idle_after_s=limits.idle_after_ms // 1000,

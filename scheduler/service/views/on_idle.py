@@ -16,12 +16,14 @@ _KEPT = {
 }
 
 
-def with_keeps(lease: models.LeaseView, keeps: str) -> models.LeaseView:
-    """The same view with what its server says that it keeps when it stops."""
+def with_keeps(lease: models.LeaseView, keeps: str, *, parks: bool) -> models.LeaseView:
+    """The same view with what its server says of itself: what it keeps, and whether it can be parked."""
     idle = lease.idle
-    if idle is None or not keeps:
+    if idle is None or not (keeps or parks):
         return lease
-    told = {"keeps": keeps, "on_idle_text": on_idle_text(idle.on_idle, keeps)}
+    told: dict[str, object] = {"parks": parks}
+    if keeps:
+        told |= {"keeps": keeps, "on_idle_text": on_idle_text(idle.on_idle, keeps)}
     return lease.model_copy(update={"idle": idle.model_copy(update=told)})
 
 

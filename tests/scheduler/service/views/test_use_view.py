@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from stored_rows import NOW, ledger_row, running
 
+from gpucommons.scheduler.core.model.kept import Resized, Size
 from gpucommons.scheduler.core.model.resources import Device, Node
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (
@@ -14,8 +15,6 @@ from gpucommons.scheduler.core.model.types import (
     Millis,
     NodeId,
     PoolName,
-    Resized,
-    Size,
     State,
     Workload,
 )

@@ -1,0 +1,56 @@
+"""Why a parked notebook waits for its GPU: its memory goes back to the very devices it came from."""
+
+from __future__ import annotations
+
+from gpucommons.gpu.slices.slices import format_milli_gpu
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.resources import NodeState
+from gpucommons.scheduler.core.model.types import Parked, Reason, ReasonClass, Workload
+from gpucommons.scheduler.core.passes import notebooks
+from gpucommons.scheduler.core.quota import quota
+
+
+def reason(cycle: CycleState, workload: Workload) -> Reason | None:
+    """One sentence; None for a notebook that is not parked."""
+    parked, spec = workload.parked, workload.spec
+    if parked is None:
+        return None
+    size = placed_milli_gpu(parked.place)
+    fixed = quota.quota_of(cycle.teams, spec.team, spec.pools[0]).fixed_milli_gpu
+    left = max(0, fixed - cycle.use(spec.team, spec.pools[0]).fixed)
+    where = _where(cycle, parked)
+    if where is None:
+        code, text = ReasonClass.MISCONFIGURED, _gone(parked)
+    elif size > left:
+        code = ReasonClass.LIMIT
+        text = (
+            f"Needs {format_milli_gpu(size)} GPU; {spec.team} has {format_milli_gpu(left)} of"
+            f" {format_milli_gpu(fixed)} notebook GPUs free."
+        )
+    elif notebooks.could_reclaim(cycle, workload):
+        code = ReasonClass.DRAINING
+        text = f"{where} is lent: it can be won back, which takes a moment."
+    else:
+        code = ReasonClass.FRAGMENTATION
+        text = f"Its memory goes back to {where}, which another notebook has."
+    return Reason(code=code, text=text)
+
+
+def _where(cycle: CycleState, parked: Parked) -> str | None:
+    """``GPU 2 of node a``; None where that is not to be had at all."""
+    node = cycle.nodes.get(parked.place.node_id)
+    if node is None or node.state is not NodeState.READY:
+        return None
+    found = {device.device_id: device.index for device in node.devices}
+    if not all(one in found for one in parked.place.device_ids):
+        return None
+    numbers = ", ".join(str(found[one]) for one in parked.place.device_ids)
+    return f"GPU {numbers} of {node.node_id}"
+
+
+def _gone(parked: Parked) -> str:
+    return (
+        f"Its memory goes back to the GPU that it came from, and {parked.place.node_id} does not offer"
+        " that one now."
+    )

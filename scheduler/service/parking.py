@@ -1,0 +1,82 @@
+"""Use cases about parking: a notebook's GPU memory goes to the host, and comes back on its turn."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.state import NoteParked, Park, Unpark
+from gpucommons.scheduler.core.model.types import State, Workload
+from gpucommons.scheduler.errors import InvalidTransition
+from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.principal import Principal
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.leases import view
+from gpucommons.scheduler.service.lookup import find_lease, workload_of
+from gpucommons.scheduler.service.service import Pending, Service, decision
+from gpucommons.scheduler.service.views.whereabouts import AWAY
+
+
+def park(
+    service: Service, principal: Principal, lease_id: str, request: models.ParkRequest
+) -> Pending[models.LeaseView]:
+    """Ask its server to move its GPU memory to the host."""
+    found = find_lease(service, lease_id)
+    authorization.park(principal, found)
+    if found.state not in (State.PARKING, State.PARKED):
+        _check_can(service, found)
+    by_another = authorization.may_word_end(principal)
+    text = request.text if by_another else f"parked by {principal.name}"
+    intent = service.ask(principal, Park(workload_id=found.workload_id, text=text))
+    return decision(service, intent, lambda _: view(service, principal, found.workload_id))
+
+
+def _check_can(service: Service, lease: Workload) -> None:
+    if lease.state not in (State.ACTIVE, State.WARNED):
+        message = f"This notebook is {state_words(lease.state)}: only a running one is parked."
+        raise InvalidTransition(message)
+    pool = service.loop.cluster.pools.get(lease.spec.pools[0])
+    if pool is not None and pool.executor == AWAY:
+        message = (
+            f"Notebooks of pool {pool.name} are not parked: there the cluster gives a notebook its device"
+            " for as long as it lives. Hibernate it, or release its GPU."
+        )
+        raise InvalidTransition(message)
+    if not service.activity.parks(lease.workload_id):
+        message = (
+            "This notebook's server cannot park its GPU memory, or has not said yet that it can:"
+            " `gpucommons doctor` in its terminal says what is missing."
+        )
+        raise InvalidTransition(message)
+
+
+def report_parked(
+    service: Service, principal: Principal, lease_id: str, report: models.ParkedReport
+) -> Pending[models.LeaseView]:
+    """Its server says what came of it; the node is asked at once, so that the GPU is soon free."""
+    found = find_lease(service, lease_id)
+    authorization.report_parked(principal, found)
+    because = f"its server says: {report.because}" if report.because else ""
+    action = NoteParked(workload_id=found.workload_id, because=because, host_mib=report.host_mib)
+    intent = service.ask(principal, action)
+
+    def answer() -> models.LeaseView:
+        service.slices.clear_if_parked(workload_of(service, found.workload_id))
+        return view(service, principal, found.workload_id)
+
+    return decision(service, intent, lambda _: answer())
+
+
+def unpark(
+    service: Service, principal: Principal, lease_id: str, request: models.UnparkRequest
+) -> Pending[models.LeaseView]:
+    """Have its GPU back when its turn comes. Where it has it, its slice is open when this is answered."""
+    found = find_lease(service, lease_id)
+    authorization.unpark(principal, found)
+    intent = service.ask(principal, Unpark(workload_id=found.workload_id, waits=request.waits))
+
+    def answer() -> models.LeaseView:
+        held = workload_of(service, found.workload_id)
+        if held.state is not State.PARKING:
+            service.slices.open(held)
+        return view(service, principal, found.workload_id)
+
+    return decision(service, intent, lambda _: answer())

@@ -1,0 +1,127 @@
+"""Parking as people, the culler, a notebook's server and its node see it."""
+
+from __future__ import annotations
+
+import pytest
+from service_world import ServiceWorld, done
+
+from gpucommons.gpu.errors import AgentUnavailable
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.types import WorkloadId
+from gpucommons.scheduler.errors import Forbidden, InvalidTransition, NoFreeSlice
+from gpucommons.scheduler.service import idle, leases, parking
+
+
+def a_server(world: ServiceWorld, user: str = "ann", *, parks: bool = True) -> models.LeaseView:
+    request = models.LeaseRequest(user=user, milli_gpu=1000)
+    lease = done(leases.acquire(world.service, world.hub_service, request, key=None))
+    done(leases.started(world.service, world.hub_service, lease.id, models.StartedReport(pid=77)))
+    told = models.ActivityReport(parks=parks)
+    idle.report_activity(world.service, world.principal(user), lease.id, told)
+    return leases.lease(world.service, world.principal(user), lease.id)
+
+
+def ask(world: ServiceWorld, lease: models.LeaseView) -> models.LeaseView:
+    text = models.ParkRequest(text="idle for 60 min")
+    return done(parking.park(world.service, world.culler, lease.id, text))
+
+
+def say(world: ServiceWorld, lease: models.LeaseView, because: str = "") -> models.LeaseView:
+    report = models.ParkedReport(because=because, host_mib=512)
+    return done(parking.report_parked(world.service, world.principal("ann"), lease.id, report))
+
+
+def unpark(world: ServiceWorld, lease: models.LeaseView, *, waits: bool = True) -> models.LeaseView:
+    request = models.UnparkRequest(waits=waits)
+    return done(parking.unpark(world.service, world.principal("ann"), lease.id, request))
+
+
+def test_a_parked_notebook_gives_its_gpu_to_another_and_waits_to_have_it_back(
+    world: ServiceWorld,
+) -> None:
+    lease = a_server(world)
+    assert lease.slice is not None
+    assert lease.idle is not None
+    assert lease.idle.parks
+    assert ask(world, lease).state == "parking"
+    told = say(world, lease)
+    assert (told.state, told.slice) == ("parked", None)
+    assert told.parked_ms == world.now_ms
+    other = a_server(world, "ada")
+    waits = unpark(world, lease)
+    assert (waits.state, waits.position) == ("waiting", 1)
+    assert waits.parked_ms == world.now_ms
+    assert unpark(world, lease, waits=False).state == "parked"
+    assert unpark(world, lease).state == "waiting"
+    world.agent.bound.clear()
+    end = models.EndReport(why="stopped")
+    done(leases.end_lease(world.service, world.hub_service, other.id, end))
+    again = unpark(world, lease)
+    assert again.state == "active"
+    assert again.slice is not None
+    assert again.slice.slice_id == lease.slice.slice_id
+    assert again.slice.slice_id not in world.agent.parked
+
+
+def test_its_gpu_is_not_free_before_its_node_has_seen_it(world: ServiceWorld) -> None:
+    lease = a_server(world)
+    ask(world, lease)
+    world.agent.on_devices = (77,)
+    assert say(world, lease).state == "parking"
+    with pytest.raises(NoFreeSlice):
+        a_server(world, "ada")
+    world.agent.on_devices = ()
+    world.service.slices.step()
+    assert leases.lease(world.service, world.principal("ann"), lease.id).state == "parked"
+
+
+def test_a_node_that_does_not_answer_frees_nothing(world: ServiceWorld) -> None:
+    lease = a_server(world)
+    ask(world, lease)
+    world.agent.away = AgentUnavailable("away")
+    assert say(world, lease).state == "parking"
+
+
+def test_a_scheduler_that_restarts_keeps_the_slice_that_a_parked_server_lives_in(
+    world: ServiceWorld,
+) -> None:
+    lease = a_server(world)
+    assert lease.slice is not None
+    ask(world, lease)
+    say(world, lease)
+    world.service.slices.forget()
+    world.service.slices.step()
+    assert lease.slice.slice_id in world.agent.opened
+    # Nothing of it is alive any more: the hub is asked, and it ends.
+    found = world.loop.cluster.workloads[WorkloadId(lease.id)]
+    assert not world.service.slices.is_empty(found)
+    world.agent.bound.clear()
+    assert world.service.slices.is_empty(found)
+
+
+def test_why_it_was_not_parked_is_told_as_its_servers_word(world: ServiceWorld) -> None:
+    lease = a_server(world)
+    ask(world, lease)
+    told = say(world, lease, because="It uses managed memory.")
+    assert told.state == "active"
+    assert told.idle is not None
+    assert told.idle.not_parked == "its server says: It uses managed memory."
+
+
+def test_only_a_server_that_said_that_it_can_is_asked(world: ServiceWorld) -> None:
+    lease = a_server(world, parks=False)
+    with pytest.raises(InvalidTransition, match="cannot park its GPU memory, or has not said yet"):
+        ask(world, lease)
+
+
+def test_its_owner_cannot_end_it_as_a_ticket_while_its_server_lives(world: ServiceWorld) -> None:
+    lease = a_server(world)
+    ask(world, lease)
+    say(world, lease)
+    a_server(world, "ada")
+    unpark(world, lease)
+    ann = world.principal("ann")
+    with pytest.raises(Forbidden):
+        leases.end_lease(world.service, ann, lease.id, models.EndReport(why="stopped"))
+    left = done(leases.end_lease(world.service, ann, lease.id, models.EndReport(why="left")))
+    assert left.state == "parked"
