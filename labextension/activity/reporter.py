@@ -54,6 +54,8 @@ class Reporter:
     last_activity_times: dict[str, Any]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _failing: bool = False
+    #: By the newest report something is at work here.
+    _told_busy: bool = False
 
     async def run(self) -> None:
         """Report, wait, report."""
@@ -63,14 +65,19 @@ class Reporter:
         for _ in range(round(REPORT_EVERY_S / LOOK_EVERY_S)):
             await self.sleep(LOOK_EVERY_S)
             busy_ms = self.collector.busy_ms()
-            if busy_ms is not None and not self._failing:
-                self.take_activity(busy_ms)
+            if busy_ms is None or self._failing:
+                continue
+            self.take_activity(busy_ms)
+            if not self._told_busy:
+                # Until the culler hears of it, it may take the kernel for idle and stop its cell.
+                return
 
     async def report(self) -> None:
         """One report."""
         report = await self.collector.collect()
         report = report.model_copy(update={"keeps": self.keeps()})
-        if any(entry.busy for entry in report.kernels):
+        self._told_busy = any(entry.busy for entry in report.kernels)
+        if self._told_busy:
             self.last_activity_times["gpucommons"] = datetime.now(UTC)
         try:
             lease = await self.scheduler.send(calls.report_activity(self.lease_id, report))

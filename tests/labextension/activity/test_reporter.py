@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -102,3 +103,26 @@ async def test_a_busy_kernel_is_told_between_two_reports_that_are_heard(
     with pytest.raises(asyncio.CancelledError):
         await one.run()
     assert heard == [0, *told]
+
+
+async def test_a_cell_that_begins_is_reported_at_once_and_one_that_was_told_is_not_told_again(
+    client: Any, api: Any
+) -> None:
+    one = reporter(client)
+    collected = one.collector
+    assert isinstance(collected, Collected)
+    looks = 0
+
+    async def sleep(_seconds: float) -> None:
+        nonlocal looks
+        looks += 1
+        collected.busy = looks >= 2
+        if looks == 10:
+            raise asyncio.CancelledError
+
+    one.sleep = sleep
+    with pytest.raises(asyncio.CancelledError):
+        await one.run()
+    # Else its notebook might be stopped as idle until the next report.
+    told = [json.loads(one.content)["kernels"][0]["busy"] for one in api.requests]
+    assert told == [False, True]
