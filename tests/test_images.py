@@ -7,16 +7,20 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from deploy.release.contents import Image, dockerfile, read, version
+from deploy.release.locks import pins
 from tests.peers.run_on_jupyterhub_5 import HUB
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "deploy/image"
 HUB_PAGE = ROOT / "docs/howto/install-on-zero-to-jupyterhub.md"
 HELM_PAGE = ROOT / "docs/howto/install-with-helm.md"
-PLACES = {"Dockerfile": "kubernetes,postgresql,sweeps", "hub.Dockerfile": "hub", "notebook.Dockerfile": "notebook"}  # fmt: skip
+LISTED = {image.dockerfile: image for image in read()[1]}
 
 
 def lines(name: str) -> list[str]:
@@ -55,16 +59,45 @@ def test_the_base_of_the_hubs_image_is_one_release_with_a_hub_that_is_new_enough
     assert Version(base) >= Version(told[1])
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", LISTED)
+def test_a_dockerfile_is_what_the_list_of_contents_says(name: str) -> None:
+    written = dockerfile(LISTED[name])
+    assert {file: (IMAGES / file).read_text() for file in written} == written
+
+
+@pytest.mark.parametrize("name", LISTED)
 def test_every_image_copies_the_one_wheel_and_ends_as_a_user(name: str) -> None:
     found = lines(name)
-    assert "COPY dist/*.whl /tmp/wheels/" in found
-    text = "\n".join(found)
-    assert f"[{PLACES[name]}]" in text
     # Neither a compiler nor Node, nor a second build.
-    assert not re.search(r"gcc|npm|pip wheel|AS build", text)
-    assert re.fullmatch(r"USER 1000(:1000)?", [one for one in found if one.startswith("USER")][-1])
-    assert (IMAGES / f"{name}.dockerignore").read_text().split() == ["*", "!dist/*.whl"]
+    assert not re.search(r"gcc|npm|pip wheel|AS build", "\n".join(found))
+    assert [one for one in found if one.startswith("USER")][-1] == "USER 1000"
+
+
+@pytest.mark.parametrize("image", LISTED.values(), ids=lambda image: image.name)
+def test_the_lock_of_an_image_meets_what_its_extras_ask_and_moves_nothing_of_its_base(
+    image: Image,
+) -> None:
+    own = pins((IMAGES / image.lock).read_text())
+    base = pins((IMAGES / image.base_lock).read_text()) if image.base_lock else {}
+    assert own.keys() & base.keys() == set()
+    installed = own | base
+    for asked in asked_by(image.extras):
+        if asked.marker is None or asked.marker.evaluate({"sys_platform": "linux"}):
+            assert asked.specifier.contains(installed[canonicalize_name(asked.name)]), asked
+
+
+def asked_by(extras: list[str]) -> list[Requirement]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    found = [Requirement(one) for one in project["dependencies"]]
+    for extra in extras:
+        for one in map(Requirement, project["optional-dependencies"][extra]):
+            found += asked_by(sorted(one.extras)) if one.name == "gpucommons" else [one]
+    return found
+
+
+def test_the_chart_has_the_version_of_the_package() -> None:
+    chart = yaml.safe_load((ROOT / "deploy/helm/gpucommons/Chart.yaml").read_text())
+    assert {chart["version"], chart["appVersion"]} == {version()}
 
 
 @pytest.mark.parametrize("name", ["hub.Dockerfile", "notebook.Dockerfile"])

@@ -1,11 +1,14 @@
-# Adds the panel and the extension to an image of notebooks. In the repository's root, after `make dist` (or `make setup dist` in a new checkout):
+# Written from contents.toml by `python -m deploy.release dockerfiles`: change it there.
+# In the repository's root, after `make dist` (or `make setup dist` in a new checkout):
 #   docker build -f deploy/image/notebook.Dockerfile -t REGISTRY/notebook:0.1.0 .
+# The wheel holds the built panel and the library that keeps programs to their slice, for any
+# glibc of the last ten years: no image needs Node or a compiler.
 ARG BASE=quay.io/jupyter/pytorch-notebook:cuda12-python-3.13
 FROM ${BASE}
 USER root
-COPY dist/*.whl /tmp/wheels/
-# What the base has stays as it is.
+COPY dist/*.whl /tmp/gpucommons/
+# What the base has stays as it is: a release of it is tried with its own pins.
 RUN pip list --format=freeze > /tmp/base.txt \
-    && pip install --no-cache-dir --constraint /tmp/base.txt "$(ls /tmp/wheels/*.whl)[notebook]" \
-    && rm -rf /tmp/wheels /tmp/base.txt
+    && pip install --no-cache-dir --constraint /tmp/base.txt "$(ls /tmp/gpucommons/*.whl)[notebook]" \
+    && rm -rf /tmp/gpucommons /tmp/base.txt
 USER 1000

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kubernetes import client
 
+from deploy.release.archive import Written
 from tests.kubernetes.api import api_client, wait_for
 from tests.kubernetes.cluster.control_plane import ControlPlane, Options
 from tests.kubernetes.cluster.reaper import Reaper
@@ -17,7 +18,6 @@ from tests.kubernetes.node.node_parts import (
     start_network,
 )
 from tests.kubernetes.node.real_node import REAL, RealNode
-from tests.kubernetes.toolchain.image import Written
 from tests.kubernetes.toolchain.image_store import furnish
 from tests.kubernetes.toolchain.images import python_archive, tools_archive
 

@@ -16,9 +16,9 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
+from deploy.release.archive import Written
 from tests.kubernetes.api import wait_for
 from tests.kubernetes.toolchain import toolchain
-from tests.kubernetes.toolchain.image import Written
 from tests.kubernetes.toolchain.images import base_archive, base_key
 
 DATABASES = (

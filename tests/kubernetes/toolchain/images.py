@@ -14,7 +14,8 @@ from dataclasses import replace
 from importlib.metadata import distributions
 from pathlib import Path
 
-from tests.kubernetes.toolchain.image import Layer, Written, libraries, write_archive
+from deploy.release.archive import Run, Written, write_archive
+from tests.kubernetes.toolchain.image import Layer, libraries
 
 TOOLS = "gpucommons.test/tools:1"
 PYTHON = "gpucommons.test/python:1"
@@ -70,7 +71,8 @@ def tools_archive(folder: Path) -> Path:
     """The image of shell tools; it serves as the pause image too."""
     layer, archive = folder / "tools.layer", folder / "tools.tar"
     system_layer([]).write(layer)
-    write_archive(archive, TOOLS, [Written.of(layer)], command=["/bin/sleep", "infinity"])
+    run = Run(entrypoint=["/bin/sleep", "infinity"])
+    write_archive(archive, TOOLS, [Written.of(layer)], run)
     layer.unlink()
     return archive
 
@@ -87,7 +89,7 @@ def base_archive(folder: Path) -> tuple[Path, Written]:
     layer, archive = folder / "base.layer", folder / "base.tar"
     _base_layer().write(layer)
     written = Written.of(layer)
-    write_archive(archive, BASE, [written])
+    write_archive(archive, BASE, [written], Run())
     layer.unlink()
     return archive, written
 
@@ -104,7 +106,8 @@ def python_archive(folder: Path, base: Written) -> Path:
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     known = replace(base, path=None)
-    write_archive(archive, PYTHON, [known, Written.of(product)], environment=environment)
+    layers = [known, Written.of(product)]
+    write_archive(archive, PYTHON, layers, Run(environment=environment))
     product.unlink()
     return archive
 
