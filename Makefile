@@ -13,7 +13,7 @@ TRACES ?= traces
 # In the order of tests/conftest.py: stories first, so that none is left for one process alone.
 PYTEST := $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup setup-hibernation setup-kubernetes setup-frameworks demo test test-here test-kubernetes test-panel test-frameworks check fix properties peers tour tour-kubernetes bench docs dist clean
+.PHONY: help setup setup-hibernation setup-kubernetes setup-frameworks demo test test-here test-kubernetes test-panel test-frameworks check fix properties peers tour tour-kubernetes bench docs dist images release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -97,6 +97,12 @@ docs: setup ## Build the documentation into build/docs
 dist: setup ## Wheel and sdist into dist/
 	rm -rf build/labextensions build/lib dist
 	$(BIN)/uv build -q
+
+images: dist ## OCI archives of service, hub and notebook, without Docker or a registry (needs mmdebstrap), in dist/images
+	$(BIN)/python -m deploy.release images
+
+release: images ## The same with chart, changelog section and checksums, in dist/
+	$(BIN)/python -m deploy.release artefacts
 
 clean: ## Remove everything generated
 	rm -rf .venv .venv-* node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -142,7 +142,7 @@ def _row(path: Path, name: str) -> tarfile.TarInfo:
 
 
 def _compressed(raw: IO[bytes]) -> gzip.GzipFile:
-    return gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=9, mtime=0)
+    return gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=6, mtime=0)
 
 
 def _tar(stream: IO[bytes] | gzip.GzipFile) -> tarfile.TarFile:
