@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from gpucommons.labextension.live.fanout import Tab
 from gpucommons.labextension.live.shown_jobs import SendsCalls
-from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.client import calls, plan_calls
 from gpucommons.scheduler.errors import NotFound, SchedulerError, Unavailable
 from gpucommons.scheduler.models import JobUse, JobView
 from gpucommons.scheduler.models.jobs.attempts import newest_life
@@ -78,20 +78,26 @@ class Follow:
             if told or is_over or look % CURVE_EVERY == 0:
                 await self._show("curve", calls.curve(self.ref))
             if not is_over and (look % USE_EVERY == 0 or changed):
-                await self._show("use", calls.job_use(self.ref))
+                await self._show_use(job)
             if is_over:
-                await self._show_last_use()
+                await self._show_last_use(job)
                 return
             await self.sleep(LOOK_EVERY_S)
 
-    async def _show_last_use(self) -> None:
+    async def _show_last_use(self, job: JobView) -> None:
         """Until what its last minute was measured to use has come, or will not come any more."""
         while True:
-            await self._show("use", calls.job_use(self.ref))
+            await self._show_use(job)
             use = self._shown.get("use")
             if not (isinstance(use, JobUse) and use.is_pending):
                 return
             await self.sleep(USE_EVERY * LOOK_EVERY_S)
+
+    async def _show_use(self, job: JobView) -> None:
+        """What it used, and what came of its plan where it took one."""
+        await self._show("use", calls.job_use(self.ref))
+        if job.request is not None and job.request.plan is not None:
+            await self._show("plan", plan_calls.job_plan(self.ref))
 
     async def _show(self, kind: str, call: calls.Call[R]) -> None:
         """Send what is news to the page."""

@@ -13,8 +13,9 @@ from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu, parse_mi
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli import admin
 from gpucommons.scheduler.cli.connect import connect
+from gpucommons.scheduler.cli.plans.past import plan_text
 from gpucommons.scheduler.cli.present import by, clock, going_on, printable, show, shown, table
-from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.client import SchedulerClient, calls, plan_calls
 from gpucommons.scheduler.client.results import fetch_results, mark_results
 from gpucommons.scheduler.errors import BadRequest, NotFound
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
@@ -164,6 +165,8 @@ def detail(arguments: argparse.Namespace) -> int:
         text = describe(job)
         if arguments.output == "text" and job.milli_gpu and job.attempts:
             text += f"\n  {scheduler.send(calls.job_use(job.id)).text}"
+        if arguments.output == "text" and job.request is not None and job.request.plan is not None:
+            text += f"\n{plan_text(scheduler.send(plan_calls.job_plan(job.id)))}"
     show(job, text, output=arguments.output)
     return 0
 

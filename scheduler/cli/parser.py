@@ -19,7 +19,7 @@ from gpucommons.scheduler.cli import (
 )
 from gpucommons.scheduler.cli.install import command as installing
 from gpucommons.scheduler.cli.pipelines import commands as pipelines
-from gpucommons.scheduler.cli.plans import advise
+from gpucommons.scheduler.cli.plans import commands as plans
 from gpucommons.scheduler.cli.schedules import commands as schedules
 from gpucommons.scheduler.cli.slurm import commands as slurm
 from gpucommons.scheduler.cli.sweeps import commands as sweeps
@@ -44,11 +44,10 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     shared = _shared()
     _add_submit(commands, shared)
-    advise.add_command(commands, shared)
     _add_jobs(commands, shared)
     _add_admin(commands, shared)
     _add_machine(commands)
-    for others in (schedules, sweeps, pipelines, slurm):
+    for others in (plans, schedules, sweeps, pipelines, slurm):
         others.add_commands(commands, shared)
     installing.add_command(commands)
     return parser
@@ -191,6 +190,7 @@ def _add_submit(
         choices=("preempted", "success"),
         help="what an exit with 0 after a signal means; default: preempted, the job goes on later",
     )
+    plans.add_to_submit(command)
     command.add_argument("--max-mib", type=_positive, default=SNAPSHOT_MIB, help="largest snapshot")
     command.add_argument("--follow", action="store_true", help="print the log until the job ends")
     schedules.add_when(command, needed=False)
@@ -314,12 +314,7 @@ def _add_admin(
     reclaim.add_argument("--reason", default="")
     reclaim.set_defaults(run=admin.reclaim)
     _add_simulate(commands, shared)
-    usage = commands.add_parser("report", parents=[shared], help="GPU hours by team and user")
-    span = usage.add_mutually_exclusive_group()
-    span.add_argument("--days", type=report.days, default=30, help="the last so many (default 30)")
-    span.add_argument("--month", type=report.month, metavar="YYYY-MM", help="a month, in UTC")
-    usage.add_argument("--csv", action="store_true", help="for a spreadsheet")
-    usage.set_defaults(run=report.report)
+    report.add_command(commands, shared)
 
 
 def _load(text: str) -> float:

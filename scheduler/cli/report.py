@@ -15,6 +15,18 @@ HEADER = ("TEAM", "OWNER", "HELD", "USED", "IDLE", "BORROWED", "LENT", "LOST")
 _DIGITS = 4
 
 
+def add_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    """The grammar of this command."""
+    command = commands.add_parser("report", parents=[shared], help="GPU hours by team and user")
+    span = command.add_mutually_exclusive_group()
+    span.add_argument("--days", type=days, default=30, help="the last so many (default 30)")
+    span.add_argument("--month", type=month, metavar="YYYY-MM", help="a month, in UTC")
+    command.add_argument("--csv", action="store_true", help="for a spreadsheet")
+    command.set_defaults(run=report)
+
+
 def report(arguments: argparse.Namespace) -> int:
     """Usage by team and user in the last days, or in a month."""
     start, end = arguments.month or _last(arguments.days, datetime.now(tz=UTC))

@@ -311,6 +311,8 @@ def _options(arguments: argparse.Namespace) -> dict[str, object]:
         "secrets": _pairs(arguments.secret, "--secret"),
         "over_quota": False if arguments.guaranteed_only else None,
         "kind": "retrain" if arguments.retrain else None,
+        "plan": arguments.plan,
+        "labels": _pairs(arguments.label, "--label"),
     }
     return {name: value for name, value in named.items() if value not in (None, [], {})}
 

@@ -153,7 +153,7 @@ def said_to(length_ms: int) -> int:
 
 def calibrate(estimates: Iterable[Estimate], now_ms: Millis) -> Calibration:
     """Learn from estimates of one class, in any order."""
-    over = [one for one in estimates if not one.left and _is_over(one, now_ms)]
+    over = [one for one in estimates if not one.left and is_over(one, now_ms)]
     over = sorted(over, key=lambda one: (one.made_ms, one.workload_id))[-REMEMBERED:]
     counts = apart([(one.made_ms, one.made_ms + _length(one, now_ms)) for one in over])
     shown = [one for one in over if not one.withheld]
@@ -161,8 +161,8 @@ def calibrate(estimates: Iterable[Estimate], now_ms: Millis) -> Calibration:
     return Calibration(
         compared=len(over),
         shown=len(shown),
-        right=sum(_is_right(one, now_ms) for one in shown),
-        in_time=_recently([_in_time(one, now_ms) for one in over], counts),
+        right=sum(is_right(one, now_ms) for one in shown),
+        in_time=_recently([in_time(one, now_ms) for one in over], counts),
         stretch_start=stretch_start,
         stretch_end=stretch_end,
     )
@@ -222,16 +222,18 @@ def _recently(right: Sequence[bool], counts: Sequence[float]) -> float:
     return share / seen if seen >= MIN_COMPARED else 1.0
 
 
-def _is_right(estimate: Estimate, now_ms: Millis) -> bool:
+def is_right(estimate: Estimate, now_ms: Millis) -> bool:
+    """Whether the start lay in the window that was worked out, up to what starting takes."""
     early = _length(estimate, now_ms) < estimate.window.from_ms - SLACK_MS
-    return not early and _in_time(estimate, now_ms)
+    return not early and in_time(estimate, now_ms)
 
 
-def _in_time(estimate: Estimate, now_ms: Millis) -> bool:
+def in_time(estimate: Estimate, now_ms: Millis) -> bool:
+    """Whether it came before the window's end."""
     return _length(estimate, now_ms) <= estimate.window.to_ms + SLACK_MS
 
 
-def _is_over(estimate: Estimate, now_ms: Millis) -> bool:
+def is_over(estimate: Estimate, now_ms: Millis) -> bool:
     """Its window has passed, so that early and late starts are known alike."""
     until_ms = estimate.made_ms + max(estimate.raw.to_ms, estimate.window.to_ms)
     return until_ms + SLACK_MS < now_ms

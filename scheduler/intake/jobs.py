@@ -43,6 +43,7 @@ from gpucommons.scheduler.launchers import AUTO, PLAIN, refusal, told_of_each
 from gpucommons.scheduler.launchers.gang import Asked as AskedToStart
 from gpucommons.scheduler.models import RESERVED_VARIABLES, JobRequest, RoleRequest
 from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.plans import ChosenPlan
 from gpucommons.scheduler.principal import Principal
 
 #: Of a whole request, as JSON: it is kept as long as history is, and copied with every look.
@@ -69,6 +70,8 @@ class Found:
     environment: Callable[[], tuple[str, ...]] | None = None
     #: What its command or script proposes, read when its files may be.
     launcher: Callable[[], str] = lambda: PLAIN
+    #: What was said of the plan that it follows.
+    plan: ChosenPlan | None = None
     #: Workloads of this user that wait already.
     pending: int = 0
 
@@ -180,6 +183,7 @@ def _spec(
         notice_signal=request.notice_signal,
         hibernation=request.hibernation,
         labels=dict(request.labels),
+        plan=found.plan,
     )
 
 

@@ -12,6 +12,9 @@ from gpucommons.scheduler.loop.lending import quota_minutes
 from gpucommons.scheduler.store.base import Epoch, Store
 from gpucommons.scheduler.store.quota_minutes.base import FOLDED_AFTER_MS
 
+_DAY_MS = 24 * 3_600_000
+#: A plan that nobody has taken for so long is forgotten.
+_OFFERED_MS = 7 * _DAY_MS
 #: How often old rows are folded, and dropped where a retention is set.
 _PRUNE_EVERY_MS = 3_600_000
 
@@ -49,8 +52,11 @@ class Books:
     def _prune(self, epoch: Epoch, cluster: Cluster, now_ms: Millis) -> None:
         quotas = self.store.quota_minutes
         quotas.fold(epoch, before_ms=Millis(now_ms - FOLDED_AFTER_MS))
+        before_ms = Millis(0 if self.retention_ms is None else now_ms - self.retention_ms)
+        offered_before_ms = Millis(now_ms - _OFFERED_MS)
+        plans = self.store.plans
+        plans.drop(epoch, offered_before_ms=offered_before_ms, ended_before_ms=before_ms)
         if self.retention_ms is not None:
-            before_ms = Millis(now_ms - self.retention_ms)
             kept = {one for one, known in cluster.workloads.items() if is_final(known)}
             self.store.prune(epoch, before_ms=before_ms, kept=kept)
             quotas.drop(epoch, before_ms=before_ms)

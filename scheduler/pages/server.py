@@ -18,7 +18,14 @@ from tornado.web import Application, RedirectHandler, StaticFileHandler
 
 from gpucommons.gpu.doors.listening import BACKLOG
 from gpucommons.scheduler.client import AsyncSchedulerClient
-from gpucommons.scheduler.pages import admin, admin_writes, api_docs, start_page, ticket
+from gpucommons.scheduler.pages import (
+    admin,
+    admin_writes,
+    api_docs,
+    calibration,
+    start_page,
+    ticket,
+)
 from gpucommons.scheduler.pages.base import Headers, NoSuchPage, PageHandler
 from gpucommons.scheduler.pages.bounded import BoundedServer
 from gpucommons.scheduler.pages.present import words
@@ -103,7 +110,7 @@ def application(site: Site) -> Application:
         [
             (prefix.rstrip("/"), AddSlash, {"url": prefix}),
             (
-                f"{prefix}((?:ticket|admin|docs)(?:/[0-9a-z-]+)?)/+",
+                f"{prefix}((?:ticket|admin|docs|calibration)(?:/[0-9a-z-]+)?)/+",
                 DropSlash,
                 {"url": prefix + "{0}", "permanent": False},
             ),
@@ -117,6 +124,7 @@ def application(site: Site) -> Application:
             route(f"ticket/({_ID})/unblock", ticket.Unblock),
             route(f"ticket/({_ID})/leave", ticket.LeaveTheLine),
             route(f"ticket/({_ID})/cpu", ticket.CpuNow),
+            route("calibration", calibration.Calibration),
             route("docs", api_docs.ApiDocs),
             route(r"docs/openapi\.json", api_docs.ApiDocument),
             route("admin/report.csv", admin.ReportCsv),

@@ -185,6 +185,8 @@ class ServiceSettings:
     shared_account: bool = False
     #: Who runs the work of all pools.
     executor: str = "local"
+    #: Where the hub's pages are, with a slash at the end; "" where there are none, or elsewhere.
+    pages_url: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -28,6 +28,7 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.store.estimates import Estimate
 from gpucommons.scheduler.store.pipelines.base import PipelineStore
+from gpucommons.scheduler.store.plans.base import PlanStore
 from gpucommons.scheduler.store.quota_minutes.base import QuotaMinuteStore
 from gpucommons.scheduler.store.schedules.base import Epoch as Epoch  # noqa: PLC0414 - for others
 from gpucommons.scheduler.store.schedules.base import ScheduleStore
@@ -200,6 +201,11 @@ class Store(Protocol):
     @property
     def quota_minutes(self) -> QuotaMinuteStore:
         """How large pools and quotas were, and what was lent of them."""
+        ...
+
+    @property
+    def plans(self) -> PlanStore:
+        """Plans that were offered, and what became of them."""
         ...
 
     @property

@@ -46,6 +46,7 @@ from gpucommons.scheduler.store.base import (
 from gpucommons.scheduler.store.codec import encode
 from gpucommons.scheduler.store.estimates import Estimate
 from gpucommons.scheduler.store.pipelines.memory import MemoryPipelines
+from gpucommons.scheduler.store.plans.memory import MemoryPlans
 from gpucommons.scheduler.store.quota_minutes.memory import MemoryQuotaMinutes
 from gpucommons.scheduler.store.schedules.memory import MemorySchedules
 from gpucommons.scheduler.store.sweeps.memory import MemorySweeps
@@ -72,6 +73,7 @@ class MemoryStore:
         self._uploads: dict[tuple[str, UserName], Millis] = {}
         self.schedules = MemorySchedules(self.check_lead)
         self.quota_minutes = MemoryQuotaMinutes(self.check_lead)
+        self.plans = MemoryPlans(self.check_lead)
         self.sweeps = MemorySweeps(self.check_lead)
         self.pipelines = MemoryPipelines(self.check_lead)
 
@@ -239,8 +241,7 @@ class MemoryStore:
                 w.workload_id
                 for w in self._workloads.values()
                 if is_final(w)
-                and w.ended_ms is not None
-                and w.ended_ms < before_ms
+                and (w.ended_ms is not None and w.ended_ms < before_ms)
                 and w.workload_id not in kept
             ]
             for workload_id in old:

@@ -205,6 +205,26 @@ quota_minutes = Table(
     Column("lent", BigInteger, nullable=False),
 )
 
+#: What advice offered: a job that takes one keeps it in its spec.
+offered_plans = Table(
+    "offered_plans",
+    metadata,
+    Column("plan_id", Text, primary_key=True),
+    Column("made_ms", BigInteger, nullable=False),
+    Column("document", Text, nullable=False),
+    Index("offered_plans_by_age", "made_ms"),
+)
+
+#: Jobs that are over, by the plan that each took.
+judged_runs = Table(
+    "judged_runs",
+    metadata,
+    Column("workload_id", Text, primary_key=True),
+    Column("ended_ms", BigInteger, nullable=False),
+    Column("document", Text, nullable=False),
+    Index("judged_runs_by_end", "ended_ms"),
+)
+
 #: Jobs that start again and again.
 schedules = Table(
     "schedules",

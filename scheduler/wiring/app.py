@@ -48,6 +48,7 @@ from gpucommons.scheduler.service.views.whereabouts import AWAY
 from gpucommons.scheduler.storage.parts import StorageParts, storage_parts
 from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.store.opening import open_store
+from gpucommons.scheduler.upkeep.judging import Judging
 from gpucommons.scheduler.upkeep.pipelines import Pipelines
 from gpucommons.scheduler.upkeep.retention import Kept, Retention
 from gpucommons.scheduler.upkeep.schedules import Schedules
@@ -75,6 +76,7 @@ class Scheduler:
     schedules: Schedules
     sweeps: Sweeps
     pipelines: Pipelines
+    judging: Judging
     log_following: LogFollowing
     retention: Retention
     attempt_key: bytes = field(repr=False)
@@ -156,6 +158,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         schedules=Schedules(service, epoch=lambda: loop.epoch),
         sweeps=Sweeps(service, epoch=lambda: loop.epoch),
         pipelines=Pipelines(service, epoch=lambda: loop.epoch),
+        judging=Judging(service, epoch=lambda: loop.epoch),
         log_following=LogFollowing(
             loop=loop,
             logs=service.logs,
@@ -263,6 +266,7 @@ def _service(
             idle=limits,
             shared_account=settings.shared_account,
             executor=outside.where.executor.name,
+            pages_url="" if settings.hub is None or settings.hub.host else settings.hub.prefix,
         ),
         submits=SubmitLimit(per_hour=settings.submits_per_hour),
         uploads=uploads(settings.upload_gib_per_day),

@@ -83,6 +83,13 @@ RULES: dict[str, Rule] = {
             "team": "vision",
         },
     ),
+    "calibration": Rule("GET", "/calibration", ("ann-reads", "hub-token"), NOBODY),
+    "job_plan": Rule(
+        "GET",
+        "/jobs/digits-1/plan",
+        ("ann-reads", "alf-token", "root-token"),
+        NOBODY | {"bob-token": 404, "hub-token": 404},
+    ),
     "jobs": Rule("GET", "/jobs", ("ann-reads", "bob-token"), NOBODY),
     "job": Rule(
         "GET",

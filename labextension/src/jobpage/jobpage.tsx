@@ -43,6 +43,7 @@ import {
   Pill
 } from '../components/parts';
 import { Standing } from '../panel/panel';
+import { PlanView } from './planview';
 import { ResultsView } from './resultsview';
 import { TimelineView } from './timelineview';
 import { WorkersView } from './workersview';
@@ -72,6 +73,7 @@ export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
         <Notes job={job} />
         <GoingOn job={job} />
         <TimelineView job={job} use={followed.use} />
+        <PlanView plan={followed.plan} />
         <ResultsView job={job} />
       </div>
       <div className="gc-Two">

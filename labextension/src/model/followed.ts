@@ -3,6 +3,7 @@ import { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 
 import type { IJobUse } from '../server/jobuse';
+import type { IPlanRecord } from '../server/plans';
 import { hasRequest } from './jobs';
 import { LogBuffer, MOST_IN_ONE } from './log';
 import {
@@ -36,6 +37,7 @@ export class FollowedJob implements IDisposable {
   /** All that the curve can be read of. */
   sources: readonly CurveSource[] = [];
   use: IJobUse | null = null;
+  plan: IPlanRecord | null = null;
   readonly log = new LogBuffer();
 
   readonly changed = new Signal<this, void>(this);
@@ -82,6 +84,9 @@ export class FollowedJob implements IDisposable {
         break;
       case 'use':
         this.use = message;
+        break;
+      case 'plan':
+        this.plan = message;
         break;
       default:
         return;

@@ -23,6 +23,8 @@ export interface IRange {
 }
 
 export interface IPlan {
+  /** For the job that takes it; none of a scheduler of an earlier release. */
+  id?: string;
   pool: string;
   gpus: number;
   workers: number;
@@ -52,5 +54,24 @@ export interface IAdvice {
   considered: number;
   notes: string[];
   currency: string;
+  /** Where it stands how right plans were. */
+  record_url?: string;
   now_ms: number;
+}
+
+/** A job's plan, as it was said, beside what came. */
+export interface IPlanRecord {
+  /** "FSDP × 4 on 4 × A100-40 of train, grade B" */
+  text: string;
+  made_ms?: number | null;
+  notes: string[];
+  lines: {
+    what: string;
+    predicted: string;
+    actual: string;
+    /** Null where that cannot be said, or not yet. */
+    right?: boolean | null;
+  }[];
+  is_over: boolean;
+  record_url?: string;
 }

@@ -42,6 +42,8 @@ export interface ITrainForm {
   launcher: string;
   /** Of a plan; empty = any of the team's. */
   pool: string;
+  /** Number of the plan that it follows, for its page to compare; empty = none. */
+  plan: string;
   /** Empty = the file's own. */
   environment: string;
   leftOut: LeftOut | '';
@@ -90,6 +92,7 @@ export const EMPTY_FORM: ITrainForm = {
   maxWorkers: 1,
   launcher: AUTO,
   pool: '',
+  plan: '',
   environment: '',
   leftOut: '',
   maxRunS: 7200,
@@ -313,7 +316,9 @@ function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
     exit_after_signal: form.exitAfterSignal,
     ...(form.source?.kind === 'job' ? { parent: form.source.job.id } : {}),
     // What the job asked for when it was submitted is done with.
-    resume_from: null
+    resume_from: null,
+    // So is what was said of it before.
+    ...(form.plan || base?.plan ? { plan: form.plan || null } : {})
   };
 }
 
@@ -343,9 +348,10 @@ export function scheduling(form: ITrainForm): object {
   const { cron, timeZone } = form;
   const when = { schedule: cron.trim(), time_zone: timeZone.trim() };
   if (form.source?.kind === 'file') {
-    return { ...when, file: submission(form, form.source.path) };
+    const file = submission({ ...form, plan: '' }, form.source.path);
+    return { ...when, file };
   }
-  const once = { after: undefined, not_before_ms: undefined };
+  const once = { after: undefined, not_before_ms: undefined, plan: undefined };
   const job = { ...jobRequest(form), ...once, parent: undefined };
   return { ...when, job };
 }

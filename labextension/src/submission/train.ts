@@ -35,7 +35,8 @@ const NOTHING_OF_A_FILE = {
   arguments: '',
   environment: '',
   leftOut: '',
-  pool: ''
+  pool: '',
+  plan: ''
 } as const;
 
 /** What the page offers as "What to run"; kept up to date by whoever knows the open documents. */
@@ -154,7 +155,7 @@ export class TrainModel {
     const maxRunS = longEnough(this.form.maxRunS, plan.run_s.high, limits);
     this.resize(milli_gpu);
     const sizes = { workers, minWorkers: workers, maxWorkers: workers };
-    this.update({ ...sizes, launcher, pool, maxRunS });
+    this.update({ ...sizes, launcher, pool, plan: plan.id ?? '', maxRunS });
   }
 
   /** Bring the reader to this place of the form, now or once it is shown. */

@@ -3,6 +3,7 @@ import * as React from 'react';
 
 import { ActionButton, Callout, Pill } from '../components/parts';
 import { usePanel, useWords } from '../components/context';
+import { RecordLink } from '../components/recordlink';
 import { Fragment, h } from '../components/h';
 import { told } from '../server/api';
 import type { IAdvice, IPlan } from '../server/plans';
@@ -185,6 +186,7 @@ export function Plans(props: { advice: IAdvice }): React.JSX.Element {
             {text}
           </p>
         ))}
+      {advice.plans.length > 0 ? <RecordLink url={advice.record_url} /> : null}
     </>
   );
 }

@@ -57,6 +57,7 @@ def plan_of(question: Question, computed: Computed, learned: Correction) -> Plan
         cost=None if price is None else price * gpu_hours,
         bottleneck=computed.bottleneck,
         grade=learned.grade,
+        formula_s=computed.seconds,
         pool=question.pool.name,
     )
 

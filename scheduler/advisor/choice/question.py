@@ -104,6 +104,8 @@ class Plan:
     cost: float | None
     bottleneck: str
     grade: Grade
+    #: Seconds of a step before what runs taught.
+    formula_s: float
     #: Name of the pool.
     pool: str = ""
     why: str = ""

@@ -14,6 +14,7 @@ from gpucommons.scheduler.api.routes.jobs import WaitS
 from gpucommons.scheduler.api.routes.routers import a_router
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.administration import history
+from gpucommons.scheduler.service.advice import past
 
 router = a_router("history")
 
@@ -50,6 +51,14 @@ async def report(
 ) -> models.Report:
     """Usage by team and user in a span."""
     return await caller.run_dear(history.report, from_ms=from_ms, to_ms=to_ms)
+
+
+@router.get("/calibration")
+async def calibration(
+    caller: AnyCaller, days: Annotated[int, Query(ge=1, le=400)] = 90
+) -> models.CalibrationView:
+    """How often windows and plans were right: of all teams, without names."""
+    return await caller.run_dear(past.calibration, days=days)
 
 
 def metrics_router(registry: CollectorRegistry) -> APIRouter:

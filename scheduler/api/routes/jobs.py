@@ -15,6 +15,7 @@ from gpucommons.scheduler.core.model.types import State
 from gpucommons.scheduler.curves.points import Source
 from gpucommons.scheduler.files.snapshots import Receiving
 from gpucommons.scheduler.service import advice, authorization, quotes, why
+from gpucommons.scheduler.service.advice import past
 from gpucommons.scheduler.service.jobs import environments as job_environments
 from gpucommons.scheduler.service.jobs import jobs, logs, repeating, snapshots
 from gpucommons.scheduler.service.jobs.results import results as job_results
@@ -136,6 +137,12 @@ async def curve(
 async def job_use(ref: JobRef, caller: AnyCaller) -> models.JobUse:
     """What a job used of the GPUs that it asked for."""
     return await caller.run(logs.job_use, ref)
+
+
+@router.get("/jobs/{ref:path}/plan")
+async def job_plan(ref: JobRef, caller: AnyCaller) -> models.PlanRecord:
+    """What was said of a job before it was submitted, beside what came."""
+    return await caller.run(past.job_plan, ref)
 
 
 @router.get("/jobs/{ref:path}/why", name="why")

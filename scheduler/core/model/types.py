@@ -25,6 +25,7 @@ from gpucommons.scheduler.core.model.kept import (
 from gpucommons.scheduler.core.model.reason import Reason as Reason  # noqa: PLC0414 - for others
 from gpucommons.scheduler.core.model.reason import ReasonClass as ReasonClass  # noqa: PLC0414 - for others
 from gpucommons.scheduler.parents import Parent
+from gpucommons.scheduler.plans import ChosenPlan
 
 WorkloadId = NewType("WorkloadId", str)  # lowercase UUIDv7, as the next two
 AttemptId = NewType("AttemptId", str)
@@ -184,6 +185,8 @@ class Spec:
     #: What the snapshot left out, linked from the same place below ``links_from`` in the home.
     links: tuple[str, ...] = ()
     links_from: str | None = None
+    #: What was said of it before it was submitted; nothing is decided by it.
+    plan: ChosenPlan | None = None
     #: Leases: the hub's server name; what its user chose of ``on_idle.ON_IDLE``, or as its pool says.
     server_name: str = ""
     on_idle: str = ""

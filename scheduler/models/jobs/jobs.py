@@ -119,6 +119,8 @@ class JobRequest(Model):
     #: False: its processes are never saved to disk, whatever its pool allows.
     hibernation: bool = True
     labels: dict[Name, Text] = Field(default_factory=dict, max_length=32)
+    #: The plan that it follows, of an answer to ``POST /v1/advise``.
+    plan: Id | None = None
 
     @model_validator(mode="after")
     def _bounds_agree(self) -> JobRequest:

@@ -23,6 +23,8 @@ class MemoryTermView(View):
 class PlanView(View):
     """One way to run the training."""
 
+    #: For the field ``plan`` of a job: its page shows this beside what came.
+    id: str = ""
     pool: str
     gpu_kind: str
     gpus: int
@@ -101,4 +103,6 @@ class AdviceView(View):
     notes: list[str] = []
     #: Of the costs; "" where no pool has a price.
     currency: str = ""
+    #: Where it stands how right plans were; "" where there are no pages.
+    record_url: str = ""
     now_ms: int

@@ -57,6 +57,8 @@ def plan_lines(plan: PlanView, view: AdviceView, by: By, *, title: str) -> Itera
     yield f"   {memory_of(plan)}; {speed_of(plan)}"
     yield f"   {plan.why}"
     yield f"   In the script: {'; '.join(plan.script)}. Launcher: {plan.launcher}."
+    if plan.id:
+        yield f"   To have it compared afterwards: submit with --plan {plan.id}"
 
 
 def plain_line(plan: PlanView) -> str:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from math import inf
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.advisor.choice.advise import among, refusal
 from gpucommons.scheduler.advisor.choice.money import Terms
-from gpucommons.scheduler.advisor.choice.question import Objective, Question, Range
+from gpucommons.scheduler.advisor.choice.question import Objective, Plan, Question, Range
+from gpucommons.scheduler.advisor.history import Asked
 from gpucommons.scheduler.advisor.kinds import shipped
 from gpucommons.scheduler.advisor.search import Ways
 from gpucommons.scheduler.core.model.types import Spec
 from gpucommons.scheduler.errors import PolicyRefused
+from gpucommons.scheduler.plans import ChosenPlan
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.advice import describing, views, waits
+from gpucommons.scheduler.service.advice import describing, past, views, waits
 from gpucommons.scheduler.service.advice.asking import Asking
+from gpucommons.scheduler.service.advice.offering import offer
 from gpucommons.scheduler.service.advice.places import Place, place_of, with_sizes
 from gpucommons.scheduler.service.advice.waits import NOT_KNOWN, Size, Wait
 from gpucommons.scheduler.service.jobs.environments import script_reader
@@ -48,18 +52,16 @@ def advise(
         notes=notes,
         quoted={},
         now_ms=now_ms,
+        like=past.like(service, request, spec, now_ms),
         currency=currency,
     )
     declined = _declined(asking)
     if declined:
         return models.AdviceView(declined=declined, notes=list(notes), now_ms=now_ms)
-    asking = Asking(
-        request=request,
+    asking = replace(
+        asking,
         places=tuple(place for place in places if place.specs),
-        notes=notes,
         quoted=waits.quoted(service, asking.specs),
-        now_ms=now_ms,
-        currency=currency,
     )
     return _pending(service, asking)
 
@@ -112,17 +114,30 @@ def _pending(service: Service, asking: Asking) -> models.AdviceView | Pending[mo
         return not missing
 
     return Pending(
-        probe=lambda: _answer(asking, known) if ready() else None,
+        probe=lambda: _answer(service, asking, known) if ready() else None,
         ready=ready,
         timeout_s=_PATIENCE_S,
-        meanwhile=lambda: _answer(asking, known),
+        meanwhile=lambda: _answer(service, asking, known),
         poll_s=_POLL_S,
     )
 
 
-def _answer(asking: Asking, known: Mapping[Size, Wait]) -> models.AdviceView:
+def _answer(service: Service, asking: Asking, known: Mapping[Size, Wait]) -> models.AdviceView:
+    """The plans, each kept as it is said: a job that takes one is judged by it."""
     questions = [_question(asking, place, known) for place in asking.places]
-    return views.advice_view(asking, among(questions), known)
+    found = among(questions)
+    offered: list[ChosenPlan] = []
+
+    def view(plan: Plan) -> models.PlanView:
+        made = views.plan_view(asking, plan, known).model_copy(update={"id": next(service.new_ids)})
+        offered.append(offer(asking, made, plan, asking.like))
+        return made
+
+    answer = views.advice_view(asking, found, view).model_copy(
+        update={"record_url": past.record_url(service)}
+    )
+    service.store.plans.offer(offered)
+    return answer
 
 
 def _question(asking: Asking, place: Place, known: Mapping[Size, Wait]) -> Question:
@@ -143,6 +158,15 @@ def _question(asking: Asking, place: Place, known: Mapping[Size, Wait]) -> Quest
         most_gpus=place.most,
         sizes=tuple(place.specs),
         wait_s=partial(_wait_s, place.name, known),
+        runs=() if place.simulated else asking.like.runs,
+        asked=Asked(
+            job=asking.like.signature,
+            project=asking.like.team,
+            family=asking.like.family,
+            kind=place.pool.kind.name,
+            gpus=1,
+            environment=asking.like.environment,
+        ),
     )
 
 

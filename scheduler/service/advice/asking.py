@@ -6,9 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.advisor.history import Run
 from gpucommons.scheduler.core.model.types import Millis, Spec
 from gpucommons.scheduler.service.advice.places import Place
 from gpucommons.scheduler.service.advice.waits import Size, Wait
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Like:
+    """Where a training belongs among those that were run, and those that may be compared with it."""
+
+    team: str
+    #: Image or environment that it would run in.
+    environment: str
+    signature: str
+    family: str
+    runs: tuple[Run, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,6 +35,7 @@ class Asking:
     #: None: only the forecast can say.
     quoted: Mapping[Size, Wait | None]
     now_ms: Millis
+    like: Like
     #: Of the prices; "" where there are none.
     currency: str = ""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler import models
@@ -31,13 +31,10 @@ _SIMULATED = "The GPUs of pool {} are simulated: speeds and memory are those of 
 _ONE_NODE = "Plans stay on one node: how fast links between nodes are was not measured here."
 
 
-def advice_view(asking: Asking, found: Advice, known: Mapping[Size, Wait]) -> models.AdviceView:
-    """The whole answer."""
-
-    def view(plan: Plan) -> models.PlanView:
-        wait = known.get((plan.pool, plan.layout.gpus), NOT_KNOWN)
-        return _plan_view(asking.request, plan, asking.place(plan.pool), wait)
-
+def advice_view(
+    asking: Asking, found: Advice, view: Callable[[Plan], models.PlanView]
+) -> models.AdviceView:
+    """The whole answer, with each plan as ``view`` says it."""
     simulated = [
         _SIMULATED.format(one.name, one.pool.kind.name) for one in asking.places if one.simulated
     ]
@@ -56,10 +53,10 @@ def advice_view(asking: Asking, found: Advice, known: Mapping[Size, Wait]) -> mo
     )
 
 
-def _plan_view(
-    request: models.AdviceRequest, plan: Plan, place: Place, wait: Wait
-) -> models.PlanView:
-    gpus = plan.layout.gpus
+def plan_view(asking: Asking, plan: Plan, known: Mapping[Size, Wait]) -> models.PlanView:
+    """One plan, without the number that it is offered under."""
+    request, place, gpus = asking.request, asking.place(plan.pool), plan.layout.gpus
+    wait = known.get((plan.pool, gpus), NOT_KNOWN)
     tokens = plan.samples_per_s.times(request.sequence) if request.sequence > 1 else None
     made = models.PlanView(
         pool=plan.pool,

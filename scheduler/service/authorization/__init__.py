@@ -33,6 +33,7 @@ from gpucommons.scheduler.service.authorization.cluster import (
     whoami,
 )
 from gpucommons.scheduler.service.authorization.history import (
+    calibration,
     event_sight,
     events,
     report,
@@ -45,6 +46,7 @@ from gpucommons.scheduler.service.authorization.jobs import (
     curve,
     environments,
     job,
+    job_plan,
     job_use,
     jobs,
     log,
@@ -139,6 +141,7 @@ __all__ = [
     "attempt_saving",
     "attempt_snapshot",
     "attempt_uploads",
+    "calibration",
     "cancel",
     "cancel_pipeline",
     "check_config",
@@ -155,6 +158,7 @@ __all__ = [
     "is_job",
     "is_person",
     "job",
+    "job_plan",
     "job_use",
     "jobs",
     "keep",

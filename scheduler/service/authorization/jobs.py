@@ -127,6 +127,11 @@ def job_use(principal: Principal, workload: Workload) -> None:
     must_see(principal, workload)
 
 
+def job_plan(principal: Principal, workload: Workload) -> None:
+    """Owner, team, lead, admin."""
+    must_see(principal, workload)
+
+
 def results(principal: Principal, workload: Workload) -> None:
     """Owner, lead, admin: they may be whatever the owner's code wrote."""
     must_steer(principal, workload, "fetch the results of")

@@ -91,6 +91,12 @@ def _server(principal: Principal, request: models.JobRequest) -> str | None:
     return principal.server_name if request.user in (None, principal.name) else None
 
 
+_NO_PLAN = (
+    "The plan that it names is not kept any more, so this job is not compared with one: ask for advice"
+    " anew to have it compared."
+)
+
+
 def with_warnings(
     service: Service,
     principal: Principal,
@@ -101,9 +107,12 @@ def with_warnings(
     """What was submitted, with what likely goes wrong, and how its workers are joined."""
     chosen = None if view.request is None else view.request.environment
     found = proposal(request, read)
+    warned = warnings(service, principal, request, chosen, read)
+    if request.plan is not None and view.request is not None and view.request.plan is None:
+        warned = [*warned, _NO_PLAN]
     return view.model_copy(
         update={
-            "warnings": warnings(service, principal, request, chosen, read),
+            "warnings": warned,
             "launcher_text": "" if found is None else f"{found.launcher}, as {found.why}",
         }
     )

@@ -176,6 +176,7 @@ def checked_spec(
         after=_dependencies(service, principal, request.after),
         near=_neighbours(service, principal, request.near),
         resume_from=resumed,
+        plan=None if request.plan is None else service.store.plans.offered(request.plan),
         has_snapshot=lambda team: (
             is_known or snapshots.are_usable(service, principal, request, team)
         ),

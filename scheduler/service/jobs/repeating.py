@@ -21,7 +21,7 @@ from gpucommons.scheduler.service.service import Service, fingerprint
 from gpucommons.scheduler.service.views.jobs import request_of
 
 #: What belongs to the moment of a submit, not to what runs.
-_ANEW = {"not_before_ms": 0, "resume_from": None}
+_ANEW = {"not_before_ms": 0, "resume_from": None, "plan": None}
 #: What means something else where another person runs it.
 _OF_ITS_OWNER: dict[str, object] = {"secrets": {}, "results_to": None}
 _LABELS_OF_FIRST = frozenset({OBJECT_LABEL, ORIGIN_LABEL})

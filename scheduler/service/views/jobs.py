@@ -388,4 +388,5 @@ def request_of(spec: Spec) -> models.JobRequest:
         notice_signal=spec.notice_signal,  # type: ignore[arg-type] # one of the two
         hibernation=spec.hibernation,
         labels=dict(spec.labels),
+        plan=None if spec.plan is None else spec.plan.plan_id,
     )

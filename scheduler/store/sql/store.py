@@ -47,6 +47,7 @@ from gpucommons.scheduler.store.base import (
 from gpucommons.scheduler.store.codec import BadDocument
 from gpucommons.scheduler.store.estimates import Estimate
 from gpucommons.scheduler.store.pipelines.sql import SqlPipelines
+from gpucommons.scheduler.store.plans.sql import SqlPlans
 from gpucommons.scheduler.store.quota_minutes.sql import SqlQuotaMinutes
 from gpucommons.scheduler.store.schedules.sql import SqlSchedules
 from gpucommons.scheduler.store.sql import cluster, curves, history, intents
@@ -84,6 +85,7 @@ class SqlStore:
         )
         self.quota_minutes = SqlQuotaMinutes(read=self._read, leading=self._leading_alone)
         self.sweeps = SqlSweeps(read=self._read, writing=self._writing, leading=self._leading_alone)
+        self.plans = SqlPlans(read=self._read, writing=self._writing, leading=self._leading_alone)
         self.pipelines = SqlPipelines(
             read=self._read, writing=self._writing, leading=self._leading_alone
         )

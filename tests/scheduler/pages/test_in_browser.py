@@ -77,6 +77,7 @@ async def open_page(
         ("admin-idle", "admin", "admin/idle"),
         ("admin-evictions", "admin", "admin/evictions"),
         ("admin-report", "admin", "admin/report"),
+        ("calibration", "alice", "calibration"),
         ("api", "alice", "docs"),
     ],
 )

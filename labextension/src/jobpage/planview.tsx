@@ -1,0 +1,65 @@
+/** What was said of a job before it was submitted, beside what came. */
+import type * as React from 'react';
+
+import { h } from '../components/h';
+
+import { usePanel } from '../components/context';
+import type { IPlanRecord } from '../server/plans';
+import { clock } from '../text/format';
+import { RecordLink } from '../components/recordlink';
+
+export function PlanView(props: {
+  plan: IPlanRecord | null;
+}): React.JSX.Element | null {
+  const { trans } = usePanel();
+  const { plan } = props;
+  if (plan === null || plan.lines.length === 0) {
+    return null;
+  }
+  const heading = trans.__('Plan: said and came');
+  const said =
+    plan.made_ms == null
+      ? plan.text
+      : trans.__('%1, said at %2', plan.text, clock(plan.made_ms));
+  return (
+    <section className="gc-PlanRecord" aria-label={heading}>
+      <h2>{heading}</h2>
+      <p className="gc-Muted">
+        {said} <RecordLink url={plan.record_url} />
+      </p>
+      <table className="gc-Runs">
+        <thead>
+          <tr>
+            <th scope="col">{trans.__('What')}</th>
+            <th scope="col">{trans.__('Said')}</th>
+            <th scope="col">
+              {plan.is_over ? trans.__('Came') : trans.__('So far')}
+            </th>
+            <th scope="col">{trans.__('In the range')}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {plan.lines.map(line => (
+            <tr key={line.what}>
+              <th scope="row">{line.what}</th>
+              <td>{line.predicted}</td>
+              <td>{line.actual}</td>
+              <td>
+                {line.right == null
+                  ? '–'
+                  : line.right
+                    ? trans.__('yes')
+                    : trans.__('no')}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {plan.notes.map(note => (
+        <p className="gc-Muted" key={note}>
+          {note}
+        </p>
+      ))}
+    </section>
+  );
+}

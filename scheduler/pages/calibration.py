@@ -1,0 +1,37 @@
+"""*How right are we?*: every window and plan that was said, counted, for everybody who may log in."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler.client import plan_calls
+from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.pages.base import PageHandler
+from gpucommons.scheduler.pages.present import calibration
+
+SPANS = (7, 30, 90, 365)
+
+
+class Calibration(PageHandler):
+    """The page."""
+
+    async def get(self) -> None:
+        """Show it."""
+        await self.whoami()
+        days = _days(self.get_query_argument("days", "90"))
+        asked = await self.ask(plan_calls.calibration(days=days))
+        self.show(
+            "calibration.html",
+            active="calibration",
+            asked=asked,
+            days=days,
+            spans=SPANS,
+            waits=calibration.waits(asked.waits),
+            speeds=calibration.speeds(asked.speeds),
+            data_ms=asked.now_ms,
+        )
+
+
+def _days(text: str) -> int:
+    if text not in map(str, SPANS):
+        message = f"{text[:20]!r} days are not shown: {', '.join(map(str, SPANS))} are."
+        raise BadRequest(message)
+    return int(text)

@@ -1,0 +1,144 @@
+"""What came of a plan: from a job's steps, its minutes in the ledger and its end. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.types import Attempt, PoolName, Workload
+from gpucommons.scheduler.failures.remedies import REMEDIES
+from gpucommons.scheduler.plans import ChosenPlan
+from gpucommons.scheduler.service.views import prices
+from gpucommons.scheduler.store.base import LedgerRow, LogPoint
+from gpucommons.scheduler.store.plans.base import Actual, JudgedRun
+
+#: What counts optimizer steps; anything else, such as epochs, cannot be compared with a plan's steps.
+_STEPS = frozenset({"", "step"})
+#: Fewer points say nothing of a speed.
+_FEWEST = 4
+#: The share of an attempt's points that belongs to its start: data is read, kernels are chosen.
+_WARM_UP = 0.1
+#: So far a script's count may be off the plan's and still mean the same steps.
+_SAME_COUNT = 0.02
+_GPU_MEMORY_FULL = next(one.advice for one in REMEDIES if one.kind == "gpu-memory").split(":")[0]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """What is known of one job."""
+
+    workload: Workload
+    #: Its curve, as its best source tells it.
+    points: Sequence[LogPoint]
+    #: Its minutes.
+    rows: Sequence[LedgerRow]
+    pools: Mapping[PoolName, Pool]
+
+
+def judged(seen: Seen, plan: ChosenPlan) -> JudgedRun:
+    """The job beside its plan; of one that runs, as far as it is."""
+    workload = seen.workload
+    return JudgedRun(
+        workload_id=workload.workload_id,
+        team=workload.spec.team,
+        submitted_ms=workload.submitted_ms,
+        ended_ms=workload.ended_ms or workload.since_ms,
+        state=workload.state.value,
+        plan=plan,
+        actual=_actual(seen, plan),
+    )
+
+
+def _actual(seen: Seen, plan: ChosenPlan) -> Actual:
+    workload = seen.workload
+    longest = max(workload.attempts, key=_ran_ms, default=None)
+    step_s, note = _step_s(seen, plan)
+    cost = prices.of_rows(seen.pools, seen.rows)
+    return Actual(
+        gpus=0 if longest is None else _gpus(longest),
+        pool=next((row.pool for row in reversed(seen.rows)), workload.spec.pools[0]),
+        environment=workload.spec.environment,
+        step_s=step_s,
+        step_note=note,
+        memory_mib=_memory_mib(seen, longest),
+        wait_ms=None
+        if not workload.attempts
+        else max(0, workload.attempts[0].reserved_ms - workload.submitted_ms),
+        held_milli_gpu_ms=sum(row.held_milli_gpu_ms for row in seen.rows),
+        cost_micro=cost.micro if cost.priced and not cost.unpriced else None,
+        ran_out=_GPU_MEMORY_FULL in (workload.ended_text or ""),
+    )
+
+
+def _ran_ms(attempt: Attempt) -> int:
+    if attempt.started_ms is None:
+        return -1
+    return (attempt.ended_ms or 2**62) - attempt.started_ms
+
+
+def _gpus(attempt: Attempt) -> int:
+    return sum(placed_milli_gpu(one) for one in attempt.placements) // WHOLE_MILLI_GPU
+
+
+def _memory_mib(seen: Seen, longest: Attempt | None) -> int | None:
+    """Per GPU: a worker's GPUs are measured together."""
+    known = [row.memory_used_mib_max for row in seen.rows if row.memory_used_mib_max is not None]
+    if not known or longest is None or not longest.placements:
+        return None
+    each = max(placed_milli_gpu(one) for one in longest.placements) // WHOLE_MILLI_GPU
+    return max(known) // max(1, each)
+
+
+def _step_s(seen: Seen, plan: ChosenPlan) -> tuple[float | None, str]:
+    """Median seconds of a step while it ran as planned; None, and why it is not known."""
+    if (why := _other_steps(seen, plan)) is not None:
+        return None, why
+    as_planned = {one.number for one in seen.workload.attempts if _gpus(one) == plan.gpus}
+    lengths: list[tuple[float, int]] = []
+    for number in as_planned:
+        points = [one for one in seen.points if one.attempt_number == number]
+        warm = points[max(1, int(len(points) * _WARM_UP)) :]
+        lengths += [
+            (
+                (later.at_ms - first.at_ms) / 1000 / (later.step - first.step),
+                later.step - first.step,
+            )
+            for first, later in pairwise(warm)
+            if later.step > first.step and later.at_ms > first.at_ms
+        ]
+    if len(lengths) < _FEWEST - 2:
+        return None, "it told too few steps while it ran as planned"
+    return _weighted_median(lengths), ""
+
+
+def _other_steps(seen: Seen, plan: ChosenPlan) -> str | None:
+    """Why its steps cannot be compared with the plan's; None where they can."""
+    if len(seen.points) < _FEWEST:
+        return "it told too few steps"
+    units = {one.unit for one in seen.points} - _STEPS
+    if units:
+        return f"it counts in {min(units)}s, not in steps of the optimizer"
+    progress = seen.workload.progress
+    total = None if progress is None else progress.total_steps
+    if total is None:
+        if not is_final(seen.workload):
+            return "it has not said how many steps it makes"
+        total = seen.points[-1].step
+    if abs(total - plan.steps) > max(1.0, plan.steps * _SAME_COUNT):
+        return f"it counted {total:,} steps where the plan had {plan.steps:,}"
+    return None
+
+
+def _weighted_median(lengths: Sequence[tuple[float, int]]) -> float:
+    ordered = sorted(lengths)
+    half, passed = sum(weight for _, weight in ordered) / 2, 0
+    for length, weight in ordered:
+        passed += weight
+        if passed >= half:
+            return length
+    return ordered[-1][0]

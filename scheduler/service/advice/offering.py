@@ -1,0 +1,51 @@
+"""Plans as they are offered: each gets a number by which a submit takes it."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.advisor.choice.question import Plan, Range
+from gpucommons.scheduler.plans import ChosenPlan, Said
+from gpucommons.scheduler.service.advice.asking import Asking, Like
+from gpucommons.scheduler.service.advice.places import Place
+
+_HOUR_S = 3600
+
+
+def offer(asking: Asking, view: models.PlanView, plan: Plan, like: Like) -> ChosenPlan:
+    """What is kept of a plan: what was said, and what the formula alone said."""
+    place = asking.place(plan.pool)
+    gpu_hours = _said(plan.run_s, plan.layout.gpus * place.pool.fraction / _HOUR_S)
+    return ChosenPlan(
+        plan_id=view.id,
+        made_ms=asking.now_ms,
+        pool=view.pool,
+        gpu_kind=view.gpu_kind,
+        simulated=place.simulated,
+        gpus=view.gpus,
+        layout=view.layout,
+        grade=view.grade,
+        verdict=view.verdict,
+        batch=asking.request.batch,
+        steps=asking.request.steps,
+        memory_mib=view.memory_mib,
+        samples_per_s=_said(plan.samples_per_s),
+        wait_s=None if plan.wait_s is None else _said(plan.wait_s),
+        run_s=_said(plan.run_s),
+        gpu_hours=gpu_hours,
+        cost=_cost(gpu_hours, place),
+        currency=asking.currency,
+        formula_s=plan.formula_s,
+        signature=like.signature,
+        family=like.family,
+    )
+
+
+def _cost(gpu_hours: Said, place: Place) -> Said | None:
+    price = place.price
+    if price is None:
+        return None
+    return Said(gpu_hours.low * price, gpu_hours.middle * price, gpu_hours.high * price)
+
+
+def _said(found: Range, factor: float = 1.0) -> Said:
+    return Said(found.low * factor, found.middle * factor, found.high * factor)

@@ -1,0 +1,101 @@
+"""Use cases about what became of plans: a job beside its own, all of them together, and what they teach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.advisor import history
+from gpucommons.scheduler.advisor.signature import family_of, signature_of
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.types import Millis, Spec, Workload
+from gpucommons.scheduler.curves.choice import best_source, without_repeats
+from gpucommons.scheduler.principal import Principal
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.advice import describing
+from gpucommons.scheduler.service.advice.asking import Like
+from gpucommons.scheduler.service.advice.calibration import calibration_view
+from gpucommons.scheduler.service.advice.judging import Seen, judged
+from gpucommons.scheduler.service.advice.records import plan_record
+from gpucommons.scheduler.service.lookup import find_job
+from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.store.plans.base import JudgedRun
+
+_MINUTE_MS, _DAY_MS = 60_000, 86_400_000
+#: A run that says more than this of a formula is a mistake: another script, another count of steps.
+_ABSURD = 3.0
+
+
+def job_plan(service: Service, principal: Principal, ref: str) -> models.PlanRecord:
+    """What was said of a job before it was submitted, beside what came."""
+    found = find_job(service, principal, ref)
+    authorization.job_plan(principal, found)
+    if found.spec.plan is None:
+        return models.PlanRecord(text="It was submitted without a plan.")
+    run = service.store.plans.run(found.workload_id) or judge(service, found)
+    record = plan_record(run, is_over=is_final(found))
+    return record.model_copy(update={"record_url": record_url(service)})
+
+
+def record_url(service: Service) -> str:
+    """The page of how right ranges were; "" where there is none."""
+    pages = service.settings.pages_url
+    return f"{pages}calibration" if pages else ""
+
+
+def judge(service: Service, workload: Workload) -> JudgedRun:
+    """A job beside its plan, as far as it is known now."""
+    plan = workload.spec.plan
+    assert plan is not None  # noqa: S101 - asked only of jobs that took one
+    sources = service.store.curve_sources(workload.workload_id)
+    points = service.store.points(workload.workload_id, source=best_source(sources))
+    rows = service.store.ledger(
+        from_ms=Millis(workload.submitted_ms - _MINUTE_MS),
+        to_ms=Millis(service.now_ms() + _MINUTE_MS),
+        of=frozenset({workload.workload_id}),
+    )
+    pools = service.loop.cluster.pools
+    seen = Seen(workload=workload, points=without_repeats(points), rows=rows, pools=pools)
+    return judged(seen, plan)
+
+
+def calibration(service: Service, principal: Principal, *, days: int) -> models.CalibrationView:
+    """How often ranges were right, of clocks and of plans: the same for everybody, and without names."""
+    authorization.calibration(principal)
+    now_ms = service.now_ms()
+    since_ms = Millis(now_ms - days * _DAY_MS)
+    estimates = [one for one in service.store.estimates() if one.made_ms >= since_ms]
+    runs = service.store.plans.runs(since_ms=since_ms)
+    return calibration_view(estimates, runs, from_ms=since_ms, now_ms=now_ms)
+
+
+def like(service: Service, request: models.AdviceRequest, spec: Spec, now_ms: Millis) -> Like:
+    """Where a training belongs, and the runs that may teach something of it."""
+    network, recipe = describing.network_of(request.network), describing.recipe_of(request)
+    return Like(
+        team=spec.team,
+        environment=spec.environment,
+        signature=signature_of(network, recipe),
+        family=family_of(network),
+        runs=tuple(_teaching(service, now_ms)),
+    )
+
+
+def _teaching(service: Service, now_ms: Millis) -> Iterator[history.Run]:
+    for run in service.store.plans.runs():
+        plan, measured = run.plan, run.actual.step_s
+        if measured is None or plan.simulated or not run.followed:
+            continue
+        if not 1 / _ABSURD <= measured / plan.formula_s <= _ABSURD:
+            continue
+        yield history.Run(
+            job=plan.signature,
+            project=run.team,
+            family=plan.family,
+            kind=plan.gpu_kind,
+            gpus=plan.gpus,
+            measured_s=measured,
+            formula_s=plan.formula_s,
+            age_s=max(0, now_ms - run.ended_ms) / 1000,
+            environment=run.actual.environment,
+        )

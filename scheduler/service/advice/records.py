@@ -1,0 +1,161 @@
+"""A job's plan beside what came, line by line, in words. What is not known is said to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.models.words.plan_words import length_of
+from gpucommons.scheduler.money import from_micro
+from gpucommons.scheduler.plans import Said
+from gpucommons.scheduler.store.plans.base import JudgedRun
+
+_MIB_PER_GIB, _MINUTE_MS, _HOUR_MS = 1024, 60_000, 3_600_000
+_MILLI = 1000
+_THREE_DIGITS = 1000
+#: A wait was said for a submit at once.
+AT_ONCE_MS = 10 * _MINUTE_MS
+#: A start that is off by less is right: starting alone takes that long.
+_SLACK_S = 60
+_NOT_KNOWN = "not known"
+
+
+def plan_record(run: JudgedRun, *, is_over: bool) -> models.PlanRecord:
+    """Every number that the plan had. Whether a range was right is said once the job is over."""
+    plan = run.plan
+    return models.PlanRecord(
+        text=(f"{plan.layout} on {plan.gpus} × {plan.gpu_kind} of {plan.pool}, grade {plan.grade}"),
+        grade=plan.grade,
+        made_ms=plan.made_ms,
+        notes=list(_notes(run)),
+        lines=[
+            _speed(run, is_over),
+            _memory(run),
+            _wait(run),
+            _gpu_hours(run, is_over),
+            *_money(run, is_over),
+        ],
+        is_over=is_over,
+    )
+
+
+def _notes(run: JudgedRun) -> Iterator[str]:
+    plan, actual = run.plan, run.actual
+    if plan.simulated:
+        yield (
+            f"The GPUs are simulated: what was said is of real {plan.gpu_kind} cards, what came is not."
+        )
+    if actual.gpus and not run.followed:
+        yield (
+            f"It ran on {actual.gpus} GPUs of {actual.pool}, not on the {plan.gpus} of {plan.pool} that the"
+            " plan is for: its speed does not judge the plan."
+        )
+    if actual.ran_out:
+        yield f"The plan said that it {plan.verdict}, and the GPU's memory was full."
+
+
+def _speed(run: JudgedRun, is_over: bool) -> models.JudgedLine:
+    said, step_s = run.plan.samples_per_s, run.actual.step_s
+    predicted = f"{_number(said.low)}–{_number(said.high)} samples/s"
+    if step_s is None:
+        why = run.actual.step_note
+        return _line("Speed", predicted, f"{_NOT_KNOWN}: {why}" if why else _NOT_KNOWN)
+    measured = run.plan.batch / step_s
+    judges = is_over and run.followed
+    return _line(
+        "Speed",
+        predicted,
+        f"{_number(measured)} samples/s",
+        right=said.holds(measured) if judges else None,
+    )
+
+
+def _memory(run: JudgedRun) -> models.JudgedLine:
+    plan, used = run.plan, run.actual.memory_mib
+    predicted = f"{plan.memory_mib / _MIB_PER_GIB:.1f} GiB" if plan.memory_mib else _NOT_KNOWN
+    actual = _NOT_KNOWN if used is None else f"{used / _MIB_PER_GIB:.1f} GiB"
+    return _line("Memory per GPU", predicted, actual)
+
+
+def _wait(run: JudgedRun) -> models.JudgedLine:
+    said, waited = run.plan.wait_s, run.actual.wait_ms
+    predicted = _NOT_KNOWN if said is None else _length(said)
+    if waited is None:
+        return _line("Wait", predicted, "not started yet")
+    return _line("Wait", predicted, _minutes(waited), right=wait_right(run))
+
+
+def wait_right(run: JudgedRun) -> bool | None:
+    """Whether it started when it was said to; None where that was said of another moment."""
+    said, waited = run.plan.wait_s, run.actual.wait_ms
+    if said is None or waited is None or run.submitted_ms - run.plan.made_ms > AT_ONCE_MS:
+        return None
+    return said.low - _SLACK_S <= waited / 1000 <= said.high + _SLACK_S
+
+
+def _gpu_hours(run: JudgedRun, is_over: bool) -> models.JudgedLine:
+    held = run.actual.held_milli_gpu_ms / _HOUR_MS / _MILLI
+    so_far = "" if is_over else " so far"
+    said = run.plan.gpu_hours
+    return _line(
+        "GPU-hours",
+        _span(said),
+        f"{_number(held)}{so_far}",
+        right=said.holds(held) if _is_whole(run, is_over) else None,
+    )
+
+
+def _money(run: JudgedRun, is_over: bool) -> Iterator[models.JudgedLine]:
+    plan, cost = run.plan, run.actual.cost_micro
+    if plan.cost is None and cost is None:
+        return
+    said = _NOT_KNOWN if plan.cost is None else f"{_money_span(plan.cost)} {plan.currency}"
+    if cost is None:
+        yield _line("Money", said, f"{_NOT_KNOWN}: not all of it had a price")
+        return
+    came = from_micro(cost)
+    so_far = "" if is_over else " so far"
+    judges = plan.cost is not None and _is_whole(run, is_over)
+    yield _line(
+        "Money",
+        said,
+        f"{came:,.2f} {plan.currency}{so_far}".replace("  ", " "),
+        right=plan.cost.holds(came) if judges and plan.cost is not None else None,
+    )
+
+
+def _is_whole(run: JudgedRun, is_over: bool) -> bool:
+    """What was cut short was cheaper than anybody said."""
+    return is_over and run.state == "succeeded"
+
+
+def _line(
+    what: str, predicted: str, actual: str, *, right: bool | None = None
+) -> models.JudgedLine:
+    return models.JudgedLine(what=what, predicted=predicted, actual=actual, right=right)
+
+
+def _length(said: Said) -> str:
+    if said.high <= 0:
+        return "none"
+    return length_of(models.RangeView(low=said.low, middle=said.middle, high=said.high))
+
+
+def _minutes(span_ms: int) -> str:
+    minutes = round(span_ms / _MINUTE_MS)
+    if span_ms < _MINUTE_MS:
+        return f"{round(span_ms / 1000)} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"  # noqa: PLR2004 - two hours
+
+
+def _span(said: Said) -> str:
+    return f"{_number(said.low)}–{_number(said.high)}"
+
+
+def _money_span(said: Said) -> str:
+    return f"{said.low:,.2f}–{said.high:,.2f}"
+
+
+def _number(amount: float) -> str:
+    """Three digits, and no more of a small one."""
+    return f"{amount:,.0f}" if amount >= _THREE_DIGITS else f"{amount:.3g}"

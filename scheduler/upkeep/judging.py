@@ -1,0 +1,61 @@
+"""Jobs that are over are put beside the plans that they took, once their last minute is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpucommons.scheduler.core.model.types import Kind, Millis
+from gpucommons.scheduler.service.advice.past import judge
+from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.store.base import Epoch, WorkloadFilter
+from gpucommons.scheduler.store.plans.base import JudgedRun
+
+_MINUTE_MS, _DAY_MS = 60_000, 86_400_000
+#: Agents tell of a minute once it is over, and the ledger has it then.
+_MEASURED_MS = 3 * _MINUTE_MS
+#: A new leader looks back so far: what is judged already is passed over.
+_LOOK_BACK_MS = 7 * _DAY_MS
+#: A job may be kept a little later than it ended.
+_OVERLAP_MS = 2 * _MINUTE_MS
+_PAGE = 200
+
+
+class Judging:
+    """One pass after the other, from one thread of the leader. Repeating one changes nothing."""
+
+    def __init__(self, service: Service, *, epoch: Callable[[], Epoch]) -> None:
+        self._service = service
+        self._epoch = epoch
+        self._under: Epoch | None = None
+        #: Those that ended before are judged.
+        self._done_ms = Millis(0)
+
+    def step(self) -> None:
+        """Judge what has ended and is measured since the last look."""
+        epoch, store = self._epoch(), self._service.store
+        until_ms = Millis(self._service.now_ms() - _MEASURED_MS)
+        if epoch != self._under:
+            self._under, self._done_ms = epoch, Millis(until_ms - _LOOK_BACK_MS)
+        if until_ms < self._done_ms + _MINUTE_MS:
+            return
+        found = self._found(Millis(self._done_ms - _OVERLAP_MS), until_ms)
+        if found:
+            store.plans.judge(epoch, found)
+        self._done_ms = until_ms
+
+    def _found(self, since_ms: Millis, until_ms: Millis) -> list[JudgedRun]:
+        store, found = self._service.store, []
+        where = WorkloadFilter(
+            kinds=frozenset({Kind.TRAINING, Kind.RETRAIN}), live=False, ended_after_ms=since_ms
+        )
+        cursor = None
+        while True:
+            page = store.workloads(where, limit=_PAGE, cursor=cursor)
+            for one in page.items:
+                ended_ms = one.ended_ms or 0
+                if one.spec.plan is None or ended_ms > until_ms:
+                    continue
+                if store.plans.run(one.workload_id) is None:
+                    found.append(judge(self._service, one))
+            if (cursor := page.cursor) is None:
+                return found

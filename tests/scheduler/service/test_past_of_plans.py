@@ -1,0 +1,273 @@
+"""A job that took a plan is put beside it, and what runs show makes the next plans better."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import a_node
+from judged_runs import MINUTE, a_run, a_window
+from service_world import ServiceWorld, a_request, done
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.types import Millis, WorkloadId
+from gpucommons.scheduler.executors.fake import Script
+from gpucommons.scheduler.service import advice
+from gpucommons.scheduler.service.advice import past
+from gpucommons.scheduler.service.jobs import jobs, repeating
+from gpucommons.scheduler.store.base import LogPoint
+from gpucommons.scheduler.upkeep.judging import Judging
+
+TRAINING: dict[str, Any] = {
+    "network": {
+        "kind": "transformer",
+        "layers": 24,
+        "hidden": 1024,
+        "heads": 16,
+        "vocabulary": 50_000,
+        "tied": True,
+    },
+    "batch": 512,
+    "sequence": 1024,
+    "steps": 100,
+}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> ServiceWorld:
+    config = {
+        "pools": [
+            {
+                "name": "gpu",
+                "executor": "fake",
+                "currency": "EUR",
+                "prices": [{"per_gpu_h": 2.0}],
+            }
+        ],
+        "teams": [
+            {
+                "name": "vision",
+                "members": ["ann"],
+                "quotas": {"gpu": {"guaranteed_milli_gpu": 4000}},
+            }
+        ],
+    }
+    node = a_node("n1", 4, pool="gpu")
+    real = tuple(replace(device, simulated=False) for device in node.devices)
+    return ServiceWorld(tmp_path, config=config, nodes=(replace(node, devices=real),))
+
+
+def plans(world: ServiceWorld, **changes: Any) -> list[models.PlanView]:
+    request = models.AdviceRequest.model_validate({**TRAINING, **changes})
+    found = advice.advise(world.service, world.principal("ann"), request)
+    view = found if isinstance(found, models.AdviceView) else done(found)
+    assert isinstance(view, models.AdviceView)
+    return view.plans
+
+
+def run(world: ServiceWorld, plan: models.PlanView, *, slower: float = 1.0, **job: Any) -> str:
+    """Take a plan, run it to its end at so many times the seconds that it said, and have it judged."""
+    step_ms = round(1000 * slower * TRAINING["batch"] / plan.samples_per_s.middle)
+    world.script = Script(run_ms=step_ms * 100 + MINUTE)
+    milli_gpu = job.pop("milli_gpu", plan.milli_gpu)
+    request = a_request(role={"milli_gpu": milli_gpu}, plan=plan.id, **job)
+    job_id = jobs.submit(world.service, world.principal("ann"), request, key=None).id
+    world.pass_time(0)
+    began_ms = world.now_ms
+    world.store.add_points(
+        world.loop.epoch,
+        {
+            WorkloadId(job_id): [
+                LogPoint(attempt_number=1, step=step, at_ms=Millis(began_ms + step * step_ms))
+                for step in range(1, 101)
+            ]
+        },
+    )
+    world.pass_time(step_ms * 100 + 2 * MINUTE)
+    return job_id
+
+
+def judge(world: ServiceWorld) -> None:
+    world.pass_time(10 * MINUTE)
+    Judging(world.service, epoch=lambda: world.loop.epoch).step()
+
+
+def lines(world: ServiceWorld, ref: str) -> dict[str, tuple[str, str, bool | None]]:
+    found = past.job_plan(world.service, world.principal("ann"), ref)
+    return {line.what: (line.predicted, line.actual, line.right) for line in found.lines}
+
+
+def test_a_job_that_took_a_plan_shows_what_was_said_beside_what_came(world: ServiceWorld) -> None:
+    plan = plans(world)[0]
+    job_id = run(world, plan)
+    judge(world)
+
+    found = past.job_plan(world.service, world.principal("ann"), job_id)
+    assert found.is_over
+    assert found.text == f"{plan.layout} on 4 × A100-40 of gpu, grade C"
+    said = lines(world, job_id)
+    assert said["Speed"][1].endswith("samples/s")
+    assert said["Speed"][2] is True
+    assert said["Wait"] == ("none", "0 s", True)
+    assert said["Memory per GPU"][1:] == ("not known", None)
+    assert said["GPU-hours"][1:] != ("0", None)
+    (kept,) = world.store.plans.runs()
+    assert kept.followed
+    assert kept.plan.plan_id == plan.id
+
+
+def test_judging_again_changes_nothing_and_a_new_leader_repeats_it_harmlessly(
+    world: ServiceWorld,
+) -> None:
+    run(world, plans(world)[0])
+    judge(world)
+    kept = world.store.plans.runs()
+    judge(world)
+    assert world.store.plans.runs() == kept
+    assert len(kept) == 1
+
+
+def test_a_job_that_is_not_over_is_compared_so_far_and_nothing_is_called_right(
+    world: ServiceWorld,
+) -> None:
+    plan = plans(world)[0]
+    request = a_request(role={"milli_gpu": 4000}, plan=plan.id)
+    job_id = jobs.submit(world.service, world.principal("ann"), request, key=None).id
+    world.pass_time(0)
+    said = lines(world, job_id)
+    assert said["Speed"][1:] == ("not known: it told too few steps", None)
+    assert said["GPU-hours"][1:] == ("0 so far", None)
+
+
+def test_a_job_without_a_plan_says_so(world: ServiceWorld) -> None:
+    job_id = jobs.submit(world.service, world.principal("ann"), a_request(), key=None).id
+    found = past.job_plan(world.service, world.principal("ann"), job_id)
+    assert (found.text, found.lines) == ("It was submitted without a plan.", [])
+
+
+def test_another_size_than_planned_does_not_judge_the_plan(world: ServiceWorld) -> None:
+    plan = plans(world)[0]
+    job_id = run(world, plan, milli_gpu=2000)
+    judge(world)
+    found = past.job_plan(world.service, world.principal("ann"), job_id)
+    assert any(note.startswith("It ran on 2 GPUs of gpu, not on the 4") for note in found.notes)
+    assert lines(world, job_id)["Speed"] == (
+        lines(world, job_id)["Speed"][0],
+        "not known: it told too few steps while it ran as planned",
+        None,
+    )
+    assert plans(world)[0].grade == "C"
+
+
+def test_a_plan_that_is_not_kept_any_more_is_left_out_with_a_warning(world: ServiceWorld) -> None:
+    gone = "0190aaaa-0000-7000-8000-00000000ffff"
+    view = jobs.submit(world.service, world.principal("ann"), a_request(plan=gone), key=None)
+    assert view.request is not None
+    assert view.request.plan is None
+    assert any(
+        text.startswith("The plan that it names is not kept any more") for text in view.warnings
+    )
+
+
+def test_who_runs_it_again_does_so_without_what_was_said_then(world: ServiceWorld) -> None:
+    job_id = run(world, plans(world)[0])
+    view = repeating.again(world.service, world.principal("ann"), job_id, key=None)
+    assert view.request is not None
+    assert view.request.plan is None
+
+
+def test_runs_raise_the_grade_and_move_the_prediction_towards_what_was_measured(
+    world: ServiceWorld,
+) -> None:
+    before = plans(world)[0]
+    assert before.grade == "C"
+    run(world, before, slower=1.3)
+    judge(world)
+    after_one = plans(world)[0]
+    assert after_one.grade == "B"
+    assert after_one.samples_per_s.middle < before.samples_per_s.middle
+    for _ in range(5):
+        run(world, before, slower=1.3)
+    judge(world)
+    after = plans(world)[0]
+    assert after.grade == "A"
+    ratio = before.samples_per_s.middle / after.samples_per_s.middle
+    assert ratio == pytest.approx(1.3, rel=0.08)
+    said_before = before.samples_per_s.high / before.samples_per_s.low
+    assert after.samples_per_s.high / after.samples_per_s.low < said_before
+
+
+def test_runs_of_another_image_and_of_long_ago_do_not_count(world: ServiceWorld) -> None:
+    for _ in range(6):
+        run(world, plans(world)[0], slower=1.3)
+    judge(world)
+    assert plans(world)[0].grade == "A"
+    kept = world.store.plans.runs()
+    other = [replace(one, actual=replace(one.actual, environment="another-image")) for one in kept]
+    world.store.plans.judge(world.loop.epoch, other)
+    assert plans(world)[0].grade == "C"
+    world.store.plans.judge(world.loop.epoch, kept)
+    world.pass_time(42 * 24 * 60 * MINUTE)
+    # Half of a half of a half of six runs.
+    assert plans(world)[0].grade == "B"
+
+
+def test_simulated_gpus_teach_nothing_of_the_cards_whose_names_they_bear(
+    world: ServiceWorld,
+) -> None:
+    for number in range(1, 7):
+        plan = replace(a_run(1).plan, simulated=True)
+        world.store.plans.judge(world.loop.epoch, [a_run(number, plan=plan)])
+    assert plans(world)[0].grade == "C"
+    found = past.calibration(world.service, world.principal("ann"), days=400)
+    assert [row.runs for row in found.grades] == [0, 0, 0]
+
+
+def test_a_run_that_says_something_absurd_teaches_nothing(world: ServiceWorld) -> None:
+    run(world, plans(world)[0], slower=9.0)
+    judge(world)
+    assert plans(world)[0].grade == "C"
+
+
+def test_everybody_sees_how_often_ranges_were_right_and_no_names(world: ServiceWorld) -> None:
+    now_ms = world.now_ms
+    world.store.add_estimates(
+        world.loop.epoch,
+        [
+            replace(
+                a_window(number, took_min=15 if number % 5 else 40),
+                made_ms=Millis(now_ms - 86_400_000 + number * MINUTE),
+                started_ms=Millis(
+                    now_ms - 86_400_000 + (number + (15 if number % 5 else 40)) * MINUTE
+                ),
+            )
+            for number in range(40)
+        ],
+    )
+    runs = [
+        replace(a_run(number, step_s=4.0 if number % 4 else 9.0), ended_ms=now_ms)
+        for number in range(1, 41)
+    ]
+    world.store.plans.judge(world.loop.epoch, runs)
+    found = past.calibration(world.service, world.principal("stranger"), days=90)
+
+    waits = next(row for row in found.clocks if row.what == "Job starts")
+    assert (waits.share.right, waits.share.of, waits.later, waits.earlier) == (32, 40, 8, 0)
+    assert waits.share.percent == 80
+    assert waits.share.low_percent is not None
+    assert 60 < waits.share.low_percent < 80
+    grade = next(row for row in found.grades if row.grade == "C")
+    assert (grade.speed.right, grade.speed.of) == (30, 40)
+    assert len(found.waits) == 20
+    assert "0190" not in found.model_dump_json()
+    assert "vision" not in found.model_dump_json()
+
+
+def test_few_cases_get_no_share(world: ServiceWorld) -> None:
+    world.store.plans.judge(world.loop.epoch, [replace(a_run(1), ended_ms=world.now_ms)])
+    found = past.calibration(world.service, world.principal("ann"), days=7)
+    assert found.grades[2].speed.text == "1 of 1: too few to say"
+    assert found.grades[2].speed.percent is None
+    assert found.clocks[0].share.text == "none yet"
