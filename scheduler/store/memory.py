@@ -381,8 +381,7 @@ class MemoryStore:
     def estimates(self, *, limit: int = 5000) -> tuple[Estimate, ...]:
         """The newest ones, oldest first."""
         with self._lock:
-            newest = sorted(self._estimates)[max(0, len(self._estimates) - limit) :]
-            return tuple(self._estimates[key] for key in newest)
+            return tuple(self._estimates[key] for key in sorted(self._estimates)[-limit:])
 
 
 class _MemoryMirror:
