@@ -9,11 +9,11 @@ import { clock } from '../text/format';
 import { RecordLink } from '../components/recordlink';
 
 export function PlanView(props: {
-  plan: IPlanRecord | null;
+  plan: IPlanRecord | undefined;
 }): React.JSX.Element | null {
   const { trans } = usePanel();
   const { plan } = props;
-  if (plan === null || plan.lines.length === 0) {
+  if (plan === undefined || plan.lines.length === 0) {
     return null;
   }
   const heading = trans.__('Plan: said and came');

@@ -37,7 +37,7 @@ export class FollowedJob implements IDisposable {
   /** All that the curve can be read of. */
   sources: readonly CurveSource[] = [];
   use: IJobUse | null = null;
-  plan: IPlanRecord | null = null;
+  plan?: IPlanRecord;
   readonly log = new LogBuffer();
 
   readonly changed = new Signal<this, void>(this);
@@ -83,10 +83,8 @@ export class FollowedJob implements IDisposable {
         this.sources = message.sources ?? [];
         break;
       case 'use':
-        this.use = message;
-        break;
       case 'plan':
-        this.plan = message;
+        Object.assign(this, { [message.type]: message });
         break;
       default:
         return;

@@ -23,8 +23,8 @@ export interface IRange {
 }
 
 export interface IPlan {
-  /** For the job that takes it; none of a scheduler of an earlier release. */
-  id?: string;
+  /** For the job that takes it. */
+  id: string;
   pool: string;
   gpus: number;
   workers: number;

@@ -42,8 +42,8 @@ export interface ITrainForm {
   launcher: string;
   /** Of a plan; empty = any of the team's. */
   pool: string;
-  /** Number of the plan that it follows, for its page to compare; empty = none. */
-  plan: string;
+  /** Number of the plan that it follows, for its page to compare. */
+  plan?: string;
   /** Empty = the file's own. */
   environment: string;
   leftOut: LeftOut | '';
@@ -92,7 +92,6 @@ export const EMPTY_FORM: ITrainForm = {
   maxWorkers: 1,
   launcher: AUTO,
   pool: '',
-  plan: '',
   environment: '',
   leftOut: '',
   maxRunS: 7200,
@@ -318,7 +317,7 @@ function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
     // What the job asked for when it was submitted is done with.
     resume_from: null,
     // So is what was said of it before.
-    ...(form.plan || base?.plan ? { plan: form.plan || null } : {})
+    plan: form.plan || undefined
   };
 }
 
@@ -348,10 +347,9 @@ export function scheduling(form: ITrainForm): object {
   const { cron, timeZone } = form;
   const when = { schedule: cron.trim(), time_zone: timeZone.trim() };
   if (form.source?.kind === 'file') {
-    const file = submission({ ...form, plan: '' }, form.source.path);
-    return { ...when, file };
+    return { ...when, file: submission(form, form.source.path) };
   }
-  const once = { after: undefined, not_before_ms: undefined, plan: undefined };
+  const once = { after: undefined, not_before_ms: undefined };
   const job = { ...jobRequest(form), ...once, parent: undefined };
   return { ...when, job };
 }

@@ -155,7 +155,7 @@ export class TrainModel {
     const maxRunS = longEnough(this.form.maxRunS, plan.run_s.high, limits);
     this.resize(milli_gpu);
     const sizes = { workers, minWorkers: workers, maxWorkers: workers };
-    this.update({ ...sizes, launcher, pool, plan: plan.id ?? '', maxRunS });
+    this.update({ ...sizes, launcher, pool, plan: plan.id, maxRunS });
   }
 
   /** Bring the reader to this place of the form, now or once it is shown. */

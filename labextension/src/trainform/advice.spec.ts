@@ -27,6 +27,7 @@ const PLAN: IPlan = {
   wait_note: 'few jobs to judge by',
   run_s: { low: 3600, high: 5400 },
   finish_s: { low: 3700, high: 5900 },
+  id: '0190aaaa-0000-7000-8000-000000000009',
   gpu_hours: 11.23,
   cost: 7.84,
   why: 'Done soonest of all layouts that fit; limited by computation.',
