@@ -203,13 +203,10 @@ class WorkerPlacement:
     """Where one worker lies. Shares of the same device belong to one worker each."""
 
     role: str
-    #: Index within its role.
-    index: int
+    index: int  #: Within its role.
     node_id: NodeId
-    #: Empty for a worker without GPU.
-    device_ids: tuple[DeviceId, ...] = ()
-    #: Per device: 1000 for whole devices, else the share.
-    milli_gpu: int = 0
+    device_ids: tuple[DeviceId, ...] = ()  #: Empty for a worker without GPU.
+    milli_gpu: int = 0  #: Per device: 1000 for whole devices, else the share.
     #: Aligned start of a share on its device, in milli-GPU.
     offset: int = 0
     cpu_milli: int = 0
