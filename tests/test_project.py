@@ -79,6 +79,8 @@ def test_no_folder_holds_too_many_modules() -> None:
         and path.name not in OF_EVERY_FOLDER
         and not path.name.endswith(".spec.ts")
     )
+    # A chain that grows by one with each change of the tables; nobody reads it as a whole.
+    del held["scheduler/store/migrations/versions"]
     assert {folder: count for folder, count in held.items() if count > MOST_MODULES} == {}
 
 

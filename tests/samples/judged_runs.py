@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis, TeamName, WorkloadId
 from gpucommons.scheduler.plans import ChosenPlan, Said
+from gpucommons.scheduler.service.advice.calibration import calibration_view
 from gpucommons.scheduler.store.estimates import Estimate, Window
 from gpucommons.scheduler.store.plans.base import Actual, JudgedRun
 
@@ -76,3 +78,11 @@ def a_window(number: int, took_min: int, **changes: Any) -> Estimate:
         started_ms=Millis(made_ms + took_min * MINUTE),
     )
     return replace(estimate, **changes)
+
+
+def a_calibration(now_ms: int) -> models.CalibrationView:
+    """Forty waits of which eight were late, forty runs of which ten were slower than said."""
+    waits = [a_window(number, took_min=15 if number % 5 else 40) for number in range(40)]
+    runs = [a_run(number, step_s=4.0 + number / 50 if number % 4 else 9.0) for number in range(40)]
+    runs += [a_run(number, plan=a_plan(grade="B"), step_s=3.6) for number in range(40, 44)]
+    return calibration_view(waits, runs, from_ms=Millis(0), now_ms=Millis(now_ms))

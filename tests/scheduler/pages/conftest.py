@@ -18,18 +18,16 @@ from typing import Any
 import httpx
 import pytest
 from api_of_one_call import openapi
-from judged_runs import a_plan, a_run, a_window
+from judged_runs import a_calibration
 from pydantic import BaseModel
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler, create_signed_value
 
 from gpucommons.scheduler import errors, models
-from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.pages import ticket
 from gpucommons.scheduler.pages.api_docs import OpenApi
 from gpucommons.scheduler.pages.server import PagesSettings, Server, start
-from gpucommons.scheduler.service.advice.calibration import calibration_view
 
 NOW = 1_800_000_000_000
 MINUTE = 60_000
@@ -329,14 +327,6 @@ def report() -> models.Report:
     )
 
 
-def calibration() -> models.CalibrationView:
-    """Forty waits of which eight were late, forty runs of which ten were slower than said."""
-    waits = [a_window(number, took_min=15 if number % 5 else 40) for number in range(40)]
-    runs = [a_run(number, step_s=4.0 + number / 50 if number % 4 else 9.0) for number in range(40)]
-    runs += [a_run(number, plan=a_plan(grade="B"), step_s=3.6) for number in range(40, 44)]
-    return calibration_view(waits, runs, from_ms=Millis(0), now_ms=Millis(NOW))
-
-
 @dataclass
 class FakeScheduler:
     """Answers by ``METHOD path`` pattern; a test replaces single answers."""
@@ -409,7 +399,7 @@ def scheduler() -> FakeScheduler:
         "GET /v1/activities": activities(),
         "GET /v1/events": receipts(),
         "GET /v1/report": report(),
-        "GET /v1/calibration": calibration(),
+        "GET /v1/calibration": a_calibration(NOW),
         "GET /v1/openapi.json": OpenApi(openapi()),
         "POST /v1/leases": lease(),
         "POST /v1/leases/.*/end": lease(state="ended", ended_text="left the line"),
