@@ -10,8 +10,9 @@ import signal
 import socket
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from gpucommons.gpu.agent.annexes import Annexes, CannotServe
 from gpucommons.gpu.agent.control.node import has_nvml, node_facts
@@ -34,6 +35,9 @@ from gpucommons.gpu.providers.stack import capabilities, provider_stack
 from gpucommons.gpu.said_once import log_to_stderr
 from gpucommons.gpu.slices.slice_folders import PodFolders, SliceFolders
 from gpucommons.gpu.slices.slice_processes import SliceProcesses
+
+if TYPE_CHECKING:
+    from gpucommons.gpu.clouds.notices import Notices
 
 logger = logging.getLogger("gpucommons.gpu.agent")
 
@@ -113,7 +117,9 @@ def _serve(options: argparse.Namespace, telemetry: Telemetry, processes: Process
     )
     watch.restore(now_ms=time.time_ns() // 1_000_000)
     facts = node_facts(options.node, provider_stack(ground.traits, ground.providers), watch.devices)
-    requests = Requests(watch, facts, folders, audit)
+    notices = _notices(options)
+    told = None if notices is None else (lambda: notices.notice)
+    requests = Requests(watch, facts, folders, audit, told)
     server = AgentServer(
         options.dir,
         watch,
@@ -128,7 +134,7 @@ def _serve(options: argparse.Namespace, telemetry: Telemetry, processes: Process
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     try:
-        with Annexes(options, facts.name):
+        with Annexes(options, facts.name), notices or nullcontext():
             logger.info("Serving %s", options.dir)
             server.run(stop)
     finally:
@@ -136,6 +142,18 @@ def _serve(options: argparse.Namespace, telemetry: Telemetry, processes: Process
         server.close()
         stop.close()
         wake.close()
+
+
+def _notices(options: argparse.Namespace) -> Notices | None:
+    """What the machine's cloud says of it, where an admin named one."""
+    if options.cloud is None:
+        return None
+    # Ten MiB of HTTP, which other machines do without.
+    from gpucommons.gpu.clouds.metadata import Metadata  # noqa: PLC0415 - see above
+    from gpucommons.gpu.clouds.notices import CLOUDS, Notices  # noqa: PLC0415 - see above
+
+    cloud = CLOUDS[options.cloud](Metadata(options.cloud_metadata))
+    return Notices(cloud, now_ms=lambda: time.time_ns() // 1_000_000)
 
 
 def _wishes(options: argparse.Namespace) -> Wishes:

@@ -6,6 +6,7 @@ import argparse
 from importlib.util import find_spec
 from pathlib import Path
 
+from gpucommons.gpu.clouds.notice import LINK_LOCAL, NAMES, host_and_port
 from gpucommons.gpu.doors.addresses import is_loopback
 from gpucommons.gpu.extras import missing
 from gpucommons.gpu.node.fake import DEFAULT_DEVICES, DEFAULT_KIND, MAX_DEVICES
@@ -18,6 +19,7 @@ def parse(arguments: list[str] | None, description: str) -> argparse.Namespace:
     _add_devices(parser)
     _add_limits(parser)
     _add_door(parser)
+    _add_cloud(parser)
     _add_kubernetes(parser)
     options = parser.parse_args(arguments)
     if options.door is not None and options.door_token_file is None:
@@ -124,6 +126,31 @@ def _add_door(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="plain HTTP also where other machines reach the door",
     )
+
+
+def _add_cloud(parser: argparse.ArgumentParser) -> None:
+    cloud = parser.add_argument_group("on a machine of a cloud")
+    cloud.add_argument(
+        "--cloud",
+        choices=NAMES,
+        default=None,
+        help="ask this cloud's metadata service whether it takes the machine back (default: ask nobody)",
+    )
+    cloud.add_argument(
+        "--cloud-metadata",
+        type=_metadata,
+        default=LINK_LOCAL,
+        metavar="URL",
+        help="where that service answers: a link-local address (default: %(default)s)",
+    )
+
+
+def _metadata(url: str) -> str:
+    try:
+        host_and_port(url)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return url
 
 
 def _add_kubernetes(parser: argparse.ArgumentParser) -> None:

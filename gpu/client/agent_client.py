@@ -14,6 +14,7 @@ from typing import Any
 from gpucommons.gpu import errors
 from gpucommons.gpu.client import wire
 from gpucommons.gpu.client.agent_transports import SocketTransport, Transport
+from gpucommons.gpu.clouds.notice import CloudNotice
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.errors import AgentUnavailable, GpuError
 from gpucommons.gpu.providers.base import Injection
@@ -101,6 +102,12 @@ class AgentClient:
         self._transport = agent
         self._timeout_s = timeout_s
         self._memory: str | None = None
+        self._notice = CloudNotice()
+
+    @property
+    def notice(self) -> CloudNotice:
+        """What the node's cloud said of it when the agent last answered."""
+        return self._notice
 
     @property
     def memory(self) -> str | None:
@@ -244,6 +251,7 @@ class AgentClient:
             raise _refusal(answer)
         memory = answer.get("memory")
         self._memory = memory if isinstance(memory, str) else self._memory
+        self._notice = wire.notice_from(answer.get("cloud"))
         return answer
 
 

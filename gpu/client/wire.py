@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, cast
 
+from gpucommons.gpu.clouds.notice import CloudNotice
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
 from gpucommons.gpu.errors import BadAgentRequest
 from gpucommons.gpu.linux.pod_groups import POD_UID
@@ -221,3 +222,18 @@ def device_json(device: Device) -> Json:
 def device_from(message: Mapping[str, Any]) -> Device:
     """A device as the agent sent it."""
     return Device(**message)
+
+
+def notice_json(notice: CloudNotice) -> Json:
+    """What a node's cloud says of it."""
+    return asdict(notice)
+
+
+def notice_from(value: object) -> CloudNotice:
+    """What a node's cloud says of it, as the agent sent it; nothing where that cannot be read."""
+    told = value if isinstance(value, dict) else {}
+    leaves_ms = told.get("leaves_ms")
+    is_time = isinstance(leaves_ms, int) and not isinstance(leaves_ms, bool) and leaves_ms >= 0
+    return CloudNotice(
+        leaves_ms=leaves_ms if is_time else None, at_risk=told.get("at_risk") is True
+    )

@@ -22,6 +22,7 @@ from gpucommons.gpu.client.agent_client import (
     Prepared,
     SliceReading,
 )
+from gpucommons.gpu.clouds.notice import CloudNotice
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.gpu.errors import AgentUnavailable, GpuError, UnknownDevice, UnknownSlice
 from gpucommons.gpu.slices.slices import CHOSEN_LATER, GpuSlice, SliceId
@@ -79,6 +80,7 @@ class ClusterAgents:
         self._clients: dict[str, AgentClient] = {}
         self._where: dict[SliceId, NodeId] = {}
         self._memories: dict[NodeId, str] = {}
+        self._notices: dict[NodeId, CloudNotice] = {}
         #: Nodes that did not answer, and when.
         self._away: dict[NodeId, float] = {}
         #: Of those that gave no answer at all, when they are asked again.
@@ -97,6 +99,16 @@ class ClusterAgents:
         """What the agent of each node calls its memory; another one: it lost what it knew."""
         with self._lock:
             return dict(self._memories)
+
+    def notices(self) -> Mapping[NodeId, CloudNotice]:
+        """What its cloud said last of each node that has an agent; nobody is asked for it."""
+        nodes = self._addresses()
+        with self._lock:
+            return {
+                node: notice
+                for node, notice in self._notices.items()
+                if node in nodes and notice != CloudNotice()
+            }
 
     def open(self, gpu_slice: GpuSlice, *, used: bool = False) -> None:
         """Begin to watch a slice; repeating it is harmless.
@@ -306,6 +318,8 @@ class ClusterAgents:
                 # Perhaps its token changed: the next time it is read anew.
                 self._clients.pop(address, None)
             raise
+        with self._lock:
+            self._notices[node] = client.notice
         self._note_memory(node, client.memory)
         self._note_back(node)
         return answer

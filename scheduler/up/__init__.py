@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpucommons.gpu.clouds.notice import LINK_LOCAL, NAMES
 from gpucommons.gpu.extras import MissingExtra, check_installed
 
 DEFAULT_PORT = 8000
@@ -64,6 +65,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PORT",
         help="serve the node agent's Prometheus metrics on this port of 127.0.0.1, to whoever has the"
         " token in STATE/agent/metrics-token",
+    )
+    parser.add_argument(
+        "--cloud",
+        choices=NAMES,
+        help="ask this cloud's metadata service whether it takes the machine back",
+    )
+    parser.add_argument(
+        "--cloud-metadata",
+        default=LINK_LOCAL,
+        metavar="URL",
+        help="where that service answers: a link-local address (default: %(default)s)",
     )
 
 

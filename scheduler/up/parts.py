@@ -106,6 +106,8 @@ def agent_part(settings: Settings, folder: StateFolder, env: Mapping[str, str]) 
         argv.append("--only-watch")
     if settings.agent_metrics_port is not None:
         argv += ["--metrics-port", str(settings.agent_metrics_port)]
+    if settings.cloud is not None:
+        argv += ["--cloud", settings.cloud, "--cloud-metadata", settings.cloud_metadata]
     return Part(
         name="agent",
         argv=tuple(argv),

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from gpucommons.gpu.clouds.notice import LINK_LOCAL, host_and_port
+
 #: Who may log in. ``one``: the account that runs ``up``. ``trusted``: several users who share that
 #: account. ``accounts``: real accounts of this machine (as root).
 Admission = Literal["one", "trusted", "accounts"]
@@ -36,6 +38,8 @@ class Settings:
     warn_after_s: int
     only_watch: bool = False
     agent_metrics_port: int | None = None
+    cloud: str | None = None
+    cloud_metadata: str = LINK_LOCAL
 
     @property
     def shared_account(self) -> bool:
@@ -65,6 +69,7 @@ def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
             f" {arguments.idle_after_s}: the warning comes first."
         )
         raise ValueError(message)
+    host_and_port(arguments.cloud_metadata)
     config = arguments.config or (_demo_config() if arguments.demo else None)
     if config is not None and not config.is_file():
         message = f"There is no file {config}: give --config a YAML file with pools and teams."
@@ -91,6 +96,8 @@ def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
         warn_after_s=arguments.warn_after_s,
         only_watch=arguments.only_watch,
         agent_metrics_port=arguments.agent_metrics_port,
+        cloud=arguments.cloud,
+        cloud_metadata=arguments.cloud_metadata,
     )
 
 

@@ -6,13 +6,14 @@ Imported only when jobs run on a cluster.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.client.agent_transports import DoorTransport
+from gpucommons.gpu.clouds.notice import CloudNotice
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.cluster.cluster_agents import ClusterAgents
@@ -79,6 +80,9 @@ def make_parts(
         # system makes they know nothing, and an empty answer would be none.
         return agents.live(node, slice_id) if is_ours(node) else None
 
+    def notices() -> Mapping[NodeId, CloudNotice]:
+        return agents.notices()
+
     around = Around(
         pools=asked.pools,
         pool_of=lambda node_id: _pool_of(cluster(), node_id),
@@ -87,6 +91,7 @@ def make_parts(
         next_shares=NextShares(cluster),
         current=lambda: current_attempts(cluster()).keys(),
         reading=reading if settings.agents else None,
+        notices=notices if settings.agents else dict,
         leases=lambda: leases_held(cluster()),
         on_change=asked.wake,
         leading=asked.may_act,

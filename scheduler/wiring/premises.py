@@ -208,7 +208,9 @@ def _local_settings(
 
     def nodes() -> tuple[Node, ...]:
         found = local_nodes(agent.devices(), asked.pools(), asked.cluster())
-        return tuple(replace(node, hibernation=abilities.found()) for node in found)
+        ability, leaves_ms = abilities.found(), agent.notice.leaves_ms
+        leaves = None if leaves_ms is None else Millis(leaves_ms)
+        return tuple(replace(node, hibernation=ability, leaves_ms=leaves) for node in found)
 
     def is_over(job_id: str) -> bool:
         job = asked.job(WorkloadId(job_id))

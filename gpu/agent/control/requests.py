@@ -14,6 +14,7 @@ from gpucommons.gpu.agent.state.chosen_later import is_chosen_later
 from gpucommons.gpu.agent.watch import Watch
 from gpucommons.gpu.client import wire
 from gpucommons.gpu.client.wire import Json
+from gpucommons.gpu.clouds.notice import CloudNotice
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.errors import BadAgentRequest, GpuError, LimitNotInForce, UnknownDevice
 from gpucommons.gpu.providers.node.shim import SHIM
@@ -52,9 +53,16 @@ class Requests:
     """Answers one request line at a time."""
 
     def __init__(
-        self, watch: Watch, node: NodeFacts, folders: SliceFolders, audit: AuditLog | None = None
+        self,
+        watch: Watch,
+        node: NodeFacts,
+        folders: SliceFolders,
+        audit: AuditLog | None = None,
+        cloud: Callable[[], CloudNotice] | None = None,
     ) -> None:
+        """``cloud`` is what the machine's cloud said of it last; None where nobody asks it."""
         self._audit = audit
+        self._cloud = cloud
         self._watch = watch
         self._node = node
         self.folders = folders
@@ -86,6 +94,9 @@ class Requests:
                 known = ", ".join(self._answers)
                 raise BadAgentRequest(f'"request" must be one of: {known}.')
             done = {"ok": True, "memory": self._watch.memory}
+            if self._cloud is not None:
+                # With each answer: of a notice of 30 s no second is to be lost.
+                done["cloud"] = wire.notice_json(self._cloud())
             return wire.encode(done | handler(message, now_ms))
         except GpuError as error:
             return refusal(error)

@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ import httpx
 import pytest
 
 from gpucommons.gpu.client.agent_client import AgentClient
+from gpucommons.gpu.clouds.fake import FakeMetadata
+from gpucommons.gpu.clouds.notice import CloudNotice
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.doors.unix_sockets import connect
 from gpucommons.gpu.errors import (
@@ -64,6 +67,18 @@ def agent(start_agent: Any) -> AgentClient:
 def lines_of(path: Path, count: int) -> list[dict[str, Any]]:
     with connect(path, timeout_s=60) as connection, connection.makefile("rb") as stream:
         return [json.loads(stream.readline()) for _ in range(count)]
+
+
+def test_each_answer_tells_what_the_machines_cloud_says_of_it(start_agent: Any) -> None:
+    with FakeMetadata() as fake:
+        fake.leaves_ms = 4_000_000_000_000
+        options = ("--cloud", "gcp", "--cloud-metadata", fake.url)
+        client = start_agent(*SIMULATED, *options)[1]
+        began_ms = time.time_ns() // 1_000_000
+        while client.notice.leaves_ms is None:
+            client.slices()
+        assert client.notice.leaves_ms <= began_ms + 60_000
+    assert AgentClient(Path("/nowhere")).notice == CloudNotice()
 
 
 def test_the_node_tells_what_it_offers(agent: AgentClient) -> None:

@@ -243,6 +243,11 @@ def test_what_the_agent_is_to_do_is_said_to_up(folder: StateFolder) -> None:
     argv = agent_part(wanted, folder, {}).argv
     assert argv[-3:] == ("--only-watch", "--metrics-port", "9401")
     assert "--only-watch" not in agent_part(settings(), folder, {}).argv
+    in_cloud = agent_part(settings("--cloud", "aws"), folder, {}).argv
+    assert in_cloud[-4:] == ("--cloud", "aws", "--cloud-metadata", "http://169.254.169.254")
+    assert "--cloud" not in argv
+    with pytest.raises(ValueError, match="is no metadata service"):
+        settings("--cloud", "aws", "--cloud-metadata", "http://example.org")
 
 
 def test_browser_writes_by_admins_are_opened_only_where_users_are_not_apart(

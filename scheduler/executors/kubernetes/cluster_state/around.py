@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpucommons.gpu.clouds.notice import CloudNotice
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import AttemptId, NodeId, PoolName
@@ -42,6 +43,8 @@ class Around:
     current: Callable[[], Set[AttemptId]] | None = None
     #: Live processes of a slice, as the agent of its node sees them; None where there is none.
     reading: Reading | None = None
+    #: What clouds say of their nodes, as the agents heard it.
+    notices: Callable[[], Mapping[NodeId, CloudNotice]] = dict
     on_change: Callable[[], None] = lambda: None
     #: Whether this scheduler acts, and not another replica: asked by every thread before it does.
     leading: Callable[[], bool] = lambda: True

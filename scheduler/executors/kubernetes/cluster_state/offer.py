@@ -64,7 +64,8 @@ class Offer:
     def nodes(self) -> tuple[Node, ...]:
         """The nodes that answer, without what others take."""
         pools, held, leases = self._around.pools(), self._around.held(), self._around.leases()
-        key = (self._view.version, pools, held, leases)
+        notices = self._around.notices()
+        key = (self._view.version, pools, held, leases, notices)
         if self._nodes is None or self._nodes[0] != key:
             cards = self._reservations.cards_in_use()
             holdings = Holdings(
@@ -77,7 +78,7 @@ class Offer:
                 unmade=self._unmade(pools),
             )
             found = nodes_of(self._view.nodes.values(), pools, self._settings, holdings)
-            self._nodes = (key, self._taken_back.marked(found, self._view.nodes))
+            self._nodes = (key, self._taken_back.marked(found, self._view.nodes, notices))
         return self._nodes[1]
 
     def _unmade(self, pools: Iterable[Pool]) -> frozenset[str]:

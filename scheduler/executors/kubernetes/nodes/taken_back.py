@@ -1,4 +1,5 @@
-"""Nodes that their cloud takes back, by the taints that the clouds' own handlers set.
+"""Nodes that their cloud takes back: by the taints that the clouds' own handlers set, and by what the agent
+of a node heard from the cloud itself.
 
 A taint does not say when. So the time counts from when it is first seen, by what the cloud promises; the
 core keeps the earliest that it was ever told, also over a restart.
@@ -8,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
-from gpucommons.scheduler.core.model.resources import Node
-from gpucommons.scheduler.core.model.types import Millis
+from gpucommons.gpu.clouds.notice import CloudNotice
+from gpucommons.scheduler.core.model.resources import Node, NodeState
+from gpucommons.scheduler.core.model.types import Millis, NodeId
 from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen
 
 #: From the notice of an interruption to the end: of AWS' node termination handler, and of Google's.
@@ -27,15 +30,27 @@ class TakenBack:
         self._now_ms = now_ms
         self._leaves: dict[str, Millis] = {}
 
-    def marked(self, nodes: Iterable[Node], seen: Mapping[str, NodeSeen]) -> tuple[Node, ...]:
-        """The same nodes, with when they go where that was announced."""
+    def marked(
+        self,
+        nodes: Iterable[Node],
+        seen: Mapping[str, NodeSeen],
+        notices: Mapping[NodeId, CloudNotice] = MappingProxyType({}),
+    ) -> tuple[Node, ...]:
+        """The same nodes, with when they go where that was announced.
+
+        One that its cloud may take soon is closed to new work: what runs there goes on.
+        """
         self._look(seen)
-        return tuple(
-            replace(node, leaves_ms=self._leaves[node.node_id])
-            if node.node_id in self._leaves
-            else node
-            for node in nodes
-        )
+        return tuple(self._marked(node, notices.get(node.node_id)) for node in nodes)
+
+    def _marked(self, node: Node, notice: CloudNotice | None) -> Node:
+        told = (self._leaves.get(node.node_id), None if notice is None else notice.leaves_ms)
+        leaves_ms = min((one for one in told if one is not None), default=None)
+        if leaves_ms is not None:
+            node = replace(node, leaves_ms=Millis(leaves_ms))
+        if notice is not None and notice.at_risk:
+            node = replace(node, state=NodeState.CORDONED)
+        return node
 
     def _look(self, seen: Mapping[str, NodeSeen]) -> None:
         left_s = {

@@ -6,6 +6,9 @@ from typing import Any
 
 from builders import a_node
 
+from gpucommons.gpu.clouds.notice import CloudNotice
+from gpucommons.scheduler.core.model.resources import NodeState
+from gpucommons.scheduler.core.model.types import NodeId
 from gpucommons.scheduler.executors.kubernetes.nodes.taken_back import TakenBack
 from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen, read_node
 
@@ -36,3 +39,19 @@ def test_each_cloud_has_its_own_time_and_other_taints_mean_nothing() -> None:
     assert node.leaves_ms == NOW + 30_000
     (node,) = taken.marked([a_node("n1")], {"n1": seen("nvidia.com/gpu")})
     assert node.leaves_ms is None
+
+
+def test_what_its_agent_heard_of_the_cloud_is_a_notice_and_the_earliest_counts() -> None:
+    taken = TakenBack(lambda: NOW)
+    told = {NodeId("n1"): CloudNotice(leaves_ms=NOW + 50_000)}
+    (node,) = taken.marked([a_node("n1")], {"n1": seen()}, told)
+    assert (node.leaves_ms, node.state) == (NOW + 50_000, NodeState.READY)
+    tainted = {"n1": seen("cloud.google.com/impending-node-termination")}
+    (node,) = taken.marked([a_node("n1")], tainted, told)
+    assert node.leaves_ms == NOW + 30_000
+
+
+def test_a_node_that_its_cloud_may_take_soon_is_closed_to_new_work_alone() -> None:
+    told = {NodeId("n1"): CloudNotice(at_risk=True)}
+    (node,) = TakenBack(lambda: NOW).marked([a_node("n1")], {"n1": seen()}, told)
+    assert (node.leaves_ms, node.state) == (None, NodeState.CORDONED)
