@@ -83,7 +83,6 @@ class ClusterAgents:
         self._notices: dict[NodeId, CloudNotice] = {}
         #: Nodes that did not answer, and when.
         self._away: dict[NodeId, float] = {}
-        #: Of those that gave no answer at all, when they are asked again.
         #: Where the agent was that did not answer, and until when it is not asked again there.
         self._silent: dict[NodeId, tuple[str, float]] = {}
         #: Slices to be closed when their node is back.
@@ -104,11 +103,7 @@ class ClusterAgents:
         """What its cloud said last of each node that has an agent; nobody is asked for it."""
         nodes = self._addresses()
         with self._lock:
-            return {
-                node: notice
-                for node, notice in self._notices.items()
-                if node in nodes and notice != CloudNotice()
-            }
+            return {node: said for node, said in self._notices.items() if node in nodes}
 
     def open(self, gpu_slice: GpuSlice, *, used: bool = False) -> None:
         """Begin to watch a slice; repeating it is harmless.
