@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import chain
 from typing import TypeVar
 
 from gpucommons.gpu.client.agent_client import (
@@ -100,10 +101,9 @@ class ClusterAgents:
             return dict(self._memories)
 
     def notices(self) -> Mapping[NodeId, CloudNotice]:
-        """What its cloud said last of each node that has an agent; nobody is asked for it."""
-        nodes = self._addresses()
+        """What its cloud said last of each node; nobody is asked for it."""
         with self._lock:
-            return {node: said for node, said in self._notices.items() if node in nodes}
+            return dict(self._notices)
 
     def open(self, gpu_slice: GpuSlice, *, used: bool = False) -> None:
         """Begin to watch a slice; repeating it is harmless.
@@ -203,11 +203,13 @@ class ClusterAgents:
 
     def usage(self) -> tuple[UsageSample, ...]:
         """The newest sample of every open slice of the nodes that answer."""
-        return _joined(self._ask_all(lambda agent: agent.usage()))
+        return tuple(chain.from_iterable(self._ask_all(lambda agent: agent.usage()).values()))
 
     def minutes(self, after_ms: int = -1) -> tuple[UsageMinute, ...]:
         """Finished minutes that start later than ``after_ms``, of the nodes that answer."""
-        return _joined(self._ask_all(lambda agent: agent.minutes(after_ms)))
+        return tuple(
+            chain.from_iterable(self._ask_all(lambda agent: agent.minutes(after_ms)).values())
+        )
 
     def audit(self, node: NodeId, after: int = 0) -> tuple[AuditEntry, ...]:
         """What one node's agent did to somebody's process since an entry of its record."""
@@ -219,7 +221,7 @@ class ClusterAgents:
         for node, opened in found.items():
             for gpu_slice in opened:
                 self._remember(gpu_slice.slice_id, node)
-        return _joined(found)
+        return tuple(chain.from_iterable(found.values()))
 
     def reports(self) -> Mapping[NodeId, NodeReport]:
         """What each node offers and how it keeps slices apart; those that answer."""
@@ -313,9 +315,7 @@ class ClusterAgents:
                 # Perhaps its token changed: the next time it is read anew.
                 self._clients.pop(address, None)
             raise
-        with self._lock:
-            self._notices[node] = client.notice
-        self._note_memory(node, client.memory)
+        self._note_memory(node, client)
         self._note_back(node)
         return answer
 
@@ -372,12 +372,13 @@ class ClusterAgents:
             self._where[slice_id] = node
             self._unclosed.get(node, set()).discard(slice_id)
 
-    def _note_memory(self, node: NodeId, memory: str | None) -> None:
+    def _note_memory(self, node: NodeId, client: AgentClient) -> None:
         with self._lock:
+            self._notices[node] = client.notice
             before = self._memories.get(node)
-            if memory is not None:
-                self._memories[node] = memory
-        if before is not None and before != memory:
+            if client.memory is not None:
+                self._memories[node] = client.memory
+        if before is not None and before != client.memory:
             log.warning("the agent of node %s lost what it knew: slices are opened again", node)
 
     def _note_away(self, node: NodeId) -> None:
@@ -399,7 +400,3 @@ class ClusterAgents:
                 self._close_on(node, slice_id)
             except GpuError as error:
                 log.warning("slice %s stays open on %s: %s", slice_id, node, error)
-
-
-def _joined(found: Mapping[NodeId, Iterable[T]]) -> tuple[T, ...]:
-    return tuple(one for answers in found.values() for one in answers)
