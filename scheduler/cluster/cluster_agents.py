@@ -108,9 +108,8 @@ class ClusterAgents:
     def open(self, gpu_slice: GpuSlice, *, used: bool = False) -> None:
         """Begin to watch a slice; repeating it is harmless.
 
-        Whether it was used before, an agent learns of the pods that are shown it.
-
-        Whole GPUs may be chosen later, by the device plugin.
+        Whether it was used before, an agent learns of the pods that are shown it. Whole GPUs may be
+        chosen later, by the device plugin.
 
         Raises
         ------
@@ -207,9 +206,8 @@ class ClusterAgents:
 
     def minutes(self, after_ms: int = -1) -> tuple[UsageMinute, ...]:
         """Finished minutes that start later than ``after_ms``, of the nodes that answer."""
-        return tuple(
-            chain.from_iterable(self._ask_all(lambda agent: agent.minutes(after_ms)).values())
-        )
+        found = self._ask_all(lambda agent: agent.minutes(after_ms))
+        return tuple(chain.from_iterable(found.values()))
 
     def audit(self, node: NodeId, after: int = 0) -> tuple[AuditEntry, ...]:
         """What one node's agent did to somebody's process since an entry of its record."""
