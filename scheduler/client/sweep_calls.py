@@ -14,9 +14,10 @@ def submit_sweep(request: models.SweepRequest, *, key: str | None = None) -> Cal
     )
 
 
-def sweeps() -> Call[models.SweepList]:
-    """Sweeps and maps that the caller may see."""
-    return Call(method="GET", path=path_of("sweeps"), answer=models.SweepList)
+def sweeps(cursor: str | None = None) -> Call[models.SweepList]:
+    """A page of sweeps and maps that the caller may see, newest first."""
+    query = {} if cursor is None else {"cursor": cursor}
+    return Call(method="GET", path=path_of("sweeps"), answer=models.SweepList, query=query)
 
 
 def sweep(ref: str) -> Call[models.SweepView]:

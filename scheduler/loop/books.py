@@ -59,4 +59,5 @@ class Books:
         if self.retention_ms is not None:
             kept = {one for one, known in cluster.workloads.items() if is_final(known)}
             self.store.prune(epoch, before_ms=before_ms, kept=kept)
+            self.store.sweeps.prune(epoch, before_ms=before_ms)
             quotas.drop(epoch, before_ms=before_ms)

@@ -371,9 +371,9 @@ class Store(Protocol):
         ...
 
     def points(
-        self, workload_id: WorkloadId, limit: int = 2000, *, source: str = REPORTED
+        self, workload_id: WorkloadId, limit: int = 2000, source: str = REPORTED, from_ms: int = 0
     ) -> tuple[LogPoint, ...]:
-        """A job's curve as one source tells it, oldest first."""
+        """A job's curve as one source tells it, oldest first; what was told since a moment alone."""
         ...
 
     def curve_sources(self, workload_id: WorkloadId) -> Mapping[str, int]:

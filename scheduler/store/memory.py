@@ -313,9 +313,8 @@ class MemoryStore:
         old = {sha256 for (sha256, _), at_ms in self._uploads.items() if at_ms < before_ms}
         gone = {sha256 for sha256 in old if is_gone(sha256)}
         with self._lock:
-            for key, at_ms in list(self._uploads.items()):
-                if key[0] in gone and at_ms < before_ms:
-                    del self._uploads[key]
+            for key in [k for k, at in self._uploads.items() if k[0] in gone and at < before_ms]:
+                del self._uploads[key]
         return len(gone)
 
     def events(  # noqa: PLR0913 - the filters of one feed, all optional and named
@@ -348,12 +347,13 @@ class MemoryStore:
         return self._last_event
 
     def points(
-        self, workload_id: WorkloadId, limit: int = 2000, *, source: str = REPORTED
+        self, workload_id: WorkloadId, limit: int = 2000, source: str = REPORTED, from_ms: int = 0
     ) -> tuple[LogPoint, ...]:
         """A curve, thinned evenly to ``limit``."""
         with self._lock:
-            curve = self._points.get(workload_id, {})
-            return rules.thinned([curve[key] for key in sorted(curve) if key[0] == source], limit)
+            curve = sorted(self._points.get(workload_id, {}).items())
+        told = [one for key, one in curve if key[0] == source and one.at_ms >= from_ms]
+        return rules.thinned(told, limit)
 
     def curve_sources(self, workload_id: WorkloadId) -> Mapping[str, int]:
         """Points by source."""

@@ -249,7 +249,11 @@ sweeps = Table(
     metadata,
     Column("sweep_id", Text, primary_key=True),
     Column("owner", Text, nullable=False),
+    Column("team", Text, nullable=False, server_default=""),
+    Column("name", Text, nullable=False, server_default=""),
     Column("made_ms", BigInteger, nullable=False),
+    #: When it was over; empty while it goes on.
+    Column("ended_ms", BigInteger),
     #: Whether the leader is to look at it.
     Column("live", Boolean, nullable=False),
     #: What its owner wrote.
@@ -257,6 +261,7 @@ sweeps = Table(
     #: Where it stands; the leader alone writes it.
     Column("standing", Text, nullable=False),
     Index("sweeps_live", "live", "made_ms"),
+    Index("sweeps_by_name", "name"),
 )
 
 #: The jobs of each; the leader alone writes them.

@@ -38,9 +38,17 @@ class Decision:
 
 
 def decide(
-    sweep: Sweep, trials: Sequence[Trial], jobs: Mapping[int, State], now_ms: Millis
+    sweep: Sweep,
+    trials: Sequence[Trial],
+    jobs: Mapping[int, State],
+    now_ms: Millis,
+    *,
+    by_people: frozenset[int] = frozenset(),
 ) -> Decision:
-    """What is next; ``jobs`` are the states of trials' jobs that are not over, by number."""
+    """What is next; ``jobs`` are the states of trials' jobs that are not over, by number.
+
+    Those that people have paused (``by_people``) stay so until people resume them.
+    """
     ending = _ending(sweep, trials, now_ms)
     if ending:
         return Decision(
@@ -50,11 +58,15 @@ def decide(
     if sweep.given:
         left = min(AT_ONCE, len(sweep.given) - len(trials))
         return Decision(submits=drawn[:AT_ONCE], draws=0 if drawn else left)
-    return _of_search(sweep, trials, jobs, drawn)
+    return _of_search(sweep, trials, jobs, drawn, by_people)
 
 
 def _of_search(
-    sweep: Sweep, trials: Sequence[Trial], jobs: Mapping[int, State], drawn: tuple[int, ...]
+    sweep: Sweep,
+    trials: Sequence[Trial],
+    jobs: Mapping[int, State],
+    drawn: tuple[int, ...],
+    by_people: frozenset[int],
 ) -> Decision:
     passes = promotable(sweep, trials)
     # One that has come to the next rung meanwhile stands there, whatever it may pass.
@@ -68,7 +80,8 @@ def _of_search(
     # As many run as get GPUs: the next one comes into line when none of them waits.
     waits = sum(1 for number in busy - held if jobs[number] in _WAITING) + len(drawn)
     room = 0 if waits else max(0, sweep.max_parallel - len(busy - held))
-    woken = [one for one in able if jobs.get(one.number) is State.PAUSED][: min(room, 1)]
+    asleep = {n for n, state in jobs.items() if state is State.PAUSED} - by_people
+    woken = [one for one in able if one.number in asleep][: min(room, 1)]
     draws = 0
     if room and not woken and len(trials) < sweep.count:
         draws = 1
@@ -76,7 +89,7 @@ def _of_search(
     resumes = [
         one.number
         for one in trials
-        if jobs.get(one.number) is State.PAUSED and not is_held(one) and one.state not in OVER
+        if one.number in asleep and not is_held(one) and one.state not in OVER
     ]
     return Decision(
         submits=drawn,

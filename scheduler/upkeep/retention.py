@@ -17,7 +17,6 @@ from typing import Protocol
 from gpucommons.scheduler.core.model.state import Submit
 from gpucommons.scheduler.core.model.types import Checkpoint, Kind, Millis, Spec, Workload
 from gpucommons.scheduler.store.base import Store, WorkloadFilter
-from gpucommons.scheduler.sweeps.sweep import Kept as Swept
 
 log = logging.getLogger("gpucommons.scheduler.upkeep.retention")
 
@@ -53,16 +52,11 @@ class Known:
         found.update(_checkpoints([action.checkpoint for action in asked]))
         found.update(name for job in self._jobs() for name in self._names_of(job))
         scheduled = [one.schedule.snapshot for one in self._store.schedules.all()]
-        scheduled += [one.sweep.snapshot for one in self._store.sweeps.all() if self._goes_on(one)]
         found.update(name for name in scheduled if name is not None)
         since_ms = Millis(self._ran_since_ms)
         found.update(self._store.pipelines.needed(ended_since_ms=since_ms))
+        found.update(self._store.sweeps.needed(ended_since_ms=since_ms))
         return frozenset(found)
-
-    def _goes_on(self, kept: Swept) -> bool:
-        """Whether more jobs may come of it, or its budget be added to."""
-        ended_ms = kept.standing.ended_ms
-        return ended_ms is None or ended_ms >= self._ran_since_ms
 
     def _names_of(self, job: Workload) -> Iterator[str]:
         if job.ended_ms is None or job.ended_ms >= self._ran_since_ms:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import Action, Cancel, Pause, Resume
-from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
+from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.errors import (
     LeaderLost,
     OwnerUnknown,
@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 
 #: GPU time alone is written down so often: one GPU-minute.
 _WRITE_EVERY_MILLI_GPU_S = 60_000
+#: After looks that failed.
+_FIRST_WAIT_MS, _LONGEST_WAIT_MS = 1_000, 300_000
 _UNFORESEEN = "The scheduler failed at this sweep; its log says why"
 
 
@@ -53,6 +55,8 @@ class Sweeps:
         self._known: dict[ParentId, dict[int, Trial]] = {}
         self._stored: dict[ParentId, dict[int, Trial]] = {}
         self._known_under: Epoch | None = None
+        #: Sweeps at which looks failed: when the next one is due, and after how long a wait.
+        self._later: dict[ParentId, tuple[Millis, int]] = {}
 
     def step(self) -> None:
         """See to each that goes on; what goes wrong with one keeps no other from its turn."""
@@ -60,39 +64,63 @@ class Sweeps:
         if epoch != self._known_under:
             self._known, self._stored, self._known_under = {}, {}, epoch
         live = self._service.store.sweeps.live()
+        now_ms = self._service.now_ms()
         self._sampler.forget(one.sweep.sweep_id for one in live)
+        ids = {one.sweep.sweep_id for one in live}
+        self._later = {one: later for one, later in self._later.items() if one in ids}
         for kept in live:
-            try:
-                self._look(epoch, kept)
-            except (LeaderLost, Unavailable):
-                raise  # no other would fare better
-            except SchedulerError as error:
-                # Nothing here can draw, say.
-                self._write(epoch, replace(kept, standing=Standing(hindrance=str(error))))
-            except Exception:
-                log.exception("a look at sweep %s failed", kept.sweep.sweep_id)
-                self._write(epoch, replace(kept, standing=Standing(hindrance=_UNFORESEEN)))
+            # What its owner asks for is done at once.
+            if kept.sweep.stopped or self._is_due(kept.sweep.sweep_id, now_ms):
+                self._try(epoch, kept, now_ms)
+
+    def _is_due(self, sweep_id: ParentId, now_ms: Millis) -> bool:
+        return sweep_id not in self._later or self._later[sweep_id][0] <= now_ms
+
+    def _try(self, epoch: Epoch, kept: Kept, now_ms: Millis) -> None:
+        """One look; where it fails the next one waits, each time for longer."""
+        sweep_id = kept.sweep.sweep_id
+        try:
+            self._look(epoch, kept)
+        except (LeaderLost, Unavailable):
+            raise  # no other would fare better
+        except Exception as error:
+            _, waited_ms = self._later.get(sweep_id, (now_ms, 0))
+            wait_ms = min(2 * waited_ms, _LONGEST_WAIT_MS) or _FIRST_WAIT_MS
+            self._later[sweep_id] = (Millis(now_ms + wait_ms), wait_ms)
+            why = str(error)  # nothing here can draw, say
+            if not isinstance(error, SchedulerError):
+                why = _UNFORESEEN
+                log.exception("a look at sweep %s failed; next in %s s", sweep_id, wait_ms // 1000)
+            self._write(epoch, kept, Standing(hindrance=why))
+        else:
+            self._later.pop(sweep_id, None)
 
     def _look(self, epoch: Epoch, kept: Kept) -> None:
         sweep, now_ms = kept.sweep, self._service.now_ms()
         trials = self._trials(sweep)
-        states = self._seen(sweep, trials)
-        decision = decide(sweep, _in_order(trials), states, now_ms)
+        jobs = self._seen(sweep, trials)
+        decision = decide(
+            sweep,
+            _in_order(trials),
+            {number: job.state for number, job in jobs.items()},
+            now_ms,
+            by_people=frozenset(n for n, job in jobs.items() if not job.paused_by_parent),
+        )
         if decision.ended_text:
             # Asked for before it is stored: what is over is not looked at again.
             self._end(sweep, trials, decision)
             standing = Standing(ended_ms=now_ms, ended_text=decision.ended_text)
-            self._write(epoch, replace(kept, standing=standing))
+            self._write(epoch, kept, standing)
             return
         self._note(sweep, trials, decision)
         # Stored before anything is asked for.
-        self._write(epoch, kept)
+        self._write(epoch, kept, kept.standing)
         for number in decision.pauses:
-            self._ask(trials[number], lambda job: Pause(workload_id=job))
+            self._ask(trials[number], lambda job: Pause(workload_id=job, of_parent=True))
         for number in decision.resumes:
-            self._ask(trials[number], lambda job: Resume(workload_id=job))
+            self._ask(trials[number], lambda job: Resume(workload_id=job, of_parent=True))
         hindrance = self._submit(sweep, trials)
-        self._write(epoch, replace(kept, standing=Standing(hindrance=hindrance)))
+        self._write(epoch, kept, Standing(hindrance=hindrance))
 
     def _trials(self, sweep: Sweep) -> dict[int, Trial]:
         if sweep.sweep_id not in self._known:
@@ -101,9 +129,9 @@ class Sweeps:
             self._stored[sweep.sweep_id] = dict(self._known[sweep.sweep_id])
         return self._known[sweep.sweep_id]
 
-    def _seen(self, sweep: Sweep, trials: dict[int, Trial]) -> dict[int, State]:
-        """Look at the jobs of those that are not over; the states of those that go on."""
-        states: dict[int, State] = {}
+    def _seen(self, sweep: Sweep, trials: dict[int, Trial]) -> dict[int, Workload]:
+        """Look at the jobs of those that are not over; those that go on."""
+        jobs: dict[int, Workload] = {}
         for number, trial in trials.items():
             if trial.state is not TrialState.LIVE or trial.job is None:
                 continue
@@ -113,8 +141,8 @@ class Sweeps:
                 continue
             trials[number] = self._with_job(sweep, trial, job)
             if not is_final(job):
-                states[number] = job.state
-        return states
+                jobs[number] = job
+        return jobs
 
     def _job(self, job_id: WorkloadId) -> Workload | None:
         found = self._service.loop.cluster.workloads.get(job_id)
@@ -178,17 +206,17 @@ class Sweeps:
             )
         return ""
 
-    def _write(self, epoch: Epoch, kept: Kept) -> None:
-        """What has changed, if anything has."""
+    def _write(self, epoch: Epoch, kept: Kept, standing: Standing) -> None:
+        """What has changed since it was read, if anything has."""
         sweep_id = kept.sweep.sweep_id
         trials, stored = self._known.get(sweep_id, {}), self._stored.get(sweep_id, {})
         changed = [one for number, one in trials.items() if _is_news(stored.get(number), one)]
-        known = self._service.store.sweeps.one(sweep_id)
-        if known is None or (not changed and known.standing == kept.standing):
+        is_over = standing.ended_ms is not None
+        if not changed and standing == kept.standing and not is_over:
             return
-        self._service.store.sweeps.stand(epoch, kept, changed)
+        self._service.store.sweeps.stand(epoch, replace(kept, standing=standing), changed)
         stored.update({one.number: one for one in changed})
-        if kept.standing.ended_ms is not None:
+        if is_over:
             self._known.pop(sweep_id, None)
             self._stored.pop(sweep_id, None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path
+from fastapi import Path, Query
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller, IdempotencyKey
@@ -25,9 +25,13 @@ async def submit_sweep(
 
 
 @router.get("/sweeps", name="sweeps")
-async def list_sweeps(caller: AnyCaller) -> models.SweepList:
-    """Sweeps and maps that the caller may see, newest first."""
-    return await caller.run(sweeps.sweeps)
+async def list_sweeps(
+    caller: AnyCaller,
+    limit: Annotated[int, Query(ge=1, le=sweeps.MAX_LISTED)] = sweeps.MAX_LISTED,
+    cursor: Annotated[models.Id | None, Query()] = None,
+) -> models.SweepList:
+    """A page of sweeps and maps that the caller may see, newest first."""
+    return await caller.run(sweeps.sweeps, limit=limit, cursor=cursor)
 
 
 @router.post("/sweeps/{ref:path}/stop")

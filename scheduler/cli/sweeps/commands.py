@@ -121,6 +121,9 @@ def listing(arguments: argparse.Namespace) -> int:
     """All that the caller may see."""
     with connect(arguments) as scheduler:
         found = scheduler.send(sweep_calls.sweeps())
+        while found.cursor is not None:
+            more = scheduler.send(sweep_calls.sweeps(found.cursor))
+            found = more.model_copy(update={"sweeps": [*found.sweeps, *more.sweeps]})
     rows = [
         (one.name, one.kind, one.owner, one.team, _count(one), _best(one), _state(one))
         for one in found.sweeps
@@ -216,7 +219,7 @@ def _count(view: models.SweepView) -> str:
     numbers = (
         (view.running, "running"),
         (view.waiting, "waiting"),
-        (view.paused, "paused at a rung"),
+        (view.paused, "paused"),
         (view.done, "finished"),
         (view.failed, "failed"),
     )

@@ -10,6 +10,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import job_size, leases, parking, resizing, settings
 from gpucommons.scheduler.core.events.endings import cancelled, fail
 from gpucommons.scheduler.core.going_on.ways import saved_by, step_word
+from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, move
 from gpucommons.scheduler.core.model.state import (
     Action,
@@ -174,9 +175,9 @@ def _on_workload(
         case Cancel():
             _cancel(cycle, workload, by)
         case Pause():
-            _pause(cycle, _job(workload), by)
+            _pause(cycle, _job(workload), by, of_parent=action.of_parent)
         case Resume():
-            _resume(cycle, _job(workload), by)
+            _resume(cycle, _job(workload), by, of_parent=action.of_parent)
         case ResizeJob():
             job_size.resize(cycle, _job(workload), action, by)
         case Keep() | ReportIdle() | ChooseOnIdle() | ResizeSlice() | Started() | Restarted():
@@ -254,8 +255,13 @@ def _cancel(cycle: CycleState, workload: Workload, by: str, text: str | None = N
         stops.end_now(cycle, workload, why="cancel", text=text)
 
 
-def _pause(cycle: CycleState, workload: Workload, by: str) -> None:
+def _pause(cycle: CycleState, workload: Workload, by: str, *, of_parent: bool) -> None:
     if workload.state in {State.PAUSED, State.PAUSING}:
+        if workload.paused_by_parent and not of_parent:
+            workload = evolve(workload, paused_by_parent=False)
+            cycle.put(workload)
+            text = f"{by} asked to pause {workload.spec.name}."
+            cycle.tell("pause-asked", text, workload, by=by)
         return
     if workload.state is State.CANCELLING or is_final(workload):
         message = (
@@ -264,17 +270,21 @@ def _pause(cycle: CycleState, workload: Workload, by: str) -> None:
         raise InvalidTransition(message)
     cycle.tell("pause-asked", f"{by} asked to pause {workload.spec.name}.", workload, by=by)
     workload = reclaim_cooldown.noted(cycle, workload)
+    workload = evolve(workload, paused_by_parent=of_parent)
     if workload.current is None:
         cycle.put(move(workload, State.PAUSED, cycle.now_ms, nomination=None))
     else:
         stops.end_now(cycle, workload, why="pause", text=f"paused by {by}")
 
 
-def _resume(cycle: CycleState, workload: Workload, by: str) -> None:
+def _resume(cycle: CycleState, workload: Workload, by: str, *, of_parent: bool) -> None:
     if workload.state is not State.PAUSED:
         message = f"{workload.spec.name} is {state_words(workload.state)}, not paused: there is nothing to resume."
         raise InvalidTransition(message)
+    if of_parent and not workload.paused_by_parent:
+        message = f"{workload.spec.name} was paused by a person, who alone resumes it."
+        raise InvalidTransition(message)
     pause = PausedSpan(from_ms=workload.since_ms, to_ms=cycle.now_ms)
     pauses = (*workload.pauses, pause)[-_PAUSES_KEPT:]
-    cycle.put(move(workload, State.QUEUED, cycle.now_ms, pauses=pauses))
+    cycle.put(move(workload, State.QUEUED, cycle.now_ms, pauses=pauses, paused_by_parent=False))
     cycle.tell("resumed", f"{workload.spec.name} is back in line.", workload, by=by)

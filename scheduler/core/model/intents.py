@@ -54,6 +54,8 @@ class Pause:
     """Stop a job with a checkpoint and keep it paused."""
 
     workload_id: WorkloadId
+    #: Asked by what it is part of, not by a person.
+    of_parent: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,6 +63,8 @@ class Resume:
     """Put a paused job back in line."""
 
     workload_id: WorkloadId
+    #: Asked by what it is part of, which resumes only what it has paused itself.
+    of_parent: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

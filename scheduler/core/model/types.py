@@ -374,7 +374,8 @@ class Workload:
     ended_text: str | None = None
     #: A granted lease that is not redeemed by then goes back to waiting.
     redeem_by_ms: Millis | None = None
-    #: Its newest pauses that are over, oldest first.
+    #: Paused by what it is part of (at a rung), not by a person; and its newest pauses that are over.
+    paused_by_parent: bool = False
     pauses: tuple[PausedSpan, ...] = ()
     #: When it left the line, or was paused, after others had been stopped for it; newest last.
     withdrawn_ms: tuple[Millis, ...] = ()

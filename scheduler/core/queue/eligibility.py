@@ -63,6 +63,13 @@ def paused(_: CycleState, workload: Workload) -> Reason | None:
     """Nobody has paused it."""
     if workload.state is not State.PAUSED:
         return None
+    if workload.paused_by_parent and workload.spec.part_of is not None:
+        parent = workload.spec.part_of
+        text = (
+            f"Paused at a rung of its {parent.kind.value} {parent.name}: others are better so far."
+        )
+        unblock = "It goes on by itself when it is among the best."
+        return Reason(code=ReasonClass.PAUSED, text=text, unblock=unblock)
     return Reason(code=ReasonClass.PAUSED, text="Paused.", unblock="Resume it.")
 
 

@@ -185,7 +185,8 @@ class TrialView(View):
 
     number: int
     values: dict[str, bool | int | float | str]
-    #: ``drawn``, ``live``, ``paused`` (at a rung), ``done``, ``failed`` or ``ended``.
+    #: ``drawn``, ``waiting``, ``live``, ``held`` (at a rung), ``paused`` (by a person), ``done``,
+    #: ``failed`` or ``ended``.
     state: str
     job_id: str | None = None
     job_name: str = ""
@@ -240,3 +241,5 @@ class SweepList(View):
     """Sweeps and maps, newest first."""
 
     sweeps: list[SweepView]
+    #: For the next page; None after the last one.
+    cursor: str | None = None

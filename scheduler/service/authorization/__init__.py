@@ -123,6 +123,7 @@ from gpucommons.scheduler.service.authorization.sight import (
 from gpucommons.scheduler.service.authorization.sweeps import (
     add_to_budget,
     no_sweep,
+    revive_sweep,
     stop_sweep,
     submit_sweep,
     sweep,
@@ -208,6 +209,7 @@ __all__ = [
     "resume_from",
     "resume_schedule",
     "retry_pipeline",
+    "revive_sweep",
     "run_files_of",
     "run_schedule",
     "schedule",

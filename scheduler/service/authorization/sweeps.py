@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpucommons.scheduler.errors import Forbidden, NotFound
 from gpucommons.scheduler.principal import Principal
+from gpucommons.scheduler.service.authorization.schedules import own_name
 from gpucommons.scheduler.service.authorization.sight import may_submit, read, sees, steers
 from gpucommons.scheduler.sweeps.sweep import Sweep
 
@@ -33,6 +34,17 @@ def stop_sweep(principal: Principal, found: Sweep) -> None:
 def add_to_budget(principal: Principal, found: Sweep) -> None:
     """Owner, lead, admin."""
     _steer(principal, found, "add to its budget")
+
+
+def revive_sweep(principal: Principal, found: Sweep) -> None:
+    """Of one that is over, its owner alone: new jobs of theirs start."""
+    sweep(principal, found)
+    if found.owner != own_name(principal):
+        message = (
+            f"The sweep {found.name} is over and belongs to {found.owner}: only they let it go on."
+        )
+        raise Forbidden(message)
+    may_submit(principal)
 
 
 def no_sweep(ref: str) -> str:

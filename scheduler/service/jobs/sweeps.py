@@ -11,7 +11,7 @@ from gpucommons.scheduler.core.model.types import Millis, TeamName, Workload
 from gpucommons.scheduler.errors import InvalidTransition, Misconfigured, NotFound, PolicyRefused
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
 from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
-from gpucommons.scheduler.principal import Principal, PrincipalKind
+from gpucommons.scheduler.principal import Principal, PrincipalKind, Sight
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs import repeating
 from gpucommons.scheduler.service.jobs.environments import script_reader
@@ -26,6 +26,8 @@ from gpucommons.scheduler.sweeps.writing import check_grid, check_sampler, space
 
 #: Of one user, that go on.
 MAX_LIVE = 20
+#: On one page: each is counted up from its trials.
+MAX_LISTED = 20
 _HOUR_MILLI_GPU_S = 3_600_000
 #: What belongs to one submit and not to many.
 _ONCE = ("after", "not_before_ms", "parent", "resume_from", "min_workers", "max_workers")
@@ -43,16 +45,20 @@ def submit_sweep(
     known = service.store.sweeps.one(sweep_id)
     if known is not None:
         return _view(service, principal, known)
-    mine = service.store.sweeps.live()
-    if sum(1 for one in mine if one.sweep.owner == principal.name) >= MAX_LIVE:
-        message = f"{principal.name} has {MAX_LIVE} sweeps and maps that go on, as many as one may: stop one first."
-        raise PolicyRefused(message)
+    _check_live(service, principal.name)
     job, team = _job_of(service, principal, request)
     sweep = _sweep(service, principal, request, job)
     sweep = replace(sweep, sweep_id=sweep_id, name=service.store.next_name(team, request.job.name))
     _note(service, principal, sweep, "started")
     service.store.sweeps.put(sweep)
     return _view(service, principal, Kept(sweep=sweep))
+
+
+def _check_live(service: Service, owner: str) -> None:
+    live = service.store.sweeps.live()
+    if sum(1 for one in live if one.sweep.owner == owner and not one.sweep.stopped) >= MAX_LIVE:
+        message = f"{owner} has {MAX_LIVE} sweeps and maps that go on, as many as one may: stop one first."
+        raise PolicyRefused(message)
 
 
 def _id_of(service: Service, principal: Principal, key: str | None) -> ParentId:
@@ -137,15 +143,24 @@ def _sweep(
     )
 
 
-def sweeps(service: Service, principal: Principal) -> models.SweepList:
-    """Those that the caller may see, newest first."""
+def sweeps(
+    service: Service, principal: Principal, *, limit: int = MAX_LISTED, cursor: str | None = None
+) -> models.SweepList:
+    """A page of those that the caller may see, newest first."""
     authorization.sweeps(principal)
-    seen = [
-        _view(service, principal, one, in_full=False)
-        for one in service.store.sweeps.all()
-        if authorization.sees(principal, one.sweep.team, one.sweep.owner)
-    ]
-    return models.SweepList(sweeps=seen)
+    sight = Sight(
+        teams=None if principal.admin else principal.sees, owner=authorization.own_name(principal)
+    )
+    before = None if cursor is None else service.store.sweeps.one(ParentId(cursor))
+    if cursor is not None and before is None:
+        raise NotFound(
+            f"cursor: there is no sweep {cursor} any more. List them from the beginning."
+        )
+    found = service.store.sweeps.page(sight, before=before, limit=limit + 1)
+    return models.SweepList(
+        sweeps=[_view(service, principal, one, in_full=False) for one in found[:limit]],
+        cursor=found[limit - 1].sweep.sweep_id if len(found) > limit else None,
+    )
 
 
 def sweep(service: Service, principal: Principal, ref: str) -> models.SweepView:
@@ -170,7 +185,11 @@ def add_to_budget(
 ) -> models.SweepView:
     """Add to its budget; one that was over goes on."""
     found = _find(service, principal, ref)
-    authorization.add_to_budget(principal, found.sweep)
+    if found.sweep.stopped or found.standing.ended_ms is not None:
+        authorization.revive_sweep(principal, found.sweep)
+        _check_live(service, found.sweep.owner)
+    else:
+        authorization.add_to_budget(principal, found.sweep)
     if found.sweep.given:
         raise InvalidTransition(f"{found.sweep.name} has all its jobs: submit another map.")
     budget, most = found.sweep.budget, 10_000
@@ -256,8 +275,8 @@ def _note(service: Service, principal: Principal, sweep: Sweep, change: str) -> 
 def _find(service: Service, principal: Principal, ref: str) -> Kept:
     authorization.sweeps(principal)
     found = service.store.sweeps.one(ParentId(ref))
-    named = [found] if found is not None else service.store.sweeps.all()
     name = ref.rpartition("/")[2]
+    named = [found] if found is not None else service.store.sweeps.named(name)
     for one in named:
         if ref in (one.sweep.sweep_id, f"{one.sweep.team}/{name}", one.sweep.name) and (
             authorization.sees(principal, one.sweep.team, one.sweep.owner)

@@ -39,7 +39,7 @@ def sweep_view(
         begun=len(trials),
         running=states["live"],
         waiting=states["waiting"] + states["drawn"],
-        paused=states["paused"],
+        paused=states["paused"] + states["held"],
         done=states["done"],
         failed=states["failed"],
         milli_gpu_s=sum(one.milli_gpu_s for one in trials),
@@ -76,7 +76,9 @@ def _state(trial: Trial, jobs: Mapping[WorkloadId, Workload]) -> str:
         return trial.state.value
     if job.state in _WAITING:
         return "waiting"
-    return "paused" if job.state is State.PAUSED else trial.state.value
+    if job.state is State.PAUSED:
+        return "held" if job.paused_by_parent else "paused"
+    return trial.state.value
 
 
 def _best_first(sweep: Sweep, trials: Sequence[Trial]) -> list[Trial]:

@@ -116,12 +116,16 @@ def _thin(connection: Connection, workload_id: WorkloadId) -> _Room:
 
 
 def read_points(
-    connection: Connection, workload_id: WorkloadId, source: str, limit: int
+    connection: Connection, workload_id: WorkloadId, source: str, from_ms: int, limit: int
 ) -> tuple[LogPoint, ...]:
     """A curve, thinned evenly."""
     rows = connection.execute(
         select(points)
-        .where(points.c.workload_id == workload_id, points.c.source == source)
+        .where(
+            points.c.workload_id == workload_id,
+            points.c.source == source,
+            points.c.at_ms >= from_ms,
+        )
         .order_by(points.c.attempt_number, points.c.step)
     ).all()
     return tuple(

@@ -318,10 +318,10 @@ class SqlStore:
         return self._read(history.last_event_number)
 
     def points(
-        self, workload_id: WorkloadId, limit: int = 2000, *, source: str = REPORTED
+        self, workload_id: WorkloadId, limit: int = 2000, source: str = REPORTED, from_ms: int = 0
     ) -> tuple[LogPoint, ...]:
         """A curve, thinned evenly to ``limit``."""
-        return self._read(lambda c: curves.read_points(c, workload_id, source, limit))
+        return self._read(lambda c: curves.read_points(c, workload_id, source, from_ms, limit))
 
     def curve_sources(self, workload_id: WorkloadId) -> Mapping[str, int]:
         """Points by source."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from gpucommons.scheduler.core.model.types import UserName
+from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.parents import ParentId
+from gpucommons.scheduler.principal import Sight
 from gpucommons.scheduler.store.schedules.base import Epoch
 from gpucommons.scheduler.sweeps.sweep import Kept, Sweep, Trial
 
@@ -22,8 +23,12 @@ class SweepStore(Protocol):
         """One sweep."""
         ...
 
-    def all(self, owner: UserName | None = None) -> tuple[Kept, ...]:
-        """All sweeps, or one owner's, newest first."""
+    def named(self, name: str) -> tuple[Kept, ...]:
+        """Those of all teams that have this name, newest first."""
+        ...
+
+    def page(self, sight: Sight, *, before: Kept | None, limit: int) -> tuple[Kept, ...]:
+        """Those that somebody sees, newest first; older than ``before``."""
         ...
 
     def live(self) -> tuple[Kept, ...]:
@@ -45,6 +50,22 @@ class SweepStore(Protocol):
         """
         ...
 
-    def drop(self, sweep_id: ParentId) -> None:
-        """Forget one with its trials; its jobs stay (any replica)."""
+    def needed(self, *, ended_since_ms: Millis) -> frozenset[str]:
+        """Snapshots of those that are not over, or ended since then: more jobs may come of them."""
         ...
+
+    def prune(self, epoch: Epoch, *, before_ms: Millis) -> None:
+        """Forget with their trials those that ended before; their jobs stay (the leader).
+
+        Raises
+        ------
+        LeaderLost
+            When another leads.
+        """
+        ...
+
+
+def is_needed(kept: Kept, ended_since_ms: Millis) -> bool:
+    """Whether its files are kept for it."""
+    ended_ms = kept.standing.ended_ms
+    return ended_ms is None or ended_ms >= ended_since_ms

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from itertools import islice
 
-from gpucommons.scheduler.core.model.types import UserName
+from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.parents import ParentId
+from gpucommons.scheduler.principal import Sight
 from gpucommons.scheduler.store.schedules.base import Epoch
+from gpucommons.scheduler.store.sweeps.base import is_needed
 from gpucommons.scheduler.sweeps.sweep import Kept, Sweep, Trial
 
 
@@ -33,11 +36,19 @@ class MemorySweeps:
         with self._lock:
             return self._kept.get(sweep_id)
 
-    def all(self, owner: UserName | None = None) -> tuple[Kept, ...]:
+    def named(self, name: str) -> tuple[Kept, ...]:
         """Newest first."""
-        with self._lock:
-            found = [one for one in self._kept.values() if owner in (None, one.sweep.owner)]
-        return tuple(sorted(found, key=_age, reverse=True))
+        return tuple(one for one in self._newest() if one.sweep.name == name)
+
+    def page(self, sight: Sight, *, before: Kept | None, limit: int) -> tuple[Kept, ...]:
+        """Newest first."""
+        found = (
+            one
+            for one in self._newest()
+            if sight.sees(one.sweep.team, one.sweep.owner)
+            and (before is None or _age(one) < _age(before))
+        )
+        return tuple(islice(found, limit))
 
     def live(self) -> tuple[Kept, ...]:
         """Oldest first."""
@@ -62,12 +73,24 @@ class MemorySweeps:
             if kept.standing.ended_ms is not None and known.sweep == kept.sweep:
                 self._live.discard(sweep_id)
 
-    def drop(self, sweep_id: ParentId) -> None:
-        """Forget one."""
+    def needed(self, *, ended_since_ms: Millis) -> frozenset[str]:
+        """Of all that are not over for long."""
+        found = (one.sweep.snapshot for one in self._newest() if is_needed(one, ended_since_ms))
+        return frozenset(one for one in found if one is not None)
+
+    def prune(self, epoch: Epoch, *, before_ms: Millis) -> None:
+        """Forget what ended before."""
         with self._lock:
-            self._kept.pop(sweep_id, None)
-            self._trials.pop(sweep_id, None)
-            self._live.discard(sweep_id)
+            self._check_lead(epoch)
+            for sweep_id in self._kept.keys() - self._live:
+                ended_ms = self._kept[sweep_id].standing.ended_ms
+                if ended_ms is not None and ended_ms < before_ms:
+                    del self._kept[sweep_id]
+                    self._trials.pop(sweep_id, None)
+
+    def _newest(self) -> list[Kept]:
+        with self._lock:
+            return sorted(self._kept.values(), key=_age, reverse=True)
 
 
 def _age(kept: Kept) -> tuple[int, str]:

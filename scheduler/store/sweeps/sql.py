@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, insert, select, update
+from sqlalchemy import Connection, Select, delete, insert, or_, select, tuple_, update
 
-from gpucommons.scheduler.core.model.types import UserName
+from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.parents import ParentId
+from gpucommons.scheduler.principal import Sight
 from gpucommons.scheduler.store.codec import decode, encode
 from gpucommons.scheduler.store.schedules.base import Epoch
 from gpucommons.scheduler.store.schedules.sql import Reads
@@ -34,6 +36,8 @@ class SqlSweeps:
         new = {
             "sweep_id": sweep.sweep_id,
             "owner": sweep.owner,
+            "team": sweep.team,
+            "name": sweep.name,
             "made_ms": sweep.made_ms,
             "standing": encode(Standing()),
         }
@@ -47,10 +51,20 @@ class SqlSweeps:
         found = self._read(select(sweeps).where(sweeps.c.sweep_id == sweep_id))
         return found[0] if found else None
 
-    def all(self, owner: UserName | None = None) -> tuple[Kept, ...]:
+    def named(self, name: str) -> tuple[Kept, ...]:
         """Newest first."""
-        statement = select(sweeps).order_by(sweeps.c.made_ms.desc(), sweeps.c.sweep_id.desc())
-        return self._read(statement if owner is None else statement.where(sweeps.c.owner == owner))
+        return self._read(_NEWEST.where(sweeps.c.name == name))
+
+    def page(self, sight: Sight, *, before: Kept | None, limit: int) -> tuple[Kept, ...]:
+        """Newest first."""
+        statement = _NEWEST.limit(limit)
+        if before is not None:
+            age = (before.sweep.made_ms, before.sweep.sweep_id)
+            statement = statement.where(tuple_(sweeps.c.made_ms, sweeps.c.sweep_id) < age)
+        if sight.teams is not None:
+            seen = (sweeps.c.team.in_(sorted(sight.teams)), sweeps.c.owner == sight.owner)
+            statement = statement.where(or_(*seen))
+        return self._read(statement)
 
     def live(self) -> tuple[Kept, ...]:
         """Oldest first."""
@@ -74,8 +88,9 @@ class SqlSweeps:
             document = connection.execute(written).scalar_one_or_none()
             if document is None:
                 return
-            values: dict[str, Any] = {"standing": encode(kept.standing)}
-            if kept.standing.ended_ms is not None and decode(Sweep, document) == kept.sweep:
+            standing = kept.standing
+            values: dict[str, Any] = {"standing": encode(standing), "ended_ms": standing.ended_ms}
+            if standing.ended_ms is not None and decode(Sweep, document) == kept.sweep:
                 values["live"] = False
             connection.execute(update(sweeps).where(mine).values(values))
             if trials_:
@@ -92,18 +107,30 @@ class SqlSweeps:
                     rows,
                 )
 
-    def drop(self, sweep_id: ParentId) -> None:
-        """Forget one."""
-        with self.writing() as connection:
-            connection.execute(delete(trials).where(trials.c.sweep_id == sweep_id))
-            connection.execute(delete(sweeps).where(sweeps.c.sweep_id == sweep_id))
+    def needed(self, *, ended_since_ms: Millis) -> frozenset[str]:
+        """Of all that are not over for long."""
+        ended_ms = sweeps.c.ended_ms
+        lately = select(sweeps).where(or_(ended_ms.is_(None), ended_ms >= ended_since_ms))
+        found = (one.sweep.snapshot for one in self._read(lately))
+        return frozenset(one for one in found if one is not None)
+
+    def prune(self, epoch: Epoch, *, before_ms: Millis) -> None:
+        """Forget what ended before."""
+        over = (sweeps.c.ended_ms < before_ms, sweeps.c.live.is_(False))
+        with self.leading(epoch) as connection:
+            old = select(sweeps.c.sweep_id).where(*over)
+            connection.execute(delete(trials).where(trials.c.sweep_id.in_(old)))
+            connection.execute(delete(sweeps).where(*over))
 
     def _read(self, statement: Select[Any]) -> tuple[Kept, ...]:
         rows = self.read(lambda connection: connection.execute(statement).mappings().all())
-        return tuple(
-            Kept(
-                sweep=decode(Sweep, row["document"]),
-                standing=decode(Standing, row["standing"]),
-            )
-            for row in rows
-        )
+        return tuple(_kept(row["document"], row["standing"]) for row in rows)
+
+
+_NEWEST = select(sweeps).order_by(sweeps.c.made_ms.desc(), sweeps.c.sweep_id.desc())
+
+
+@lru_cache(maxsize=128)
+def _kept(document: str, standing: str) -> Kept:
+    """Those that go on are read each second: what is as it was is not decoded again."""
+    return Kept(sweep=decode(Sweep, document), standing=decode(Standing, standing))

@@ -9,6 +9,7 @@ import pytest
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.errors import LeaderLost
 from gpucommons.scheduler.parents import ParentId, ParentKind
+from gpucommons.scheduler.principal import Sight
 from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.sweeps.sweep import (
     Budget,
@@ -52,8 +53,7 @@ def test_what_owners_and_the_leader_write_does_not_write_over_each_other(store: 
 
     assert store.sweeps.trials(first.sweep_id) == (told, Trial(number=2, values={}))
     assert store.sweeps.one(first.sweep_id) == Kept(sweep=first, standing=Standing(hindrance="h"))
-    assert [one.sweep for one in store.sweeps.all()] == [other, first]
-    assert [one.sweep for one in store.sweeps.all(UserName("ada"))] == [first]
+    assert [one.sweep for one in store.sweeps.named("digits-2")] == [other]
     stopped = replace(first, stopped=True)
     store.sweeps.put(stopped)
     assert store.sweeps.one(first.sweep_id) == Kept(sweep=stopped, standing=Standing(hindrance="h"))
@@ -83,7 +83,42 @@ def test_who_does_not_lead_writes_nothing_and_what_is_dropped_is_gone(store: Sto
         store.sweeps.stand(old, Kept(sweep=a_sweep()), [trial])
     assert store.sweeps.trials(ParentId("s-1")) == ()
     store.sweeps.stand(epoch, Kept(sweep=a_sweep()), [trial])
-    store.sweeps.drop(ParentId("s-1"))
-    store.sweeps.stand(epoch, Kept(sweep=a_sweep()), [trial])
+    over = Kept(sweep=a_sweep(), standing=Standing(ended_ms=Millis(9)))
+    store.sweeps.stand(epoch, over, [trial])
+    with pytest.raises(LeaderLost):
+        store.sweeps.prune(old, before_ms=Millis(10))
+    store.sweeps.prune(epoch, before_ms=Millis(10))
+    store.sweeps.stand(epoch, over, [trial])
     assert (store.sweeps.one(ParentId("s-1")), store.sweeps.live()) == (None, ())
     assert store.sweeps.trials(ParentId("s-1")) == ()
+
+
+def test_those_that_somebody_sees_are_listed_by_page_newest_first(store: Store) -> None:
+    for number in range(1, 6):
+        store.sweeps.put(
+            replace(a_sweep(number, "eve" if number == 3 else "ada"), made_ms=Millis(1))
+        )
+    sight = Sight(teams=frozenset(), owner=UserName("ada"))
+    first = store.sweeps.page(sight, before=None, limit=2)
+    rest = store.sweeps.page(sight, before=first[-1], limit=9)
+    assert [one.sweep.name for one in (*first, *rest)] == [f"digits-{n}" for n in (5, 4, 2, 1)]
+    team = Sight(teams=frozenset({TeamName("vision")}))
+    assert len(store.sweeps.page(team, before=None, limit=9)) == 5
+    assert store.sweeps.page(Sight(teams=frozenset()), before=None, limit=9) == ()
+
+
+def test_what_ended_long_ago_is_forgotten_and_what_goes_on_is_not(store: Store) -> None:
+    epoch = store.take_lead("me")
+    old, new, live, written = (
+        replace(a_sweep(number), snapshot=f"files-{number}") for number in range(1, 5)
+    )
+    for one, ended_ms in ((old, 9), (new, 20), (live, None), (written, 9)):
+        store.sweeps.put(one)
+        standing = Standing(ended_ms=None if ended_ms is None else Millis(ended_ms))
+        store.sweeps.stand(epoch, Kept(sweep=one, standing=standing), [])
+    store.sweeps.put(replace(written, budget=Budget(trials=4)))
+    needed = store.sweeps.needed(ended_since_ms=Millis(10))
+    assert needed == frozenset({"files-2", "files-3"})
+    store.sweeps.prune(epoch, before_ms=Millis(10))
+    left = store.sweeps.page(Sight(), before=None, limit=9)
+    assert [one.sweep.name for one in left] == ["digits-4", "digits-3", "digits-2"]

@@ -236,6 +236,116 @@ def test_a_budget_of_gpu_hours_is_kept_and_can_be_added_to(world: ServiceWorld) 
     assert (look(world, made.id).text, live(world)) == ("It was stopped.", [])
 
 
+def test_what_a_person_pauses_stays_paused_until_a_person_resumes_it(world: ServiceWorld) -> None:
+    ann = world.principal("ann")
+    made = submit(world, a_sweep(max_parallel=3))
+    upkeep = running(world)
+    for _ in range(6):
+        upkeep.step()
+        world.pass_time(1000)
+    first, second, third = sorted(of_state(world, State.RUNNING), key=number_of)
+    jobs.pause(world.service, ann, first.workload_id)
+    for job, value in ((second, 0.5), (third, 0.9)):
+        tell(world, job, 1, value)
+    for _ in range(8):
+        upkeep.step()
+        world.pass_time(20_000)
+    states = {one.number: one.state for one in look(world, made.id).trials}
+    assert (states[1], states[2]) == ("paused", "held")
+
+    # Taken over by a person where it stood at its rung: being among the best does not wake it.
+    jobs.pause(world.service, ann, second.workload_id)
+    for job in of_state(world, State.RUNNING):
+        tell(world, job, 1, 0.1)
+    for _ in range(8):
+        upkeep.step()
+        world.pass_time(20_000)
+    states = {one.number: one.state for one in look(world, made.id).trials}
+    assert (states[1], states[2]) == ("paused", "paused")
+
+    jobs.resume(world.service, ann, first.workload_id)
+    for _ in range(3):
+        world.pass_time(1000)
+    assert number_of(first) in {number_of(one) for one in of_state(world, State.RUNNING)} | {
+        number_of(one) for one in of_state(world, State.QUEUED)
+    }
+
+
+def test_what_is_over_goes_on_for_its_owner_alone_and_within_what_one_may_have(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, ann = submit(world, a_sweep()), world.principal("ann")
+    more = models.MoreBudgetRequest(trials=1)
+    sweeps.add_to_budget(world.service, world.principal("ada"), made.id, more)
+    sweeps.stop_sweep(world.service, world.principal("ada"), made.id)
+    with pytest.raises(Forbidden, match="is over and belongs to ann: only they let it go on"):
+        sweeps.add_to_budget(world.service, world.principal("ada"), made.id, more)
+    monkeypatch.setattr(sweeps, "MAX_LIVE", 1)
+    submit(world, a_sweep())
+    with pytest.raises(PolicyRefused, match="ann has 1 sweeps and maps that go on"):
+        sweeps.add_to_budget(world.service, ann, made.id, more)
+    monkeypatch.undo()
+    assert sweeps.add_to_budget(world.service, ann, made.id, more).trials_of == 11
+
+
+def test_a_look_that_fails_is_tried_again_later_and_later_and_a_stop_at_once(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = submit(world, a_sweep())
+
+    def fails(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    upkeep = running(world)
+    monkeypatch.setattr(upkeep._sampler, "draw", fails)
+    for _ in range(120):
+        upkeep.step()
+        world.pass_time(1000)
+    assert len([one for one in caplog.records if one.exc_info]) == 7
+    assert look(world, made.id).text == "The scheduler failed at this sweep; its log says why"
+    sweeps.stop_sweep(world.service, world.principal("ann"), made.id)
+    upkeep.step()
+    assert look(world, made.id).text == "It was stopped."
+
+
+def test_sweeps_are_listed_by_page_and_only_what_was_told_since_is_read(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [submit(world, a_map(1), key=f"cell-{number}").name for number in range(3)]
+    ann, seen = world.principal("ann"), list[str]()
+    page = sweeps.sweeps(world.service, ann, limit=2)
+    while page is not None:
+        seen += [one.name for one in page.sweeps]
+        page = (
+            None
+            if page.cursor is None
+            else sweeps.sweeps(world.service, ann, limit=2, cursor=page.cursor)
+        )
+    assert sorted(seen) == sorted(names)
+
+    submit(world, a_sweep(max_parallel=1, early_stopping=None))
+    upkeep = running(world)
+    for _ in range(6):
+        upkeep.step()
+        world.pass_time(1000)
+    job = next(one for one in of_state(world, State.RUNNING) if one.spec.kind == "retrain")
+    read, points = list[int](), world.store.points
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        found = points(*arguments, **named)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(world.store, "points", counted)
+    for step in range(1, 20):
+        tell(world, job, step, 0.5)
+        world.pass_time(1000)
+        upkeep.step()
+        upkeep.step()
+    assert len(read) == 19
+    assert max(read) <= 2
+
+
 def test_others_neither_see_nor_steer_it(world: ServiceWorld) -> None:
     made = submit(world, a_sweep())
     with pytest.raises(NotFound):
@@ -280,7 +390,7 @@ def test_what_could_never_run_is_refused_when_it_is_submitted(
 ) -> None:
     with pytest.raises(Misconfigured, match=words):
         submit(world, a_sweep(**changes))
-    assert world.store.sweeps.all() == ()
+    assert world.store.sweeps.live() == ()
 
 
 class Dies(BaseException):
