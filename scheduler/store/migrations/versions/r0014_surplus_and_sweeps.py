@@ -1,4 +1,4 @@
-"""Team, name and end of sweeps stand beside their documents: they are listed by page, and leave in time."""
+"""Surplus of elastic jobs is told apart in the ledger; sweeps have team, name and end beside their documents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,16 @@ _SWEEPS = sa.table(
 
 
 def upgrade() -> None:
-    """Write what the documents say."""
+    """Of minutes that are written the surplus is not known: they count as they did."""
+    op.add_column(
+        "ledger",
+        sa.Column("surplus_milli_gpu_ms", sa.BigInteger, nullable=False, server_default="0"),
+    )
+    _tell_sweeps_apart()
+
+
+def _tell_sweeps_apart() -> None:
+    """Write what their documents say: they are listed by page, and leave in time."""
     op.add_column("sweeps", sa.Column("team", sa.Text, nullable=False, server_default=""))
     op.add_column("sweeps", sa.Column("name", sa.Text, nullable=False, server_default=""))
     op.add_column("sweeps", sa.Column("ended_ms", sa.BigInteger))
@@ -39,7 +48,8 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Leave it to the documents."""
+    """The surplus counts as guaranteed again; sweeps are left to their documents."""
+    op.drop_column("ledger", "surplus_milli_gpu_ms")
     op.drop_index("sweeps_by_name", "sweeps")
     for column in ("ended_ms", "name", "team"):
         op.drop_column("sweeps", column)
