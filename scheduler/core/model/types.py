@@ -372,8 +372,7 @@ class Workload:
     restarts: int = 0
     ended_ms: Millis | None = None
     ended_text: str | None = None
-    #: A granted lease that is not redeemed by then goes back to waiting.
-    redeem_by_ms: Millis | None = None
+    redeem_by_ms: Millis | None = None  # a granted lease that is not redeemed by then waits again
     #: Paused by what it is part of (at a rung), not by a person; and its newest pauses that are over.
     paused_by_parent: bool = False
     pauses: tuple[PausedSpan, ...] = ()
