@@ -37,6 +37,21 @@ it('puts each step right of all that it needs, and no two in one place', () => {
   expect([last?.labels, last?.isThere]).toEqual([['model.pt'], false]);
 });
 
+it('writes no words of one line over those of another', () => {
+  const last = ['eval', 'alarm', 'tidy'].map(name => step(name, 'cnn', 'vit'));
+  const steps = [step('clean'), step('cnn', 'clean'), step('vit', 'clean')];
+  const { edges } = layout([...steps, ...last]);
+  edges.forEach((one, number) => {
+    for (const other of edges.slice(number + 1)) {
+      const isApart =
+        Math.abs(one.x - other.x) >= 130 || Math.abs(one.y - other.y) >= 18;
+      expect(isApart, `${one.from}-${one.to} ${other.from}-${other.to}`).toBe(
+        true
+      );
+    }
+  });
+});
+
 it('draws nothing where there is nothing', () => {
   expect(layout([])).toEqual({ steps: [], edges: [], width: 0, height: 0 });
 });

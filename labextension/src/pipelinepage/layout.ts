@@ -5,6 +5,9 @@ export const STEP_WIDTH = 220;
 export const STEP_HEIGHT = 78;
 const GAP_X = 130;
 const GAP_Y = 20;
+const WORDS_HEIGHT = 18;
+/** Where on a line its words may stand, best first: in the middle, else nearer to one end. */
+const ALONG = [0.5, 0.7, 0.3, 0.85, 0.15];
 
 export interface IPlaced {
   step: IStep;
@@ -56,13 +59,16 @@ export function layout(steps: readonly IStep[]): ILayout {
       });
     });
   });
-  const edges = steps.flatMap(step =>
-    Object.entries(step.after).flatMap(([name, needs]) => {
+  const edges: IEdge[] = [];
+  for (const step of steps) {
+    for (const [name, needs] of Object.entries(step.after)) {
       const from = placed.get(name);
       const to = placed.get(step.name);
-      return from && to ? [edge(from, to, needs)] : [];
-    })
-  );
+      if (from && to) {
+        edges.push(edge(from, to, needs, edges));
+      }
+    }
+  }
   return {
     steps: [...placed.values()],
     edges,
@@ -71,7 +77,12 @@ export function layout(steps: readonly IStep[]): ILayout {
   };
 }
 
-function edge(from: IPlaced, to: IPlaced, needs: string): IEdge {
+function edge(
+  from: IPlaced,
+  to: IPlaced,
+  needs: string,
+  others: readonly IEdge[]
+): IEdge {
   const startX = from.x + STEP_WIDTH;
   const startY = from.y + STEP_HEIGHT / 2;
   const endY = to.y + STEP_HEIGHT / 2;
@@ -83,8 +94,33 @@ function edge(from: IPlaced, to: IPlaced, needs: string): IEdge {
     to: to.step.name,
     path: `M${startX} ${startY}C${middle} ${startY} ${middle} ${endY} ${to.x} ${endY}`,
     labels: [...read.map(each => each.path), ...condition],
-    x: startX + GAP_X / 2,
-    y: (startY + endY) / 2,
+    ...free([startX, startY], [to.x, endY], others),
     isThere: from.step.state === 'succeeded'
   };
+}
+
+/** A place for the words of a line from one point to another, apart from the words of others. */
+function free(
+  [startX, startY]: [number, number],
+  [endX, endY]: [number, number],
+  others: readonly IEdge[]
+): { x: number; y: number } {
+  const places = ALONG.map(t => ({
+    x: startX + (endX - startX) * bezier(t, 0.5),
+    y: startY + (endY - startY) * bezier(t, 0)
+  }));
+  const isFree = ({ x, y }: { x: number; y: number }) =>
+    others.every(
+      other =>
+        other.labels.length === 0 ||
+        Math.abs(other.x - x) >= GAP_X ||
+        Math.abs(other.y - y) >= WORDS_HEIGHT
+    );
+  return places.find(isFree) ?? places[0] ?? { x: startX, y: startY };
+}
+
+/** How far along a line is at t, whose control points lie at `control` and at 1 - `control`. */
+function bezier(t: number, control: number): number {
+  const first = 3 * (1 - t) ** 2 * t * control;
+  return first + 3 * (1 - t) * t ** 2 * (1 - control) + t ** 3;
 }

@@ -159,7 +159,9 @@ function OnePipeline(props: { pipeline: string }): React.JSX.Element | null {
           <span className="gc-Row">
             <span>
               <b>{`${failed.name}: ${msg.stepState(failed)}.`}</b>{' '}
-              {failed.ended_text || failed.text} {msg.keeps(found)}
+              {failed.ended_text || failed.text}
+              <br />
+              {msg.keeps(found)}
             </span>
             <span className="gc-Right">
               <ActionButton

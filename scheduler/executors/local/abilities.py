@@ -20,7 +20,9 @@ from gpucommons.scheduler.core.model.kept import HibernationAbility
 log = logging.getLogger("gpucommons.scheduler.executors.abilities")
 
 _PATIENCE_S = 60.0
-_NO_CRIU = "its machine has no CRIU 4.2 or newer (`gpucommons hibernation setup` gets one)"
+_NO_CRIU = (
+    "its machine has no CRIU 4.2 or newer (the command gpucommons hibernation setup gets one)"
+)
 _NOT_LINUX = "only Linux can save live processes"
 Test = Callable[[Criu, Path, float], Ability]
 

@@ -174,8 +174,8 @@ def _check_apart(step: models.StepRequest) -> None:
         inside = other.path == "." or PurePosixPath(one.path).is_relative_to(other.path)
         if one.step == other.step and inside:
             message = (
-                f"{step.name}: inputs: {one.path} of {one.step} is in {other.path} of it: ask for one"
-                " of them."
+                f"{step.name}: inputs: {one.path} of {one.step} is asked for twice (the other time as"
+                f" {other.path}). One file can be put at one place only: remove one of the two."
             )
             raise Misconfigured(message)
 

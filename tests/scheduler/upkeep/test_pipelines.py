@@ -445,7 +445,7 @@ def test_while_its_owner_has_as_many_waiting_as_may_a_step_waits(tmp_path: Path)
                     "inputs": [{"step": "a", "path": "."}, {"step": "a", "path": "x", "to": "y"}],
                 },
             ),
-            "x of a is in . of it",
+            "x of a is asked for twice",
         ),
         (
             (
