@@ -29,6 +29,8 @@ _OF_JOB = {
     State.CANCELLED: StepState.CANCELLED,
 }
 #: What became of a step, in a sentence about another one.
+_FAILED = (StepState.FAILED, StepState.REFUSED)
+
 _BECAME = {
     StepState.FAILED: "which failed",
     StepState.CANCELLED: "which was cancelled",
@@ -119,10 +121,15 @@ def _needed(step: Step, found: Mapping[StepName, StepStanding]) -> StepStanding:
             waiting = waiting or f"Waits for {name}."
         elif needs is Needs.OK and before is not StepState.SUCCEEDED:
             return StepStanding(state=StepState.BLOCKED, text=f"Needs {name}, {_BECAME[before]}.")
-        elif needs is Needs.FAILED and before not in (StepState.FAILED, StepState.REFUSED):
-            text = f"Runs only where {name} fails, and it did not."
-            return StepStanding(state=StepState.SKIPPED, text=text)
-    return StepStanding(text=waiting)
+    if waiting:
+        return StepStanding(text=waiting)
+    alarms = [name for name, needs in step.after.items() if needs is Needs.FAILED]
+    if alarms and not any(found[name].state in _FAILED for name in alarms):
+        text = f"Runs only where {alarms[0]} fails, and it did not."
+        if alarms[1:]:
+            text = f"Runs only where one of {', '.join(alarms)} fails, and none did."
+        return StepStanding(state=StepState.SKIPPED, text=text)
+    return StepStanding()
 
 
 def _ended_ms(

@@ -22,7 +22,7 @@ class Needs(StrEnum):
     OK = "ok"
     #: It is over, however it ended, or will not run.
     ANY = "any"
-    #: It failed.
+    #: It failed, or another did that is waited for in this way.
     FAILED = "failed"
 
 

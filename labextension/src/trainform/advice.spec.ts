@@ -30,7 +30,7 @@ const PLAN: IPlan = {
   id: '0190aaaa-0000-7000-8000-000000000009',
   gpu_hours: 11.23,
   cost: 7.84,
-  why: 'Done soonest of all layouts that fit; limited by computation.',
+  why: 'Likely done soonest of all layouts that fit; limited by computation.',
   grade: 'C',
   hold_class: 'over-quota'
 };

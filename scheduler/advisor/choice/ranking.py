@@ -42,9 +42,12 @@ def beside(plan: Plan, best: Plan, *, priced: bool) -> str:
         vague = "; its wait is not known" if plan.finish_s is None else ""
         return f"Runs {_share(longer, 'longer', 'shorter')} than the first, {money}{vague}"
     later = plan.finish_s.middle / max(best.finish_s.middle, 1e-9) - 1
+    # Of two ranges that overlap either may be the sooner one.
+    is_sure = plan.finish_s.low > best.finish_s.high or plan.finish_s.high < best.finish_s.low
+    likely = "Is" if is_sure else "Is likely"
     if later > 1:
-        return f"Takes {1 + later:.1f} times as long as the first until it is done, {money}"
-    return f"Takes {_share(later, 'longer', 'shorter')} than the first until it is done, {money}"
+        return f"{likely} done after {1 + later:.1f} times as long as the first, {money}"
+    return f"{likely} done {_share(later, 'later', 'sooner')} than the first, {money}"
 
 
 def _cost(plan: Plan, priced: bool) -> float:
@@ -94,7 +97,7 @@ def _first(question: Question, plan: Plan, priced: bool) -> str:
         case Objective.FASTEST if plan.finish_s is None:
             return "Runs shortest of all layouts that fit; its wait is not known"
         case Objective.FASTEST:
-            return "Done soonest of all layouts that fit"
+            return "Likely done soonest of all layouts that fit"
         case Objective.CHEAPEST:
             return f"Takes the least {_unit(priced)} of all layouts that fit"
         case Objective.CHEAPEST_BY_DEADLINE:

@@ -44,7 +44,7 @@ def add_command(
     wanted = command.add_argument_group("what counts")
     wanted.add_argument("--objective", choices=tuple(_OBJECTIVES), default="fastest")
     wanted.add_argument(
-        "--by", type=_moment, metavar="TIME", help="the deadline, as 2026-11-27T09:00 (local time)"
+        "--by", type=_moment, metavar="TIME", help="the deadline, as 2027-01-31T09:00 (local time)"
     )
     wanted.add_argument("--why-not", type=_count, metavar="N", help="why not with N GPUs")
     wanted.add_argument("--team", help="who pays; default: your only team")
@@ -194,5 +194,5 @@ def _moment(text: str) -> int:
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
-        message = f"{text!r} is no moment: write it as 2026-11-27T09:00."
+        message = f"{text!r} is no moment: write it as 2027-01-31T09:00."
         raise argparse.ArgumentTypeError(message) from None

@@ -116,7 +116,9 @@ def _amount(number: float) -> str:
 def _numbers(span: RangeView) -> str:
     if span.high >= 10 * _THOUSAND:
         return f"{span.low / _THOUSAND:,.1f}–{span.high / _THOUSAND:,.1f} k"
-    return f"{span.low:,.3g}–{span.high:,.3g}"
+    if span.high >= _THOUSAND:
+        return f"{span.low:,.0f}–{span.high:,.0f}"
+    return f"{span.low:.3g}–{span.high:.3g}"
 
 
 def _pruned(reason: str) -> str:

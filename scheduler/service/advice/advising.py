@@ -15,7 +15,7 @@ from gpucommons.scheduler.advisor.history import Asked
 from gpucommons.scheduler.advisor.kinds import shipped
 from gpucommons.scheduler.advisor.search import Ways
 from gpucommons.scheduler.core.model.types import Spec
-from gpucommons.scheduler.errors import PolicyRefused
+from gpucommons.scheduler.errors import Misconfigured, PolicyRefused
 from gpucommons.scheduler.plans import ChosenPlan
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
@@ -39,13 +39,15 @@ def advise(
 ) -> models.AdviceView | Pending[models.AdviceView]:
     """Plans for this training on the caller's pools, with the waits that the queue's forecast gives."""
     authorization.advise(principal)
+    now_ms = service.now_ms()
+    if request.deadline_ms is not None and request.deadline_ms <= now_ms:
+        raise Misconfigured("The deadline is over already. Name a time that is to come.")
     spec = _smallest(service, principal, request)
     cluster, tables = service.loop.cluster, shipped()
     found = [place_of(cluster, name, tables) for name in spec.pools]
     notes = tuple(one for one in found if isinstance(one, str))
     currency = prices.currency_of(cluster.pools.values())
     places = [with_sizes(one, spec, cluster) for one in found if isinstance(one, Place)]
-    now_ms = service.now_ms()
     asking = Asking(
         request=request,
         places=tuple(places),

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.forecast.forecaster import Forecaster
 from gpucommons.scheduler.service import advice
 from gpucommons.scheduler.service.jobs import jobs
@@ -116,6 +117,8 @@ def test_the_objective_changes_the_order_and_the_sentence(wide: ServiceWorld) ->
 
     late = answer(wide, asked(objective="cheapest_by_deadline", deadline_ms=wide.now_ms + 1000))
     assert late.plans[0].why.startswith("None is likely done in time")
+    with pytest.raises(Misconfigured, match="over already"):
+        answer(wide, asked(objective="cheapest_by_deadline", deadline_ms=wide.now_ms))
 
 
 def test_what_a_submit_would_refuse_is_no_plan(tmp_path: Path) -> None:

@@ -198,6 +198,21 @@ def test_some_steps_run_whatever_becomes_of_another_and_some_only_when_it_fails(
     )
 
 
+def test_an_alarm_of_several_steps_goes_off_when_one_of_them_fails(world: ServiceWorld) -> None:
+    world.script = Script(run_ms=SECOND, exit_code=1)
+    run(
+        world,
+        {"name": "bad"},
+        {"name": "none", "after": {"bad": "ok"}},
+        {"name": "alarm", "after": {"bad": "failed", "none": "failed"}},
+        {"name": "quiet", "after": {"none": "failed"}},
+    )
+    look(world, 8)
+    assert states(world) == {
+        "bad": "failed", "none": "blocked", "alarm": "failed", "quiet": "skipped"
+    }  # fmt: skip
+
+
 def test_a_step_reads_the_results_of_others_beside_its_own_files(world: ServiceWorld) -> None:
     world.script = Script(run_ms=SECOND)
     with_results(

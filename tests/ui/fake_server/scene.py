@@ -437,7 +437,7 @@ def advice(now_ms: int) -> dict[str, Any]:
         "finish_s": {"low": 9200, "middle": 10300, "high": 11500},
         "gpu_hours": 11.2,
         "cost": 7.84,
-        "why": "Done soonest of all layouts that fit; limited by computation.",
+        "why": "Likely done soonest of all layouts that fit; limited by computation.",
         "grade": "C",
         "hold_class": "over-quota",
     }
@@ -449,7 +449,7 @@ def advice(now_ms: int) -> dict[str, Any]:
         "wait_text": "none",
         "wait_note": "",
         "hold_class": "guaranteed",
-        "why": "Takes 94 % longer than the first until it is done, 1 % less money; limited by computation.",
+        "why": "Is likely done 94 % later than the first, 1 % less money; limited by computation.",
     }
     return {
         "plans": [plan, smaller],
