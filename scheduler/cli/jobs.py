@@ -49,7 +49,11 @@ def _size(job: models.JobView) -> str:
     if not job.milli_gpu:
         return "CPU only" if job.workers == 1 else f"{job.workers} workers, CPU only"
     each = format_gpus(job.milli_gpu // job.workers)
-    return each if job.workers == 1 else f"{job.workers} × {each}"
+    size = each if job.workers == 1 else f"{job.workers} × {each}"
+    asked = job.request
+    if asked is None or asked.min_workers is None or asked.min_workers == asked.max_workers:
+        return size
+    return f"{size}, {asked.min_workers} to {asked.max_workers} workers"
 
 
 def describe(job: models.JobView) -> str:
@@ -83,9 +87,8 @@ def describe(job: models.JobView) -> str:
         resumed = f", from {word} {attempt.resumed_from_step}" if attempt.resumed_from_step else ""
         if attempt.hibernation_text:
             resumed += f", {attempt.hibernation_text}"
-        lines.append(
-            f"  attempt {attempt.number} on {', '.join(attempt.nodes) or '?'}{resumed}: {ended}"
-        )
+        place = f"{', '.join(attempt.nodes) or '?'}{_workers(job, attempt)}"
+        lines.append(f"  attempt {attempt.number} on {place}{resumed}: {ended}")
     lines += [f"  {line}" for line in going_on(job.way_to_go_on)]
     lines += [f"  {line}" for line in shown(job)]
     if job.reports_refused:
@@ -95,6 +98,13 @@ def describe(job: models.JobView) -> str:
         lines.append(f"  {job.ended_text}")
     results_at = _results_of(job)
     return "\n".join([*lines, f"  results: {results_at}"] if results_at else lines)
+
+
+def _workers(job: models.JobView, attempt: models.AttemptView) -> str:
+    """How many an attempt of an elastic job had."""
+    many = attempt.workers
+    is_elastic = job.request is not None and job.request.max_workers is not None
+    return f", {many} worker{'' if many == 1 else 's'}" if is_elastic else ""
 
 
 def _origin(job: models.JobView) -> str:

@@ -21,7 +21,8 @@ import {
   goesOnIn,
   stepText,
   stopWords,
-  timeLeftMs
+  timeLeftMs,
+  workersOf
 } from '../model/jobs';
 import { IJob } from '../server/tokens';
 import {
@@ -81,7 +82,7 @@ export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
           <CurveView followed={followed} isOver={isFinal(job)} />
           <WorkersView job={job} />
         </div>
-        <LogView followed={followed} workers={job.workers} />
+        <LogView followed={followed} workers={workersOf(job).most} />
       </div>
     </div>
   );
@@ -209,8 +210,13 @@ function Place({ job }: { job: IJob }): React.JSX.Element {
   // Where it ran before is no place of one that waits.
   const last = isFinal(job) ? job.attempts.at(-1) : currentAttempt(job);
   const nodes = [...new Set(last?.nodes ?? [])];
-  const workers =
-    job.workers > 1 ? `${trans.__('%1 workers', job.workers)}, ` : '';
+  const { now } = workersOf(job);
+  const { min_workers: low, max_workers: high } = job.request ?? {};
+  const words =
+    low != null && high != null && low < high
+      ? trans.__('%1 of %2 to %3 workers', now, low, high)
+      : trans.__('%1 workers', now);
+  const workers = job.workers > 1 || now > 1 || high ? `${words}, ` : '';
   if (nodes.length === 0) {
     const pools = job.pool ? [job.pool] : job.pools;
     const name = pools.join(', ');

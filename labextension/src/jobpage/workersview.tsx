@@ -17,7 +17,7 @@ export function WorkersView({ job }: { job: IJob }): React.JSX.Element | null {
     return null;
   }
   const label = trans.__(
-    'Workers over time, %1 at most, from %2 to %3',
+    'Workers over time, %1 at the most so far, from %2 to %3',
     view.most,
     view.from,
     view.to
@@ -27,7 +27,7 @@ export function WorkersView({ job }: { job: IJob }): React.JSX.Element | null {
       <div className="gc-Row">
         <span className="gc-Muted">{trans.__('Workers')}</span>
         <strong className="gc-Right">
-          {trans.__('at most %1', view.most)}
+          {trans.__('%1 at the most so far', view.most)}
         </strong>
       </div>
       <svg

@@ -16,7 +16,8 @@ import {
   goesOnIn,
   sorted,
   startableWith,
-  timeLeftMs
+  timeLeftMs,
+  workersOf
 } from './jobs';
 import { makeAttempt, makeForecast, makeJob, msg } from '../testing/make';
 
@@ -42,6 +43,17 @@ it('says from where a job began that has saved nothing of its own', () => {
   expect(beganWords(makeJob({ attempts: [began] }), msg)).toBe(
     'began from step 17'
   );
+});
+
+it('counts the workers that run, not those that were asked', () => {
+  const elastic = { roles: [{ name: 'worker', count: 2 }] };
+  const attempts = [
+    makeAttempt({ state: 'ended', workers: 4 }),
+    makeAttempt({ workers: 3 })
+  ];
+  const job = makeJob({ workers: 2, request: elastic, attempts });
+  expect(workersOf(job)).toEqual({ now: 3, most: 4 });
+  expect(workersOf(makeJob({ workers: 2 }))).toEqual({ now: 2, most: 2 });
 });
 
 describe('a row of the list', () => {
