@@ -8,6 +8,8 @@ import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 
+import yaml
+
 from gpucommons.gpu.slices.slices import format_milli_gpu, parse_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
@@ -81,12 +83,20 @@ def apply(arguments: argparse.Namespace) -> int:
             text = "\n".join(planned.changes) or "Nothing would change."
             show(planned, text, output=arguments.output)
             return 0
+        # What an entry leaves out goes to its default: people must see that here at the latest.
+        changes = scheduler.send(calls.check_config(config)).changes
         answer = scheduler.send(calls.put_config(config))
-    show(
-        answer,
-        f"applied: {len(config.pools)} pools, {len(config.teams)} teams",
-        output=arguments.output,
-    )
+    text = "\n".join(["Applied:", *(f"  {change}" for change in changes)])
+    show(answer, text if changes else "Nothing changed.", output=arguments.output)
+    return 0
+
+
+def write_config(arguments: argparse.Namespace) -> int:
+    """Print pools, teams and policy as they are, as a file for ``apply``."""
+    with connect(arguments) as scheduler:
+        found = scheduler.send(calls.get_config())
+    document = found.model_dump(mode="json", exclude_defaults=True)
+    show(found, yaml.safe_dump(document, sort_keys=False).rstrip(), output=arguments.output)
     return 0
 
 

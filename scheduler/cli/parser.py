@@ -289,6 +289,8 @@ def _add_admin(
     apply.add_argument("-f", "--file", type=Path, required=True)
     apply.add_argument("--dry-run", action="store_true", help="only say what would change")
     apply.set_defaults(run=admin.apply)
+    about = "print pools, teams and policy as they are, as a file for apply"
+    commands.add_parser("config", parents=[shared], help=about).set_defaults(run=admin.write_config)
     quota = commands.add_parser("quota", help="change quotas").add_subparsers(required=True)
     change = quota.add_parser("set", parents=[shared], help="change one team's quota in one pool")
     change.add_argument("team")

@@ -1,4 +1,4 @@
-"""What a training script needs to be stopped and resumed: three lines.
+"""What a training script needs to be stopped and resumed: a few lines.
 
 ::
 
@@ -10,6 +10,8 @@
         run.report(step=epoch + 1, total_steps=50, loss=loss)
         with run.checkpoint(step=epoch + 1) as folder:
             save(folder / "model.npz")
+        if run.should_stop:
+            run.stop_now()
 
 After a stop was announced, leaving counts as obeying, whatever the exit status: the job goes on later.
 A script that is done all the same says ``run.finished()``, or has its loop in

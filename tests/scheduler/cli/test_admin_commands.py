@@ -166,7 +166,11 @@ def test_a_file_of_pools_and_teams_is_applied_whole_or_not_at_all(
     config = yaml.safe_load(yaml.safe_dump(dict(CONFIG)))
     config["teams"][0]["quotas"]["gpu"]["over_quota_weight"] = 7
     (home / "teams.yaml").write_text(yaml.safe_dump(config))
-    assert cli("apply", "-f", "teams.yaml", by="root").out == "applied: 2 pools, 2 teams\n"
+    applied = cli("apply", "-f", "teams.yaml", by="root").out
+    assert applied.startswith("Applied:\n  ")
+    assert " 7" in applied
+    (home / "now.yaml").write_text(cli("config", by="root").out)
+    assert cli("apply", "-f", "now.yaml", by="root").out == "Nothing changed.\n"
     before = admin.send(calls.get_config())
     assert before.teams[0].quotas["gpu"].over_quota_weight == 7 or (
         before.teams[1].quotas["gpu"].over_quota_weight == 7
