@@ -13,10 +13,12 @@ import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
 from api_of_one_call import openapi
 from judged_runs import a_calibration
 from pydantic import BaseModel
@@ -29,6 +31,7 @@ from gpucommons.scheduler.pages import ticket
 from gpucommons.scheduler.pages.api_docs import OpenApi
 from gpucommons.scheduler.pages.server import PagesSettings, Server, start
 
+_HERE = Path(__file__).parent
 NOW = 1_800_000_000_000
 MINUTE = 60_000
 SECRET = b"a secret for cookies, 32 bytes.."
@@ -450,7 +453,14 @@ class _HubToken(RequestHandler):
         self.finish({"access_token": "token-alice"})
 
 
-@pytest.fixture
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One event loop for each file: a browser, which takes a second to start, serves all of its tests."""
+    for item in items:
+        if item.path.is_relative_to(_HERE) and pytest_asyncio.is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def hub_url() -> AsyncIterator[str]:
     """A hub that knows two tokens."""
     hub = Application([("/hub/api/user", _HubUser), ("/hub/api/oauth2/token", _HubToken)])
@@ -468,7 +478,7 @@ async def hub_url() -> AsyncIterator[str]:
 StartPages = Callable[..., Any]
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def start_pages(
     scheduler: FakeScheduler, hub_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[StartPages]:
@@ -522,7 +532,7 @@ class Visitor(httpx.AsyncClient):
         return found[1]
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def visit(start_pages: StartPages) -> AsyncIterator[Callable[..., Any]]:
     """Visit freshly started pages: ``visit("alice")``, ``visit("admin", allow_admin_writes=True)``."""
     visitors: list[Visitor] = []
