@@ -2,6 +2,7 @@
 
 The fake hub is a real HTTP server, so the login code of JupyterHub runs unchanged. The fake
 scheduler answers ``/v1`` from models, refuses like the real one, and notes what it was asked.
+Each file has one event loop, so one browser can serve all its tests.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -31,7 +31,6 @@ from gpucommons.scheduler.pages import ticket
 from gpucommons.scheduler.pages.api_docs import OpenApi
 from gpucommons.scheduler.pages.server import PagesSettings, Server, start
 
-_HERE = Path(__file__).parent
 NOW = 1_800_000_000_000
 MINUTE = 60_000
 SECRET = b"a secret for cookies, 32 bytes.."
@@ -454,9 +453,8 @@ class _HubToken(RequestHandler):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One event loop for each file: a browser, which takes a second to start, serves all of its tests."""
     for item in items:
-        if item.path.is_relative_to(_HERE) and pytest_asyncio.is_async_test(item):
+        if item.path.match("scheduler/pages/*") and pytest_asyncio.is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
 
 

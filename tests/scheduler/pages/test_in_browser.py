@@ -480,7 +480,7 @@ async def test_everything_is_reached_by_keyboard(open_page: Any, scheduler: Any)
     page = await open_page("alice", TICKET)
     reached = []
     name = "document.activeElement.ariaLabel || document.activeElement.textContent.trim()"
-    for _ in range(14):
+    for _ in range(15):
         await page.keyboard.press("Tab")
         reached.append(await page.evaluate(name))
 
@@ -495,6 +495,7 @@ async def test_everything_is_reached_by_keyboard(open_page: Any, scheduler: Any)
         "API",
         "Light or dark",
         "Logout",
+        "How right are such times?",
         "Keep waiting",
         "Take ½",
         "CPU now",
