@@ -1,8 +1,7 @@
 """The pages as they are, between a fake hub and a fake scheduler.
 
-The fake hub is a real HTTP server, so the login code of JupyterHub runs unchanged. The fake
-scheduler answers ``/v1`` from models, refuses like the real one, and notes what it was asked.
-Each file has one event loop, so one browser can serve all its tests.
+The fake hub is a real HTTP server, so JupyterHub's own login runs. The fake scheduler answers ``/v1``
+from models and notes what it was asked. Each file has one event loop: one browser serves all its tests.
 """
 
 from __future__ import annotations
