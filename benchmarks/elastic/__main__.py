@@ -8,23 +8,20 @@ worker has one GPU, under every policy. How fast it is with how many is :mod:`.s
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from benchmarks.elastic.speedups import speed_permille, training_of
+from benchmarks.quota_replay.asked import read
 from benchmarks.quota_replay.core import CONDITIONS, SETTINGS
 from benchmarks.quota_replay.queues import play, policy_of
 from benchmarks.results import append, percentile
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.model.types import HoldClass, Spec, WorkloadId
-from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.simulation.record import Record, Right
-from gpucommons.scheduler.simulation.setting import Setting, a_spec, set_up, simulation_of
-from gpucommons.scheduler.simulation.trace import TraceJob, read_trace
+from gpucommons.scheduler.simulation.setting import Setting, a_spec, simulation_of
+from gpucommons.scheduler.simulation.trace import TraceJob
 
 #: Of how many multi-GPU jobs one is elastic.
 POLICIES = {"rigid": None, "half elastic": 2, "all elastic": 1}
@@ -33,28 +30,12 @@ HOUR_MS = 3_600_000
 
 def main(arguments: list[str] | None = None) -> int:
     """Replay and print one line per policy."""
-    parser = argparse.ArgumentParser(prog="elastic", description=__doc__)
-    parser.add_argument("--trace", type=Path, required=True)
-    parser.add_argument("--load", type=float, default=0.85)
-    parser.add_argument("--policies", default=",".join(POLICIES))
-    parser.add_argument("--jobs", type=int, help="only so many lines of the trace")
-    parser.add_argument("--json", type=Path)
-    asked = parser.parse_args(arguments)
-    names = asked.policies.split(",")
-    if unknown := [name for name in names if name not in POLICIES]:
-        parser.error(f"unknown policy {unknown[0]}; known are {', '.join(POLICIES)}")
-    if not 0 < asked.load <= 2:
-        parser.error("--load is the part of the cluster that the trace fills: 0.85, 0.6, …")
-    try:
-        trace = read_trace(asked.trace, most=asked.jobs)
-    except SchedulerError as error:
-        print(error, file=sys.stderr)
-        return 2
-    setting = set_up(trace, asked.load)
+    asked = read(arguments, name="elastic", description=__doc__, policies=POLICIES)
+    setting = asked.setting
     rigid_ms = None
-    for name in names:
+    for name in asked.policies:
         began = time.process_time()
-        line: dict[str, Any] = {"benchmark": "elastic", "trace": trace.name, "load": asked.load}
+        line: dict[str, Any] = {"benchmark": "elastic", "trace": asked.trace, "load": asked.load}
         line |= {"policy": name, "gpus": setting.gpus, "jobs": len(setting.jobs)}
         figures = _figures(setting, POLICIES[name])
         rigid_ms = figures["mean_completion_h"] if name == "rigid" else rigid_ms
@@ -136,4 +117,4 @@ def _played(setting: Setting, elastic: set[int]) -> Record:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

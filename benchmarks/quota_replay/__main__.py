@@ -5,18 +5,14 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from benchmarks.quota_replay import core
+from benchmarks.quota_replay.asked import read
 from benchmarks.quota_replay.queues import Played, play, policy_of
 from benchmarks.results import percentile, write
-from gpucommons.scheduler.errors import SchedulerError
-from gpucommons.scheduler.simulation.setting import Setting, set_up
-from gpucommons.scheduler.simulation.trace import read_trace
+from gpucommons.scheduler.simulation.setting import Setting
 
 POLICIES = ("static-fifo", "static-skip", "shared-fifo", "borrow", "gpucommons")
 HOUR_MS = 3_600_000
@@ -24,30 +20,14 @@ HOUR_MS = 3_600_000
 
 def main(arguments: list[str] | None = None) -> int:
     """Replay and print one line per policy."""
-    parser = argparse.ArgumentParser(prog="quota_replay", description=__doc__)
-    parser.add_argument("--trace", type=Path, required=True)
-    parser.add_argument("--load", type=float, default=0.85)
-    parser.add_argument("--policies", default=",".join(POLICIES))
-    parser.add_argument("--jobs", type=int, help="only so many lines of the trace")
-    parser.add_argument("--json", type=Path)
-    asked = parser.parse_args(arguments)
-    names = asked.policies.split(",")
-    if unknown := [name for name in names if name not in POLICIES]:
-        parser.error(f"unknown policy {unknown[0]}; known are {', '.join(POLICIES)}")
-    if not 0 < asked.load <= 2:
-        parser.error("--load is the part of the cluster that the trace fills: 0.85, 0.6, …")
-    try:
-        trace = read_trace(asked.trace, most=asked.jobs)
-    except SchedulerError as error:
-        print(error, file=sys.stderr)
-        return 2
-    setting = set_up(trace, asked.load)
+    asked = read(arguments, name="quota_replay", description=__doc__, policies=POLICIES)
+    setting = asked.setting
     static = play(setting, policy_of("static-fifo", setting))
     in_quota = [one.in_quota for one in static]
     lines = []
-    for name in names:
+    for name in asked.policies:
         began = time.process_time()
-        line = {"benchmark": "quota_replay", "trace": trace.name, "load": asked.load}
+        line = {"benchmark": "quota_replay", "trace": asked.trace, "load": asked.load}
         line |= {"policy": name, "gpus": setting.gpus, "jobs": len(setting.jobs)}
         line |= {"in_quota_jobs": sum(in_quota), "shrunk_jobs": setting.shrunk}
         line |= _figures(name, setting, in_quota)
@@ -111,4 +91,4 @@ def _of_jobs(played: list[Played], setting: Setting, in_quota: list[bool]) -> di
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 
-from gpucommons.scheduler.client import SchedulerClient
+from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 from gpucommons.scheduler.up.settings import SYSTEM_STATE, default_state_dir
 
@@ -69,3 +69,9 @@ def connect(arguments: argparse.Namespace) -> SchedulerClient:
     except httpx.InvalidURL as error:
         message = f"{url!r} is no scheduler's URL: {error}."
         raise BadRequest(message) from None
+
+
+def owner_and_name(scheduler: SchedulerClient, text: str) -> tuple[str, str]:
+    """Read ``NAME`` of the caller's own, or ``OWNER/NAME``."""
+    owner, _, name = text.rpartition("/")
+    return owner or scheduler.send(calls.whoami()).name, name

@@ -8,10 +8,10 @@ from datetime import datetime
 from pathlib import Path
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.cli.connect import connect
+from gpucommons.scheduler.cli.connect import connect, owner_and_name
 from gpucommons.scheduler.cli.pipelines.documents import read_pipeline
 from gpucommons.scheduler.cli.present import printable, show, table
-from gpucommons.scheduler.client import SchedulerClient, calls, pipeline_calls
+from gpucommons.scheduler.client import calls, pipeline_calls
 
 _DEFAULT_FILE = "pipeline.yaml"
 
@@ -79,7 +79,9 @@ def listing(arguments: argparse.Namespace) -> int:
 def detail(arguments: argparse.Namespace) -> int:
     """One pipeline."""
     with connect(arguments) as scheduler:
-        view = scheduler.send(pipeline_calls.pipeline(*_ref(scheduler, arguments.pipeline)))
+        view = scheduler.send(
+            pipeline_calls.pipeline(*owner_and_name(scheduler, arguments.pipeline))
+        )
     show(view, describe(view), output=arguments.output)
     return 0
 
@@ -87,15 +89,10 @@ def detail(arguments: argparse.Namespace) -> int:
 def steer(arguments: argparse.Namespace) -> int:
     """Retry or cancel one."""
     with connect(arguments) as scheduler:
-        owner, name = _ref(scheduler, arguments.pipeline)
+        owner, name = owner_and_name(scheduler, arguments.pipeline)
         view = scheduler.send(arguments.call(owner, name, arguments.step))
     show(view, f"{arguments.step or view.name} {arguments.word}", output=arguments.output)
     return 0
-
-
-def _ref(scheduler: SchedulerClient, text: str) -> tuple[str, str]:
-    owner, _, name = text.rpartition("/")
-    return owner or scheduler.send(calls.whoami()).name, name
 
 
 def describe(view: models.PipelineView) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.cli.connect import connect
+from gpucommons.scheduler.cli.connect import connect, owner_and_name
 from gpucommons.scheduler.cli.present import printable, show, table
 from gpucommons.scheduler.client import SchedulerClient, calls, schedule_calls
 from gpucommons.scheduler.errors import BadRequest, NotFound
@@ -174,7 +174,9 @@ def listing(arguments: argparse.Namespace) -> int:
 def detail(arguments: argparse.Namespace) -> int:
     """One schedule."""
     with connect(arguments) as scheduler:
-        view = scheduler.send(schedule_calls.schedule(*_ref(scheduler, arguments.schedule)))
+        view = scheduler.send(
+            schedule_calls.schedule(*owner_and_name(scheduler, arguments.schedule))
+        )
     show(view, describe(view), output=arguments.output)
     return 0
 
@@ -183,14 +185,9 @@ def steer(arguments: argparse.Namespace) -> int:
     """Suspend, resume or remove one."""
     call, text = _STEERING[arguments.steering]
     with connect(arguments) as scheduler:
-        view = scheduler.send(call(*_ref(scheduler, arguments.schedule)))
+        view = scheduler.send(call(*owner_and_name(scheduler, arguments.schedule)))
     show(view, f"{view.name} {text}", output=arguments.output)
     return 0
-
-
-def _ref(scheduler: SchedulerClient, text: str) -> tuple[str, str]:
-    owner, _, name = text.rpartition("/")
-    return owner or scheduler.send(calls.whoami()).name, name
 
 
 def describe(view: models.ScheduleView) -> str:

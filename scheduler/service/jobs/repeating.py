@@ -42,7 +42,7 @@ def again(
     return submitted(
         service,
         principal,
-        lambda: checked_again(service, principal, request, found.spec.name),
+        lambda: _checked(service, principal, request, found.spec.name, Repeated()),
         request=("again", found.workload_id, *(("from here",) if from_here else ())),
         key=key,
     )
@@ -67,26 +67,16 @@ def submit_of_parent(
 ) -> models.JobView:
     """Submit a child of a schedule, a sweep or a pipeline; the same key answers with the same job.
 
-    Its files and image are looked at as those of a submit of today.
+    Its files and image are looked at as those of a submit of today: what was shared, or was an image of
+    this place, may be so no more.
     """
+    repeated = Repeated(part_of=part_of, is_known=False)
     return submitted(
         service,
         principal,
-        lambda: _checked_anew(service, principal, request, part_of),
+        lambda: _checked(service, principal, request, request.name, repeated),
         request=_scheduled(key),
         key=key,
-    )
-
-
-def _checked_anew(
-    service: Service, principal: Principal, request: models.JobRequest, part_of: Parent
-) -> Spec:
-    """As a submit of today: what was shared, or was an image of this place, may be so no more."""
-    _check_here(service, request, request.name)
-    check_hour(service, UserName(principal.name), size_bytes=0)
-    repeated = Repeated(part_of=part_of, is_known=False)
-    return checked_spec(
-        service, principal, request, script_reader(service, request), repeated=repeated
     )
 
 
@@ -104,14 +94,18 @@ def _scheduled(key: str) -> tuple[str, str]:
     return ("schedule", key)
 
 
-def checked_again(
-    service: Service, principal: Principal, request: models.JobRequest, name: str
+def _checked(
+    service: Service,
+    principal: Principal,
+    request: models.JobRequest,
+    name: str,
+    repeated: Repeated,
 ) -> Spec:
-    """Checked as it is today; that the caller may run its files was found before."""
+    """Checked as it is today; that the caller may run its files was found before, or is so now."""
     _check_here(service, request, name)
     check_hour(service, UserName(principal.name), size_bytes=0)
     read = script_reader(service, request)
-    return checked_spec(service, principal, request, read, repeated=Repeated())
+    return checked_spec(service, principal, request, read, repeated=repeated)
 
 
 def _check_here(service: Service, request: models.JobRequest, name: str) -> None:

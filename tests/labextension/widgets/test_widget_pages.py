@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, async_playwright
+import pytest_asyncio
+from playwright.async_api import Browser, Page, async_playwright
 from ui.browser import launch
 
 from gpucommons import labextension
 
-pytestmark = pytest.mark.ui
+#: One browser for all, so one event loop.
+pytestmark = [pytest.mark.ui, pytest.mark.asyncio(loop_scope="module")]
 FOLDER = Path(labextension.__file__).parent / "widgets"
 MARKUP = "<img src=x onerror=window.hacked=1>"
 #: The kernel's side of a widget, and a socket that the test speaks through.
@@ -105,16 +107,22 @@ class Widget:
         return " ".join(" ".join(pieces).split())
 
 
-@pytest.fixture
-async def widget() -> AsyncIterator[Widget]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
-        browser = await launch(playwright.chromium)
-        page = await browser.new_page()
-        await page.route("**/*", lambda route: route.fulfill(body="<body></body>"))
-        await page.goto("http://jupyter.test/user/a/lab")
-        yield Widget(page)
-        assert await page.evaluate("window.hacked") is None
-        await browser.close()
+        started = await launch(playwright.chromium)
+        yield started
+        await started.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def widget(browser: Browser) -> AsyncIterator[Widget]:
+    page = await browser.new_page()
+    await page.route("**/*", lambda route: route.fulfill(body="<body></body>"))
+    await page.goto("http://jupyter.test/user/a/lab")
+    yield Widget(page)
+    assert await page.evaluate("window.hacked") is None
+    await page.close()
 
 
 async def test_the_tile_moves_with_the_servers_socket(widget: Widget) -> None:

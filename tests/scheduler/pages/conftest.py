@@ -1,7 +1,7 @@
 """The pages as they are, between a fake hub and a fake scheduler.
 
-The fake hub is a real HTTP server, so the login code of JupyterHub runs unchanged. The fake
-scheduler answers ``/v1`` from models, refuses like the real one, and notes what it was asked.
+The fake hub is a real HTTP server, so JupyterHub's own login runs. The fake scheduler answers ``/v1``
+from models and notes what it was asked. Each file has one event loop: one browser serves all its tests.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
 from api_of_one_call import openapi
 from judged_runs import a_calibration
 from pydantic import BaseModel
@@ -450,7 +451,13 @@ class _HubToken(RequestHandler):
         self.finish({"access_token": "token-alice"})
 
 
-@pytest.fixture
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.match("scheduler/pages/*") and pytest_asyncio.is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def hub_url() -> AsyncIterator[str]:
     """A hub that knows two tokens."""
     hub = Application([("/hub/api/user", _HubUser), ("/hub/api/oauth2/token", _HubToken)])
@@ -468,7 +475,7 @@ async def hub_url() -> AsyncIterator[str]:
 StartPages = Callable[..., Any]
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def start_pages(
     scheduler: FakeScheduler, hub_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[StartPages]:
@@ -522,7 +529,7 @@ class Visitor(httpx.AsyncClient):
         return found[1]
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def visit(start_pages: StartPages) -> AsyncIterator[Callable[..., Any]]:
     """Visit freshly started pages: ``visit("alice")``, ``visit("admin", allow_admin_writes=True)``."""
     visitors: list[Visitor] = []

@@ -24,6 +24,8 @@ from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.errors import Unreachable
 
 PATIENCE_S = 60
+#: Other programs take turns with the service for the processors, not all of them.
+BETWEEN_LOOKS_S = 0.1
 #: What ``sqlite3 scheduler.db 'select count(*) from workloads'`` does.
 READER = """
 import sqlite3, sys
@@ -156,7 +158,7 @@ def looking_in(service: Service, *programs: str, folder: Path) -> Iterator[None]
     over = threading.Event()
 
     def look(number: int, program: str) -> None:
-        while not over.is_set():
+        while not over.wait(BETWEEN_LOOKS_S):
             other_program(program, service.database, folder / f"copy-{number}.db")
 
     with ThreadPoolExecutor(len(programs)) as threads:
