@@ -61,6 +61,7 @@ from gpucommons.scheduler.models.fields import (
 )
 from gpucommons.scheduler.models.history import (
     CHANGE_KINDS,
+    RECONCILED,
     REPORT_COLUMNS,
     EventList,
     EventView,
@@ -214,6 +215,7 @@ __all__ = [
     "CHANGE_KINDS",
     "HUB_FIELDS",
     "NOTEBOOK_OPTIONS",
+    "RECONCILED",
     "REPORT_COLUMNS",
     "RESERVED_VARIABLES",
     "ActivityList",
