@@ -18,6 +18,7 @@ from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.scripts import frameworks, proposing
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.service.views.budgets import budget_warning
 
 #: Reads the script of one request.
 Reader = Callable[[], frameworks.Script]
@@ -110,6 +111,8 @@ def with_warnings(
     warned = warnings(service, principal, request, chosen, read)
     if request.plan is not None and view.request is not None and view.request.plan is None:
         warned = [*warned, _NO_PLAN]
+    if (spent := budget_warning(service.loop.cluster, view.team)) is not None:
+        warned = [spent, *warned]
     return view.model_copy(
         update={
             "warnings": warned,
