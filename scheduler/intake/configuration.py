@@ -179,8 +179,9 @@ def _pool(pool: models.PoolModel, executor: str) -> Pool:
 
 def _team(team: models.TeamModel, known: Team | None) -> Team:
     # Who keeps a team's quotas elsewhere may know nothing of money: a budget that is left out stays.
-    is_said = "budget" in team.model_fields_set or known is None
-    budget = team.budget and budget_of(team.budget) if is_said else known and known.budget
+    budget = None if known is None else known.budget
+    if "budget" in team.model_fields_set:
+        budget = None if team.budget is None else budget_of(team.budget)
     return Team(
         name=TeamName(team.name),
         parent=None if team.parent is None else TeamName(team.parent),
