@@ -83,7 +83,7 @@ RULES: dict[str, Rule] = {
             "team": "vision",
         },
     ),
-    "list_budgets": Rule("GET", "/budgets", ("ann-reads", "hub-token"), NOBODY),
+    "budgets": Rule("GET", "/budgets", ("ann-reads", "hub-token"), NOBODY),
     "set_budget": Rule(
         "PUT",
         "/budgets/vision",

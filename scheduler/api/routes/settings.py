@@ -82,7 +82,7 @@ async def replay(request: models.ReplayRequest, caller: AnyCaller) -> models.Rep
     return await caller.run(replays.replay, request)
 
 
-@router.get("/budgets")
+@router.get("/budgets", name="budgets")
 async def list_budgets(caller: AnyCaller) -> models.BudgetList:
     """How much of its month's budget each of the caller's teams has used; of all for admins."""
     return await caller.run_dear(budgets.budgets)

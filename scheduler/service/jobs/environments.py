@@ -17,8 +17,8 @@ from gpucommons.scheduler.launchers.gang import NOTEBOOK_RUNNER
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.scripts import frameworks, proposing
 from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.jobs.budgets import budget_warning
 from gpucommons.scheduler.service.service import Service
-from gpucommons.scheduler.service.views.budgets import budget_warning
 
 #: Reads the script of one request.
 Reader = Callable[[], frameworks.Script]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from gpucommons.scheduler.core.model.resources import AtFull
+from gpucommons.scheduler.core.model.resources import BudgetRule
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import TeamName
 
 _RULES = {
-    AtFull.WARN: "The job starts all the same.",
-    AtFull.NO_BORROW: "By its policy (`no-borrow`) the job runs inside the team's quota alone.",
-    AtFull.NO_NEW_JOBS: "By its policy (`no-new-jobs`) the job waits until there is budget again.",
+    BudgetRule.WARN: "The job starts all the same.",
+    BudgetRule.NO_BORROW: "By its policy (`no-borrow`) the job runs inside the team's quota alone.",
+    BudgetRule.NO_NEW_JOBS: "By its policy (`no-new-jobs`) the job waits until there is budget again.",
 }
 
 
