@@ -10,7 +10,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.demand import is_block_size
 from gpucommons.scheduler.core.model.resources import (
     Budget,
-    BudgetRule,
+    BudgetPolicy,
     Policy,
     Pool,
     Price,
@@ -201,7 +201,7 @@ def budget_of(budget: models.BudgetModel) -> Budget:
     return Budget(
         money_micro=None if budget.money is None else to_micro(budget.money),
         milli_gpu_h=None if budget.gpu_hours is None else round(budget.gpu_hours * 1000),
-        at_full=BudgetRule(budget.at_full),
+        at_full=BudgetPolicy(budget.at_full),
     )
 
 

@@ -157,7 +157,7 @@ class Policy:
     drills: str = ON
 
 
-class BudgetRule(StrEnum):
+class BudgetPolicy(StrEnum):
     """What happens when a budget is used up. No notebook and nothing that runs is ever stopped for it."""
 
     #: It is said, and all goes on.
@@ -175,7 +175,7 @@ class Budget:
     #: In millionths of the pools' currency.
     money_micro: int | None = None
     milli_gpu_h: int | None = None
-    at_full: BudgetRule = BudgetRule.WARN
+    at_full: BudgetPolicy = BudgetPolicy.WARN
 
     @property
     def text(self) -> str:
@@ -210,15 +210,15 @@ class Team:
     @property
     def may_borrow(self) -> bool:
         """Whether its budget lets its jobs run beyond its quota."""
-        return self._at_full in (None, BudgetRule.WARN)
+        return self._at_full in (None, BudgetPolicy.WARN)
 
     @property
     def may_start(self) -> bool:
         """Whether its budget lets its jobs start."""
-        return self._at_full is not BudgetRule.NO_NEW_JOBS
+        return self._at_full is not BudgetPolicy.NO_NEW_JOBS
 
     @property
-    def _at_full(self) -> BudgetRule | None:
+    def _at_full(self) -> BudgetPolicy | None:
         """The rule that holds now; None while there is budget left, or none was set."""
         return self.budget.at_full if self.budget is not None and self.budget_spent else None
 

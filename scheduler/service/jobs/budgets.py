@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from gpucommons.scheduler.core.model.resources import BudgetRule
+from gpucommons.scheduler.core.model.resources import BudgetPolicy
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import TeamName
 
 _RULES = {
-    BudgetRule.WARN: "The job starts all the same.",
-    BudgetRule.NO_BORROW: "By its policy (`no-borrow`) the job runs inside the team's quota alone.",
-    BudgetRule.NO_NEW_JOBS: "By its policy (`no-new-jobs`) the job waits until there is budget again.",
+    BudgetPolicy.WARN: "The job starts all the same.",
+    BudgetPolicy.NO_BORROW: "By its policy (`no-borrow`) the job runs inside the team's quota alone.",
+    BudgetPolicy.NO_NEW_JOBS: "By its policy (`no-new-jobs`) the job waits until there is budget again.",
 }
 
 
