@@ -1,7 +1,9 @@
 /** *Advise* in the form: what a plan says, and what *Use this plan* fills in. */
 import * as React from 'react';
+import { act } from 'react';
+import { createRoot } from 'react-dom/client';
 import { renderToStaticMarkup } from 'react-dom/server';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
 import { PanelContext } from '../components/context';
 import type { IAdvice, IPlan } from '../server/plans';
@@ -75,6 +77,57 @@ it('asks for the configuration beside the script', () => {
   const html = drawn(React.createElement(TrainAdvice));
   expect(html).toContain('value="llama/config.json"');
   expect(html).toContain('For any other model: advise(model, loader)');
+});
+
+it('asks for a deadline where that counts, and for nothing before it is said', async () => {
+  vi.stubGlobal('IS_REACT_ACT_ENVIRONMENT', true);
+  const advise = vi.fn(() => Promise.resolve(ADVICE));
+  const train = made();
+  train.advise = advise;
+  const host = document.createElement('div');
+  const root = createRoot(host);
+  const context = { train, msg, model: { timeLimits: [] }, commands: {} };
+  const button = () => host.querySelector('button') as HTMLButtonElement;
+  const fill = (selector: string, value: string) => {
+    const field = host.querySelector(selector) as HTMLInputElement;
+    const proto = Object.getPrototypeOf(field) as object;
+    Object.getOwnPropertyDescriptor(proto, 'value')?.set?.call(field, value);
+    field.dispatchEvent(new Event('input', { bubbles: true }));
+    field.dispatchEvent(new Event('change', { bubbles: true }));
+  };
+  await act(async () => {
+    root.render(
+      React.createElement(
+        PanelContext.Provider,
+        { value: context as never },
+        React.createElement(TrainAdvice)
+      )
+    );
+  });
+  expect(host.querySelector('#gc-deadline')).toBeNull();
+  await act(async () => {
+    fill('#gc-objective', 'cheapest_by_deadline');
+  });
+  expect(host.textContent).toContain('Done by, your time');
+  await act(async () => {
+    button().click();
+  });
+  expect(advise).not.toHaveBeenCalled();
+  await act(async () => {
+    fill('#gc-deadline', '2026-12-04T09:00');
+  });
+  await act(async () => {
+    button().click();
+  });
+  expect(advise).toHaveBeenCalledWith(
+    expect.objectContaining({
+      asked: expect.objectContaining({
+        objective: 'cheapest_by_deadline',
+        deadline_ms: new Date(2026, 11, 4, 9, 0).getTime()
+      })
+    })
+  );
+  root.unmount();
 });
 
 it('says of a plan what it is, what it rests on, and what the script must do', () => {
