@@ -1,4 +1,4 @@
-"""Calls about what was said before, and what became of it."""
+"""Calls about what is planned to be used, and what became of it: plans and budgets."""
 
 from __future__ import annotations
 
@@ -18,4 +18,19 @@ def calibration(*, days: int = 90) -> Call[models.CalibrationView]:
         path=path_of("calibration"),
         answer=models.CalibrationView,
         query={"days": str(days)},
+    )
+
+
+def budgets() -> Call[models.BudgetList]:
+    """How much of its month's budget each of the caller's teams has used."""
+    return Call(method="GET", path=path_of("budgets"), answer=models.BudgetList)
+
+
+def set_budget(team: str, budget: models.BudgetModel | None) -> Call[models.BudgetView]:
+    """Give a team a budget, or take it away (admin)."""
+    return Call(
+        method="PUT",
+        path=path_of("budgets", team),
+        answer=models.BudgetView,
+        body=models.BudgetChange(budget=budget),
     )

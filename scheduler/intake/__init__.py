@@ -5,6 +5,7 @@ the same wish. Pure: what a request refers to is looked up before and passed in.
 """
 
 from gpucommons.scheduler.intake.configuration import (
+    budget_of,
     plan_config,
     plan_pools,
     policy_of,
@@ -17,6 +18,7 @@ from gpucommons.scheduler.intake.resizing import resized_spec
 
 __all__ = [
     "Found",
+    "budget_of",
     "check_pending",
     "job_spec",
     "lease_spec",

@@ -8,7 +8,15 @@ from datetime import UTC, date, datetime
 from gpucommons.gpu.slices.slices import MpsDaemon, format_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.demand import is_block_size
-from gpucommons.scheduler.core.model.resources import Policy, Pool, Price, Quota, Team
+from gpucommons.scheduler.core.model.resources import (
+    Budget,
+    BudgetPolicy,
+    Policy,
+    Pool,
+    Price,
+    Quota,
+    Team,
+)
 from gpucommons.scheduler.core.model.state import Cluster, PutConfig
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName, UserName
 from gpucommons.scheduler.errors import Misconfigured, UnknownPool, UnknownTeam
@@ -40,7 +48,7 @@ def plan_config(config: models.ConfigModel, cluster: Cluster, executor: str) -> 
         _check_quotas(team)
     return PutConfig(
         pools=pools,
-        teams=tuple(_team(team) for team in config.teams),
+        teams=tuple(_team(team, cluster.teams.get(TeamName(team.name))) for team in config.teams),
         policy=None if config.policy is None else policy_of(config.policy),
         removed_teams=tuple(TeamName(name) for name in config.removed_teams),
     )
@@ -169,7 +177,11 @@ def _pool(pool: models.PoolModel, executor: str) -> Pool:
     )
 
 
-def _team(team: models.TeamModel) -> Team:
+def _team(team: models.TeamModel, known: Team | None) -> Team:
+    # Who keeps a team's quotas elsewhere may know nothing of money: a budget that is left out stays.
+    budget = None if known is None else known.budget
+    if "budget" in team.model_fields_set:
+        budget = None if team.budget is None else budget_of(team.budget)
     return Team(
         name=TeamName(team.name),
         parent=None if team.parent is None else TeamName(team.parent),
@@ -179,6 +191,17 @@ def _team(team: models.TeamModel) -> Team:
         quotas={PoolName(pool): quota_of(quota) for pool, quota in team.quotas.items()},
         policy=policy_of(team.policy),
         managed_by=None if team.managed_by is None else UserName(team.managed_by),
+        budget=budget,
+        budget_spent="" if known is None or budget is None else known.budget_spent,
+    )
+
+
+def budget_of(budget: models.BudgetModel) -> Budget:
+    """A budget as written, as the core's value."""
+    return Budget(
+        money_micro=None if budget.money is None else to_micro(budget.money),
+        milli_gpu_h=None if budget.gpu_hours is None else round(budget.gpu_hours * 1000),
+        at_full=BudgetPolicy(budget.at_full),
     )
 
 

@@ -36,6 +36,10 @@ from gpucommons.scheduler.models.administration.replay import (
     ReplayView,
 )
 from gpucommons.scheduler.models.administration.teams import (
+    BudgetChange,
+    BudgetList,
+    BudgetModel,
+    BudgetView,
     PolicyModel,
     QuotaModel,
     TeamList,
@@ -229,7 +233,11 @@ __all__ = [
     "AttemptView",
     "Availability",
     "BlockerView",
+    "BudgetChange",
+    "BudgetList",
+    "BudgetModel",
     "BudgetRequest",
+    "BudgetView",
     "CalibrationView",
     "CheckpointInput",
     "CheckpointReport",

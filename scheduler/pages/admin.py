@@ -13,10 +13,11 @@ from http import HTTPStatus
 from typing import Any
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.client import calls, plan_calls
 from gpucommons.scheduler.errors import Forbidden, NotFound, SchedulerError
 from gpucommons.scheduler.models.words.report_rows import report_csv, team_table, user_table
 from gpucommons.scheduler.pages.base import PageHandler
+from gpucommons.scheduler.pages.budgets import of_led_teams
 from gpucommons.scheduler.pages.present import (
     capacity,
     evictions,
@@ -140,7 +141,11 @@ class Admin(PageHandler):
                 "tables": await self._tables(me, shared),
             }
         if key == "teams":
-            return {"tables": await self._tables(me, shared), "changes": await self._changes(me)}
+            return {
+                "tables": await self._tables(me, shared),
+                "changes": await self._changes(me),
+                "budgets": (await self.ask(plan_calls.budgets())).budgets,
+            }
         if key == "evictions":
             by_agents = await self.ask(
                 calls.events(kinds=list(evictions.BY_AGENTS), newest=_RECEIPTS)
@@ -161,6 +166,7 @@ class Admin(PageHandler):
                 ),
                 "sentence": report.lent_sentence(asked),
                 "meanings": report.COLUMNS,
+                "budgets": await of_led_teams(self, me),
             }
         return {}
 

@@ -6,6 +6,7 @@ import asyncio
 
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.pages.base import PageHandler
+from gpucommons.scheduler.pages.budgets import of_led_teams
 from gpucommons.scheduler.pages.present.overview import mine, pool_lines, team_lines
 
 _SAID = {"left": "You left the line. Nothing is held or started for you."}
@@ -37,6 +38,7 @@ class StartPage(PageHandler):
                 jobs.jobs,
                 lab_url=lambda server: settings.lab_url(me.name, server),
             ),
+            budgets=await of_led_teams(self, me),
             simulated=any(pool.simulated for pool in pools.pools),
             # Of an earlier one, where a notebook runs or waits now.
             last_end=None if is_open else offers.last_end,

@@ -48,6 +48,7 @@ from gpucommons.scheduler.service.views.whereabouts import AWAY
 from gpucommons.scheduler.storage.parts import StorageParts, storage_parts
 from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.store.opening import open_store
+from gpucommons.scheduler.upkeep.budgets import Budgets
 from gpucommons.scheduler.upkeep.judging import Judging
 from gpucommons.scheduler.upkeep.pipelines import Pipelines
 from gpucommons.scheduler.upkeep.retention import Kept, Retention
@@ -77,6 +78,7 @@ class Scheduler:
     sweeps: Sweeps
     pipelines: Pipelines
     judging: Judging
+    budgets: Budgets
     log_following: LogFollowing
     retention: Retention
     attempt_key: bytes = field(repr=False)
@@ -159,6 +161,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         sweeps=Sweeps(service, epoch=lambda: loop.epoch),
         pipelines=Pipelines(service, epoch=lambda: loop.epoch),
         judging=Judging(service, epoch=lambda: loop.epoch),
+        budgets=Budgets(service),
         log_following=LogFollowing(
             loop=loop,
             logs=service.logs,

@@ -63,6 +63,7 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
             _look_at(scheduler, scheduler.schedules.step, "a look at the schedules"),
             _look_at(scheduler, scheduler.sweeps.step, "a look at the sweeps"),
             _look_at(scheduler, scheduler.pipelines.step, "a look at the pipelines"),
+            _look_at(scheduler, scheduler.budgets.step, "a look at the budgets"),
             _look_at(scheduler, scheduler.judging.step, "a look at what became of plans"),
             _follow_logs(scheduler),
             _prune(scheduler),

@@ -83,6 +83,14 @@ RULES: dict[str, Rule] = {
             "team": "vision",
         },
     ),
+    "budgets": Rule("GET", "/budgets", ("ann-reads", "hub-token"), NOBODY),
+    "set_budget": Rule(
+        "PUT",
+        "/budgets/vision",
+        ("root-token",),
+        NOT_ADMIN,
+        body={"budget": {"gpu_hours": 10, "at_full": "warn"}},
+    ),
     "calibration": Rule("GET", "/calibration", ("ann-reads", "hub-token"), NOBODY),
     "job_plan": Rule(
         "GET",

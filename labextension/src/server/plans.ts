@@ -8,6 +8,7 @@ export interface IPlanQuestion {
     sequence: number;
     steps: number;
     objective: string;
+    deadline_ms: number | null;
     team: string | null;
     priority: string;
     over_quota: boolean;

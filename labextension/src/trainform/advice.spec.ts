@@ -1,10 +1,12 @@
 /** *Advise* in the form: what a plan says, and what *Use this plan* fills in. */
 import * as React from 'react';
+import { act } from 'react';
+import { createRoot } from 'react-dom/client';
 import { renderToStaticMarkup } from 'react-dom/server';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
 import { PanelContext } from '../components/context';
-import type { IAdvice, IPlan } from '../server/plans';
+import type { IAdvice, IPlan, IPlanQuestion } from '../server/plans';
 import { jobRequest } from '../submission/request';
 import { TrainModel } from '../submission/train';
 import { makeJob, msg } from '../testing/make';
@@ -75,6 +77,58 @@ it('asks for the configuration beside the script', () => {
   const html = drawn(React.createElement(TrainAdvice));
   expect(html).toContain('value="llama/config.json"');
   expect(html).toContain('For any other model: advise(model, loader)');
+});
+
+it('asks for a deadline where that counts, and for nothing before it is said', async () => {
+  vi.stubGlobal('IS_REACT_ACT_ENVIRONMENT', true);
+  const advise = vi.fn<(question: IPlanQuestion) => Promise<IAdvice>>(() =>
+    Promise.resolve(ADVICE)
+  );
+  const train = made();
+  train.advise = advise;
+  const host = document.createElement('div');
+  const root = createRoot(host);
+  const context = { train, msg, model: { timeLimits: [] }, commands: {} };
+  const button = () => host.querySelector('button') as HTMLButtonElement;
+  const fill = (selector: string, value: string) => {
+    const field = host.querySelector(selector) as HTMLInputElement;
+    const proto = Object.getPrototypeOf(field) as object;
+    Object.getOwnPropertyDescriptor(proto, 'value')?.set?.call(field, value);
+    field.dispatchEvent(new Event('input', { bubbles: true }));
+    field.dispatchEvent(new Event('change', { bubbles: true }));
+  };
+  act(() => {
+    root.render(
+      React.createElement(
+        PanelContext.Provider,
+        { value: context as never },
+        React.createElement(TrainAdvice)
+      )
+    );
+  });
+  expect(host.querySelector('#gc-deadline')).toBeNull();
+  act(() => {
+    fill('#gc-objective', 'cheapest_by_deadline');
+  });
+  expect(host.textContent).toContain('Done by, your time');
+  act(() => {
+    button().click();
+  });
+  expect(advise).not.toHaveBeenCalled();
+  act(() => {
+    fill('#gc-deadline', '2026-12-04T09:00');
+  });
+  await act(() => {
+    button().click();
+    return Promise.resolve();
+  });
+  expect(advise.mock.calls[0]?.[0].asked).toMatchObject({
+    objective: 'cheapest_by_deadline',
+    deadline_ms: new Date(2026, 11, 4, 9, 0).getTime()
+  });
+  act(() => {
+    root.unmount();
+  });
 });
 
 it('says of a plan what it is, what it rests on, and what the script must do', () => {

@@ -18,11 +18,14 @@ interface IQuestion {
   sequence: string;
   steps: string;
   objective: string;
+  /** Of the browser's clock, as its field writes it. */
+  deadline: string;
 }
 
 const NUMBERS = ['batch', 'sequence', 'steps'] as const;
 const CONFIG = 'config.json';
 const DAY_MS = 86_400_000;
+const BY_DEADLINE = 'cheapest_by_deadline';
 
 export function TrainAdvice(): React.JSX.Element {
   const { train, trans } = usePanel();
@@ -33,7 +36,8 @@ export function TrainAdvice(): React.JSX.Element {
     batch: '64',
     sequence: '1024',
     steps: '1000',
-    objective: 'fastest'
+    objective: 'fastest',
+    deadline: ''
   });
   const [advice, setAdvice] = React.useState<IAdvice | null>(null);
   const [problem, setProblem] = React.useState<string | null>(null);
@@ -45,6 +49,8 @@ export function TrainAdvice(): React.JSX.Element {
     steps: trans.__('Steps in all')
   };
   const wrong = NUMBERS.find(name => !isWhole(question[name]));
+  const deadlineMs =
+    question.objective === BY_DEADLINE ? Date.parse(question.deadline) : null;
   const change = (changed: Partial<IQuestion>) => {
     // What was answered is no answer to another question.
     asked.current += 1;
@@ -93,20 +99,37 @@ export function TrainAdvice(): React.JSX.Element {
         value={question.objective}
         options={[
           { value: 'fastest', label: trans.__('done soonest') },
-          { value: 'cheapest', label: trans.__('cheapest') }
+          { value: 'cheapest', label: trans.__('cheapest') },
+          { value: BY_DEADLINE, label: trans.__('cheapest that is done by') }
         ]}
         onChange={objective => {
           change({ objective });
         }}
       />
+      {deadlineMs === null ? null : (
+        <div className="gc-Field">
+          <label htmlFor="gc-deadline">{trans.__('Done by, your time')}</label>
+          <input
+            id="gc-deadline"
+            type="datetime-local"
+            className="jp-mod-styled gc-Input"
+            value={question.deadline}
+            onChange={event => {
+              change({ deadline: event.target.value });
+            }}
+          />
+        </div>
+      )}
       <ActionButton
         isBusy={isBusy}
         hindrance={
           wrong
             ? trans.__('%1: a whole number above 0.', labels[wrong])
-            : question.config.trim()
-              ? null
-              : trans.__('Name the model’s config.json.')
+            : !question.config.trim()
+              ? trans.__('Name the model’s config.json.')
+              : Number.isNaN(deadlineMs)
+                ? trans.__('Say by when it has to be done.')
+                : null
         }
         onClick={() => {
           void ask();
@@ -136,6 +159,7 @@ export function TrainAdvice(): React.JSX.Element {
           sequence: Number(question.sequence),
           steps: Number(question.steps),
           objective: question.objective,
+          deadline_ms: deadlineMs,
           team: form.team || null,
           priority: form.priority,
           over_quota: form.overQuota,

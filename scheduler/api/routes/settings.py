@@ -9,7 +9,7 @@ from fastapi import Path
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller
 from gpucommons.scheduler.api.routes.routers import a_router
-from gpucommons.scheduler.service.administration import history, replays, settings
+from gpucommons.scheduler.service.administration import budgets, history, replays, settings
 
 router = a_router("cluster")
 
@@ -80,6 +80,20 @@ async def get_config(caller: AnyCaller) -> models.ConfigModel:
 async def replay(request: models.ReplayRequest, caller: AnyCaller) -> models.ReplayView:
     """Play the last days again, as quotas are and as they would be; takes up to a minute."""
     return await caller.run(replays.replay, request)
+
+
+@router.get("/budgets", name="budgets")
+async def list_budgets(caller: AnyCaller) -> models.BudgetList:
+    """How much of its month's budget each of the caller's teams has used; of all for admins."""
+    return await caller.run_dear(budgets.budgets)
+
+
+@router.put("/budgets/{team}")
+async def set_budget(
+    team: models.Name, change: models.BudgetChange, caller: AnyCaller
+) -> models.BudgetView:
+    """Give a team a budget for each month, in money or GPU-hours, or take it away."""
+    return await caller.run_dear(budgets.set_budget, team, change)
 
 
 @router.put("/quotas")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 
-from gpucommons.scheduler.cli.plans import advise, past
+from gpucommons.scheduler.cli.plans import advise, budgets, past
 
 
 def add_commands(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
 ) -> None:
-    """``advise`` and ``calibration``."""
+    """``advise``, ``calibration`` and ``budget``."""
     advise.add_command(commands, shared)
     past.add_command(commands, shared)
+    budgets.add_command(commands, shared)
 
 
 def add_to_submit(command: argparse.ArgumentParser) -> None:

@@ -10,18 +10,20 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.events import leaving, node_loss, pools
+from gpucommons.scheduler.core.events import budgets, leaving, node_loss, pools
 from gpucommons.scheduler.core.model import changes
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.resources import Block, Node, NodeState, Quota, Team
 from gpucommons.scheduler.core.model.state import (
     NodesObserved,
+    NoteBudgets,
     NoteFacts,
     NoticeNode,
     PutConfig,
     PutPolicy,
     PutPools,
     PutTeams,
+    SetBudget,
     SetNodeState,
     SetQuotas,
 )
@@ -39,7 +41,16 @@ from gpucommons.scheduler.errors import (
 
 Teams = Mapping[TeamName, Team]
 Setting = (
-    SetQuotas | PutTeams | PutPools | NoteFacts | PutPolicy | PutConfig | SetNodeState | NoticeNode
+    SetQuotas
+    | PutTeams
+    | PutPools
+    | NoteFacts
+    | PutPolicy
+    | PutConfig
+    | SetNodeState
+    | NoticeNode
+    | SetBudget
+    | NoteBudgets
 )
 
 #: A node that its executor has no more is kept for so long: a machine in repair comes back, and its
@@ -58,6 +69,8 @@ def save(cycle: CycleState, action: Setting, by: str) -> None:
             pools.put_pools(cycle, action, by)
         case NoteFacts():
             pools.note_facts(cycle, action, by)
+        case SetBudget() | NoteBudgets():
+            budgets.save(cycle, action, by)
         case PutPolicy():
             put_policy(cycle, action, by)
         case PutConfig():
@@ -84,7 +97,7 @@ def set_quotas(cycle: CycleState, action: SetQuotas, by: str) -> None:
 def put_teams(cycle: CycleState, action: PutTeams, by: str) -> None:
     """Create, change and remove teams together."""
     teams = {n: t for n, t in cycle.teams.items() if n not in action.removed}
-    teams.update({team.name: team for team in action.teams})
+    teams.update({team.name: budgets.with_its_facts(cycle, team) for team in action.teams})
     for name in action.removed:
         if name not in cycle.teams:
             message = f"There is no team {name} to remove."

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
-from gpucommons.scheduler.core.model.resources import Policy, Pool, Quota, Team
+from gpucommons.scheduler.core.model.resources import Budget, Policy, Pool, Quota, Team
 
 #: So many of those who come or go are named; the event's data has them all.
 _NAMED = 20
@@ -28,7 +28,11 @@ class Changes:
 
 def of_team(old: Team, new: Team) -> Changes:
     """All but the quotas, which are audited pool by pool."""
-    return _of(replace(old, quotas={}), replace(new, quotas={}))
+    return _of(_settings(old), _settings(new))
+
+
+def _settings(team: Team) -> Team:
+    return replace(team, quotas={}, budget_spent="")
 
 
 def of_pool(old: Pool, new: Pool) -> Changes:
@@ -101,6 +105,8 @@ def _value(name: str, value: Any) -> str:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, Budget):
+        return value.text
     if is_dataclass(value):
         parts = ((one.name, getattr(value, one.name)) for one in fields(value))
         return " ".join(f"{part} {said}" for part, said in parts if said)

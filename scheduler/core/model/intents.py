@@ -11,7 +11,7 @@ from typing import Any
 
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.model.kept import KeptKernels, Size
-from gpucommons.scheduler.core.model.resources import NodeState, Policy, Pool, Quota, Team
+from gpucommons.scheduler.core.model.resources import Budget, NodeState, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,
     IntentId,
@@ -227,6 +227,21 @@ class NoteFacts:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SetBudget:
+    """What a team may use in a month; None takes it away."""
+
+    team: TeamName
+    budget: Budget | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoteBudgets:
+    """Whose budget is used up, each with a sentence; all others have some left."""
+
+    spent: Mapping[TeamName, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PutPolicy:
     """The hub-wide policy."""
 
@@ -282,6 +297,8 @@ Action = (
     | PutTeams
     | PutPools
     | NoteFacts
+    | SetBudget
+    | NoteBudgets
     | PutPolicy
     | PutConfig
     | SetNodeState

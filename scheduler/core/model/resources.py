@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from gpucommons.gpu.devices.devices import Device, DeviceId
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
 from gpucommons.gpu.slices.slices import MpsDaemon
 from gpucommons.scheduler.core.model.kept import OFF, ON, HibernationAbility
 from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName, TeamName, UserName
@@ -157,6 +157,36 @@ class Policy:
     drills: str = ON
 
 
+class BudgetPolicy(StrEnum):
+    """What happens when a budget is used up. No notebook and nothing that runs is ever stopped for it."""
+
+    #: It is said, and all goes on.
+    WARN = "warn"
+    #: Jobs run inside the team's quota alone.
+    NO_BORROW = "no-borrow"
+    #: No job of the team starts.
+    NO_NEW_JOBS = "no-new-jobs"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """What a team may use in a calendar month (UTC): one of the two."""
+
+    #: In millionths of the pools' currency.
+    money_micro: int | None = None
+    milli_gpu_h: int | None = None
+    at_full: BudgetPolicy = BudgetPolicy.WARN
+
+    @property
+    def text(self) -> str:
+        """``1,200.00 a month, then no-borrow``; ``800 GPU-hours a month, then warn``."""
+        if self.money_micro is not None:
+            return f"{from_micro(self.money_micro):,.2f} a month, then {self.at_full}"
+        return (
+            f"{(self.milli_gpu_h or 0) / WHOLE_MILLI_GPU:,g} GPU-hours a month, then {self.at_full}"
+        )
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Team:
     """Who pays. Quotas live on leaf teams; parents sum."""
@@ -173,6 +203,24 @@ class Team:
     policy: Policy = field(default_factory=Policy)
     #: The service that alone may change the team; None = every admin may.
     managed_by: UserName | None = None
+    budget: Budget | None = None
+    #: A sentence while the budget is used up, as whoever reads the ledger noted; "" while it is not.
+    budget_spent: str = ""
+
+    @property
+    def may_borrow(self) -> bool:
+        """Whether its budget lets its jobs run beyond its quota."""
+        return self._at_full in (None, BudgetPolicy.WARN)
+
+    @property
+    def may_start(self) -> bool:
+        """Whether its budget lets its jobs start."""
+        return self._at_full is not BudgetPolicy.NO_NEW_JOBS
+
+    @property
+    def _at_full(self) -> BudgetPolicy | None:
+        """The rule that holds now; None while there is budget left, or none was set."""
+        return self.budget.at_full if self.budget is not None and self.budget_spent else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

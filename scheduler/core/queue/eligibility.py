@@ -134,6 +134,15 @@ def policy(cycle: CycleState, workload: Workload) -> Reason | None:
     return None
 
 
+def budget(cycle: CycleState, workload: Workload) -> Reason | None:
+    """Its team's budget lets jobs start. Notebooks are never kept waiting by one."""
+    team = cycle.teams.get(workload.spec.team)
+    if is_lease(workload) or team is None or team.may_start:
+        return None
+    text = f"{team.budget_spent} By its policy (`no-new-jobs`) no job of {team.name} starts until there is budget again."
+    return Reason(code=ReasonClass.POLICY, text=text, unblock="Ask an admin for more budget.")
+
+
 def saved_memory(cycle: CycleState, workload: Workload) -> Reason | None:
     """A node that can wake what was saved of it takes work."""
     kept = kept_image(workload)
@@ -172,6 +181,7 @@ QUESTIONS: tuple[Question, ...] = (
     schedule,
     back_off,
     policy,
+    budget,
     saved_memory,
 )
 
@@ -196,7 +206,7 @@ def obstacles(cycle: CycleState) -> dict[WorkloadId, Reason]:
     for waiting in index.equivalence_classes.values():
         # Rules look at what all of a line have in common, so one of them answers for all.
         first = cycle.workloads[waiting.members[0].workload_id]
-        reason = known(cycle, first) or policy(cycle, first)
+        reason = known(cycle, first) or policy(cycle, first) or budget(cycle, first)
         if reason is not None:
             for one in waiting.members:
                 found.setdefault(one.workload_id, reason)

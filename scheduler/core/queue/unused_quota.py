@@ -51,7 +51,8 @@ def of_all_guarantees(cycle: CycleState, pool: PoolName) -> int:
 def may_borrow(cycle: CycleState, team: TeamName, pool: PoolName) -> int:
     """How much more a team may borrow in a pool before its weight or limit stops it."""
     found = quota.quota_of(cycle.teams, team, pool)
-    if found.over_quota_weight == 0:
+    known = cycle.teams.get(team)
+    if found.over_quota_weight == 0 or (known is not None and not known.may_borrow):
         return 0
     if found.limit_milli_gpu is None:
         return UNLIMITED

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from gpucommons.scheduler.models.fields import MilliGpu, Model, Name, Switch, UserName, View
 
@@ -33,6 +33,27 @@ class PolicyModel(Model):
     drills: Switch = "on"
 
 
+class BudgetModel(Model):
+    """What a team may use in a calendar month (UTC): money or GPU-hours, and what then."""
+
+    money: float | None = Field(default=None, gt=0, le=1e12, allow_inf_nan=False)
+    gpu_hours: float | None = Field(default=None, gt=0, le=1e9, allow_inf_nan=False)
+    #: ``warn``: it is said; ``no-borrow``: jobs run in the quota alone; ``no-new-jobs``: none starts.
+    at_full: Literal["warn", "no-borrow", "no-new-jobs"] = "warn"
+
+    @model_validator(mode="after")
+    def _counts_one_thing(self) -> Self:
+        if (self.money is None) == (self.gpu_hours is None):
+            raise ValueError("A budget is in money or in gpu_hours: say one of the two.")
+        return self
+
+
+class BudgetChange(Model):
+    """A team's new budget; null takes it away."""
+
+    budget: BudgetModel | None
+
+
 class TeamModel(Model):
     """A team as an admin writes it (YAML, REST)."""
 
@@ -43,6 +64,7 @@ class TeamModel(Model):
     leads: list[UserName] = []
     quotas: dict[Name, QuotaModel] = {}
     policy: PolicyModel = PolicyModel()
+    budget: BudgetModel | None = None
     #: The service that alone changes this team; ``null``, written out, takes the team back.
     managed_by: UserName | None = None
 
@@ -79,3 +101,31 @@ class TeamList(View):
     """All teams that the caller may see."""
 
     teams: list[TeamView]
+
+
+class BudgetView(View):
+    """How much of a team's budget of this month is used."""
+
+    team: str
+    #: None: the team has none; what it used is told all the same.
+    budget: BudgetModel | None = None
+    #: ``2026-11``.
+    month: str
+    spent_money: float | None = None
+    spent_gpu_hours: float
+    currency: str = ""
+    #: Of the budget, rounded down; None without one.
+    percent: int | None = None
+    #: ``none``, ``ok``, ``near`` (from 80 % on) or ``full``.
+    state: Literal["none", "ok", "near", "full"]
+    #: One sentence with all of it.
+    text: str
+    #: Of that what had no price, and so is not in the money.
+    unpriced_gpu_hours: float = 0.0
+
+
+class BudgetList(View):
+    """Budgets of the teams that the caller sees."""
+
+    budgets: list[BudgetView]
+    now_ms: int

@@ -16,6 +16,7 @@ from gpucommons.scheduler.service.service import Pending, Service
 from gpucommons.scheduler.service.views import prices
 from gpucommons.scheduler.service.views.cluster import node_views, pool_views, team_views
 from gpucommons.scheduler.service.views.history import event_view, lent_fields, report_rows
+from gpucommons.scheduler.store.base import UsageSum
 from gpucommons.scheduler.store.quota_minutes.base import in_whole_rows
 
 #: Events in one answer.
@@ -160,13 +161,7 @@ def report(service: Service, principal: Principal, *, from_ms: int, to_ms: int) 
     from_ms, to_ms = in_whole_rows(from_ms=from_ms, to_ms=to_ms, now_ms=service.now_ms())
     pools = service.loop.cluster.pools
     teams = authorization.report_teams(principal)
-    priced = [
-        (one, prices.of_sum(pools, one, start_ms))
-        for start_ms, end_ms in prices.spans(pools.values(), from_ms, to_ms)
-        for one in service.store.usage_sums(
-            from_ms=Millis(start_ms), to_ms=Millis(end_ms), teams=teams
-        )
-    ]
+    priced = priced_sums(service, Millis(from_ms), Millis(to_ms), teams)
     currency = prices.currency_of(pools.values())
     return models.Report(
         from_ms=from_ms,
@@ -176,6 +171,20 @@ def report(service: Service, principal: Principal, *, from_ms: int, to_ms: int) 
         all_teams=teams is None,
         **_lent(service, Millis(from_ms), Millis(to_ms), teams),
     )
+
+
+def priced_sums(
+    service: Service, from_ms: Millis, to_ms: Millis, teams: frozenset[TeamName] | None
+) -> list[tuple[UsageSum, prices.Cost]]:
+    """What was held in a span, each with what it costs: cut wherever a price changes."""
+    pools = service.loop.cluster.pools
+    return [
+        (one, prices.of_sum(pools, one, start_ms))
+        for start_ms, end_ms in prices.spans(pools.values(), from_ms, to_ms)
+        for one in service.store.usage_sums(
+            from_ms=Millis(start_ms), to_ms=Millis(end_ms), teams=teams
+        )
+    ]
 
 
 def _lent(

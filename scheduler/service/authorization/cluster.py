@@ -52,6 +52,11 @@ def get_config(principal: Principal) -> None:
     must_be_admin(principal, "read the whole configuration")
 
 
+def set_budget(principal: Principal) -> None:
+    """Admins."""
+    must_be_admin(principal, "set budgets")
+
+
 def set_quotas(principal: Principal) -> None:
     """Admins."""
     must_be_admin(principal, "set quotas")

@@ -30,6 +30,11 @@ def report(principal: Principal) -> None:
     read(principal)
 
 
+def budgets(principal: Principal) -> None:
+    """Readers; only of their own teams."""
+    read(principal)
+
+
 def calibration(principal: Principal) -> None:
     """Readers: it counts all teams and names nobody."""
     read(principal)

@@ -17,6 +17,7 @@ from gpucommons.scheduler.launchers.gang import NOTEBOOK_RUNNER
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.scripts import frameworks, proposing
 from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.jobs.budgets import budget_warning
 from gpucommons.scheduler.service.service import Service
 
 #: Reads the script of one request.
@@ -110,6 +111,8 @@ def with_warnings(
     warned = warnings(service, principal, request, chosen, read)
     if request.plan is not None and view.request is not None and view.request.plan is None:
         warned = [*warned, _NO_PLAN]
+    if (spent := budget_warning(service.loop.cluster, view.team)) is not None:
+        warned = [spent, *warned]
     return view.model_copy(
         update={
             "warnings": warned,

@@ -10,6 +10,7 @@ from gpucommons.scheduler.core.going_on.hibernating import hindrance_in
 from gpucommons.scheduler.core.model.demand import class_of_worker, placed_milli_gpu, training_sizes
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_lease
 from gpucommons.scheduler.core.model.resources import (
+    Budget,
     Node,
     NodeState,
     Policy,
@@ -345,5 +346,18 @@ def _team_model(team: Team) -> models.TeamModel:
         leads=sorted(team.leads),
         quotas={pool: quota_model(found) for pool, found in team.quotas.items()},
         policy=policy_model(team.policy),
+        budget=budget_model(team.budget),
         managed_by=team.managed_by,
+    )
+
+
+def budget_model(budget: Budget | None) -> models.BudgetModel | None:
+    """A budget as it was written."""
+    if budget is None:
+        return None
+    money, hours = budget.money_micro, budget.milli_gpu_h
+    return models.BudgetModel(
+        money=None if money is None else from_micro(money),
+        gpu_hours=None if hours is None else hours / 1000,
+        at_full=budget.at_full.value,
     )

@@ -21,6 +21,7 @@ import pytest_asyncio
 from api_of_one_call import openapi
 from judged_runs import a_calibration
 from pydantic import BaseModel
+from spent_budgets import a_budget_list
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler, create_signed_value
@@ -404,6 +405,8 @@ def scheduler() -> FakeScheduler:
         "GET /v1/events": receipts(),
         "GET /v1/report": report(),
         "GET /v1/calibration": a_calibration(NOW),
+        "GET /v1/budgets": a_budget_list(NOW),
+        "PUT /v1/budgets/vision": a_budget_list(NOW).budgets[0],
         "GET /v1/openapi.json": OpenApi(openapi()),
         "POST /v1/leases": lease(),
         "POST /v1/leases/.*/end": lease(state="ended", ended_text="left the line"),

@@ -444,3 +444,37 @@ async def test_last_week_is_replayed_under_the_edits_and_nothing_is_saved(
     paths = [path for method, path, _, _ in scheduler.asked if method in ("PUT", "POST")]
     assert paths == ["/v1/replay"]
     assert "Replay last week" in await admin.page("admin/teams")
+
+
+async def test_leads_and_admins_are_told_of_a_budget_that_is_nearly_used_up(visit: Any) -> None:
+    sentence = "vision has used 81 % of its January budget: 812.50 of 1,000.00 EUR."
+    for name, path in (("lead", ""), ("admin", "admin/report")):
+        text = await (await visit(name)).page(path)
+        assert sentence in text
+        assert "At 100 % its rule is <strong>no-borrow</strong>." in text
+    assert sentence not in await (await visit("alice")).page("")
+
+
+async def test_a_budget_is_set_in_the_browser_by_admins_alone(visit: Any, scheduler: Any) -> None:
+    form = {"team": "vision", "amount": "1200.50", "unit": "money", "at_full": "no-new-jobs"}
+    for name, settings in (("lead", {"allow_admin_writes": True}), ("admin", {})):
+        visitor = await visit(name, **settings)
+        answer = await visitor.post("admin/budgets", data=form | {"_xsrf": await visitor.xsrf()})
+        assert answer.status_code == 403
+    assert scheduler.writes() == []
+    admin = await visit("admin", allow_admin_writes=True)
+    assert "Budget of vision, empty for none" in await admin.page("admin/teams")
+
+    answer = await admin.post("admin/budgets", data=form | {"_xsrf": await admin.xsrf()})
+    assert answer.status_code == 303
+    await admin.post("admin/budgets", data=form | {"_xsrf": await admin.xsrf(), "amount": ""})
+    wrong = await admin.post(
+        "admin/budgets", data=form | {"_xsrf": await admin.xsrf(), "amount": "much"}
+    )
+
+    assert [body for _, _, _, body in scheduler.writes()] == [
+        {"budget": {"money": 1200.5, "at_full": "no-new-jobs"}},
+        {"budget": None},
+    ]
+    assert wrong.status_code == 422
+    assert "is no amount: write it as 1200" in wrong.text

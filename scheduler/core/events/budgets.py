@@ -1,0 +1,59 @@
+"""What teams may use in a month, and whose is used up: that is noted from outside, as the ledger is no part of the core."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.model import changes
+from gpucommons.scheduler.core.model.resources import Team
+from gpucommons.scheduler.core.model.state import NoteBudgets, SetBudget
+from gpucommons.scheduler.errors import UnknownTeam
+
+
+def save(cycle: CycleState, action: SetBudget | NoteBudgets, by: str) -> None:
+    """Set a budget, or note whose is used up."""
+    if isinstance(action, SetBudget):
+        set_budget(cycle, action, by)
+    else:
+        note_budgets(cycle, action, by)
+
+
+def set_budget(cycle: CycleState, action: SetBudget, by: str) -> None:
+    """Give a team a budget, or take it away. Whether it is used up is noted anew soon."""
+    team = cycle.teams.get(action.team)
+    if team is None:
+        known = ", ".join(sorted(cycle.teams)) or "none"
+        raise UnknownTeam(f"There is no team {action.team}. Teams are: {known}.")
+    changed = with_its_facts(cycle, replace(team, budget=action.budget))
+    change = changes.of_team(team, changed)
+    cycle.rules.teams = {**cycle.teams, team.name: changed}
+    if change.text:
+        text = f"{team.name}: {change.text}."
+        cycle.tell("team-changed", text, by=by, team=team.name, data=change.data)
+
+
+def note_budgets(cycle: CycleState, action: NoteBudgets, by: str) -> None:
+    """Whose budget is used up now; their settings stay as they are."""
+    changed = {
+        name: replace(team, budget_spent=spent)
+        for name, team in cycle.teams.items()
+        if (spent := _noted(team, action)) != team.budget_spent
+    }
+    if not changed:
+        return
+    cycle.rules.teams = {**cycle.teams, **changed}
+    for name, team in sorted(changed.items()):
+        cycle.tell("budget", team.budget_spent or f"{name} has budget left.", by=by, team=name)
+
+
+def with_its_facts(cycle: CycleState, team: Team) -> Team:
+    """What was noted of a team that keeps a budget does not change by being written anew."""
+    known = cycle.teams.get(team.name)
+    spent = "" if known is None or team.budget is None else known.budget_spent
+    return replace(team, budget_spent=spent)
+
+
+def _noted(team: Team, action: NoteBudgets) -> str:
+    """The budget may have been taken away since it was looked at."""
+    return "" if team.budget is None else action.spent.get(team.name, "")

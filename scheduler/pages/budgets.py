@@ -1,0 +1,57 @@
+"""Budgets on the pages: who is told that one is nearly used up, and where an admin sets one."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.client import plan_calls
+from gpucommons.scheduler.errors import BadRequest, Forbidden
+from gpucommons.scheduler.models.words.mistakes import named, said
+from gpucommons.scheduler.pages.base import PageHandler
+from gpucommons.scheduler.pages.settings import WRITES_OFF
+
+_SPENT = ("near", "full")
+
+
+async def of_led_teams(page: PageHandler, me: models.WhoAmI) -> list[models.BudgetView]:
+    """Of the teams whose lead reads this, what is nearly or wholly used up; of all for admins."""
+    if not (me.admin or me.leads):
+        return []
+    found = (await page.ask(plan_calls.budgets())).budgets
+    return [one for one in found if one.state in _SPENT and (me.admin or one.team in me.leads)]
+
+
+class SaveBudget(PageHandler):
+    """The form below the quotas."""
+
+    async def post(self) -> None:
+        """Save it and go back to the teams."""
+        me = await self.whoami()
+        if not me.admin:
+            raise Forbidden("Only admins set budgets: ask yours.")
+        if not self.site.settings.admin_writes:
+            raise Forbidden(WRITES_OFF)
+        team = self.get_body_argument("team", "")
+        await self.ask(plan_calls.set_budget(team, self._budget()))
+        self.redirect(f"{self.site.settings.prefix}admin/teams#budgets", status=303)
+
+    def _budget(self) -> models.BudgetModel | None:
+        amount = self.get_body_argument("amount", "").strip()
+        if not amount:
+            return None
+        unit = "money" if self.get_body_argument("unit", "") == "money" else "gpu_hours"
+        fields = {unit: _number(amount), "at_full": self.get_body_argument("at_full", "warn")}
+        try:
+            return models.BudgetModel.model_validate(fields)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise BadRequest(f"{named(first['loc']) or 'The budget'}: {said(first)}.") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        message = f"{text[:20]!r} is no amount: write it as 1200 or 1200.50, or leave it empty for no budget."
+        raise BadRequest(message) from None
