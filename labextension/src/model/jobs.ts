@@ -166,7 +166,7 @@ export function workersOf(job: IJob): { now: number; most: number } {
   if (!first) {
     return { now: job.workers, most: job.workers };
   }
-  const asked = first.count ?? 1;
+  const asked = first.count;
   const others = job.workers - asked;
   const had = job.attempts.map(attempt => attempt.workers ?? asked);
   return {

@@ -21,6 +21,7 @@ import pytest_asyncio
 from api_of_one_call import openapi
 from judged_runs import a_calibration
 from pydantic import BaseModel
+from replayed_week import replayed
 from spent_budgets import a_budget_list
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
@@ -415,30 +416,6 @@ def scheduler() -> FakeScheduler:
         "POST /v1/replay": replayed(),
     }
     return FakeScheduler(answers=answers)
-
-
-def replayed() -> models.ReplayView:
-    """One team that waits longer afterwards, and is stopped less often."""
-    before = models.ReplayFigures(
-        jobs=4, median_wait_s=0, worst_tenth_wait_s=290, held_gpu_h=8, evictions=2, lost_gpu_h=0.5
-    )
-    after = models.ReplayFigures(
-        jobs=4, median_wait_s=40, worst_tenth_wait_s=10_800, held_gpu_h=6, evictions=0, lost_gpu_h=0
-    )
-    sides = [
-        models.ReplaySide(
-            total=figures, teams={"vision": figures}, utilisation_percent=40, idle_gpu_h=idle
-        )
-        for figures, idle in ((before, 10), (after, 12.5))
-    ]
-    return models.ReplayView(
-        from_ms=0,
-        until_ms=1,
-        workloads=4,
-        before=sides[0],
-        after=sides[1],
-        text="4 jobs of the last 7 days.",
-    )
 
 
 class _HubUser(RequestHandler):
