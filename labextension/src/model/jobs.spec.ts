@@ -46,12 +46,19 @@ it('says from where a job began that has saved nothing of its own', () => {
 });
 
 it('counts the workers that run, not those that were asked', () => {
-  const elastic = { roles: [{ name: 'worker', count: 2 }] };
+  const role = {
+    name: 'worker',
+    count: 2,
+    milli_gpu: 1000,
+    cpu_milli: 1000,
+    memory_mib: 1024,
+    command: ['true']
+  };
   const attempts = [
     makeAttempt({ state: 'ended', workers: 4 }),
     makeAttempt({ workers: 3 })
   ];
-  const job = makeJob({ workers: 2, request: elastic, attempts });
+  const job = makeJob({ workers: 2, request: { roles: [role] }, attempts });
   expect(workersOf(job)).toEqual({ now: 3, most: 4 });
   expect(workersOf(makeJob({ workers: 2 }))).toEqual({ now: 2, most: 2 });
 });
