@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 from kubernetes import client
 
 from gpucommons.scheduler.core.model.types import Stop
-from gpucommons.scheduler.models import AttemptInputs, AttemptOrders
+from gpucommons.scheduler.models import AttemptInputs, AttemptOrders, SavingView, TreeReport
 from gpucommons.scheduler.service.views.jobs import stop_view
 
 
@@ -27,6 +27,8 @@ class AttemptsApi:
         self._stops: dict[str, Stop] = {}
         self._over = False
         self.url = ""
+        #: What attempts told of their processes, by their tokens.
+        self.trees: dict[str, TreeReport] = {}
 
     def say(self, token: str, stop: Stop | None) -> None:
         """Announce a stop to an attempt, or take it back."""
@@ -76,20 +78,28 @@ def serving_attempts(address: str) -> Iterator[AttemptsApi]:
             if asked.path == "/v1/attempt/inputs":
                 self._answer(AttemptInputs())
                 return
+            if asked.path == "/v1/attempt/saving":
+                self._answer(SavingView(saves=True, max_bytes=1 << 30))
+                return
             query = parse_qs(asked.query)
             self._answer(
                 served.orders(
-                    self.headers["Authorization"].removeprefix("token "),
+                    self._token(),
                     announced=query["announced"] == ["true"],
                     wait_s=float(query["wait_s"][0]),
                 )
             )
 
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.path == "/v1/attempt/tree":
+                served.trees[self._token()] = TreeReport.model_validate_json(body)
             self._answer(AttemptOrders())
 
-        def _answer(self, found: AttemptInputs | AttemptOrders) -> None:
+        def _token(self) -> str:
+            return self.headers["Authorization"].removeprefix("token ")
+
+        def _answer(self, found: AttemptInputs | AttemptOrders | SavingView) -> None:
             content = found.model_dump_json().encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(content)))

@@ -1,4 +1,4 @@
-"""A notebook's pod is deleted, and its kernels go on in the next one, on another node.
+"""A pod ends, and what ran in it goes on in the next one, on another node: kernels, and jobs.
 
 Everything is real: hub, agents, kubelets, containerd, CRIU. Users' pods are in a namespace that is
 guarded and enforces PodSecurity `restricted`.
@@ -17,9 +17,13 @@ from kernel_server import Page, criu_of_tests
 from kubernetes import client
 
 from gpucommons.gpu.hibernation.containers import RESOURCE
+from gpucommons.scheduler.executors.kubernetes.objects.names import ATTEMPT
 from tests.kubernetes.api import wait_for
+from tests.kubernetes.attempts_api import AttemptsApi
+from tests.kubernetes.executors.hibernated_job import HibernatedJob, over, token_of
 from tests.kubernetes.gpu.node_agent import NodeAgent
 from tests.kubernetes.guarded import Guarded, guarded
+from tests.kubernetes.kubectl import Kubectl
 from tests.kubernetes.pods import make_volume
 from tests.kubernetes.spawner.kube_hub import (
     CONFIG,
@@ -179,6 +183,56 @@ def test_kernels_answer_with_their_variables_in_a_pod_on_the_other_node(
     [stored] = server.ask("GET", "gpucommons/stored-variables")["stored"]
     assert stored["path"] == "c.ipynb"
     assert "y" in stored["kept"]
+
+
+@pytest.fixture
+def job(
+    api: client.ApiClient,
+    kubeconfig: Path,
+    place: Guarded,
+    python_image: str,
+    attempts_api: AttemptsApi,
+) -> Iterator[HibernatedJob]:
+    made = HibernatedJob(api, kubeconfig, place.namespace, python_image, attempts_api)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def test_a_plain_job_goes_on_on_the_other_node_and_repeats_no_step(
+    job: HibernatedJob, agents: list[NodeAgent], kubeconfig: Path
+) -> None:
+    first = job.start(agents[0].node)
+    job.steps(first, more_than=20)
+
+    job.pause(first)
+    before = over(first, job.image(first))
+    steps = job.steps(first)
+    second = job.start(agents[1].node, (before,))
+    steps += job.steps(second, more_than=20)
+    told = job.attempts.trees[token_of(second.attempt.attempt_id)]
+    assert (told.woken_from, told.not_woken) == (1, "")
+
+    assert steps == list(range(1, len(steps) + 1))
+
+    # What an admin does before a node is worked on; the log of an evicted pod goes with it.
+    drain(kubeconfig, agents[1].node, second.attempt.attempt_id)
+    again = over(second, job.image(second))
+    third = job.start(agents[0].node, (before, again))
+    later = job.steps(third, more_than=20)
+    assert later[0] > steps[-1]
+    assert later == list(range(later[0], later[0] + len(later)))
+
+
+def drain(kubeconfig: Path, node: str, attempt: str) -> None:
+    """Evict its pod; those of agents and of other tests stay, and the node comes back."""
+    kubectl = Kubectl(kubeconfig)
+    selected = f"--pod-selector={ATTEMPT}={attempt}"
+    try:
+        kubectl("drain", node, "--ignore-daemonsets", "--force", "--delete-emptydir-data", selected)
+    finally:
+        kubectl("uncordon", node)
 
 
 #: What a hostile user runs in such a pod; each line says what they got, and should not have.
