@@ -32,6 +32,19 @@ pytestmark = pytest.mark.criu
 
 _DEBUGGER = json.dumps({"type": "request", "seq": 1, "command": "initialize", "arguments": {}})
 
+#: Says by which id a page moves the slider.
+_LIVE = """
+import ipywidgets, time
+moved, slider, book = [], ipywidgets.IntSlider(5), open("book.txt", "a")
+slider.observe(lambda change: moved.append(change["new"]), "value")
+def tick():
+    while True:
+        ticks.append(1)
+        time.sleep(0.01)
+threading.Thread(target=tick, daemon=True).start()
+print(slider.comm.comm_id)
+"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Woken:
@@ -42,6 +55,7 @@ class Woken:
     sessions: dict[str, str]
     kept: dict[str, dict[str, Any]]
     said_before: tuple[str, list[Any]]
+    slider: str
     unused_since: str
 
 
@@ -54,6 +68,7 @@ def woken(servers: Start) -> Woken:
     for kernel in kernels.values():
         code = "x = 41; import os, threading; ticks = []; os.environ['MINE'] = 'kept'"
         first.page(kernel).run(code)
+    slider = first.page(kernels["other"]).run(_LIVE)
     assert _debugger_says(first.page(kernels["debugger"]))["success"]
     until(lambda: first.greeting("hello")["keeps"] == "kernels", "the self-test")
     said = ("kernels", first.greeting("kernels")["woken"])
@@ -69,6 +84,7 @@ def woken(servers: Start) -> Woken:
         sessions={session: kernel for kernel, session in made.values()},
         kept=held,
         said_before=said,
+        slider=slider,
         unused_since=since,
     )
 
@@ -120,6 +136,16 @@ def test_two_kernels_that_write_the_same_history_both_come_back(woken: Woken) ->
 
     assert one.run("print(x)") == "41"
     assert two.run("x += 1; print(x)") == "42"
+
+
+def test_sliders_call_back_and_threads_and_open_files_go_on(woken: Woken) -> None:
+    page = woken.server.page(woken.kernels["other"])
+    moves = {"method": "update", "state": {"value": 7}, "buffer_paths": []}
+    page.send(json.dumps({"comm_id": woken.slider, "data": moves}), kind="comm_msg")
+
+    assert page.run("print(moved, slider.value)") == "[7] 7"
+    page.run("before = len(ticks); time.sleep(0.5); book.write('more'); book.close()")
+    assert page.run("print(len(ticks) > before, open('book.txt').read())") == "True more"
 
 
 def test_before_a_stop_it_is_said_what_is_kept_and_after_the_start_what_is_back(
