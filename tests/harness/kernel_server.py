@@ -76,6 +76,7 @@ class Page:
         kind: str = "execute_request",
         *,
         cell: str | None = None,
+        may_ask: bool = False,
     ) -> str:
         number = uuid.uuid4().hex
         header = {
@@ -90,7 +91,7 @@ class Page:
             "silent": False,
             "store_history": True,
             "user_expressions": {},
-            "allow_stdin": False,
+            "allow_stdin": may_ask,
             "stop_on_error": True,
         }
         if kind != "execute_request":

@@ -56,19 +56,24 @@ class Woken:
     kept: dict[str, dict[str, Any]]
     said_before: tuple[str, list[Any]]
     slider: str
+    #: A page and its cell that waits for an answer.
+    asking: tuple[str, str]
     unused_since: str
 
 
 @pytest.fixture(scope="module")
 def woken(servers: Start) -> Woken:
     first = servers(GPUCOMMONS_LEASE_ID="old", NVIDIA_OLD="1")
-    names = ("variables", "environment", "debugger", "other", "unused")
+    names = ("variables", "environment", "debugger", "other", "asking", "unused")
     made = {name: opened(first, f"{name}.ipynb") for name in names}
     kernels = {name: kernel for name, (kernel, _) in made.items()}
     for kernel in kernels.values():
         code = "x = 41; import os, threading; ticks = []; os.environ['MINE'] = 'kept'"
         first.page(kernel).run(code)
     slider = first.page(kernels["other"]).run(_LIVE)
+    asking = first.page(kernels["asking"])
+    cell = asking.send("print('hello', input('name? '), x)", may_ask=True)
+    next(one for one in asking.messages(cell) if one["msg_type"] == "input_request")
     assert _debugger_says(first.page(kernels["debugger"]))["success"]
     until(lambda: first.greeting("hello")["keeps"] == "kernels", "the self-test")
     said = ("kernels", first.greeting("kernels")["woken"])
@@ -85,6 +90,7 @@ def woken(servers: Start) -> Woken:
         kept=held,
         said_before=said,
         slider=slider,
+        asking=(asking.session, cell),
         unused_since=since,
     )
 
@@ -146,6 +152,15 @@ def test_sliders_call_back_and_threads_and_open_files_go_on(woken: Woken) -> Non
     assert page.run("print(moved, slider.value)") == "[7] 7"
     page.run("before = len(ticks); time.sleep(0.5); book.write('more'); book.close()")
     assert page.run("print(len(ticks) > before, open('book.txt').read())") == "True more"
+
+
+def test_a_question_that_waits_at_the_stop_is_answered_after_the_wake(woken: Woken) -> None:
+    session, cell = woken.asking
+    page = woken.server.page(woken.kernels["asking"], session)
+
+    page.send(json.dumps({"value": "Ada"}), "stdin", "input_reply")
+
+    assert page.until_done(cell).strip() == "hello Ada 41"
 
 
 def test_before_a_stop_it_is_said_what_is_kept_and_after_the_start_what_is_back(
