@@ -23,6 +23,14 @@ def uuid7(at_ms: int, sequence: int, tail: int) -> str:
     return str(UUID(int=value))
 
 
+def made_ms(any_id: str) -> int:
+    """When an id was made; 0 for what is none of ours."""
+    try:
+        return UUID(any_id).int >> 80
+    except ValueError:
+        return 0
+
+
 class IdSource(Iterator[str]):
     """An endless supply of ids that never go backwards, safe to share between threads."""
 

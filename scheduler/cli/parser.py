@@ -18,6 +18,7 @@ from gpucommons.scheduler.cli import (
     submit,
 )
 from gpucommons.scheduler.cli.install import command as installing
+from gpucommons.scheduler.cli.operating import commands as operating
 from gpucommons.scheduler.cli.pipelines import commands as pipelines
 from gpucommons.scheduler.cli.plans import commands as plans
 from gpucommons.scheduler.cli.schedules import commands as schedules
@@ -47,7 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_jobs(commands, shared)
     _add_admin(commands, shared)
     _add_machine(commands)
-    for others in (plans, schedules, sweeps, pipelines, slurm):
+    for others in (plans, schedules, sweeps, pipelines, slurm, operating):
         others.add_commands(commands, shared)
     installing.add_command(commands)
     return parser
@@ -289,15 +290,6 @@ def _add_admin(
     apply.add_argument("-f", "--file", type=Path, required=True)
     apply.add_argument("--dry-run", action="store_true", help="only say what would change")
     apply.set_defaults(run=admin.apply)
-    quota = commands.add_parser("quota", help="change quotas").add_subparsers(required=True)
-    change = quota.add_parser("set", parents=[shared], help="change one team's quota in one pool")
-    change.add_argument("team")
-    for name in ("--pool", "--fixed", "--guaranteed"):
-        change.add_argument(name)
-    change.add_argument("--limit", help="a number of GPUs, or none")
-    change.add_argument("--weight", type=int)
-    change.add_argument("--dry-run", action="store_true", help="only check the layout")
-    change.set_defaults(run=admin.quota_set)
     nodes = commands.add_parser("nodes", parents=[shared], help="the capacity map; cordon, fence …")
     nodes.add_argument("action", nargs="?", choices=("cordon", "uncordon", "fence", "notice"))
     nodes.add_argument("node", nargs="?")

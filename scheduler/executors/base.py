@@ -6,8 +6,8 @@ sees. Every call is idempotent by attempt id: after a crash the loop repeats wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from gpucommons.scheduler.core.model.resources import Node
@@ -42,7 +42,20 @@ class Live:
 
     attempt_id: AttemptId
     running: bool
-    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """What an executor still finds of an attempt, whoever knows it: for a store that was restored."""
+
+    attempt_id: AttemptId
+    #: Its job, as its processes or objects name it; "" where they do not.
+    job_id: str
+    #: The job's readable name, or what else its owner may know it by.
+    name: str
+    running: bool
+    #: It ended by itself, with success.
+    succeeded: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,6 +132,10 @@ class Executor(Protocol):
 
     def adopt(self, known: Sequence[Attempt]) -> tuple[Live, ...]:
         """After a restart: which of these run. Attempts of ours that nobody knows are killed."""
+        ...
+
+    def since(self, at_ms: Millis) -> tuple[Found, ...]:
+        """Attempts that began since then, as far as anything of them is here; before :meth:`adopt`."""
         ...
 
     def observe(self) -> tuple[Observation, ...]:

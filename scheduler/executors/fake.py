@@ -17,9 +17,10 @@ from gpucommons.scheduler.core.model.state import (
     Observation,
 )
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis
-from gpucommons.scheduler.executors.base import Launch, Live
-from gpucommons.scheduler.executors.fake_world import KILLED, FakeWorld, Script
+from gpucommons.scheduler.executors.base import Found, Launch, Live
+from gpucommons.scheduler.executors.fake_world import KILLED, FakeWorld, Run, Script
 from gpucommons.scheduler.files.log_reader import LogChunk
+from gpucommons.scheduler.ids import made_ms
 
 __all__ = ["FakeExecutor", "FakeWorld", "Script"]
 
@@ -99,6 +100,8 @@ class FakeExecutor:
         with self._call("adopt"):
             running = self._world.running()
             for attempt in known:
+                # A restored store may not know that it has ended.
+                self._world.dig_up(attempt.attempt_id)
                 self._follow(attempt)
             for attempt_id in self._world.runs.keys() - self._known.keys():
                 self._world.strike(attempt_id, exit_code=KILLED)
@@ -107,6 +110,23 @@ class FakeExecutor:
                 Live(attempt_id=attempt_id, running=attempt_id in running)
                 for attempt_id in self._known
             )
+
+    def since(self, at_ms: Millis) -> tuple[Found, ...]:
+        """See the protocol."""
+        with self._call("since"):
+            known = {**self._world.runs, **self._world.past}
+            return tuple(self._found(*one) for one in known.items() if made_ms(one[0]) >= at_ms)
+
+    def _found(self, attempt_id: AttemptId, run: Run) -> Found:
+        job_id, name = self._world.jobs.get(attempt_id, ("", ""))
+        end = run.ended_by(self._world.now())
+        return Found(
+            attempt_id=attempt_id,
+            job_id=job_id,
+            name=name,
+            running=attempt_id in self._world.running(),
+            succeeded=end is not None and end.exit_code == 0 and not end.told,
+        )
 
     def observe(self) -> tuple[Observation, ...]:
         """What is true now of the attempts it knows."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from gpucommons.scheduler.core.model.resources import Node
-from gpucommons.scheduler.core.model.types import AttemptId, Millis
+from gpucommons.scheduler.core.model.types import AttemptId, Millis, WorkloadId
 from gpucommons.scheduler.executors.base import Launch
 
 #: Exit status of a process that SIGKILL ended.
@@ -134,8 +134,10 @@ class FakeWorld:
     starts: list[AttemptId] = field(default_factory=list)
     #: Attempts whose end may still have to be reported.
     runs: dict[AttemptId, Run] = field(default_factory=dict)
-    #: What they printed, of those whose end is committed.
-    _past: dict[AttemptId, tuple[str, ...]] = field(default_factory=dict)
+    #: Those whose end is committed.
+    past: dict[AttemptId, Run] = field(default_factory=dict)
+    #: Id and name of the job of each.
+    jobs: dict[AttemptId, tuple[WorkloadId, str]] = field(default_factory=dict)
 
     def running(self) -> frozenset[AttemptId]:
         """Attempts with live processes."""
@@ -150,13 +152,14 @@ class FakeWorld:
     def begin(self, launch: Launch) -> None:
         """Start processes, once."""
         attempt_id = launch.attempt.attempt_id
-        if attempt_id not in self.runs and attempt_id not in self._past:
+        if attempt_id not in self.runs and attempt_id not in self.past:
             self.runs[attempt_id] = Run(script=self.script_of(launch), began_ms=self.now())
+            self.jobs[attempt_id] = (launch.workload.workload_id, launch.workload.spec.name)
             self.starts.append(attempt_id)
 
     def prevent(self, attempt_id: AttemptId) -> None:
         """Make sure that an attempt that was stopped before its start will not start."""
-        if attempt_id not in self.runs and attempt_id not in self._past:
+        if attempt_id not in self.runs and attempt_id not in self.past:
             script = Script(start_fails="It was stopped before it started")
             self.runs[attempt_id] = Run(script=script, began_ms=self.now())
 
@@ -168,12 +171,17 @@ class FakeWorld:
 
     def printed(self, attempt_id: AttemptId) -> tuple[str, ...]:
         """What each worker printed."""
-        run = self.runs.get(attempt_id)
-        return self._past.get(attempt_id, ()) if run is None else run.script.lines
+        run = self.runs.get(attempt_id) or self.past.get(attempt_id)
+        return () if run is None else run.script.lines
+
+    def dig_up(self, attempt_id: AttemptId) -> None:
+        """Its end is reported again: that it was committed is lost."""
+        if attempt_id in self.past:
+            self.runs[attempt_id] = self.past.pop(attempt_id)
 
     def bury(self, attempt_id: AttemptId) -> None:
         """Its end was committed: nothing more will be asked but whether it is over."""
         run = self.runs.get(attempt_id)
         if run is not None and run.ended_by(self.now()) is not None:
             del self.runs[attempt_id]
-            self._past[attempt_id] = run.script.lines
+            self.past[attempt_id] = run

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 
 def write_whole(path: Path, content: bytes, *, mode: int = 0o600) -> None:
@@ -44,6 +46,23 @@ def write_once(path: Path, content: bytes) -> None:
             os.link(aside, path)
     finally:
         aside.unlink()
+    sync_folder(path.parent)
+
+
+@contextmanager
+def appearing_whole(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to that takes its name, and the place of what had it, when all is written."""
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(descriptor)
+        aside.replace(path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
 
 

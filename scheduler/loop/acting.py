@@ -38,7 +38,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import SchedulerError
-from gpucommons.scheduler.executors.base import Executor, Launch
+from gpucommons.scheduler.executors.base import Executor, Found, Launch
 
 _LOG = logging.getLogger(__name__)
 
@@ -142,6 +142,10 @@ class Acting:
                 and attempt.state in (AttemptState.RUNNING, AttemptState.STOPPING)
             )
         return tuple(gone)
+
+    def since(self, at_ms: Millis) -> tuple[Found, ...]:
+        """What executors find of attempts that began since then, whoever knows them."""
+        return tuple(one for executor in self.executors.values() for one in executor.since(at_ms))
 
     # --- seeing ------------------------------------------------------------------------------
 

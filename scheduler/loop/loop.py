@@ -30,6 +30,7 @@ from gpucommons.scheduler.loop.deciding import Advance, Step
 from gpucommons.scheduler.loop.inbox import Inbox, points_of
 from gpucommons.scheduler.loop.ledger import LedgerKeeper
 from gpucommons.scheduler.loop.onward_clock import OnwardClock
+from gpucommons.scheduler.loop.restored import Clocks, reconcile
 from gpucommons.scheduler.store.base import Epoch, LogPoint, Mirror, Store
 from gpucommons.scheduler.threads.alarm import Alarm
 from gpucommons.scheduler.threads.pulse import Pulse
@@ -210,7 +211,8 @@ class Loop:
         self._epoch = around.store.take_lead(around.holder)
         with self._showing:
             self._cluster = around.store.load()
-        for gone in self._acting.adopt(self._cluster):
+        clocks = Clocks(now=self.now, steady_s=around.steady_s, wait=self._stopping.wait)
+        for gone in reconcile(around.store, self._acting, self._cluster, clocks):
             self._inbox.put(gone)
         self._ledger.resume(self._cluster, self.now())
         self._leading, self._stale, self._mirror = True, False, None

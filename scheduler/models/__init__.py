@@ -65,6 +65,7 @@ from gpucommons.scheduler.models.fields import (
 )
 from gpucommons.scheduler.models.history import (
     CHANGE_KINDS,
+    RECONCILED,
     REPORT_COLUMNS,
     EventList,
     EventView,
@@ -218,6 +219,7 @@ __all__ = [
     "CHANGE_KINDS",
     "HUB_FIELDS",
     "NOTEBOOK_OPTIONS",
+    "RECONCILED",
     "REPORT_COLUMNS",
     "RESERVED_VARIABLES",
     "ActivityList",

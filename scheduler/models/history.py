@@ -84,6 +84,8 @@ class JobUse(View):
     is_pending: bool = False
 
 
+#: Left by a restore of a backup for the next start, and what that start found.
+RESTORED, RECONCILED = "restored", "reconciled"
 #: Event kinds of what admins change: the audit rows.
 CHANGE_KINDS = (
     "quota-changed",
@@ -93,6 +95,8 @@ CHANGE_KINDS = (
     "pool-created",
     "pool-changed",
     "policy-changed",
+    RESTORED,
+    RECONCILED,
 )
 #: Columns of a report, as the page and the spreadsheets of page and command name them.
 LENT = "Lent"

@@ -31,6 +31,8 @@ from gpucommons.scheduler.pages.settings import WRITES_OFF
 
 _HOUR_MS = 3_600_000
 _REPORT_AGE_MS = 60_000
+#: A restore is said beside the map for so long, and for ever in the list of changes.
+_NEWS_MS = 24 * _HOUR_MS
 _RECEIPTS = 100
 _CHANGES = 20
 _OUTCOMES = 30
@@ -130,6 +132,7 @@ class Admin(PageHandler):
         if key == "now":
             last_hour = await self.settings["last_hour"].get(self, me)
             return {
+                "restored": await self._restored(me, shared.nodes.now_ms),
                 "figures": capacity.figures(
                     shared.nodes, shared.waiting, last_hour, whose=_whose(me)
                 ),
@@ -166,6 +169,13 @@ class Admin(PageHandler):
                 "budgets": await of_led_teams(self, me),
             }
         return {}
+
+    async def _restored(self, me: models.WhoAmI, now_ms: int) -> models.EventView | None:
+        """What the first start after a restore found, for admins and while it is news."""
+        if not me.admin:
+            return None
+        found = (await self.ask(calls.events(kinds=[models.RECONCILED], newest=1))).events
+        return found[0] if found and now_ms - found[0].at_ms < _NEWS_MS else None
 
     async def _tables(self, me: models.WhoAmI, shared: Shared) -> tuple[quotas.QuotaTable, ...]:
         teams = (await self.ask(calls.teams())).teams

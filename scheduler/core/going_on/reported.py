@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpucommons.scheduler.core.going_on.words import as_clause
-from gpucommons.scheduler.core.model.kept import ProcessImage
+from gpucommons.scheduler.core.model.kept import Hibernation, ProcessImage
 
 #: More bytes, or milliseconds, than any image has or takes.
 _MOST = 1 << 50
@@ -41,3 +41,9 @@ def process_image(told: Mapping[str, Any]) -> ProcessImage | None:
     if facts is None or not isinstance(user, str):
         return None
     return ProcessImage(user=user, told=told.get("told") is True, **facts)
+
+
+def hibernation_of(record: Mapping[str, Any]) -> Hibernation | None:
+    """Whether processes could be saved, as a record of ours says; None where it says nothing."""
+    facts = record.get("hibernation")
+    return Hibernation(**facts) if facts else None

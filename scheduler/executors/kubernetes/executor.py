@@ -25,7 +25,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkerPlacement,
     WorkloadId,
 )
-from gpucommons.scheduler.executors.base import Bound, Launch, Live
+from gpucommons.scheduler.executors.base import Bound, Found, Launch, Live
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
 from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
 from gpucommons.scheduler.executors.kubernetes.attempts import complaints, judging
@@ -63,9 +63,8 @@ class KubernetesExecutor:
     def __init__(
         self, connection: Connection, settings: KubernetesSettings, around: Around | None = None
     ) -> None:
-        around = Around() if around is None else around
         self._settings = settings
-        self._around = around
+        self._around = around = Around() if around is None else around
         self._lock = threading.RLock()
         self._records: dict[AttemptId, Record] = {}
         self._buried: OrderedDict[AttemptId, None] = OrderedDict()
@@ -173,8 +172,7 @@ class KubernetesExecutor:
         return None if found is None else found.visible_devices
 
     def _touch(self) -> None:
-        nudge = self._nudge
-        if nudge is not None:
+        if (nudge := self._nudge) is not None:
             nudge.touch()
 
     def _pace_s(self) -> float:
@@ -225,8 +223,7 @@ class KubernetesExecutor:
             pool = self._around.pool_of(attempt.placements[0].node_id)
             record = self._records[attempt.attempt_id] = Record(attempt=attempt)
             record.grace_s = record.grace_s if pool is None else -(-pool.grace_ms // 1000)
-            trace = self._view.traces.get(attempt.attempt_id)
-            if trace is not None:
+            if (trace := self._view.traces.get(attempt.attempt_id)) is not None:
                 record.take_over(trace)
         elif record.attempt.stop != attempt.stop:
             record.attempt = attempt
@@ -271,6 +268,12 @@ class KubernetesExecutor:
 
     # --- looking -----------------------------------------------------------------------------
 
+    def since(self, at_ms: Millis) -> tuple[Found, ...]:
+        """See the protocol."""
+        self._open()
+        with self._lock:
+            return self._strangers.since(at_ms)
+
     def adopt(self, known: Sequence[Attempt]) -> tuple[Live, ...]:
         """See the protocol."""
         self._open()
@@ -278,13 +281,11 @@ class KubernetesExecutor:
             ours, found = {attempt.attempt_id for attempt in known}, []
             for attempt in known:
                 trace = self._view.traces.get(attempt.attempt_id)
-                record = self._found(attempt, trace)
-                if record is None:
-                    continue
-                self._look(attempt.attempt_id)
-                found.append(Live(attempt_id=attempt.attempt_id, running=record.ended is None))
+                if (record := self._found(attempt, trace)) is not None:
+                    self._look(attempt.attempt_id)
+                    found.append(Live(attempt_id=attempt.attempt_id, running=record.ended is None))
             self._strangers.end(one for one in self._view.traces if one not in ours)
-            return tuple(found)
+        return tuple(found)
 
     def _found(self, attempt: Attempt, trace: Trace | None) -> Record | None:
         """The record of what is left of an attempt; one that had not run is begun anew if that is safe."""
@@ -345,15 +346,14 @@ class KubernetesExecutor:
         now_ms = self._around.now_ms()
         with self._lock:
             waiting = [one for one in self._records.items() if one[1].waits_for_time(now_ms)]
-            bounds = self._settings
+            patience_ms = self._settings.patience_s * 1000
+            linger_ms = self._settings.linger_s * 1000
             for attempt_id, record in waiting:
-                patience_ms, linger_ms = bounds.patience_s * 1000, bounds.linger_s * 1000
                 record.lose_patience(now_ms, patience_ms=patience_ms, linger_ms=linger_ms)
                 self._looks.now(attempt_id)
             self._offer.beat()
             if self._view.notebooks:
-                leases = self._around.leases()
-                self._strays.look(self._view.notebooks, leases, now_ms=now_ms)
+                self._strays.look(self._view.notebooks, self._around.leases(), now_ms=now_ms)
             for attempt_id in self._strangers.beat(
                 self._records, self._buried, self._around.current
             ):
@@ -374,8 +374,8 @@ class KubernetesExecutor:
         """See the protocol."""
         places = {found: place for place, found in judging.of_ranks(attempt).items()}
         with self._lock:
-            trace = self._view.traces.get(attempt.attempt_id)
-            pod = trace.there(places[rank]) if trace is not None and rank in places else None
+            trace = self._view.traces.get(attempt.attempt_id) if rank in places else None
+            pod = None if trace is None else trace.there(places[rank])
         place = (attempt.attempt_id, rank)
         return self._logs.read(place, pod, offset=offset, limit_bytes=limit_bytes)
 

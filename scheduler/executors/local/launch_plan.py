@@ -8,7 +8,7 @@ ours; the order makes sure of it.
 from __future__ import annotations
 
 import os.path
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, MpsDaemon, Slice
 from gpucommons.scheduler.core.elastic import batch
 from gpucommons.scheduler.core.going_on.hibernating import hibernation_at_start, kept_image
 from gpucommons.scheduler.core.model.resources import Node, Pool
-from gpucommons.scheduler.core.model.types import PoolName, WorkerPlacement
+from gpucommons.scheduler.core.model.types import AttemptId, PoolName, WorkerPlacement
 from gpucommons.scheduler.curves.event_watch import TOKEN_FILE
 from gpucommons.scheduler.curves.trainer_status import TRAINER_STATUS_PATH
 from gpucommons.scheduler.executors.base import Launch, Place, gang_of
@@ -64,6 +64,21 @@ class Surroundings:
     hibernation: HibernationPlan | None = None
     #: What the node agent made, by slice.
     prepared: Mapping[SliceId, Injection] = field(default_factory=dict)
+
+
+def superseded(launch: Launch) -> Iterator[AttemptId]:
+    """Earlier attempts whose files nobody needs: another one's checkpoint is resumed."""
+    resumed = launch.attempt.resumed_from
+    kept = {launch.attempt.attempt_id, resumed.attempt_id if resumed else None}
+    return (a.attempt_id for a in launch.workload.attempts if a.attempt_id not in kept)
+
+
+def earlier(launch: Launch, unknown: Mapping[str, Sequence[AttemptId]]) -> tuple[AttemptId, ...]:
+    """All attempts of the job before this one, newest first; ``unknown`` are newer than any on record."""
+    before = [a.attempt_id for a in launch.workload.attempts if a.number < launch.attempt.number]
+    own = launch.attempt.attempt_id
+    newer = (one for one in unknown.get(launch.workload.workload_id, ()) if one < own)
+    return tuple(reversed(dict.fromkeys((*before, *newer))))
 
 
 def make_plan(launch: Launch, around: Surroundings) -> Plan:

@@ -9,13 +9,17 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from gpucommons.scheduler.core.model.types import AttemptId, Millis
+from gpucommons.scheduler.executors.base import Found
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, read_json
 from gpucommons.scheduler.executors.local.attempt.plan import Plan, as_user
 from gpucommons.scheduler.files.confined_files import remove
+from gpucommons.scheduler.ids import made_ms
 from gpucommons.scheduler.working_folder import own_image
 
 _LOG = logging.getLogger(__name__)
@@ -37,6 +41,34 @@ def remove_old(root: Path, *, needed: Callable[[str], bool], before_s: float) ->
             else:
                 removed += 1
     return removed
+
+
+def found_since(root: Path, at_ms: Millis) -> tuple[Found, ...]:
+    """Attempts that began since then, by the time in their names."""
+    paths = (path for path in sorted(root.iterdir()) if made_ms(path.name) >= at_ms)
+    return tuple(_found(AttemptFolder(path)) for path in paths)
+
+
+def _found(folder: AttemptFolder) -> Found:
+    plan, end = read_json(folder.plan) or {}, read_json(folder.exit)
+    return Found(
+        attempt_id=AttemptId(folder.path.name),
+        job_id=str(plan.get("job_id", "")),
+        name=str(plan.get("job", "")),
+        running=folder.supervised(),
+        # What ended after a signal is not done, unless it says so.
+        succeeded=end is not None
+        and end["exit_code"] == 0
+        and (end.get("finished", False) or not end.get("told", folder.signalled.exists())),
+    )
+
+
+def by_job(found: Iterable[Found]) -> dict[str, list[AttemptId]]:
+    """Ids of attempts by their job's, oldest first."""
+    jobs = defaultdict[str, list[AttemptId]](list)
+    for one in found:
+        jobs[one.job_id].append(one.attempt_id)
+    return jobs
 
 
 def drop_images(root: Path, *, is_over: Callable[[str], bool]) -> int:

@@ -10,18 +10,17 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.slices.slices import MpsDaemon, SliceId
 from gpucommons.scheduler.core.going_on.hibernating import kept_image
-from gpucommons.scheduler.core.going_on.reported import process_image
-from gpucommons.scheduler.core.model.kept import MAX_IMAGE_BYTES, Hibernation
+from gpucommons.scheduler.core.going_on.reported import hibernation_of, process_image
+from gpucommons.scheduler.core.model.kept import MAX_IMAGE_BYTES
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
@@ -30,7 +29,8 @@ from gpucommons.scheduler.core.model.state import (
     Observation,
 )
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, PoolName
-from gpucommons.scheduler.executors.base import Launch, Live
+from gpucommons.scheduler.executors.base import Found, Launch, Live
+from gpucommons.scheduler.executors.local import leftovers
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
     AttemptFolder,
     read_json,
@@ -53,10 +53,11 @@ from gpucommons.scheduler.executors.local.free_ports import ports_for
 from gpucommons.scheduler.executors.local.job_slices import JobSlices
 from gpucommons.scheduler.executors.local.launch_plan import (
     Surroundings,
+    earlier,
     hibernation_plan,
     make_plan,
+    superseded,
 )
-from gpucommons.scheduler.executors.local.leftovers import drop_images, remove_old
 from gpucommons.scheduler.executors.local.watch import Watch
 from gpucommons.scheduler.files.log_reader import LogChunk, read_log
 from gpucommons.scheduler.training import alone
@@ -127,6 +128,8 @@ class LocalExecutor:
         self._tracked: dict[AttemptId, Attempt] = {}
         self._supervisors: dict[AttemptId, subprocess.Popen[bytes]] = {}
         self._counts = Counts()
+        #: Attempts of each job that a restored store may not know: they have its working folder.
+        self._unknown: Mapping[str, Sequence[AttemptId]] = {}
 
     def _track(self, attempt: Attempt) -> None:
         self._tracked[attempt.attempt_id] = attempt
@@ -186,8 +189,8 @@ class LocalExecutor:
             account=machine.account,
             prepared=machine.prepared,
             training=self._training,
-            superseded=self._superseded(launch),
-            earlier=self._earlier(launch),
+            superseded=self._runs(superseded(launch)),
+            earlier=self._runs(earlier(launch, self._unknown)),
             hibernation=hibernation_plan(
                 launch,
                 settings.nodes(),
@@ -206,15 +209,8 @@ class LocalExecutor:
             return None
         return self._settings.snapshot_path(sha256)
 
-    def _superseded(self, launch: Launch) -> tuple[str, ...]:
-        resumed = launch.attempt.resumed_from
-        kept = {launch.attempt.attempt_id, resumed.attempt_id if resumed else None}
-        earlier = (a.attempt_id for a in launch.workload.attempts if a.attempt_id not in kept)
-        return tuple(str(self.folder(attempt_id).run) for attempt_id in earlier)
-
-    def _earlier(self, launch: Launch) -> tuple[str, ...]:
-        before = [a for a in launch.workload.attempts if a.number < launch.attempt.number]
-        return tuple(str(self.folder(a.attempt_id).run) for a in reversed(before))
+    def _runs(self, attempts: Iterable[AttemptId]) -> tuple[str, ...]:
+        return tuple(str(self.folder(attempt_id).run) for attempt_id in attempts)
 
     def _spawn(self, folder: AttemptFolder, attempt_id: AttemptId) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -282,6 +278,12 @@ class LocalExecutor:
 
     # --- looking -----------------------------------------------------------------------------
 
+    def since(self, at_ms: Millis) -> tuple[Found, ...]:
+        """See the protocol."""
+        found = leftovers.found_since(self._root, at_ms)
+        self._unknown = leftovers.by_job(found)
+        return found
+
     def adopt(self, known: Sequence[Attempt]) -> tuple[Live, ...]:
         """See the protocol."""
         ours = {attempt.attempt_id: attempt for attempt in known}
@@ -306,7 +308,9 @@ class LocalExecutor:
             started = read_json(folder.started)
             if started is not None:
                 self._slices.bind(attempt, started["pids"])
-                seen.append(AttemptStarted(attempt_id=attempt_id, hibernation=_known(started)))
+                seen.append(
+                    AttemptStarted(attempt_id=attempt_id, hibernation=hibernation_of(started))
+                )
             if folder.signalled.exists():
                 seen.append(AttemptSignalled(attempt_id=attempt_id))
             ended = self._ended(folder, attempt)
@@ -351,7 +355,7 @@ class LocalExecutor:
             finished=result.get("finished", False),
             image=process_image(result.get("image") or {}),
             not_saved=result.get("not_saved", ""),
-            hibernation=_known(result),
+            hibernation=hibernation_of(result),
         )
 
     def forget(self, attempt_id: AttemptId) -> None:
@@ -366,11 +370,11 @@ class LocalExecutor:
 
     def prune(self, *, needed: Callable[[str], bool], before_s: float) -> int:
         """Remove the folders of attempts that ended before ``before_s`` and that nobody needs."""
-        return remove_old(self._root, needed=needed, before_s=before_s)
+        return leftovers.remove_old(self._root, needed=needed, before_s=before_s)
 
     def drop_images(self) -> int:
         """Drop the saved processes of jobs that are over."""
-        return drop_images(self._root, is_over=self._settings.is_over)
+        return leftovers.drop_images(self._root, is_over=self._settings.is_over)
 
     def log(self, attempt: Attempt, *, rank: int, offset: int, limit_bytes: int) -> LogChunk:
         """See the protocol."""
@@ -391,8 +395,3 @@ class LocalExecutor:
                 # It lives on by design; Popen need not warn of it.
                 supervisor.returncode = 0
         self._supervisors.clear()
-
-
-def _known(record: Mapping[str, Any]) -> Hibernation | None:
-    facts = record.get("hibernation")
-    return Hibernation(**facts) if facts else None

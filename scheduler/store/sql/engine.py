@@ -182,13 +182,18 @@ def writing(engine: Engine) -> Iterator[Connection]:
 
 def _migrate(engine: Engine) -> None:
     with writing(engine) as connection:
-        if engine.dialect.name == "postgresql":
-            # Another replica may be at it for minutes, and so may we.
-            connection.execute(text("SET LOCAL lock_timeout = 0"))
-            connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = '5min'"))
-            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
-        if _revision(connection) != HEAD:
+        take_turns(connection)
+        if revision(connection) != HEAD:
             upgrade(connection, HEAD)
+
+
+def take_turns(connection: Connection) -> None:
+    """Nobody else makes or changes tables until this transaction ends; SQLite has one writer anyway."""
+    if connection.dialect.name == "postgresql":
+        # Another replica may be at it for minutes, and so may we.
+        connection.execute(text("SET LOCAL lock_timeout = 0"))
+        connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = '5min'"))
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
 
 
 def upgrade(connection: Connection, revision: str) -> None:
@@ -203,7 +208,8 @@ def upgrade(connection: Connection, revision: str) -> None:
     command.upgrade(config, revision)
 
 
-def _revision(connection: Connection) -> str | None:
+def revision(connection: Connection) -> str | None:
+    """The newest migration of the tables that are there; None without any."""
     if not connection.dialect.has_table(connection, "alembic_version"):
         return None
     found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -45,6 +46,8 @@ DEVICE = Device(device_id=DeviceId("sim-0"), index=0, kind="A100-40", memory_mib
 NODE = Node(
     node_id=NodeId("box"), pool=POOL, devices=(DEVICE,), cpu_milli=64_000, memory_mib=256_000
 )
+
+R = TypeVar("R", bound="Rig")
 
 
 class Crash(BaseException):
@@ -142,7 +145,10 @@ def rig() -> Rig:
 
 
 def prepared(script: Script) -> Rig:
-    made = Rig(script)
+    return with_one_team(Rig(script))
+
+
+def with_one_team(made: R) -> R:
     made.ask(PutPools(pools=(Pool(name=POOL, executor="fake", gpu_kind="A100-40"),)))
     team = Team(
         name=TEAM,

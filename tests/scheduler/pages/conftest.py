@@ -353,6 +353,9 @@ class FakeScheduler:
                 if state is not None and isinstance(found, models.LeaseList):
                     kept = [lease for lease in found.leases if lease.state == state]
                     found = models.LeaseList(leases=kept)
+                if request.url.params.get("kinds") == models.RECONCILED:
+                    kept = [one for one in found.events if one.kind == models.RECONCILED]
+                    found = models.EventList(events=kept, last=found.last)
                 return _answer(found)
         return _refusal(errors.NotFound())
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpucommons.scheduler import models
 from gpucommons.scheduler.pages.present.words import dated
 
 RECLAIM = "admin/reclaim/0190aaaa-0000-7000-8000-000000000002"
@@ -38,6 +39,24 @@ async def test_now_shows_figures_map_teams_and_who_waits(visit: Any) -> None:
         assert words in text
     assert text.count('class="gpu"') == 32
     assert 'fill="url(#hatch)"' in text
+
+
+async def test_what_was_found_after_a_restore_is_said_to_admins_while_it_is_news(
+    visit: Any, scheduler: Any, cluster: Any
+) -> None:
+    receipts = cluster.receipts()
+    text = "A backup was restored. Jobs found again: vision/digits-7."
+    at = {"kind": "reconciled", "by": "scheduler", "text": text, "at_ms": cluster.NOW - 1}
+    told = receipts.events[0].model_copy(update=at)
+    scheduler.answers["GET /v1/events"] = models.EventList(events=[told], last=7)
+
+    assert text in await (await visit("admin")).page("admin")
+    assert text not in await (await visit("lead")).page("admin")
+    assert text not in await (await visit("admin")).page("admin/waiting")
+
+    old = told.model_copy(update={"at_ms": cluster.NOW - 86_400_001})
+    scheduler.answers["GET /v1/events"] = models.EventList(events=[old], last=7)
+    assert text not in await (await visit("admin")).page("admin")
 
 
 async def test_evictions_show_receipts(visit: Any) -> None:

@@ -10,12 +10,14 @@ import logging
 from collections.abc import Callable, Collection, Container, Iterable, Set
 from functools import partial
 
-from gpucommons.scheduler.core.model.types import AttemptId
+from gpucommons.scheduler.core.model.types import AttemptId, Millis
+from gpucommons.scheduler.executors.base import Found
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError
 from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders, Turn
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView
 from gpucommons.scheduler.executors.kubernetes.manifests.requests import Requests
 from gpucommons.scheduler.executors.kubernetes.objects.traces import Trace
+from gpucommons.scheduler.ids import made_ms
 
 _LOG = logging.getLogger(__name__)
 
@@ -33,6 +35,15 @@ class Strangers:
         self._beats = 0
         #: Seen by the last search: what is seen twice was not just being made.
         self._suspects: set[AttemptId] = set()
+
+    def since(self, at_ms: Millis) -> tuple[Found, ...]:
+        """Attempts that began since then, of which the API has a Job."""
+        traces = self._view.traces
+        return tuple(
+            _found(attempt_id, trace)
+            for attempt_id in traces
+            if made_ms(attempt_id) >= at_ms and (trace := traces.of(attempt_id)).jobs
+        )
 
     def end(self, strangers: Iterable[AttemptId]) -> None:
         """End what nobody knows, at once."""
@@ -107,6 +118,17 @@ class Strangers:
             if pod.deleting and pod.node is not None and (node is None or not node.ready):
                 work = partial(self._requests.bury, pod)
                 self._orders.give((attempt_id, "bury", pod.uid), work, _told)
+
+
+def _found(attempt_id: AttemptId, trace: Trace) -> Found:
+    job = next(iter(trace.jobs.values()))
+    return Found(
+        attempt_id=attempt_id,
+        job_id=job.workload,
+        name=f"a job of {job.owner}",
+        running=bool(trace.living()),
+        succeeded=all(one.finished == "Complete" for one in trace.jobs.values()),
+    )
 
 
 def _ended_by_itself(trace: Trace) -> bool:

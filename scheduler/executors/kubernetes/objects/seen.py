@@ -127,6 +127,9 @@ class JobSeen:
     namespace: str
     uid: str
     attempt_id: AttemptId
+    #: The scheduler's job, and its user, as labels name them.
+    workload: str = ""
+    owner: str = ""
     suspended: bool = False
     parallelism: int = 1
     completions: int = 1
@@ -275,7 +278,8 @@ def read_other(pod: Document) -> OtherPod | None:
 def read_job(job: Document) -> JobSeen | None:
     """A Job of ours; None where it is none."""
     meta, spec, status = job["metadata"], job["spec"], job.get("status") or {}
-    attempt_id = (meta.get("labels") or {}).get(names.ATTEMPT)
+    labels = meta.get("labels") or {}
+    attempt_id = labels.get(names.ATTEMPT)
     if attempt_id is None:
         return None
     conditions = {kind: one for kind, one in _conditions(status).items() if one["status"] == "True"}
@@ -285,6 +289,8 @@ def read_job(job: Document) -> JobSeen | None:
         namespace=meta["namespace"],
         uid=meta["uid"],
         attempt_id=AttemptId(attempt_id),
+        workload=labels.get(names.WORKLOAD, ""),
+        owner=labels.get(names.USER, ""),
         suspended=bool(spec.get("suspend")),
         parallelism=int(spec.get("parallelism") or 0),
         completions=int(spec.get("completions") or 0),

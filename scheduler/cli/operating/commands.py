@@ -1,0 +1,58 @@
+"""The grammar of the commands of this folder."""
+
+from __future__ import annotations
+
+import argparse
+
+from gpucommons.scheduler.cli import admin
+from gpucommons.scheduler.cli.operating import backup
+
+
+def add_commands(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    """Add them."""
+    _add_backup(commands)
+    _add_quota(commands, shared)
+
+
+def _add_backup(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    database = argparse.ArgumentParser(add_help=False)
+    database.add_argument("--output", choices=("text", "json"), default="text")
+    database.add_argument("--state", help="state folder of `gpucommons up` on this machine")
+    database.add_argument(
+        "--store-url", help="default: GPUCOMMONS_STORE_URL, else the database in the state folder"
+    )
+    saved = commands.add_parser(
+        "backup",
+        parents=[database],
+        help="write all that the scheduler knows to one file, while it works",
+        description="Teams, quotas, jobs, leases, history: everything but the files of jobs.",
+    )
+    saved.add_argument(
+        "file", metavar="FILE", help="replaced when all is written; - = standard output"
+    )
+    saved.set_defaults(run=backup.back_up)
+    restored = commands.add_parser(
+        "restore",
+        parents=[database],
+        help="fill a new, empty database from a backup",
+        description="Stop the scheduler first. Its next start finds again what runs.",
+    )
+    restored.add_argument("file", metavar="FILE", help="- = standard input")
+    restored.add_argument("--check", action="store_true", help="only look whether FILE is whole")
+    restored.set_defaults(run=backup.restore)
+
+
+def _add_quota(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    quota = commands.add_parser("quota", help="change quotas").add_subparsers(required=True)
+    change = quota.add_parser("set", parents=[shared], help="change one team's quota in one pool")
+    change.add_argument("team")
+    for name in ("--pool", "--fixed", "--guaranteed"):
+        change.add_argument(name)
+    change.add_argument("--limit", help="a number of GPUs, or none")
+    change.add_argument("--weight", type=int)
+    change.add_argument("--dry-run", action="store_true", help="only check the layout")
+    change.set_defaults(run=admin.quota_set)
