@@ -68,8 +68,14 @@ def submitted(machine: Workstation, name: str) -> int:
     script = machine.state.parent / f"{name}.py"
     script.write_text(SCRIPT)
     typed(machine, "submit", script.name, "--gpus", "1", "--name", name)
-    until(lambda: typed(machine, "logs", f"{name}-1", check=False), f"the start of {name}")
-    return int(typed(machine, "logs", f"{name}-1").split()[-1])
+    found = until(lambda: printed(machine, f"{name}-1"), f"the start of {name}")
+    return int(found[-1])
+
+
+def printed(machine: Workstation, name: str) -> list[str]:
+    """What a job has printed."""
+    with machine.scheduler() as scheduler:
+        return scheduler.send(calls.log(name)).lines
 
 
 def job(machine: Workstation, name: str) -> JobView:
