@@ -43,7 +43,6 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.executors.base import Launch, Live
-from gpucommons.scheduler.ids import made_ms
 
 FAR = Millis(4_000_000_000_000)
 #: What an attempt left is found on the whole machine: tests of another process have other ids.
@@ -171,27 +170,6 @@ def lines(rig: Rig, started: Launch, rank: int = 0) -> list[str]:
 
 def running(lives: Sequence[Live]) -> dict[str, bool]:
     return {live.attempt_id: live.running for live in lives}
-
-
-# --- a store that was restored -------------------------------------------------------------------
-
-
-def test_what_began_since_a_moment_is_found_with_its_job_by_an_executor_that_knows_nothing(
-    rig: Rig,
-) -> None:
-    job, done = launch(rig, RUNS), launch(rig, ENDS, number=2)
-    for one in (job, done):
-        rig.executor.start(one)
-    runs(rig, job)
-    end_of(rig, done)
-    began_ms = Millis(made_ms(job.attempt.attempt_id))
-    rig.restart()
-    found = {one.attempt_id: one for one in rig.executor.since(began_ms)}
-    assert {job.attempt.attempt_id, done.attempt.attempt_id} <= found.keys()
-    runs_on, ended = found[job.attempt.attempt_id], found[done.attempt.attempt_id]
-    assert (runs_on.job_id, runs_on.running, runs_on.succeeded) == ("w-1", True, False)
-    assert (ended.job_id, ended.running, ended.succeeded) == ("w-1", False, True)
-    assert not {*found} & {one.attempt_id for one in rig.executor.since(Millis(began_ms + 1))}
 
 
 # --- starting and ending -----------------------------------------------------------------------

@@ -83,6 +83,17 @@ def job(machine: Workstation, name: str) -> JobView:
         return scheduler.send(calls.job(name))
 
 
+def found(machine: Workstation) -> str:
+    """What the scheduler found after a restore."""
+    with machine.scheduler() as scheduler:
+        told = scheduler.send(calls.events(kinds=[RECONCILED])).events
+    return told[-1].text if told else ""
+
+
+def log(machine: Workstation) -> str:
+    return (machine.state / "logs" / "scheduler.log").read_text()[-3000:]
+
+
 def test_a_job_goes_on_when_the_service_is_killed_and_restored_to_another_database(
     machine: Workstation,
 ) -> None:
@@ -94,6 +105,7 @@ def test_a_job_goes_on_when_the_service_is_killed_and_restored_to_another_databa
     for pid in (machine.process.pid, before["scheduler"], before["agent"]):
         os.kill(pid, signal.SIGKILL)
     machine.process.wait()
+    until(lambda: not any(map(alive, before.values())), "the end of all parts")
     for path in machine.state.glob("scheduler.db*"):
         path.rename(path.with_name(f"lost-{path.name}"))
     assert alive(kept)
@@ -101,13 +113,12 @@ def test_a_job_goes_on_when_the_service_is_killed_and_restored_to_another_databa
 
     machine.start()
 
-    until(lambda: not alive(since), "the end of what the backup did not know")
-    found = job(machine, "kept-1")
-    assert (found.state, len(found.attempts)) == ("running", 1)
+    told = until(lambda: found(machine), f"a look around: {log(machine)}")
+    until(lambda: not alive(since), f"the end of what the backup did not know: {log(machine)}")
+    kept_job = job(machine, "kept-1")
+    assert (kept_job.state, len(kept_job.attempts)) == ("running", 1)
     assert alive(kept)
-    with machine.scheduler() as scheduler:
-        (told,) = scheduler.send(calls.events(kinds=[RECONCILED])).events
-    assert told.text == (
+    assert told == (
         "A backup was restored. Jobs found again: vision/kept-1; ran without being known to the"
         " backup, so stopped: since-1."
     )
