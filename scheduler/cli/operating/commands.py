@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from gpucommons.scheduler.cli import admin
-from gpucommons.scheduler.cli.operating import backup
+from gpucommons.scheduler.cli.operating import audit, backup, support
 
 
 def add_commands(
@@ -14,6 +14,22 @@ def add_commands(
     """Add them."""
     _add_backup(commands)
     _add_quota(commands, shared)
+    bundle = commands.add_parser(
+        "support-bundle",
+        parents=[shared],
+        help="one archive for who helps from outside, without secrets",
+        description="Versions, settings, logs, health, queue, events and metrics. Passwords, tokens and"
+        " what users wrote are left out; names of users are replaced.",
+    )
+    bundle.add_argument("file", metavar="FILE.tar.gz")
+    bundle.add_argument("--with-names", action="store_true", help="keep the names of users")
+    bundle.set_defaults(run=support.support_bundle)
+    audited = commands.add_parser("audit", help="what happened").add_subparsers(required=True)
+    exported = audited.add_parser(
+        "export", parents=[shared], help="every event since a day, a line of JSON each"
+    )
+    exported.add_argument("--since", type=audit.day, default=0, metavar="YYYY-MM-DD", help="in UTC")
+    exported.set_defaults(run=audit.export)
 
 
 def _add_backup(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -1,0 +1,180 @@
+"""``gpucommons support-bundle``: what somebody who helps from outside needs, in one archive.
+
+What cannot be had is named in it: a scheduler that does not answer is a reason to make one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import platform
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib.metadata import distributions, version
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from gpucommons.scheduler.cli.connect import connect
+from gpucommons.scheduler.cli.operating.redaction import Redaction, secret_values
+from gpucommons.scheduler.cli.present import show
+from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.client.call import Call
+from gpucommons.scheduler.errors import SchedulerError
+from gpucommons.scheduler.files.durable_files import appearing_whole
+from gpucommons.scheduler.up.settings import default_state_dir
+
+#: Of each log, and of the list of events.
+_LOG_BYTES, _EVENTS = 256 << 10, 1000
+#: Files of the state folder that are secrets, or folders of such.
+_SECRETS = ("attempt-key", "cookie-secret", "metrics-token", "password", "tokens")
+#: Fields of the API's answers that name a user, and those that name several.
+_NAMING = frozenset({"by", "owner", "submitted_by", "user"})
+_LISTING = frozenset({"leads", "members", "users"})
+#: Who is nobody.
+_PARTS = frozenset({"first configuration", "restore", "scheduler"})
+
+
+def _answer(call: Callable[[], Call[Any]]) -> Callable[[SchedulerClient], Any]:
+    def ask(scheduler: SchedulerClient) -> Any:
+        answer: BaseModel = scheduler.send(call())
+        return answer.model_dump(mode="json")
+
+    return ask
+
+
+def _metrics(scheduler: SchedulerClient) -> list[str]:
+    with scheduler.stream("/metrics") as pieces:
+        return b"".join(pieces).decode().splitlines()
+
+
+#: By the name of its file.
+_ASKED: dict[str, Callable[[SchedulerClient], Any]] = {
+    "health/nodes": _answer(calls.nodes),
+    "health/pools": _answer(calls.pools),
+    "health/metrics": _metrics,
+    "settings": _answer(calls.get_config),
+    "queue/teams": _answer(calls.teams),
+    "queue/jobs": _answer(lambda: calls.jobs(live=True)),
+    "queue/leases": _answer(calls.leases),
+    "queue/activities": _answer(calls.activities),
+    "events": _answer(lambda: calls.events(newest=_EVENTS)),
+}
+
+
+def support_bundle(arguments: argparse.Namespace) -> int:
+    """Write the archive."""
+    state = Path(arguments.state) if arguments.state else default_state_dir(os.environ)
+    state = state.expanduser()
+    answers, missing = _answers(arguments)
+    names = () if arguments.with_names else _names(answers, state)
+    hide = Redaction([*_secrets(state), *secret_values(os.environ)], names)
+    parts = {"versions.json": _json(_versions())}
+    parts |= {f"{name}.json": _json(hide.document(found)) for name, found in answers.items()}
+    parts |= {f"logs/{path.name}": hide.text(_end_of(path)) for path in _logs(state)}
+    if not any(name.startswith("logs/") for name in parts):
+        missing.append(f"No logs in {state}: on a cluster add `kubectl logs` of each pod by hand.")
+    parts["missing.txt"] = hide.text("\n".join(missing)) or "Nothing is missing."
+    path = Path(arguments.file)
+    with appearing_whole(path) as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
+        for name, text in sorted(parts.items()):
+            _add(archive, name, text)
+    who = "with the names of users" if arguments.with_names else "names of users replaced"
+    said = f"{path}: {len(parts)} files, {who}. Look through it before you send it."
+    show(
+        {"file": str(path), "files": sorted(parts), "missing": missing},
+        said,
+        output=arguments.output,
+    )
+    return 0
+
+
+def _answers(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+    """What the API says, and why it does not say the rest."""
+    found: dict[str, Any] = {}
+    missing: list[str] = []
+    try:
+        with connect(arguments) as scheduler:
+            for name, ask in _ASKED.items():
+                try:
+                    found[name] = ask(scheduler)
+                except SchedulerError as error:
+                    missing.append(f"{name}: {error}")
+    except SchedulerError as error:
+        missing.append(str(error))
+    return found, missing
+
+
+def _names(answers: object, state: Path) -> set[str]:
+    """Users, wherever an answer names one, and those with a home here."""
+    homes = state / "homes"
+    found = {path.name for path in homes.iterdir()} if homes.is_dir() else set()
+    return (found | set(_named(answers))) - _PARTS
+
+
+def _named(value: object) -> Iterator[str]:
+    if isinstance(value, list):
+        for one in value:
+            yield from _named(one)
+    if not isinstance(value, dict):
+        return
+    for key, one in value.items():
+        if key in _NAMING and isinstance(one, str):
+            yield one
+        elif key in _LISTING and isinstance(one, list):
+            yield from (name for name in one if isinstance(name, str))
+        else:
+            yield from _named(one)
+
+
+def _secrets(state: Path) -> Iterator[str]:
+    """Secrets of this machine, so that they are found wherever they were written to."""
+    for name in _SECRETS:
+        place = state / name
+        for path in (place, *(place.iterdir() if place.is_dir() else ())):
+            with suppress(OSError):
+                raw = path.read_bytes().strip()
+                yield raw.hex()
+                yield raw.decode(errors="ignore")
+
+
+def _versions() -> dict[str, object]:
+    return {
+        "gpucommons": version("gpucommons"),
+        "python": sys.version,
+        "system": platform.platform(),
+        "packages": sorted(f"{one.name} {one.version}" for one in distributions()),
+        # Of their values nothing is known.
+        "variables": sorted(
+            name for name in os.environ if name.startswith(("GPUCOMMONS_", "JUPYTERHUB_"))
+        ),
+    }
+
+
+def _logs(state: Path) -> list[Path]:
+    folder = state / "logs"
+    return (
+        sorted(path for path in folder.glob("*.log") if path.is_file()) if folder.is_dir() else []
+    )
+
+
+def _end_of(path: Path) -> str:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _LOG_BYTES))
+        return file.read(_LOG_BYTES).decode(errors="replace")
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False)
+
+
+def _add(archive: tarfile.TarFile, name: str, text: str) -> None:
+    content = text.encode()
+    info = tarfile.TarInfo(f"gpucommons-support/{name}")
+    info.size, info.mode = len(content), 0o600
+    archive.addfile(info, io.BytesIO(content))
