@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,8 @@ LAYOUT = 1
 PREFIX = "usr/local"
 #: Whatever is dated in an image is dated so.
 EPOCH = "1700000000"
+#: What the loader lists: a library's name, and where it would be found.
+_LOADED = re.compile(r"^\s*(\S+) => (\S+)", re.MULTILINE)
 #: pip's and uv's own, which say where a package was installed from, and when.
 _NOTES = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")
 
@@ -58,6 +61,7 @@ class Workshop:
             self._install(folder, ["-r", str(lock)])
             _leave_out(folder, image.without)
             self._compile(folder)
+            self._check_libraries(folder)
 
         facts = [lock.read_text(), image.without, self.debian().digest]
         return self._layer(name, facts, fill)
@@ -132,6 +136,29 @@ class Workshop:
         ]
         _run(command, "The packages cannot be installed")
         _arrange(target, folder / PREFIX, self._debian.python)
+
+    def _check_libraries(self, folder: Path) -> None:
+        """Whatever compiled modules load is in the image: else a pod would find out."""
+        libraries = self._root() / "usr/lib/x86_64-linux-gnu"
+        loader = [
+            str(libraries / "ld-linux-x86-64.so.2"),
+            "--library-path",
+            str(libraries),
+            "--list",
+        ]
+        within = (str(libraries), str(folder.resolve()))
+        for module in sorted(folder.resolve().rglob("*.so")):
+            listed = subprocess.run(
+                [*loader, str(module)], check=False, capture_output=True, text=True
+            )
+            # The loader looks into this machine's folders, too, which the image has not.
+            for name, found in _LOADED.findall(listed.stdout):
+                if not found.startswith(within):
+                    message = (
+                        f"{module.name} needs {name}, which the image lacks: add Debian's package of"
+                        " it to contents.toml."
+                    )
+                    raise CannotRelease(message)
 
     def _compile(self, folder: Path) -> None:
         """By unchecked hash: bytes that depend on no time."""

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from deploy.release.archive import Run, Written, pack, write_archive
-from deploy.release.contents import Debian, Image
+from deploy.release.contents import CannotRelease, Debian, Image
 from deploy.release.layers import Workshop
 
 DEBIAN = Debian(suite="trixie", python="3.13", packages=["python3"], without=[])
@@ -152,3 +152,28 @@ def text_of(layer: Written, name: str) -> str:
     with tarfile.open(layer.path) as tar:
         found: Any = tar.extractfile(name)
         return str(found.read().decode())
+
+
+@pytest.mark.usefixtures("base")
+def test_a_package_whose_libraries_the_image_lacks_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "root/usr/lib/x86_64-linux-gnu"
+    root.mkdir(parents=True)
+    loader = root / "ld-linux-x86-64.so.2"
+    monkeypatch.setattr(Workshop, "_root", lambda _: tmp_path / "root")
+    module = tmp_path / "packages/one.so"
+    module.parent.mkdir()
+    module.touch()
+    workshop = Workshop(tmp_path / "shop", DEBIAN)
+
+    def lists(path: str) -> None:
+        loader.write_text(f"#!/bin/sh\necho '\tlibx.so.1 => {path} (0x1)'\n")
+        loader.chmod(0o755)
+
+    lists(f"{root}/libx.so.1")
+    workshop._check_libraries(module.parent)
+    for elsewhere in ("not found", "/usr/lib/libx.so.1"):
+        lists(elsewhere)
+        with pytest.raises(CannotRelease, match=r"one.so needs libx.so.1, .* add Debian's package"):
+            workshop._check_libraries(module.parent)
