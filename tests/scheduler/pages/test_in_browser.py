@@ -193,7 +193,7 @@ async def test_quotas_are_checked_while_typing_and_saved_once(
 ) -> None:
     page = await open_page("admin", "admin", allow_admin_writes=True)
     fixed = page.get_by_label("Fixed of vision in pool a100")
-    save = page.get_by_role("button", name="Save")
+    save = page.locator("#quotas").get_by_role("button", name="Save")
 
     await fixed.fill("6")
     await page.get_by_text("fixed+guarantee 34 of 32 – over by 2, not saved").wait_for()
@@ -250,7 +250,7 @@ async def test_who_saves_by_keyboard_stays_where_the_answer_is_and_sees_the_chan
     await page.locator(".replayed").wait_for()
     await expect(replay).to_be_focused()
     scheduler.answers["GET /v1/events"] = receipts.model_copy(update={"events": [event]})
-    await page.get_by_role("button", name="Save").press("Enter")
+    await page.locator("#quotas").get_by_role("button", name="Save").press("Enter")
     await page.get_by_role("cell", name="vision: fixed 2 → 3").wait_for()
     await expect(page.locator("#said-of-quotas")).to_be_focused()
 
@@ -278,7 +278,7 @@ async def test_discard_brings_the_saved_quotas_back(open_page: Any, scheduler: A
     await page.get_by_role("button", name="Discard").click()
 
     await expect(weight).to_have_value("3")
-    await expect(page.get_by_role("button", name="Save")).to_be_disabled()
+    await expect(page.locator("#quotas").get_by_role("button", name="Save")).to_be_disabled()
 
 
 async def test_last_week_is_replayed_for_an_edit_after_a_discard(
