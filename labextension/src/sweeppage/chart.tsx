@@ -22,7 +22,7 @@ export function Chart(props: {
 }): React.JSX.Element {
   const node = React.useRef<HTMLDivElement>(null);
   const registry = React.useContext(RendererContext);
-  const [hasFailed, setFailed] = React.useState(false);
+  const [failed, setFailed] = React.useState<string | null>(null);
   const colours = useColours();
   const can = registry?.preferredMimeType({ [VEGA_LITE]: {} }, 'any') != null;
   const drawn = can ? JSON.stringify(props.spec(colours)) : '';
@@ -33,17 +33,21 @@ export function Chart(props: {
     const renderer = registry.createRenderer(VEGA_LITE);
     Widget.attach(renderer, node.current);
     const data = { [VEGA_LITE]: JSON.parse(drawn) as Spec };
-    setFailed(false);
+    let isCurrent = true;
     renderer
       .renderModel(new MimeModel({ data, trusted: true } as never))
       .catch(() => {
-        setFailed(true);
+        // One that is taken away while it is drawn has not failed.
+        if (isCurrent) {
+          setFailed(drawn);
+        }
       });
     return () => {
+      isCurrent = false;
       renderer.dispose();
     };
   }, [registry, can, drawn]);
-  return can && !hasFailed ? (
+  return can && failed !== drawn ? (
     <div className="gc-Chart" ref={node} role="img" aria-label={props.label} />
   ) : (
     <p className="gc-Muted">{props.instead}</p>
