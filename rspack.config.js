@@ -125,7 +125,7 @@ module.exports = {
     mangleExports: 'size',
     moduleIds: 'natural',
     // What panel and job page share comes once, in a chunk of its own.
-    splitChunks: { chunks: 'async', minSize: 500 },
+    splitChunks: { chunks: 'async', minSize: 2000 },
     minimizer: [
       new rspack.SwcJsMinimizerRspackPlugin({
         minimizerOptions: {

@@ -43,6 +43,7 @@ from gpucommons.labextension.routes.lost_kernels import LostKernelHandler
 from gpucommons.labextension.routes.proxy import ProxyHandler
 from gpucommons.labextension.routes.schedules import ScheduleHandler
 from gpucommons.labextension.routes.stored_variables import StoredVariablesHandler
+from gpucommons.labextension.routes.sweeps import SweepHandler
 from gpucommons.labextension.routes.websocket import TabHandler
 from gpucommons.labextension.terminals import shell_command
 from gpucommons.labextension.variables.folders import Folders, StoredVariables
@@ -164,6 +165,7 @@ class GpuCommonsExtension(ExtensionApp):
                 (r"/gpucommons/files", FilesHandler),
                 (r"/gpucommons/submit-file", SubmitFileHandler),
                 (r"/gpucommons/schedule", ScheduleHandler),
+                (r"/gpucommons/sweep", SweepHandler),
                 (r"/gpucommons/advise", AdviceHandler),
                 (r"/gpucommons/fetch-results", FetchResultsHandler),
                 (r"/gpucommons/examples", ExamplesHandler),

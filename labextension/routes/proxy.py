@@ -19,12 +19,12 @@ from tornado import web
 
 from gpucommons.labextension.routes.handlers import ApiHandler
 from gpucommons.scheduler import models
-from gpucommons.scheduler.client import calls, pipeline_calls, schedule_calls
+from gpucommons.scheduler.client import calls, pipeline_calls, schedule_calls, sweep_calls
 from gpucommons.scheduler.client.calls import Call
 from gpucommons.scheduler.errors import BadRequest, NotFound, SchedulerError
 
 #: What the API appends to a reference: never the name of a job, which ends in a number.
-_VERBS = "again|cancel|curve|log|pause|resize|results|resume|why"
+_VERBS = "again|budget|cancel|curve|figures|log|pause|resize|results|resume|stop|why"
 _NAME = "[a-z0-9][a-z0-9-]{0,49}"
 #: An id or a name, or a name behind its team's.
 REF = rf"(?P<ref>{_NAME}(?:/(?!(?:{_VERBS})(?:/|$)){_NAME})?)"
@@ -34,6 +34,7 @@ _STAMP = re.compile(r"[0-9]{13}")
 #: A schedule, by its owner's name and its own.
 SCHEDULE = rf"schedules/(?P<owner>[^/]{{1,255}})/(?P<name>{_NAME})"
 PIPELINE = rf"pipelines/(?P<owner>[^/]{{1,255}})/(?P<name>{_NAME})"
+SWEEP = rf"sweeps/{REF}"
 _LISTED = frozenset({"team", "owner", "state", "live", "limit", "cursor"})
 
 
@@ -109,6 +110,12 @@ def _pipelines(asked: Asked) -> Call[models.PipelineList]:
     return pipeline_calls.pipelines(asked.query.get("cursor"))
 
 
+def _sweeps(asked: Asked) -> Call[models.SweepList]:
+    if asked.query.keys() - {"cursor"}:
+        raise BadRequest("Sweeps are listed by cursor, and by nothing else.")
+    return sweep_calls.sweeps(asked.query.get("cursor"))
+
+
 def _schedule_times(asked: Asked) -> Call[models.ScheduleTimes]:
     if asked.query.keys() != {"schedule", "time_zone"}:
         raise BadRequest("Times are asked for by schedule and time_zone.")
@@ -142,6 +149,16 @@ TABLE = (
         pattern=f"{PIPELINE}/cancel",
         call=lambda a: pipeline_calls.cancel_pipeline(a.owner, a.name, a.body.step),
         body=models.StepRef,
+    ),
+    Row(method="GET", pattern="sweeps", call=_sweeps),
+    Row(method="GET", pattern=f"{SWEEP}/figures", call=lambda a: sweep_calls.figures(a.ref)),
+    Row(method="GET", pattern=SWEEP, call=lambda a: sweep_calls.sweep(a.ref)),
+    Row(method="POST", pattern=f"{SWEEP}/stop", call=lambda a: sweep_calls.stop_sweep(a.ref)),
+    Row(
+        method="POST",
+        pattern=f"{SWEEP}/budget",
+        call=lambda a: sweep_calls.add_to_budget(a.ref, a.body),
+        body=models.MoreBudgetRequest,
     ),
     Row(method="GET", pattern="schedules", call=_schedules),
     Row(method="GET", pattern="schedule-times", call=_schedule_times),

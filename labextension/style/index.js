@@ -4,3 +4,4 @@ import './advice.css';
 import './job.css';
 import './schedules.css';
 import './pipelines.css';
+import './sweeps.css';

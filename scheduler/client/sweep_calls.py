@@ -25,6 +25,11 @@ def sweep(ref: str) -> Call[models.SweepView]:
     return Call(method="GET", path=path_of("sweeps", ref), answer=models.SweepView)
 
 
+def figures(ref: str) -> Call[models.SweepFigures]:
+    """Its GPUs over time, and which parameters matter."""
+    return Call(method="GET", path=path_of("sweeps", ref, "figures"), answer=models.SweepFigures)
+
+
 def stop_sweep(ref: str) -> Call[models.SweepView]:
     """End it."""
     return Call(method="POST", path=path_of("sweeps", ref, "stop"), answer=models.SweepView)

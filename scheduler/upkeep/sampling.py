@@ -16,6 +16,7 @@ from typing import Any
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.sweeps.grid import combinations
+from gpucommons.scheduler.sweeps.importance import distribution
 from gpucommons.scheduler.sweeps.sweep import OVER, Parameter, Sweep, Trial, Values
 from gpucommons.scheduler.sweeps.writing import NO_OPTUNA
 
@@ -111,19 +112,6 @@ def _value(sweep: Sweep, trial: Trial) -> float | None:
         value = trial.at_rungs[0]
         return value if value == value else None  # noqa: PLR0124 - NaN is not equal to itself
     return trial.best if trial.state in OVER else None
-
-
-def distribution(distributions: Any, parameter: Parameter) -> Any:
-    """A parameter as Optuna has it."""
-    if parameter.choices:
-        return distributions.CategoricalDistribution(parameter.choices)
-    if parameter.integer:
-        step = 1 if parameter.step is None else int(parameter.step)
-        low, high = int(parameter.low), int(parameter.high)
-        return distributions.IntDistribution(low, high, log=parameter.log, step=step)
-    return distributions.FloatDistribution(
-        parameter.low, parameter.high, log=parameter.log, step=parameter.step
-    )
 
 
 def _suggest(asked: Any, parameter: Parameter) -> Any:

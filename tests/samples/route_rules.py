@@ -238,6 +238,12 @@ RULES: dict[str, Rule] = {
         ("ann-reads", "alf-token", "root-token"),
         NOBODY | {"bob-token": 404, "hub-token": 404},
     ),
+    "sweep_figures": Rule(
+        "GET",
+        "/sweeps/search-1/figures",
+        ("ann-reads", "alf-token", "root-token"),
+        NOBODY | {"bob-token": 404, "hub-token": 404},
+    ),
     "stop_sweep": Rule(
         "POST",
         "/sweeps/many-1/stop",

@@ -2,7 +2,7 @@
 import type { ILabShell, JupyterFrontEnd } from '@jupyterlab/application';
 
 import type { IPanelContext } from '../components/context';
-import { CommandIDs } from '../lab/ids';
+import { pagesOf } from '../lab/ids';
 import { takes } from './commandoptions';
 import type { PageWidget } from './pagewidget';
 
@@ -13,7 +13,7 @@ export function addPages(options: {
 }): void {
   const { app, context, labShell } = options;
   const { trans } = context.msg;
-  const add = (command: string, label: string) => {
+  for (const [command, label] of pagesOf(trans)) {
     let open: PageWidget | null = null;
     app.commands.addCommand(command, {
       label: trans.__('Show %1', label),
@@ -23,7 +23,7 @@ export function addPages(options: {
           /* webpackChunkName: "page-pages" */ './pagewidget'
         );
         if (open === null || open.isDisposed) {
-          open = new Page(context, command, label);
+          open = new Page(app, context, command, label);
           // Notebook 7 keeps its main area for one document.
           app.shell.add(open, labShell ? 'main' : 'right');
         }
@@ -31,7 +31,5 @@ export function addPages(options: {
         app.shell.activateById(open.id);
       }
     });
-  };
-  add(CommandIDs.schedules, trans.__('Schedules'));
-  add(CommandIDs.pipelines, trans.__('Pipelines'));
+  }
 }

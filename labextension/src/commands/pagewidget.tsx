@@ -1,5 +1,7 @@
 /** Pages of the main area; this comes when the first is opened, and what draws each with it. */
+import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { MainAreaWidget } from '@jupyterlab/apputils';
+import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type * as React from 'react';
 
@@ -22,23 +24,35 @@ const Pipelines = chunk(() =>
   ).then(page => page.PipelinePage)
 );
 
+const Sweeps = chunk(() =>
+  import(/* webpackChunkName: "page-sweeps" */ '../sweeppage/sweeppage').then(
+    page => page.SweepPage
+  )
+);
+
 class PageContent extends ReactWidget {
   constructor(
+    app: JupyterFrontEnd,
     private readonly _context: IPanelContext,
     private readonly _command: string
   ) {
     super();
+    this._renderers = app.resolveOptionalService(IRenderMimeRegistry);
     this.addClass('gc-JobPage-widget');
     keepFocus(this.node);
   }
 
   wanted: string | null = null;
+  /** What draws charts, where anything does. */
+  private readonly _renderers: Promise<IRenderMimeRegistry | null>;
 
   render(): React.JSX.Element {
     return (
       <PanelContext.Provider value={this._context}>
         {this._command === CommandIDs.schedules ? (
           <Schedules wanted={this.wanted} />
+        ) : this._command === CommandIDs.sweeps ? (
+          <Sweeps wanted={this.wanted} renderers={this._renderers} />
         ) : (
           <Pipelines wanted={this.wanted} />
         )}
@@ -48,8 +62,13 @@ class PageContent extends ReactWidget {
 }
 
 export class PageWidget extends MainAreaWidget<PageContent> {
-  constructor(context: IPanelContext, command: string, label: string) {
-    super({ content: new PageContent(context, command) });
+  constructor(
+    app: JupyterFrontEnd,
+    context: IPanelContext,
+    command: string,
+    label: string
+  ) {
+    super({ content: new PageContent(app, context, command) });
     this.id = command.replace(':', '-');
     this.title.closable = true;
     this.title.icon = gpuIcon;

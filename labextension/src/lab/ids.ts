@@ -1,4 +1,6 @@
 /** Names that commands, schema and widgets share. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+
 export const CATEGORY = 'GPU Commons';
 
 /** Settings and plugin id. */
@@ -16,6 +18,7 @@ export const CommandIDs = {
   openJob: 'gpucommons:open-job',
   schedules: 'gpucommons:schedules',
   pipelines: 'gpucommons:pipelines',
+  sweeps: 'gpucommons:sweeps',
   pauseJob: 'gpucommons:pause-job',
   resumeJob: 'gpucommons:resume-job',
   cancelJob: 'gpucommons:cancel-job',
@@ -31,3 +34,11 @@ export const CommandIDs = {
   examples: 'gpucommons:examples',
   reconnect: 'gpucommons:reconnect'
 } as const;
+
+/** Commands that open a page of the main area, and what each shows. */
+export const pagesOf = (trans: TranslationBundle) =>
+  [
+    [CommandIDs.schedules, trans.__('Schedules')],
+    [CommandIDs.pipelines, trans.__('Pipelines')],
+    [CommandIDs.sweeps, trans.__('Sweeps')]
+  ] as const;

@@ -4,7 +4,7 @@ import * as React from 'react';
 import { Fragment, h } from '../components/h';
 
 import { announcement } from '../model/announce';
-import { CommandIDs } from '../lab/ids';
+import { CommandIDs, pagesOf } from '../lab/ids';
 import {
   isFinal,
   isWaiting,
@@ -33,20 +33,16 @@ export function Jobs(): React.JSX.Element {
           {shown.some(job => job.simulated) ? (
             <Pill>{trans.__('simulated')}</Pill>
           ) : null}
-          <LinkButton
-            onClick={() => {
-              void commands.execute(CommandIDs.schedules);
-            }}
-          >
-            {trans.__('Schedules')}
-          </LinkButton>
-          <LinkButton
-            onClick={() => {
-              void commands.execute(CommandIDs.pipelines);
-            }}
-          >
-            {trans.__('Pipelines')}
-          </LinkButton>
+          {pagesOf(trans).map(([command, label]) => (
+            <LinkButton
+              key={command}
+              onClick={() => {
+                void commands.execute(command);
+              }}
+            >
+              {label}
+            </LinkButton>
+          ))}
           {finished.length > finishedShown ? (
             <LinkButton
               onClick={() => {

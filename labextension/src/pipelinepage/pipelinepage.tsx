@@ -4,6 +4,7 @@ import * as React from 'react';
 
 import { usePanel, useTopics, useWords } from '../components/context';
 import { h } from '../components/h';
+import { useLooked } from '../components/looked';
 import { ActionButton, Callout, LinkButton, Pill } from '../components/parts';
 import { CommandIDs } from '../lab/ids';
 import { Standing } from '../panel/panel';
@@ -18,7 +19,6 @@ import {
 import { IEdge, IPlaced, layout, STEP_HEIGHT, STEP_WIDTH } from './layout';
 import { pipelineMessages } from './messages';
 
-const REFRESH_MS = 2000;
 /** Of a pipeline and of a step. */
 const TONES: Record<string, string> = {
   running: 'running',
@@ -295,34 +295,4 @@ function StepBox(props: {
 
 function refOf({ owner, name }: IPipeline): string {
   return `${owner}/${name}`;
-}
-
-/** What a call answers, asked again and again while anybody looks. */
-function useLooked<T>(call: () => Promise<T>): {
-  found: T | null;
-  problem: string | null;
-  look: () => Promise<void>;
-} {
-  const [found, setFound] = React.useState<T | null>(null);
-  const [problem, setProblem] = React.useState<string | null>(null);
-  const look = React.useCallback(async () => {
-    try {
-      setFound(await call());
-      setProblem(null);
-    } catch (error) {
-      setProblem(told(error));
-    }
-  }, [call]);
-  React.useEffect(() => {
-    void look();
-    const timer = window.setInterval(() => {
-      if (!document.hidden) {
-        void look();
-      }
-    }, REFRESH_MS);
-    return () => {
-      window.clearInterval(timer);
-    };
-  }, [look]);
-  return { found, problem, look };
 }

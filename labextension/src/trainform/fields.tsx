@@ -138,6 +138,8 @@ function Checked(props: {
 /** One of a few: radio buttons drawn as one bar, with the arrow keys of radio buttons. */
 export function Segmented(props: {
   label: string;
+  /** Where there are several such bars. */
+  name?: string;
   value: string;
   options: readonly IOption[];
   onChange: (value: string) => void;
@@ -150,7 +152,7 @@ export function Segmented(props: {
           <label key={option.value} title={option.title}>
             <input
               type="radio"
-              name="gc-segmented"
+              name={props.name ?? 'gc-segmented'}
               value={option.value}
               checked={option.value === props.value}
               onChange={() => {

@@ -3,13 +3,14 @@ import * as React from 'react';
 
 import { Fragment, h } from '../components/h';
 
-import { baseName } from '../text/format';
 import { CommandIDs } from '../lab/ids';
 import { isFinal, stepText } from '../model/jobs';
 import { isByMemory, ITrainForm, scheduling } from '../submission/request';
 import type { Connection } from '../server/api';
 import { putSchedule } from '../server/schedules';
+import { submitSweep } from '../server/sweeps';
 import type { LeftOut } from '../server/tokens';
+import { draftOf, keepDraft, mistakeIn, sweeping } from '../submission/sweep';
 import type { TrainModel } from '../submission/train';
 import {
   usePanel,
@@ -19,17 +20,28 @@ import {
 } from '../components/context';
 import { TrainAdvice } from './advice';
 import { NO_LIMIT, sizes, timeLimits } from './choices';
-import { IOption, NumberField, Segmented, SelectField } from './fields';
+import { NumberField, Segmented, SelectField } from './fields';
 import { ActionButton, Callout } from '../components/parts';
 import { QuotaLine } from './quotaline';
 import { trainMessages, type TrainMessages } from './messages';
 import { TrainMore } from './more';
+import { SweepFields, SweepQuota } from './sweep';
+import { sweepWords } from './sweepmessages';
 import { useTimes, When } from './when';
+import { Environment, FIRST, WhatToRun } from './what';
 import { Workers } from './workers';
 
-const OTHER_FILE = 'other';
 const BY_MEMORY = 'memory';
-const PLACES = { first: 'gc-what', submit: 'gc-submit' };
+const JOB = 'job';
+const SWEEP = 'sweep';
+const PLACES = { first: FIRST, submit: 'gc-submit' };
+
+/** A sweep that was refused, as it was sent. */
+interface IRefused {
+  form: object;
+  draft: object;
+  text: string | null;
+}
 
 export function TrainForm(): React.JSX.Element {
   const { model, train, commands, trans } = usePanel();
@@ -40,9 +52,14 @@ export function TrainForm(): React.JSX.Element {
   const [isAdvising, setAdvising] = React.useState(false);
   const times = useTimes();
   const { isScheduled } = form;
+  const isSwept = draftOf(train).isSwept && !isScheduled;
+  const unsent = isSwept ? mistakeIn(draftOf(train)) : null;
+  const words = useWords(sweepWords);
+  const [refused, setRefused] = React.useState<IRefused | null>(null);
   const hindrance =
-    whyNot(train, model.connection, msg) ??
-    (isScheduled && !times?.next.length ? msg.timesFirst() : null);
+    whyNot(train, model.connection, msg, isSwept) ??
+    (isScheduled && !times?.next.length ? msg.timesFirst() : null) ??
+    (unsent && words.mistake(unsent));
   const node = useFocus(train);
   const { source } = form;
   const path = source?.kind === 'file' ? source.path : null;
@@ -68,7 +85,25 @@ export function TrainForm(): React.JSX.Element {
         event.preventDefault();
       }}
     >
+      <Segmented
+        label={trans.__('As')}
+        name="gc-as"
+        value={isSwept ? SWEEP : JOB}
+        options={[
+          { value: JOB, label: trans.__('Job') },
+          {
+            value: SWEEP,
+            label: trans.__('Sweep'),
+            title: trans.__('Many trials over values of its arguments')
+          }
+        ]}
+        onChange={value => {
+          train.update({ isScheduled: false });
+          keepDraft(train, { isSwept: value === SWEEP });
+        }}
+      />
       <WhatToRun />
+      {isSwept ? <SweepFields /> : null}
       <Environment />
       <Workers />
       <Segmented
@@ -110,7 +145,7 @@ export function TrainForm(): React.JSX.Element {
           train.update({ maxRunS: value === NO_LIMIT ? null : Number(value) });
         }}
       />
-      <When times={times} />
+      {isSwept ? null : <When times={times} />}
       {train.isExpanded ? <TrainMore /> : null}
       <LeftBehind />
       <p className="gc-Muted gc-Hint">{msg.ownChoices(form, train.files)}</p>
@@ -120,7 +155,15 @@ export function TrainForm(): React.JSX.Element {
         </Callout>
       ))}
       <GoesOn form={form} msg={msg} />
-      {isScheduled && train.problem === null ? null : (
+      {isSwept ? (
+        <SweepQuota
+          refused={
+            refused?.form === form && refused.draft === draftOf(train)
+              ? refused.text
+              : null
+          }
+        />
+      ) : isScheduled && train.problem === null ? null : (
         <QuotaLine train={train} />
       )}
       <div className="gc-Row gc-Buttons">
@@ -131,17 +174,19 @@ export function TrainForm(): React.JSX.Element {
           isBusy={train.isBusy}
           describedBy="gc-quote"
           onClick={() => {
-            void (isScheduled ? schedule() : submit());
+            void (isSwept ? sweep() : isScheduled ? schedule() : submit());
           }}
         >
           {train.isBusy
             ? trans.__('Submitting…')
-            : train.problem === null || hindrance !== null
-              ? isScheduled
-                ? trans.__('Schedule')
-                : trans.__('Submit')
-              : // What was refused lies outside of the form: it may be mended by now.
-                trans.__('Submit again')}
+            : isSwept
+              ? trans.__('Submit sweep')
+              : train.problem === null || hindrance !== null
+                ? isScheduled
+                  ? trans.__('Schedule')
+                  : trans.__('Submit')
+                : // What was refused lies outside of the form: it may be mended by now.
+                  trans.__('Submit again')}
         </ActionButton>
         <ActionButton
           isExpanded={isAdvising}
@@ -179,6 +224,20 @@ export function TrainForm(): React.JSX.Element {
     }
   }
 
+  async function sweep(): Promise<void> {
+    const draft = draftOf(train);
+    const made = await train.send((sent, key) =>
+      submitSweep(train.api, sweeping(sent, draft), key)
+    );
+    if (made === null) {
+      setRefused({ form: train.form, draft, text: train.problem });
+    } else {
+      train.setExpanded(false);
+      keepDraft(train, { isSwept: false });
+      void commands.execute(CommandIDs.sweeps, { wanted: made.id });
+    }
+  }
+
   async function submit(): Promise<void> {
     const job = await train.submit();
     if (job !== null) {
@@ -199,7 +258,8 @@ export function TrainForm(): React.JSX.Element {
 function whyNot(
   train: TrainModel,
   connection: Connection,
-  msg: TrainMessages
+  msg: TrainMessages,
+  isSwept: boolean
 ): string | null {
   const away = msg.outOfReach(connection);
   if (away !== null || train.form.source === null) {
@@ -209,7 +269,9 @@ function whyNot(
     return msg.chooseLeftOut();
   }
   const [mistake] = train.mistakes;
-  return mistake ? msg.mistake(mistake, train.form) : train.refusal;
+  // What is asked of one job is not what a trial is asked.
+  const refusal = isSwept ? null : train.refusal;
+  return mistake ? msg.mistake(mistake, train.form) : refusal;
 }
 
 /** Sends the focus where it was asked to, and keeps a button in sight that lines push down. */
@@ -247,115 +309,6 @@ function GoesOn(props: {
     <p className="gc-Hint" role="status">
       {msg.savedIsLost(stepText(job, job.checkpoint.step, msg))}
     </p>
-  );
-}
-
-function WhatToRun(): React.JSX.Element {
-  const { train, commands, trans } = usePanel();
-  const msg = useWords(trainMessages);
-  const { source, functionName } = train.form;
-  const functions = train.candidate?.functions ?? [];
-  const options: IOption[] = train.candidates.map((candidate, index) => ({
-    value: candidate.path,
-    label:
-      index > 0
-        ? baseName(candidate.path)
-        : msg.thisFile(candidate.path, candidate.savedMs)
-  }));
-  if (source?.kind === 'file' && !train.candidate) {
-    options.unshift({ value: source.path, label: baseName(source.path) });
-  }
-  if (source?.kind === 'job') {
-    options.unshift({ value: '', label: msg.sameAs(source.job.name) });
-  }
-  if (source === null) {
-    options.unshift({
-      value: '',
-      label: msg.openFirst()
-    });
-  }
-  options.push({ value: OTHER_FILE, label: trans.__('Another file…') });
-  return (
-    <>
-      <SelectField
-        id={PLACES.first}
-        label={trans.__('What to run')}
-        value={source?.kind === 'file' ? source.path : ''}
-        options={options}
-        onChange={value => {
-          if (value === OTHER_FILE) {
-            void commands.execute(CommandIDs.trainFile, { asks: true });
-          } else if (value !== '') {
-            train.choose(value);
-          }
-        }}
-      />
-      {train.candidate?.isDirty ? (
-        <p className="gc-Muted gc-Hint">
-          {trans.__('Unsaved changes are saved on submit.')}
-        </p>
-      ) : null}
-      {functions.length > 0 ? (
-        <SelectField
-          id="gc-function"
-          label={trans.__('Part of it')}
-          value={functionName}
-          options={[
-            { value: '', label: trans.__('The whole notebook') },
-            ...functions.map(name => ({
-              value: name,
-              label: `${name}(resume_dir)`
-            }))
-          ]}
-          onChange={value => {
-            train.update({ functionName: value });
-          }}
-        />
-      ) : null}
-    </>
-  );
-}
-
-/** The Python that it runs with. */
-function Environment(): React.JSX.Element | null {
-  const { train } = usePanel();
-  const msg = useWords(trainMessages);
-  const { form, files, environments } = train;
-  const known = environments?.environments ?? [];
-  const image = environments?.default ?? '';
-  const isFile = form.source?.kind === 'file';
-  const own = isFile && environments?.kind === 'folder' ? files : null;
-  if (form.source === null || (known.length === 0 && own === null && !image)) {
-    return null;
-  }
-  const options: IOption[] = [
-    {
-      value: '',
-      label: own?.environment_name ?? msg.defaultEnvironment(image)
-    },
-    ...known
-      .filter(each => each.environment !== own?.environment)
-      .map(each => ({
-        value: each.environment,
-        label: msg.environment(each.name, each.python)
-      }))
-  ];
-  if (!options.some(each => each.value === form.environment)) {
-    options.push({
-      value: form.environment,
-      label: baseName(form.environment)
-    });
-  }
-  return (
-    <SelectField
-      id="gc-environment"
-      label={msg.environmentLabel(form, own !== null)}
-      value={form.environment}
-      options={options}
-      onChange={environment => {
-        train.update({ environment });
-      }}
-    />
   );
 }
 

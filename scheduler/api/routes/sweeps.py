@@ -48,6 +48,12 @@ async def add_to_budget(
     return await caller.run(sweeps.add_to_budget, ref, request)
 
 
+@router.get("/sweeps/{ref:path}/figures", name="sweep-figures")
+async def sweep_figures(ref: SweepRef, caller: AnyCaller) -> models.SweepFigures:
+    """Its GPUs over time, and which parameters matter."""
+    return await caller.run(sweeps.figures, ref)
+
+
 @router.get("/sweeps/{ref:path}", name="sweep")
 async def one_sweep(ref: SweepRef, caller: AnyCaller) -> models.SweepView:
     """A sweep with its trials, best first."""

@@ -237,6 +237,23 @@ class SweepView(View):
     steerable: bool = False
 
 
+class GpusInUse(View):
+    """What a sweep's jobs held from then on, on average until the next one of these."""
+
+    at_ms: int
+    milli_gpu: int
+
+
+class SweepFigures(View):
+    """What is worked out of a sweep when somebody looks: GPUs over time, and which parameters matter."""
+
+    gpus: list[GpusInUse] = []
+    #: By parameter, shares of 1; empty where they are not known.
+    importance: dict[str, float] = {}
+    #: Why they are not known.
+    importance_text: str = ""
+
+
 class SweepList(View):
     """Sweeps and maps, newest first."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gpucommons.scheduler import models
@@ -19,7 +20,8 @@ from gpucommons.scheduler.service.jobs.jobs import check_labels, checked_in_time
 from gpucommons.scheduler.service.jobs.owners import owner_of
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
-from gpucommons.scheduler.service.views.sweeps import sweep_view
+from gpucommons.scheduler.service.views.sweeps import gpus_in_use, sweep_view
+from gpucommons.scheduler.sweeps.importance import importance_of
 from gpucommons.scheduler.sweeps.passing import command_with, variables_of
 from gpucommons.scheduler.sweeps.sweep import Budget, Halving, Kept, Sweep, Trial, Values
 from gpucommons.scheduler.sweeps.writing import check_grid, check_sampler, space_of
@@ -166,6 +168,23 @@ def sweeps(
 def sweep(service: Service, principal: Principal, ref: str) -> models.SweepView:
     """One sweep with its trials, by id or name."""
     return _view(service, principal, _find(service, principal, ref))
+
+
+def figures(service: Service, principal: Principal, ref: str) -> models.SweepFigures:
+    """Its GPUs over time, and which parameters matter, where that can be told."""
+    found = _find(service, principal, ref)
+    trials = service.store.sweeps.trials(found.sweep.sweep_id)
+    importance, why_not = importance_of(found.sweep, trials)
+    return models.SweepFigures(
+        gpus=_gpus_in_use(service, found, trials), importance=importance, importance_text=why_not
+    )
+
+
+def _gpus_in_use(service: Service, kept: Kept, trials: Sequence[Trial]) -> list[models.GpusInUse]:
+    jobs = frozenset(one.job for one in trials if one.job is not None)
+    from_ms, to_ms = kept.sweep.made_ms, kept.standing.ended_ms or service.now_ms()
+    rows = service.store.ledger(from_ms=from_ms, to_ms=to_ms, of=jobs) if jobs else ()
+    return gpus_in_use(rows, from_ms, to_ms)
 
 
 def stop_sweep(service: Service, principal: Principal, ref: str) -> models.SweepView:

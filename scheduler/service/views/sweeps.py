@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
+from gpucommons.scheduler.store.base import LedgerRow
 from gpucommons.scheduler.sweeps.halving import best_of
 from gpucommons.scheduler.sweeps.sweep import OVER, Kept, Sweep, Trial
 
+_MINUTE_MS = 60_000
+#: Of a line over time.
+_MOST_POINTS = 240
 #: What it is as long as its job has not begun anywhere.
 _WAITING = frozenset({State.QUEUED, State.NOMINATED, State.ADMITTED})
 
@@ -50,6 +55,24 @@ def sweep_view(
         trials=[trial_view(one, jobs) for one in _best_first(sweep, trials)] if in_full else [],
         request=request,
     )
+
+
+def gpus_in_use(rows: Sequence[LedgerRow], from_ms: int, to_ms: int) -> list[models.GpusInUse]:
+    """What was held over time: minutes, or as many together as keep the line short."""
+    minutes = max(1, math.ceil((to_ms - from_ms) / _MINUTE_MS / _MOST_POINTS))
+    span_ms = minutes * _MINUTE_MS
+    held: Counter[int] = Counter()
+    for row in rows:
+        held[row.minute_ms // span_ms] += row.held_milli_gpu_ms
+    if not held:
+        return []
+    # A zero behind the last one: nothing was held from there on.
+    until = min(to_ms // span_ms, max(held) + 1)
+    return [
+        models.GpusInUse(at_ms=at * span_ms, milli_gpu=round(held[at] / span_ms))
+        for at in range(min(held), until + 1)
+        if at != to_ms // span_ms or held[at]
+    ]
 
 
 def trial_view(trial: Trial, jobs: Mapping[WorkloadId, Workload]) -> models.TrialView:

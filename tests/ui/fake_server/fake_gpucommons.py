@@ -91,6 +91,7 @@ class Asked(APIHandler):
     asked: ClassVar[list[dict[str, Any]]] = []
     schedules: ClassVar[scene_of_parents.Schedules] = scene_of_parents.Schedules()
     pipelines: ClassVar[scene_of_parents.Pipelines] = scene_of_parents.Pipelines()
+    sweeps: ClassVar[scene_of_parents.Sweeps] = scene_of_parents.Sweeps()
 
     @web.authenticated
     def get(self) -> None:
@@ -127,7 +128,7 @@ class Proxy(APIHandler):
     def _answer(self, method: str, path: str) -> None:
         body = json.loads(self.request.body) if self.request.body else None
         Asked.asked.append({"method": method, "path": path, "body": body})
-        if path.startswith(("schedule", "pipelines")):
+        if path.startswith(("schedule", "pipelines", "sweep")):
             self._answer_of_parents(path, body)
         else:
             self._answer_of_jobs(method, path, body)
@@ -167,7 +168,13 @@ class Proxy(APIHandler):
             words = [self.get_query_argument(name) for name in ("schedule", "time_zone")]
             status, answer = scene_of_parents.times(*words)
         else:
-            known = Asked.pipelines if path.startswith("pipelines") else Asked.schedules
+            known = (
+                Asked.pipelines
+                if path.startswith("pipelines")
+                else Asked.sweeps
+                if path.startswith("sweep")
+                else Asked.schedules
+            )
             status, answer = known.answer(path.split("/"), body)
         self.set_status(status)
         self.finish(answer)

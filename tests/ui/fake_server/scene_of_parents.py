@@ -168,3 +168,85 @@ def assembly() -> dict[str, Any]:
         "mine": True,
         "steerable": True,
     }
+
+
+class Sweeps:
+    """One that goes on, until it is stopped."""
+
+    def __init__(self) -> None:
+        self.kept = search()
+
+    def answer(self, path: list[str], body: Any) -> tuple[int, dict[str, Any]]:
+        """The answer to one call about sweeps."""
+        match path:
+            case ["sweeps"]:
+                return 200, {
+                    "sweeps": [self.kept | {"trials": [], "request": None}],
+                    "cursor": None,
+                }
+            case ["sweeps", _, "figures"]:
+                held = (6000, 8000, 8000, 4000, 7000)
+                gpus = [
+                    {"at_ms": TWO + n * HOUR, "milli_gpu": milli} for n, milli in enumerate(held)
+                ]
+                importance = {"lr": 0.71, "batch": 0.18, "dropout": 0.11}
+                return 200, {"gpus": gpus, "importance": importance, "importance_text": ""}
+            case ["sweeps", _, "budget"]:
+                self.kept |= {"trials_of": self.kept["trials_of"] + body["trials"]}
+            case ["sweeps", _, "stop"]:
+                self.kept |= {"ended_ms": TWO + 5 * HOUR, "text": "It was stopped.", "running": 0}
+        return 200, self.kept
+
+
+def search() -> dict[str, Any]:
+    states = ("live", "done", "done", "held", "held", "waiting", "held", "failed")
+    trials = [
+        {
+            "number": number,
+            "values": {
+                "lr": 10 ** -(1 + number % 4),
+                "batch": 32 << number % 3,
+                "dropout": number / 20,
+            },
+            "state": state,
+            "job_id": f"0190f000-0000-7000-8000-00000000010{number}",
+            "job_name": f"digits-sweep-{number}",
+            "best": None if state == "failed" else 0.99 - number / 100,
+            "best_step": 45 - 5 * number,
+            "best_ms": TWO + (9 - number) * HOUR // 2,
+            "step": 45 - 5 * number,
+            "rungs": 1 if state == "held" else 2,
+            "milli_gpu_s": 3_600_000 // number,
+            "text": "It failed." if state == "failed" else "",
+        }
+        for number, state in enumerate(states, 1)
+    ]
+    return {
+        "id": "0190f000-0000-7000-8000-000000000100",
+        "kind": "sweep",
+        "name": "digits-sweep-3",
+        "owner": "user-a",
+        "team": "vision",
+        "made_ms": TWO,
+        "ended_ms": None,
+        "text": "",
+        "metric": "accuracy",
+        "direction": "maximize",
+        "sampler": "tpe",
+        "max_parallel": 8,
+        "trials_of": 40,
+        "begun": 8,
+        "running": 1,
+        "waiting": 1,
+        "paused": 3,
+        "done": 2,
+        "failed": 1,
+        "milli_gpu_s": 9_720_000,
+        "budget_milli_gpu_s": 36_000_000,
+        "until_ms": None,
+        "best": trials[0],
+        "rungs": [{"step": 5, "came": 7, "went_on": 3}, {"step": 15, "came": 3, "went_on": 1}],
+        "trials": trials,
+        "request": {"roles": [{"milli_gpu": 1000, "count": 1, "command": ["python", "train.py"]}]},
+        "steerable": True,
+    }

@@ -1,0 +1,39 @@
+/** What pages ask of the server while they are looked at. */
+import * as React from 'react';
+
+import { told } from '../server/api';
+
+const REFRESH_MS = 2000;
+
+/** What a call answers, asked again and again while anybody looks. */
+export function useLooked<T>(
+  call: () => Promise<T>,
+  everyMs = REFRESH_MS
+): {
+  found: T | null;
+  problem: string | null;
+  look: () => Promise<void>;
+} {
+  const [found, setFound] = React.useState<T | null>(null);
+  const [problem, setProblem] = React.useState<string | null>(null);
+  const look = React.useCallback(async () => {
+    try {
+      setFound(await call());
+      setProblem(null);
+    } catch (error) {
+      setProblem(told(error));
+    }
+  }, [call]);
+  React.useEffect(() => {
+    void look();
+    const timer = window.setInterval(() => {
+      if (!document.hidden) {
+        void look();
+      }
+    }, everyMs);
+    return () => {
+      window.clearInterval(timer);
+    };
+  }, [look, everyMs]);
+  return { found, problem, look };
+}

@@ -1,0 +1,83 @@
+/** A chart that Lab's own renderer draws, with its tooltips and export; a table beside says the same. */
+import { IRenderMimeRegistry, MimeModel } from '@jupyterlab/rendermime';
+import { Widget } from '@lumino/widgets';
+import * as React from 'react';
+
+import { h } from '../components/h';
+import type { IColours, Spec } from './charts';
+
+const VEGA_LITE = 'application/vnd.vegalite.v5+json';
+
+export const RendererContext = React.createContext<IRenderMimeRegistry | null>(
+  null
+);
+
+/** Draws it anew when what it shows, or the theme, has changed. */
+export function Chart(props: {
+  /** What it shows, for who does not see it. */
+  label: string;
+  spec: (colours: IColours) => Spec;
+  /** Where nothing here draws charts. */
+  instead: string;
+}): React.JSX.Element {
+  const node = React.useRef<HTMLDivElement>(null);
+  const registry = React.useContext(RendererContext);
+  const [failed, setFailed] = React.useState<string | null>(null);
+  const colours = useColours();
+  const can = registry?.preferredMimeType({ [VEGA_LITE]: {} }, 'any') != null;
+  const drawn = can ? JSON.stringify(props.spec(colours)) : '';
+  React.useEffect(() => {
+    if (registry === null || !can || node.current === null) {
+      return;
+    }
+    const renderer = registry.createRenderer(VEGA_LITE);
+    Widget.attach(renderer, node.current);
+    const data = { [VEGA_LITE]: JSON.parse(drawn) as Spec };
+    let isCurrent = true;
+    renderer
+      .renderModel(new MimeModel({ data, trusted: true } as never))
+      .catch(() => {
+        // One that is taken away while it is drawn has not failed.
+        if (isCurrent) {
+          setFailed(drawn);
+        }
+      });
+    return () => {
+      isCurrent = false;
+      renderer.dispose();
+    };
+  }, [registry, can, drawn]);
+  return can && failed !== drawn ? (
+    <div className="gc-Chart" ref={node} role="img" aria-label={props.label} />
+  ) : (
+    <p className="gc-Muted">{props.instead}</p>
+  );
+}
+
+/** The page's colours, read anew when the theme changes. */
+function useColours(): IColours {
+  const [colours, setColours] = React.useState(coloursNow);
+  React.useEffect(() => {
+    const observer = new MutationObserver(() => {
+      setColours(coloursNow());
+    });
+    observer.observe(document.body, {
+      attributeFilter: ['data-jp-theme-name']
+    });
+    return () => {
+      observer.disconnect();
+    };
+  }, []);
+  return colours;
+}
+
+function coloursNow(): IColours {
+  const style = getComputedStyle(document.body);
+  const of = (name: string) => style.getPropertyValue(name).trim();
+  return {
+    text: of('--jp-ui-font-color2'),
+    faint: of('--jp-border-color2'),
+    line: of('--jp-brand-color1'),
+    borrowed: of('--jp-warn-color1')
+  };
+}

@@ -1,0 +1,191 @@
+/** Sentences of the page of sweeps, which come with its code. */
+import type { IRung, ISweep, ITrial } from '../server/sweeps';
+import { clock, gpuHours, gpus, shortNumber } from '../text/format';
+import type { Messages } from '../text/messages';
+
+export type SweepMessages = ReturnType<typeof sweepMessages>;
+
+export function sweepMessages(msg: Messages) {
+  const { trans } = msg;
+  return {
+    ...msg,
+
+    none(): string {
+      return trans.__(
+        'No sweeps yet. Choose Sweep in Train, or in a terminal: gpucommons sweep submit'
+      );
+    },
+
+    sweepState({ ended_ms: ended, running, waiting, begun }: ISweep): string {
+      if (ended != null) {
+        return trans.__('over');
+      }
+      return running > 0
+        ? trans.__('running')
+        : waiting > 0 || begun === 0
+          ? trans.__('waiting')
+          : trans.__('paused');
+    },
+
+    /** `36 of 40 trials`. */
+    begun({ kind, begun, trials_of: of }: ISweep): string {
+      return kind === 'map'
+        ? trans.__('%1 of %2 jobs', begun, of)
+        : trans.__('%1 of %2 trials', begun, of);
+    },
+
+    counts({ running, waiting, paused, done, failed }: ISweep): string {
+      const parts: [number, string][] = [
+        [running, trans.__('%1 running', running)],
+        [waiting, trans.__('%1 waiting', waiting)],
+        [paused, trans.__('%1 paused', paused)],
+        [done, trans.__('%1 finished', done)],
+        [failed, trans.__('%1 failed', failed)]
+      ];
+      const words = parts
+        .filter(([count]) => count > 0)
+        .map(([, word]) => word);
+      return words.join(', ') || trans.__('none begun');
+    },
+
+    held(milliGpu: number): string {
+      const number = gpus(milliGpu);
+      return number === '1' ? trans.__('1 GPU') : trans.__('%1 GPUs', number);
+    },
+
+    perTrial(milliGpu: number, most: number): string {
+      const each = gpus(milliGpu);
+      return most > 0
+        ? trans.__(
+            '%1 for each, as many as are idle, at most %2 at once',
+            each,
+            most
+          )
+        : trans.__('%1 for each', each);
+    },
+
+    used({ milli_gpu_s: used, budget_milli_gpu_s: budget }: ISweep): string {
+      return budget == null
+        ? trans.__('%1 GPU-hours', gpuHours(used))
+        : trans.__('%1 of %2 GPU-hours', gpuHours(used), gpuHours(budget));
+    },
+
+    ends({ until_ms: until, ended_ms: ended, made_ms: made }: ISweep): string {
+      if (ended != null) {
+        return trans.__('from %1 to %2', clock(made), clock(ended));
+      }
+      return until == null
+        ? trans.__('since %1', clock(made))
+        : trans.__(
+            'since %1, ends at %2 at the latest',
+            clock(made),
+            clock(until)
+          );
+    },
+
+    best(sweep: ISweep, trial: ITrial): string {
+      return trans.__(
+        'Best: trial %1, %2 %3',
+        trial.number,
+        sweep.metric,
+        shortNumber(trial.best ?? 0)
+      );
+    },
+
+    atStep(trial: ITrial): string {
+      return trans.__('at step %1', trial.best_step);
+    },
+
+    betterIs({ metric, direction }: ISweep): string {
+      return direction === 'maximize'
+        ? trans.__('%1, higher is better', metric)
+        : trans.__('%1, lower is better', metric);
+    },
+
+    trialState({ state, rungs, step }: ITrial): string {
+      return (
+        {
+          drawn: trans.__('next in line'),
+          waiting:
+            step > 0
+              ? trans.__('waits for a GPU, was at step %1', step)
+              : trans.__('waits for a GPU'),
+          live: trans.__('running'),
+          held: trans.__('paused at rung %1', rungs),
+          paused: trans.__('paused by a person'),
+          done: trans.__('finished'),
+          failed: trans.__('failed'),
+          ended: trans.__('ended with the sweep')
+        }[state] ?? state
+      );
+    },
+
+    explains(name: string, share: number | undefined): string {
+      return share === undefined
+        ? name
+        : `${name}\n${trans.__('explains %1 %', Math.round(100 * share))}`;
+    },
+
+    rung(number: number, { step }: IRung): string {
+      return trans.__('rung %1 · step %2', number, step);
+    },
+
+    wentOn({ went_on: went, came }: IRung): string {
+      return trans.__('%1 of %2 went on', went, came);
+    },
+
+    shown(shown: number, all: number): string {
+      return trans.__('%1 of %2, best first', shown, all);
+    },
+
+    asOne({ team, kind }: ISweep): string {
+      return kind === 'map'
+        ? trans.__(
+            'For fair share the whole map counts as one job of %1.',
+            team
+          )
+        : trans.__(
+            'For fair share the whole sweep counts as one job of %1.',
+            team
+          );
+    },
+
+    runWith(count: number): string {
+      return count > 1
+        ? trans.__('Run it with %1 GPUs…', count)
+        : trans.__('Run it as a job…');
+    },
+
+    chartWords() {
+      return {
+        trial: trans.__('trial'),
+        value: trans.__('value'),
+        gpus: trans.__('GPUs')
+      };
+    },
+
+    noCharts(): string {
+      return trans.__(
+        'Nothing here draws charts: the numbers stand in the table.'
+      );
+    },
+
+    noGpus(): string {
+      return trans.__('Nothing was held for a whole minute yet.');
+    },
+
+    stopTitle(name: string): string {
+      return trans.__('Stop %1?', name);
+    },
+
+    stopBody(): string {
+      return trans.__(
+        'Its jobs that are not over are cancelled. What they have told stays, and more budget lets it go on with new trials.'
+      );
+    },
+
+    addTitle(name: string): string {
+      return trans.__('Add to the budget of %1', name);
+    }
+  };
+}

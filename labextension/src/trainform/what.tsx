@@ -1,0 +1,122 @@
+/** What *Train* runs, and the Python that it runs with. */
+import type * as React from 'react';
+
+import { usePanel, useWords } from '../components/context';
+import { Fragment, h } from '../components/h';
+import { CommandIDs } from '../lab/ids';
+import { baseName } from '../text/format';
+import { IOption, SelectField } from './fields';
+import { trainMessages } from './messages';
+
+const OTHER_FILE = 'other';
+/** The first field, where the focus goes. */
+export const FIRST = 'gc-what';
+
+export function WhatToRun(): React.JSX.Element {
+  const { train, commands, trans } = usePanel();
+  const msg = useWords(trainMessages);
+  const { source, functionName } = train.form;
+  const functions = train.candidate?.functions ?? [];
+  const options: IOption[] = train.candidates.map((candidate, index) => ({
+    value: candidate.path,
+    label:
+      index > 0
+        ? baseName(candidate.path)
+        : msg.thisFile(candidate.path, candidate.savedMs)
+  }));
+  if (source?.kind === 'file' && !train.candidate) {
+    options.unshift({ value: source.path, label: baseName(source.path) });
+  }
+  if (source?.kind === 'job') {
+    options.unshift({ value: '', label: msg.sameAs(source.job.name) });
+  }
+  if (source === null) {
+    options.unshift({
+      value: '',
+      label: msg.openFirst()
+    });
+  }
+  options.push({ value: OTHER_FILE, label: trans.__('Another file…') });
+  return (
+    <>
+      <SelectField
+        id={FIRST}
+        label={trans.__('What to run')}
+        value={source?.kind === 'file' ? source.path : ''}
+        options={options}
+        onChange={value => {
+          if (value === OTHER_FILE) {
+            void commands.execute(CommandIDs.trainFile, { asks: true });
+          } else if (value !== '') {
+            train.choose(value);
+          }
+        }}
+      />
+      {train.candidate?.isDirty ? (
+        <p className="gc-Muted gc-Hint">
+          {trans.__('Unsaved changes are saved on submit.')}
+        </p>
+      ) : null}
+      {functions.length > 0 ? (
+        <SelectField
+          id="gc-function"
+          label={trans.__('Part of it')}
+          value={functionName}
+          options={[
+            { value: '', label: trans.__('The whole notebook') },
+            ...functions.map(name => ({
+              value: name,
+              label: `${name}(resume_dir)`
+            }))
+          ]}
+          onChange={value => {
+            train.update({ functionName: value });
+          }}
+        />
+      ) : null}
+    </>
+  );
+}
+
+/** The Python that it runs with. */
+export function Environment(): React.JSX.Element | null {
+  const { train } = usePanel();
+  const msg = useWords(trainMessages);
+  const { form, files, environments } = train;
+  const known = environments?.environments ?? [];
+  const image = environments?.default ?? '';
+  const isFile = form.source?.kind === 'file';
+  const own = isFile && environments?.kind === 'folder' ? files : null;
+  if (form.source === null || (known.length === 0 && own === null && !image)) {
+    return null;
+  }
+  const options: IOption[] = [
+    {
+      value: '',
+      label: own?.environment_name ?? msg.defaultEnvironment(image)
+    },
+    ...known
+      .filter(each => each.environment !== own?.environment)
+      .map(each => ({
+        value: each.environment,
+        label: msg.environment(each.name, each.python)
+      }))
+  ];
+  if (!options.some(each => each.value === form.environment)) {
+    options.push({
+      value: form.environment,
+      label: baseName(form.environment)
+    });
+  }
+  return (
+    <SelectField
+      id="gc-environment"
+      label={msg.environmentLabel(form, own !== null)}
+      value={form.environment}
+      options={options}
+      onChange={environment => {
+        train.update({ environment });
+      }}
+    />
+  );
+}

@@ -1,0 +1,81 @@
+"""Which parameters matter is told where it can be, and why not where it cannot."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from gpucommons.scheduler.core.model.types import (
+    HoldClass,
+    Kind,
+    Millis,
+    PoolName,
+    TeamName,
+    UserName,
+    WorkloadId,
+)
+from gpucommons.scheduler.parents import ParentId, ParentKind
+from gpucommons.scheduler.service.views.sweeps import gpus_in_use
+from gpucommons.scheduler.store.base import LedgerRow
+from gpucommons.scheduler.sweeps.importance import FEWEST, importance_of
+from gpucommons.scheduler.sweeps.sweep import Budget, Parameter, Sweep, Trial
+
+BOTH = Sweep(
+    sweep_id=ParentId("s"),
+    kind=ParentKind.SWEEP,
+    name="digits-1",
+    owner=UserName("ann"),
+    team=TeamName("vision"),
+    made_ms=Millis(0),
+    budget=Budget(trials=40),
+    request="{}",
+    space=(Parameter(name="lr", low=0, high=1), Parameter(name="seed", low=0, high=1)),
+    metric="loss",
+)
+
+
+def trials(count: int) -> list[Trial]:
+    """What comes out follows lr alone."""
+    return [
+        Trial(number=n, values={"lr": n / count, "seed": n * 7 % count / count}, best=n / count)
+        for n in range(1, count + 1)
+    ]
+
+
+def test_what_decides_explains_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, why_not = importance_of(BOTH, trials(40))
+    assert (why_not, found["lr"] > found["seed"], round(sum(found.values()), 6)) == ("", True, 1)
+    assert importance_of(BOTH, trials(FEWEST - 1)) == (
+        {},
+        "Known once 8 trials have told loss; 7 have.",
+    )
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert importance_of(BOTH, trials(40))[1].startswith("Not known: Optuna works it out")
+
+
+def test_gpus_over_time_are_few_points_and_go_down_to_nothing() -> None:
+    def row(minute: int) -> LedgerRow:
+        return LedgerRow(
+            workload_id=WorkloadId("w"),
+            minute_ms=Millis(minute * 60_000),
+            team=TeamName("vision"),
+            pool=PoolName("train"),
+            owner=UserName("ann"),
+            kind=Kind.RETRAIN,
+            hold_class=HoldClass.OVER_QUOTA,
+            held_milli_gpu_ms=2000 * 60_000,
+        )
+
+    found = gpus_in_use([row(1), row(2), row(5)], 0, 20 * 60_000)
+    assert [(one.at_ms // 60_000, one.milli_gpu) for one in found] == [
+        (1, 2000),
+        (2, 2000),
+        (3, 0),
+        (4, 0),
+        (5, 2000),
+        (6, 0),
+    ]
+    assert gpus_in_use([], 0, 60_000) == []
+    day = [row(minute) for minute in range(24 * 60)]
+    assert len(gpus_in_use(day, 0, 24 * 3_600_000)) <= 241
