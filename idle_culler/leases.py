@@ -90,8 +90,8 @@ class Leases:
         if self.dry_run:
             return
         for view, decision in decided:
-            if view.lease.state == "hibernating":
-                continue  # its server is stopping: nothing is decided on a report any more
+            if view.lease.state in {"hibernating", "parking"}:
+                continue  # its server is at it: nothing is decided on a report any more
             if isinstance(decision, Keep | Warn) and _idle_report(decision) != _reported(view):
                 yield partial(self._report, view, decision)
         for view, decision in decided:

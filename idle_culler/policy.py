@@ -66,7 +66,7 @@ class Occupant:
 class Activity:
     """All that is known of one lease. An open browser tab is not part of it, on purpose."""
 
-    #: Lease state: ``granted``, ``active``, ``warned`` or ``hibernating``.
+    #: Lease state: ``granted``, ``active``, ``warned``, ``parking`` or ``hibernating``.
     state: str
     #: Since when silence counts where the GPU was never seen active.
     since_ms: int
@@ -147,6 +147,8 @@ def decide(activity: Activity, limits: Limits, now_ms: int) -> Decision:
     """The one rule book; see the module's sentence for its spirit."""
     if activity.state == "granted":
         return Keep(reason="starting", text="its server is starting")
+    if activity.state == "parking":
+        return Keep(reason="parking", text="its GPU memory goes to the host")
     if activity.state == "hibernating":
         return Keep(
             reason="hibernating", text="its server is stopping, its kernels are being saved"

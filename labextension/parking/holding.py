@@ -23,6 +23,7 @@ from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebso
 log = logging.getLogger("gpucommons.labextension")
 
 _V1 = "v1.kernel.websocket.jupyter.org"
+NOTICE = "Parked: this cell waits for its GPU, and goes on by itself."
 INTERRUPTED = "Interrupted before it began: the notebook stays parked."
 
 
@@ -39,6 +40,8 @@ class Holding:
 
     #: Called with each that begins to wait.
     when_held: Callable[[], None] = lambda: None
+    #: What is written below a cell while it waits; removed when it begins.
+    notice: Callable[[], str] = lambda: NOTICE
     #: Called when none waits any more because its user interrupted them.
     when_none_waits: Callable[[], None] = lambda: None
     is_on: bool = False
@@ -67,7 +70,9 @@ class Holding:
         header = _header(message, is_v1=page.subprotocol == _V1)
         if header is None:
             return False
-        self._held.append(_Held(page, message, header))
+        held = _Held(page, message, header)
+        self._held.append(held)
+        _send(held, "iopub", "stream", {"name": "stdout", "text": f"{self.notice()}\n"})
         self.when_held()
         return True
 
@@ -77,6 +82,7 @@ class Holding:
         held, self._held = self._held, []
         for one in held:
             if one.page.channels:
+                _send(one, "iopub", "clear_output", {"wait": False})
                 one.page.handle_incoming_message(one.message)
 
     def refuse(self, because: str, kernel_id: str | None = None) -> None:
@@ -158,7 +164,7 @@ def _answer(one: _Held, because: str) -> None:
     """As a kernel ends a cell with an error."""
     error = {"ename": "Parked", "evalue": because, "traceback": [f"Parked: {because}"]}
     reply = {"status": "error", "execution_count": None, **error}
-    _send(one, "iopub", "status", {"execution_state": "busy"})
+    _send(one, "iopub", "clear_output", {"wait": False})
     _send(one, "iopub", "error", error)
     _send(one, "shell", "execute_reply", reply)
     _send(one, "iopub", "status", {"execution_state": "idle"})

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.labextension.live.shown_jobs import SendsCalls
-from gpucommons.labextension.parking.holding import Holding
+from gpucommons.labextension.parking.holding import NOTICE, Holding
 from gpucommons.scheduler.client import calls, parking_calls
 from gpucommons.scheduler.errors import NotFound, SchedulerError
 from gpucommons.scheduler.models import LeaseView, ParkedReport, ParkRequest, UnparkRequest
@@ -65,6 +66,7 @@ class Parking:
     _host_mib: int = 0
 
     def __post_init__(self) -> None:
+        self.holding.notice = self._notice
         self.holding.when_held = self._wanted
         self.holding.when_none_waits = self._not_wanted
 
@@ -73,6 +75,12 @@ class Parking:
         if lease is not None and lease.id == self.lease_id:
             self._lease = lease
             self._news.set()
+
+    def _notice(self) -> str:
+        if self._lease is None:
+            return NOTICE
+        size = format_milli_gpu(self._lease.milli_gpu)
+        return f"Parked: this cell waits for {size} GPU, and goes on by itself."
 
     def _wanted(self) -> None:
         self._wants, self._gave_up = True, False
