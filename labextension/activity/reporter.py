@@ -77,7 +77,9 @@ class Reporter:
     async def report(self) -> None:
         """One report."""
         report = await self.collector.collect()
-        report = report.model_copy(update={"keeps": self.keeps(), "parks": self.parks()})
+        # An older scheduler knows nothing of parking: it is told of it only where there is something to tell.
+        told = {"keeps": self.keeps()} | ({"parks": True} if self.parks() else {})
+        report = report.model_copy(update=told)
         self._told_busy = any(entry.busy for entry in report.kernels)
         if self._told_busy:
             self.last_activity_times["gpucommons"] = datetime.now(UTC)
