@@ -133,6 +133,14 @@ class Hibernate:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Park:
+    """Have the server move its GPU memory to the host."""
+
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Cull:
     """Stop the server."""
 
@@ -140,7 +148,7 @@ class Cull:
     text: str
 
 
-Decision = Keep | Warn | Release | Hibernate | Cull
+Decision = Keep | Warn | Release | Hibernate | Park | Cull
 
 
 def decide(activity: Activity, limits: Limits, now_ms: int) -> Decision:
@@ -314,6 +322,8 @@ def _when_warned(activity: Activity, limits: Limits, now_ms: int, quiet: Quiet) 
         text = f"{text}, and an admin asked for its GPU"
     if activity.on_idle == "hibernate":
         return Hibernate(reason=quiet.reason, text=text)
+    if activity.on_idle == "park":
+        return Park(reason=quiet.reason, text=text)
     if activity.on_idle == "release":
         return Release(reason=quiet.reason, text=text)
     return Cull(reason=quiet.reason, text=text)
