@@ -25,12 +25,13 @@ from gpucommons.idle_culler.policy import (
     Hibernate,
     Keep,
     Occupant,
+    Park,
     Release,
     Warn,
     decide,
     last_active_ms,
 )
-from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.client import calls, parking_calls
 from gpucommons.scheduler.errors import UnknownWorkload
 from gpucommons.scheduler.models import (
     ActivityView,
@@ -38,6 +39,7 @@ from gpucommons.scheduler.models import (
     HibernateRequest,
     IdleReport,
     IdleView,
+    ParkRequest,
 )
 from gpucommons.scheduler.on_idle import OnIdle
 
@@ -90,12 +92,12 @@ class Leases:
         if self.dry_run:
             return
         for view, decision in decided:
-            if view.lease.state == "hibernating":
-                continue  # its server is stopping: nothing is decided on a report any more
+            if view.lease.state in {"hibernating", "parking"}:
+                continue  # its server is at it: nothing is decided on a report any more
             if isinstance(decision, Keep | Warn) and _idle_report(decision) != _reported(view):
                 yield partial(self._report, view, decision)
         for view, decision in decided:
-            if isinstance(decision, Cull | Hibernate | Release):
+            if isinstance(decision, Cull | Hibernate | Park | Release):
                 yield partial(self._take_back, view)
 
     def _now(self) -> int:
@@ -159,6 +161,10 @@ class Leases:
             await self.scheduler.send(calls.hibernate(lease.id, request))
             self.metrics.hibernated.labels(decision.reason).inc()
             log.info("%s hibernates: %s", _label(view), decision.text)
+        elif isinstance(decision, Park):
+            await self.scheduler.send(parking_calls.park(lease.id, ParkRequest(text=decision.text)))
+            self.metrics.parked.labels(decision.reason).inc()
+            log.info("%s is parked: %s", _label(view), decision.text)
         elif isinstance(decision, Cull):
             await self._cull(view, decision)
         else:
@@ -217,7 +223,11 @@ def _on_idle(idle: IdleView) -> OnIdle:
     """What was chosen, where its server can do it: it keeps what it can all the same, if it stops."""
     if idle.on_idle == "release":
         return "release"
-    return "hibernate" if idle.on_idle == "hibernate" and idle.keeps == "kernels" else "cull"
+    if idle.on_idle == "park" and idle.parks and not idle.not_parked:
+        return "park"
+    may_save = idle.on_idle == "hibernate" or "hibernate" in idle.on_idle_allowed
+    saves = idle.on_idle in {"park", "hibernate"} and idle.keeps == "kernels"
+    return "hibernate" if saves and may_save else "cull"
 
 
 def _not_after(moment_ms: int | None, now_ms: int) -> int | None:
@@ -249,7 +259,13 @@ def _label(view: ActivityView) -> str:
 
 
 def _log_decision(view: ActivityView, decision: Decision, *, dry_run: bool) -> None:
-    verbs = {Keep: "kept", Warn: "warned", Release: "to release", Hibernate: "to hibernate"}
+    verbs = {
+        Keep: "kept",
+        Warn: "warned",
+        Release: "to release",
+        Hibernate: "to hibernate",
+        Park: "to park",
+    }
     verb = verbs.get(type(decision), "to cull")
     if dry_run and not isinstance(decision, Keep):
         verb = f"dry run, not {verb}"

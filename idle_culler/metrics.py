@@ -18,6 +18,9 @@ class Metrics:
         self.warned = self._counter("warned", "Warnings given, by reason", "reason")
         self.culled = self._counter("culled", "Servers stopped, by reason", "reason")
         self.released = self._counter("released", "Servers restarted without a device", "reason")
+        self.parked = self._counter(
+            "parked", "Servers that were asked to park, by reason", "reason"
+        )
         self.hibernated = self._counter(
             "hibernated", "Servers stopped after their kernels were to be saved", "reason"
         )

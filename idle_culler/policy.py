@@ -66,7 +66,7 @@ class Occupant:
 class Activity:
     """All that is known of one lease. An open browser tab is not part of it, on purpose."""
 
-    #: Lease state: ``granted``, ``active``, ``warned`` or ``hibernating``.
+    #: Lease state: ``granted``, ``active``, ``warned``, ``parking`` or ``hibernating``.
     state: str
     #: Since when silence counts where the GPU was never seen active.
     since_ms: int
@@ -133,6 +133,14 @@ class Hibernate:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Park:
+    """Have the server move its GPU memory to the host."""
+
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Cull:
     """Stop the server."""
 
@@ -140,13 +148,15 @@ class Cull:
     text: str
 
 
-Decision = Keep | Warn | Release | Hibernate | Cull
+Decision = Keep | Warn | Release | Hibernate | Park | Cull
 
 
 def decide(activity: Activity, limits: Limits, now_ms: int) -> Decision:
     """The one rule book; see the module's sentence for its spirit."""
     if activity.state == "granted":
         return Keep(reason="starting", text="its server is starting")
+    if activity.state == "parking":
+        return Keep(reason="parking", text="its GPU memory goes to the host")
     if activity.state == "hibernating":
         return Keep(
             reason="hibernating", text="its server is stopping, its kernels are being saved"
@@ -312,6 +322,8 @@ def _when_warned(activity: Activity, limits: Limits, now_ms: int, quiet: Quiet) 
         text = f"{text}, and an admin asked for its GPU"
     if activity.on_idle == "hibernate":
         return Hibernate(reason=quiet.reason, text=text)
+    if activity.on_idle == "park":
+        return Park(reason=quiet.reason, text=text)
     if activity.on_idle == "release":
         return Release(reason=quiet.reason, text=text)
     return Cull(reason=quiet.reason, text=text)

@@ -19,11 +19,11 @@ from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Float, Integer
 
 from gpucommons.gpu.linux.state_home import state_home
-from gpucommons.labextension.activity.activity import collector_for
+from gpucommons.labextension.activity.activity import Collector, collector_for
 from gpucommons.labextension.activity.reporter import Reporter
 from gpucommons.labextension.hibernation.hibernation import Hibernation
 from gpucommons.labextension.hibernation.keeper import server_folder
-from gpucommons.labextension.hibernation.kept import KeptKernel
+from gpucommons.labextension.hibernation.kept import KeptKernel, kernels_folder
 from gpucommons.labextension.hibernation.reporting import kernels_report, take_back, tell_kept
 from gpucommons.labextension.hibernation.saving import SAVE_S
 from gpucommons.labextension.live.fanout import Fanout
@@ -31,6 +31,10 @@ from gpucommons.labextension.live.feed import Feed
 from gpucommons.labextension.live.sampler import Sampler
 from gpucommons.labextension.on_idle import keeps_nothing
 from gpucommons.labextension.outputs.listening import Outputs
+from gpucommons.labextension.parking.ability import ability
+from gpucommons.labextension.parking.holding import Holding
+from gpucommons.labextension.parking.kernels import Kernels
+from gpucommons.labextension.parking.parking import Parking
 from gpucommons.labextension.place import Place
 from gpucommons.labextension.results import Results
 from gpucommons.labextension.routes.advice import AdviceHandler
@@ -108,6 +112,9 @@ class GpuCommonsExtension(ExtensionApp):
             outputs=self._outputs(place),
         )
         self.settings[SETTING] = self.parts
+        self._holding = Holding()
+        self._parking: Parking | None = None
+        self._can_hold = self._holding.begin(self.serverapp, self.settings)
         self._wake(self.parts.hibernation, self.parts.outputs)
         self._tasks: list[asyncio.Task[None]] = []
         self._put_programs_into_terminals()
@@ -201,16 +208,40 @@ class GpuCommonsExtension(ExtensionApp):
             self._start(parts.hibernation.run(self._take_back))
             self._start(self._say_that_kernels_are_kept(parts.hibernation))
         if parts.scheduler is not None and parts.place.lease_id:
+            collector = collector_for(serverapp, os.environ)
+            self._start(self._park_when_asked(parts.scheduler, collector))
             reporter = Reporter(
                 scheduler=parts.scheduler,
-                collector=collector_for(serverapp, os.environ),
+                collector=collector,
                 lease_id=parts.place.lease_id,
                 take_lease=parts.feed.take_lease,
                 take_activity=parts.feed.take_activity,
                 keeps=lambda: parts.feed.keeps,
+                parks=lambda: self._parking is not None,
                 last_activity_times=serverapp.web_app.settings["last_activity_times"],
             )
             self._start(reporter.run())
+
+    async def _park_when_asked(self, scheduler: AsyncSchedulerClient, collector: Collector) -> None:
+        """Once it is known that it works with this driver, as the self-test may take a while."""
+        if not self._can_hold:
+            return
+        found = await asyncio.to_thread(ability, os.environ, kernels_folder(os.environ))
+        if found.driver is None:
+            self.log.info("this notebook's GPU memory cannot be parked: %s", found.because)
+            return
+        feed = self.parts.feed
+        self._parking = Parking(
+            scheduler=scheduler,
+            lease_id=self.parts.place.lease_id,
+            driver=found.driver,
+            kernels=Kernels(server=self.serverapp),
+            holding=self._holding,
+            is_busy=lambda: collector.busy_ms() is not None,
+            take_lease=feed.take_lease,
+        )
+        feed.when_lease = self._parking.heard
+        await self._parking.run()
 
     async def _say_that_kernels_are_kept(self, hibernation: Hibernation) -> None:
         """Once it is known, as the self-test may take a while; not while one holds a GPU for good."""

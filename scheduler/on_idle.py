@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-#: Its server is stopped and its kernels are saved first, where its server can do that; it starts again
-#: without its GPU; it is stopped, and nothing of its kernels is kept.
-OnIdle = Literal["hibernate", "release", "cull"]
+#: Its server is stopped and its kernels are saved first, where its server can do that; its kernels live
+#: on and their GPU memory goes to the host, where that can be done; it starts again without its GPU; it
+#: is stopped, and nothing of its kernels is kept.
+OnIdle = Literal["hibernate", "park", "release", "cull"]
 ON_IDLE: tuple[OnIdle, ...] = get_args(OnIdle)
+#: Of a pool that says nothing: parking takes the machine's own memory, and its admin knows how much there is.
+UNLESS_SAID: tuple[OnIdle, ...] = ("hibernate", "release", "cull")

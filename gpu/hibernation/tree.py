@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation import image as images
@@ -83,21 +83,39 @@ class HibernatableTree:
         can be told before that it takes more than ``most_bytes`` is not begun with.
         """
         asked = {"save_within_s": timeout_s, "most_bytes": most_bytes}
+        told = self._ask(asked, timeout_s + _REST_S, "saved")
+        return told if isinstance(told, Refused) else Saved(**told["saved"])
+
+    def park(self, driver: Path, timeout_s: float) -> int | Refused:
+        """Move its GPU memory to the host; answers of how many processes. One that is refused runs on.
+
+        ``driver`` is NVIDIA's, where it was found out that it can park here.
+        """
+        asked = {"park_within_s": timeout_s, "driver": str(driver)}
+        told = self._ask(asked, timeout_s + _REST_S, "parked")
+        return told if isinstance(told, Refused) else int(told["parked"])
+
+    def unpark(self, driver: Path, timeout_s: float) -> Refused | None:
+        """Give it back what was parked; where that is refused, it stays in the machine's memory."""
+        told = self._ask({"unpark": True, "driver": str(driver)}, timeout_s + _REST_S, "unparked")
+        return told if isinstance(told, Refused) else None
+
+    def _ask(self, asked: dict[str, Any], patience_s: float, done: str) -> dict[str, Any] | Refused:
         try:
             with _connected(self.folder) as connection:
-                connection.settimeout(timeout_s + _REST_S)
+                connection.settimeout(patience_s)
                 connection.sendall(json.dumps(asked).encode() + b"\n")
                 answer = connection.makefile("rb").readline()
         except TimeoutError:
-            return Refused(because="Saving it took too long.", alive=self.lives())
+            return Refused(because=f"It was not {done} in time.", alive=self.lives())
         except OSError:
             return Refused(because="It is not running.", alive=False)
         if not answer:
-            return Refused(because="It ended while it was being saved.", alive=False)
-        told = json.loads(answer)
-        if "saved" in told:
-            return Saved(**told["saved"])
-        return Refused(because=told["refused"], alive=told["alive"])
+            return Refused(because=f"It ended while it was being {done}.", alive=False)
+        told: dict[str, Any] = json.loads(answer)
+        if "refused" in told:
+            return Refused(because=told["refused"], alive=told["alive"])
+        return told
 
     def awake(self, timeout_s: float) -> Refused | None:
         """Wait until a tree that was just started or woken runs; a refusal when it does not.

@@ -33,12 +33,17 @@ class ParkAbility:
     unpark_mib_per_s: int = 0
 
 
-def self_test(driver: Path | None, timeout_s: float = 60) -> ParkAbility:
-    """Park and unpark a small process on the GPU that is visible here."""
+def self_test(
+    driver: Path | None, timeout_s: float = 60, *, loaded: Path | None = None
+) -> ParkAbility:
+    """Park and unpark a small process on the GPU that is visible here.
+
+    ``loaded`` is what programs load here in the driver's place: a slice's interposer.
+    """
     if driver is None:
         return ParkAbility(can_park=False, because="There is no driver of NVIDIA here.")
     try:
-        with small_program(driver, timeout_s) as program:
+        with small_program(loaded or driver, timeout_s) as program:
             return _try(program, driver, timeout_s)
     except OSError as error:
         because = f"The self-test could not run ({error.strerror})."

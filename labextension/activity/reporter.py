@@ -50,6 +50,8 @@ class Reporter:
     take_activity: Callable[[int], None]
     #: What a stop of this server keeps of its kernels.
     keeps: Callable[[], Keeps]
+    #: Whether its GPU memory can be moved to the host.
+    parks: Callable[[], bool] = lambda: False
     #: The server's own record of activity, which plain cullers and ``shutdown_no_activity`` read.
     last_activity_times: dict[str, Any]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -75,7 +77,9 @@ class Reporter:
     async def report(self) -> None:
         """One report."""
         report = await self.collector.collect()
-        report = report.model_copy(update={"keeps": self.keeps()})
+        # An older scheduler knows nothing of parking: it is told of it only where there is something to tell.
+        told = {"keeps": self.keeps()} | ({"parks": True} if self.parks() else {})
+        report = report.model_copy(update=told)
         self._told_busy = any(entry.busy for entry in report.kernels)
         if self._told_busy:
             self.last_activity_times["gpucommons"] = datetime.now(UTC)

@@ -58,6 +58,8 @@ class Feed:
     ) -> None:
         """``keeps`` is what a stop keeps of kernels: ``kernels``, ``variables`` or ``nothing``."""
         self._keeps = keeps
+        #: Called with each view of this server's lease.
+        self.when_lease: Callable[[models.LeaseView | None], None] = lambda _lease: None
         self._on_jobs = on_jobs
         self._scheduler = scheduler
         self._fanout = fanout
@@ -117,6 +119,7 @@ class Feed:
     def take_lease(self, lease: models.LeaseView | None) -> None:
         """A newer view of this server's lease, from whoever got it."""
         self._lease = lease
+        self.when_lease(lease)
         told = None if lease is None else _json(_not_idle(lease, since_ms=self._active_ms))
         self._tell("lease", {"lease": told})
 

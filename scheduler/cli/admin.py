@@ -248,6 +248,8 @@ def _on_idle(idle: models.IdleView | None) -> str:
     """What becomes of it, and what its server says that it keeps: ``hibernate (keeps kernels)``."""
     if idle is None:
         return ""
+    if idle.on_idle == "park":
+        return f"park ({'it can' if idle.parks and not idle.not_parked else 'it cannot now'})"
     said = "not said" if not idle.keeps else f"keeps {idle.keeps}"
     return idle.on_idle if idle.on_idle == "cull" else f"{idle.on_idle} ({said})"
 

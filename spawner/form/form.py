@@ -119,15 +119,19 @@ _HIBERNATE_WHERE = (
 )
 _ON_IDLE = {
     "hibernate": "Stop it; kernels that can be saved go on at the next start",
+    "park": "Let its kernels live and others have its GPU until a cell runs, where that can be done",
     "release": "Restart it without its GPU",
     "cull": "Stop it and keep nothing of its kernels",
 }
 
 
+_DOES = {"release": "restarts without its GPU", "park": "gives its GPU to others or stops"}
+
+
 def _idle_rule(offer: OfferView) -> str:
     """The page changes nothing when something is chosen on it, so this holds for each choice."""
     begin = "Unless chosen otherwise, the" if len(offer.on_idle) > 1 else "The"
-    does = "restarts without its GPU" if offer.on_idle[:1] == ["release"] else "stops"
+    does = _DOES.get(offer.on_idle[0] if offer.on_idle else "", "stops")
     after = f"after {offer.idle_after_text()} without GPU use and without a running cell"
     return f"{begin} notebook {does} {after}"
 

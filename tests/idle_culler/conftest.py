@@ -63,6 +63,7 @@ class Notebook:
     ended: tuple[str, str] | None = None
     dropped: bool = False
     hibernated: str | None = None
+    parked: str | None = None
 
 
 class FakeScheduler:
@@ -107,7 +108,10 @@ class FakeScheduler:
             warned_ms=(warned_ms or self.clock.now_ms) if returns_ms is not None else None,
             kept_until_ms=notebook.idle.kept_until_ms,
             on_idle=notebook.idle.on_idle,
+            on_idle_allowed=notebook.idle.on_idle_allowed,
             keeps=notebook.idle.keeps,
+            parks=notebook.idle.parks,
+            not_parked=notebook.idle.not_parked,
         )
         notebook.state = "warned" if returns_ms is not None else "active"
         return self._view(lease_id).lease
@@ -123,6 +127,11 @@ class FakeScheduler:
     def _hibernate(self, lease_id: str, body: Any) -> LeaseView:
         self.notebooks[lease_id].hibernated = body.text
         self.notebooks[lease_id].state = "hibernating"
+        return self._view(lease_id).lease
+
+    def _park(self, lease_id: str, body: Any) -> LeaseView:
+        self.notebooks[lease_id].parked = body.text
+        self.notebooks[lease_id].state = "parking"
         return self._view(lease_id).lease
 
     def _view(self, lease_id: str) -> ActivityView:

@@ -190,6 +190,39 @@ async def test_kernels_are_saved_where_that_was_chosen_and_its_server_can(bench:
     assert bench.metrics.value("hibernated_total", reason="idle") == 1
 
 
+async def test_a_notebook_is_parked_where_that_was_chosen_and_its_server_can(bench: Any) -> None:
+    notebook = bench.scheduler.add("alice")
+    notebook.idle = IdleView(on_idle="park", parks=True, keeps="kernels")
+    for minute in (50, 60, 61, 62):
+        await bench.at_minute(minute)
+    assert (notebook.parked, notebook.hibernated, notebook.ended) == ("idle 60 min", None, None)
+    assert bench.hub.stopped == []
+    assert bench.metrics.value("parked_total", reason="idle") == 1
+
+
+@pytest.mark.parametrize("cannot", [{"parks": False}, {"parks": True, "not_parked": "it is busy"}])
+@pytest.mark.parametrize(
+    ("allowed", "keeps", "weaker"),
+    [
+        (["park", "hibernate"], "kernels", "hibernated"),
+        (["park", "hibernate"], "variables", "culled"),
+        (["park"], "kernels", "culled"),
+    ],
+)
+async def test_where_it_cannot_be_parked_the_next_weaker_way_is_taken(
+    bench: Any, cannot: dict[str, Any], allowed: list[str], keeps: str, weaker: str
+) -> None:
+    notebook = bench.scheduler.add("alice")
+    notebook.idle = IdleView(on_idle="park", on_idle_allowed=allowed, keeps=keeps, **cannot)
+    await bench.at_minute(50)
+    await bench.at_minute(60)
+    assert notebook.parked is None
+    assert (notebook.hibernated is not None, notebook.ended is not None) == (
+        weaker == "hibernated",
+        weaker == "culled",
+    )
+
+
 @pytest.mark.parametrize("keeps", ["variables", "nothing", ""])
 async def test_a_server_that_cannot_save_its_kernels_is_culled(bench: Any, keeps: str) -> None:
     notebook = bench.scheduler.add("alice")

@@ -69,11 +69,12 @@ def test_what_was_chosen_for_an_idle_notebook_is_what_becomes_of_it() -> None:
     assert decide(warned(60, on_idle="hibernate"), LIMITS, at(60)) == Hibernate(**said)
 
 
-def test_a_server_that_is_saving_its_kernels_is_left_alone() -> None:
-    activity = replace(warned(60), state="hibernating")
+@pytest.mark.parametrize("state", ["hibernating", "parking"])
+def test_a_server_that_is_saving_or_parking_its_kernels_is_left_alone(state: str) -> None:
+    activity = replace(warned(60), state=state)
     decision = decide(activity, LIMITS, at(600))
     assert isinstance(decision, Keep)
-    assert decision.reason == "hibernating"
+    assert decision.reason == state
 
 
 @pytest.mark.parametrize("kind", ["kernel", "terminal", "process"])

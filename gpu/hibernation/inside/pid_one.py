@@ -18,7 +18,7 @@ from typing import Any
 
 from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation import image as images
-from gpucommons.gpu.hibernation.inside import gpu_memory, ground, saving, waking
+from gpucommons.gpu.hibernation.inside import gpu_memory, ground, processes, saving, waking
 from gpucommons.gpu.hibernation.inside.settings import Settings
 
 #: What is handed on to the first process of the tree and its group, also by who stands for it outside.
@@ -157,16 +157,42 @@ class _PidOne:
     def _answer(self, listener: socket.socket) -> int | None:
         connection, _ = listener.accept()
         with connection:
-            bounds = _requested(connection)
-            if bounds is None:
+            asked = _requested(connection)
+            told = self._done(asked)
+            if told is None:
                 return None
-            told = self._save(bounds)
             if "saved" in told:
                 # First the processes, then the answer: whoever hears it may take their devices.
                 _kill_all()
             with suppress(OSError):
                 connection.sendall(json.dumps(told).encode() + b"\n")
         return self._tell({}, layout.SAVED_STATUS) if "saved" in told else None
+
+    def _done(self, asked: dict[str, Any]) -> dict[str, Any] | None:
+        """What is asked; None for whoever asks for nothing sensible."""
+        try:
+            if "park_within_s" in asked:
+                return self._park(str(asked["driver"]), float(asked["park_within_s"]))
+            if "unpark" in asked:
+                return self._unpark(str(asked["driver"]))
+            bounds = _bounds(asked)
+        except (ValueError, TypeError, KeyError):
+            return None
+        return self._save(bounds)
+
+    def _park(self, driver: str, within_s: float) -> dict[str, Any]:
+        left = gpu_memory.leave(driver, self._on_host, within_s)
+        if isinstance(left, str):
+            return {"refused": left, "alive": processes.lives(self._root)}
+        self._on_host = left
+        return {"parked": len(left.pids)}
+
+    def _unpark(self, driver: str) -> dict[str, Any]:
+        stays = gpu_memory.come_back(driver, self._on_host)
+        if stays is None:
+            self._on_host = gpu_memory.OnHost()
+            return {"parked": 0}
+        return {"refused": stays, "alive": processes.lives(self._root)}
 
     def _orphaned(self) -> int | None:
         self._selector.unregister(self._line)
@@ -215,17 +241,22 @@ def _listen(folder: Path) -> socket.socket:
     return listener
 
 
-def _requested(connection: socket.socket) -> saving.Bounds | None:
-    """What a save may take; None for whoever asks for nothing sensible."""
+def _bounds(asked: dict[str, Any]) -> saving.Bounds:
+    """What a save may take."""
+    most = asked.get("most_bytes")
+    return saving.Bounds(
+        timeout_s=float(asked["save_within_s"]), most_bytes=None if most is None else int(most)
+    )
+
+
+def _requested(connection: socket.socket) -> dict[str, Any]:
+    """What somebody asks; empty where that cannot be read."""
     connection.settimeout(_REQUEST_S)
     try:
         asked = json.loads(connection.recv(_LONGEST_REQUEST))
-        most = asked.get("most_bytes")
-        return saving.Bounds(
-            timeout_s=float(asked["save_within_s"]), most_bytes=None if most is None else int(most)
-        )
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None
+        return asked if isinstance(asked, dict) else {}
+    except (OSError, ValueError):
+        return {}
     finally:
         with suppress(OSError):
             connection.settimeout(None)

@@ -53,7 +53,9 @@ export function idleNotice(
   // An admin's wish is longer, and all of it must fit.
   const kept = idle.reclaimed
     ? []
-    : [msg.atReturn(idle.on_idle === 'cull' ? 'nothing' : keeps)];
+    : idle.parks
+      ? [idle.on_idle_text]
+      : [msg.atReturn(idle.on_idle === 'cull' ? 'nothing' : keeps)];
   return {
     key: `${idle.returns_ms}/${idle.reclaimed}/${idle.on_idle}/${keeps}`,
     // Not on the button: three of them fill a line.

@@ -1,6 +1,7 @@
 /** *My GPU*: what this notebook's slice is, and what it really does. */
 import type * as React from 'react';
 
+import { chunk } from '../components/chunk';
 import { Fragment, h } from '../components/h';
 
 import { gpus, percent } from '../text/format';
@@ -18,6 +19,12 @@ import {
   Section
 } from '../components/parts';
 
+const Parked = chunk(() =>
+  import(/* webpackChunkName: "page-lostkernels" */ './parked').then(
+    m => m.Parked
+  )
+);
+
 const WIDTH = 260;
 const HEIGHT = 44;
 
@@ -28,7 +35,8 @@ export function MyGpu(): React.JSX.Element {
   const { model, msg, trans } = usePanel();
   useTopics(model, ['status', 'lease', 'usage']);
   const { lease, usage } = model;
-  const hasTile = Boolean(lease?.slice) || usage.last !== null;
+  const hasTile =
+    Boolean(lease?.slice ?? lease?.parked_ms) || usage.last !== null;
   const isCpu = !hasTile && model.connection !== 'connecting';
   return (
     <Section
@@ -41,16 +49,21 @@ export function MyGpu(): React.JSX.Element {
         </>
       }
     >
-      {hasTile ? <Tile lease={lease} /> : null}
-      {isCpu ? (
+      {lease?.parked_ms ? (
+        <Parked lease={lease} />
+      ) : hasTile ? (
+        <Tile lease={lease} />
+      ) : null}
+      {hasTile ? null : (
         <p className="gc-Muted">
-          {model.connection === 'none' ? msg.noGpu() : msg.cpuOnlyWhy()}
+          {isCpu
+            ? model.connection === 'none'
+              ? msg.noGpu()
+              : msg.cpuOnlyWhy()
+            : msg.connecting()}
         </p>
-      ) : null}
+      )}
       {isCpu ? <HubLink /> : null}
-      {!hasTile && !isCpu ? (
-        <p className="gc-Muted">{msg.connecting()}</p>
-      ) : null}
       {model.sharedAccount ? (
         <Callout tone="info">{msg.sharedAccount()}</Callout>
       ) : null}

@@ -33,11 +33,14 @@ export interface IIdle {
   /** The same to the second. */
   idle_after_s?: number | null;
   warn_after_s?: number | null;
-  /** What becomes of the notebook then: `hibernate`, `release` or `cull`; none of an older scheduler. */
+  /** What becomes of the notebook then: `hibernate`, `park`, `release` or `cull`; none of an older scheduler. */
   on_idle?: string;
+  on_idle_text?: string;
   on_idle_allowed?: string[];
   /** What its server said that a stop keeps: `kernels`, `variables` or `nothing`; empty: not said yet. */
   keeps?: string;
+  /** Its server can be parked. */
+  parks?: boolean;
 }
 
 export interface ILease {
@@ -48,6 +51,13 @@ export interface ILease {
   slice?: ISlice | null;
   idle?: IIdle | null;
   ended_text?: string | null;
+  /** Its GPU memory is on the host since then. */
+  parked_ms?: number | null;
+  /** While it waits to have its GPU back. */
+  position?: number | null;
+  requested_ms?: number;
+  forecast?: { span?: string } | null;
+  reason?: { text: string } | null;
 }
 
 export interface ITeamUse {

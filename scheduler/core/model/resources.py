@@ -12,7 +12,7 @@ from gpucommons.gpu.slices.slices import MpsDaemon
 from gpucommons.scheduler.core.model.kept import OFF, ON, HibernationAbility
 from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName, TeamName, UserName
 from gpucommons.scheduler.money import from_micro
-from gpucommons.scheduler.on_idle import ON_IDLE
+from gpucommons.scheduler.on_idle import UNLESS_SAID
 
 
 class NodeState(StrEnum):
@@ -118,7 +118,7 @@ class Pool:
     #: an admin wants it: a stop that nobody asked for surprises, and every other stop shows as much.
     drills: str = OFF
     #: What users may choose for idle notebooks; the first is for who chose nothing.
-    on_idle: tuple[str, ...] = ON_IDLE
+    on_idle: tuple[str, ...] = UNLESS_SAID
     #: What a GPU costs, earliest first; none: no price is known.
     prices: tuple[Price, ...] = ()
     #: Of the prices, as ISO 4217 names it.

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from gpucommons.scheduler.models.fields import MilliGpu, Model, Name, Switch, View
-from gpucommons.scheduler.on_idle import ON_IDLE, OnIdle
+from gpucommons.scheduler.on_idle import ON_IDLE, UNLESS_SAID, OnIdle
 
 _MPS_WITH_SERVERS = 3
 
@@ -53,7 +53,7 @@ class PoolModel(Model):
     #: Jobs that borrow are stopped once on purpose after their first save, to see that they go on.
     drills: Switch = "off"
     #: What users may choose for their idle notebooks; the first is for who chose nothing.
-    on_idle: list[OnIdle] = Field(default=list(ON_IDLE), min_length=1, max_length=len(ON_IDLE))
+    on_idle: list[OnIdle] = Field(default=list(UNLESS_SAID), min_length=1, max_length=len(ON_IDLE))
     headroom_milli_gpu: MilliGpu = 0
     moved_permille: int = Field(default=20, strict=True, ge=0, le=1000)
     unlent_permille: int = Field(default=20, strict=True, ge=0, le=1000)

@@ -136,7 +136,7 @@ class IdleView(View):
     keeps: str = ""
     #: Both in a sentence: "Its server is stopped. Kernels that can be saved are kept …".
     on_idle_text: str = ""
-    #: Its server has said that it can be parked.
+    #: It is parked then: that was chosen, its server can, and nothing stood in the way when it was tried.
     parks: bool = False
     #: Why it was not parked when that was tried last, and it has been idle since.
     not_parked: str = ""

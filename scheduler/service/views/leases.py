@@ -13,7 +13,7 @@ from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Idleness, State, Workload
 from gpucommons.scheduler.core.whatif.counterfactuals import Way
 from gpucommons.scheduler.forecast.forecast import Forecast
-from gpucommons.scheduler.on_idle import ON_IDLE
+from gpucommons.scheduler.on_idle import UNLESS_SAID
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.views.blockers import blocker_view
@@ -70,7 +70,9 @@ def lease_view(
         if in_full
         else reason_class(workload.reason),
         redeem_by_ms=workload.redeem_by_ms if in_full else None,
-        parked_ms=workload.parked.since_ms if in_full and workload.parked else None,
+        parked_ms=workload.parked.since_ms
+        if in_full and workload.parked and workload.current is None
+        else None,
         started_ms=next((one.started_ms for one in workload.attempts if one.started_ms), None),
         slice=slice_view(workload, cluster) if in_full else None,
         idle=_idle_view(workload, cluster, limits) if in_full else None,
@@ -130,7 +132,7 @@ def _idle_view(workload: Workload, cluster: Cluster, limits: IdleLimits) -> mode
         return None
     idleness = workload.idleness or Idleness()
     pool = cluster.pools.get(workload.spec.pools[0])
-    allowed = ON_IDLE if pool is None else pool.on_idle
+    allowed = UNLESS_SAID if pool is None else pool.on_idle
     on_idle = on_idle_of(workload.spec.on_idle, allowed)
     return models.IdleView(
         idle_since_ms=idleness.idle_since_ms,
@@ -146,7 +148,7 @@ def _idle_view(workload: Workload, cluster: Cluster, limits: IdleLimits) -> mode
         warn_after_s=limits.warn_after_ms // 1000,
         on_idle=on_idle,
         on_idle_allowed=list(allowed),
-        on_idle_text=on_idle_text(on_idle, ""),
+        on_idle_text=on_idle_text(on_idle, "", parks=False),
     )
 
 

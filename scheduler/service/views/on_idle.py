@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from gpucommons.scheduler import models
 
+_PARKED = (
+    "Its kernels live on and others have its GPU; its next cell waits in line for it, and goes on."
+)
 _KEPT = {
     "kernels": "Kernels that can be saved are kept and go on {then}.",
     "variables": "Variables that can be stored are kept; all else of its kernels is lost.",
@@ -21,18 +24,23 @@ def with_keeps(lease: models.LeaseView, keeps: str, *, parks: bool) -> models.Le
     idle = lease.idle
     if idle is None or not (keeps or parks):
         return lease
-    told: dict[str, object] = {"parks": parks}
+    can_park = parks and not idle.not_parked
+    told: dict[str, object] = {"parks": can_park and idle.on_idle == "park"}
     if keeps:
-        told |= {"keeps": keeps, "on_idle_text": on_idle_text(idle.on_idle, keeps)}
+        told["keeps"] = keeps
+    if keeps or can_park:
+        told["on_idle_text"] = on_idle_text(idle.on_idle, keeps, parks=can_park)
     return lease.model_copy(update={"idle": idle.model_copy(update=told)})
 
 
-def on_idle_text(on_idle: str, keeps: str) -> str:
+def on_idle_text(on_idle: str, keeps: str, *, parks: bool) -> str:
     """What will happen, what is kept and what is lost.
 
     ``on_idle`` is one of ``ON_IDLE``; ``keeps`` what the server says that it keeps when it
     stops: ``kernels``, ``variables``, ``nothing``, or empty where it has not said anything yet.
     """
+    if on_idle == "park" and parks:
+        return _PARKED
     if on_idle == "cull":
         return f"Its server is stopped. {_KEPT['nothing']}"
     kept = _KEPT.get(keeps, _KEPT[""])

@@ -1,0 +1,46 @@
+/** Sentences about a notebook whose GPU memory is on the host. They come with the tile that says them. */
+import { clock, duration, gpus, ordinal } from '../text/format';
+import type { Messages } from '../text/messages';
+
+export function parkedMessages({ trans }: Messages) {
+  return {
+    title(milliGpu: number): string {
+      return trans.__('Parked, %1 GPU', gpus(milliGpu));
+    },
+
+    since(parkedMs: number): string {
+      return trans.__(
+        'Since %1 its GPU memory is on the host, and its GPU is free for others. Variables are as they were.',
+        clock(parkedMs)
+      );
+    },
+
+    runToHaveItBack(): string {
+      return trans.__('Run a cell to have the GPU back.');
+    },
+
+    waits(milliGpu: number): string {
+      return trans.__('Parked: waits for %1 GPU', gpus(milliGpu));
+    },
+
+    inLine(position: number, waitedMs: number): string {
+      return trans.__(
+        '%1 in line, waiting for %2. Its cell goes on by itself.',
+        ordinal(position),
+        duration(waitedMs)
+      );
+    },
+
+    likely(span: string): string {
+      return trans.__('Likely in %1.', span);
+    },
+
+    interrupt(): string {
+      return trans.__('Interrupt the kernel to wait no longer.');
+    },
+
+    stale(): string {
+      return trans.__('This may have changed: the scheduler is not there.');
+    }
+  };
+}
