@@ -151,7 +151,7 @@ TABLE = (
         body=models.StepRef,
     ),
     Row(method="GET", pattern="sweeps", call=_sweeps),
-    Row(method="GET", pattern=f"{SWEEP}/figures", call=lambda a: sweep_calls.figures(a.ref)),
+    Row(method="GET", pattern=f"{SWEEP}/figures", call=lambda a: sweep_calls.sweep_figures(a.ref)),
     Row(method="GET", pattern=SWEEP, call=lambda a: sweep_calls.sweep(a.ref)),
     Row(method="POST", pattern=f"{SWEEP}/stop", call=lambda a: sweep_calls.stop_sweep(a.ref)),
     Row(

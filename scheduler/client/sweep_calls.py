@@ -25,7 +25,7 @@ def sweep(ref: str) -> Call[models.SweepView]:
     return Call(method="GET", path=path_of("sweeps", ref), answer=models.SweepView)
 
 
-def figures(ref: str) -> Call[models.SweepFigures]:
+def sweep_figures(ref: str) -> Call[models.SweepFigures]:
     """Its GPUs over time, and which parameters matter."""
     return Call(method="GET", path=path_of("sweeps", ref, "figures"), answer=models.SweepFigures)
 

@@ -23,9 +23,10 @@ import {
   startableWith
 } from '../model/jobs';
 import { addNotebookCommands } from './notebookcommands';
-import { confirmDrop, confirmMore } from '../notices/notices';
+import { confirmDrop } from '../notices/notices';
 import { trainFunctions } from '../submission/request';
 import { IJob } from '../server/tokens';
+import type { Messages } from '../text/messages';
 
 type Args = ReadonlyPartialJSONObject;
 
@@ -198,10 +199,7 @@ function addJobCommands(options: ICommandOptions): void {
       attempt(options, async () => {
         const old = jobOf(options, args);
         // What failed or was cancelled is to go on; what finished may have been pressed by mistake.
-        if (
-          old &&
-          (old.state !== 'succeeded' || (await confirmMore(old, msg)))
-        ) {
+        if (old && (old.state !== 'succeeded' || (await isWanted(old, msg)))) {
           // Pressed twice it is the same wish.
           const key = `from-here-${old.id}`;
           const job = await model.api.goOn(old.id, key);
@@ -316,4 +314,11 @@ async function chooseFile(
 
 function text(value: unknown): string | null {
   return typeof value === 'string' ? value : null;
+}
+
+async function isWanted(old: IJob, msg: Messages): Promise<boolean> {
+  const { confirmMore } = await import(
+    /* webpackChunkName: "page-stored" */ '../notices/confirmmore'
+  );
+  return confirmMore(old, msg);
 }

@@ -8,7 +8,6 @@ import {
   currentAttempt,
   hasStopped,
   isForOthers,
-  stepText,
   wayWords
 } from '../model/jobs';
 import type { Messages } from '../text/messages';
@@ -240,19 +239,8 @@ export function confirmHibernate(msg: Messages): Promise<boolean> {
   return confirm(msg.hibernate(), msg.hibernateBody(), msg.hibernate());
 }
 
-/** Ask before a job that has finished begins to hold GPUs once more. */
-export function confirmMore(job: IJob, msg: Messages): Promise<boolean> {
-  const step = job.checkpoint ? stepText(job, job.checkpoint.step, msg) : '';
-  const { trans } = msg;
-  const body = trans.__(
-    '%1 has finished. A new job runs the same command and goes on from what it saved last, %2; a script that is through by then ends at once.',
-    job.name,
-    step
-  );
-  return confirm(trans.__('Run again from here?'), body, trans.__('Run again'));
-}
-
-async function confirm(
+/** Ask in a dialog; whether the answer is yes. */
+export async function confirm(
   title: string,
   body: string,
   label: string

@@ -2,7 +2,7 @@
  * The only file that talks to the server: one WebSocket per tab, which everything on the page
  * shares, and the REST proxy.
  */
-import type { IEnvironments } from './environments';
+import type { IEnvironments } from './jobtokens';
 import { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 

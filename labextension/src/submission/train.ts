@@ -21,7 +21,7 @@ import {
   taken,
   Typed
 } from './request';
-import type { IEnvironments } from '../server/environments';
+import type { IEnvironments } from '../server/jobtokens';
 import type { IAdvice, IPlan, IPlanQuestion } from '../server/plans';
 import { IFilesPreview, IJob, IQuote } from '../server/tokens';
 

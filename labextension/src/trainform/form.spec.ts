@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import { PanelContext } from '../components/context';
 import { makeJob, msg } from '../testing/make';
 import { fakeApi } from '../testing/sockets';
-import type { IEnvironments } from '../server/environments';
+import type { IEnvironments } from '../server/jobtokens';
 import type { IFilesPreview } from '../server/tokens';
 import { TrainModel } from '../submission/train';
 import { TrainForm } from './form';

@@ -48,7 +48,7 @@ async def add_to_budget(
     return await caller.run(sweeps.add_to_budget, ref, request)
 
 
-@router.get("/sweeps/{ref:path}/figures", name="sweep-figures")
+@router.get("/sweeps/{ref:path}/figures", name="sweep_figures")
 async def sweep_figures(ref: SweepRef, caller: AnyCaller) -> models.SweepFigures:
     """Its GPUs over time, and which parameters matter."""
     return await caller.run(sweeps.figures, ref)

@@ -129,6 +129,7 @@ from gpucommons.scheduler.service.authorization.sweeps import (
     stop_sweep,
     submit_sweep,
     sweep,
+    sweep_figures,
     sweeps,
 )
 
@@ -234,6 +235,7 @@ __all__ = [
     "submit_sweep",
     "suspend_schedule",
     "sweep",
+    "sweep_figures",
     "sweeps",
     "teams",
     "unpark",

@@ -173,6 +173,7 @@ def sweep(service: Service, principal: Principal, ref: str) -> models.SweepView:
 def figures(service: Service, principal: Principal, ref: str) -> models.SweepFigures:
     """Its GPUs over time, and which parameters matter, where that can be told."""
     found = _find(service, principal, ref)
+    authorization.sweep_figures(principal, found.sweep)
     trials = service.store.sweeps.trials(found.sweep.sweep_id)
     importance, why_not = importance_of(found.sweep, trials)
     return models.SweepFigures(

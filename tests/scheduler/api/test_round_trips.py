@@ -25,7 +25,9 @@ from gpucommons.scheduler.api.routes import attempts as api_attempts
 from gpucommons.scheduler.client import (
     AsyncSchedulerClient,
     calls,
+    parking_calls,
     pipeline_calls,
+    plan_calls,
     schedule_calls,
     sweep_calls,
 )
@@ -65,7 +67,14 @@ def test_every_call_is_a_route_and_every_route_a_call(app: FastAPI) -> None:
     }
     made = {
         name
-        for module in (calls, pipeline_calls, schedule_calls, sweep_calls)
+        for module in (
+            calls,
+            parking_calls,
+            pipeline_calls,
+            plan_calls,
+            schedule_calls,
+            sweep_calls,
+        )
         for name, function in inspect.getmembers(module, inspect.isfunction)
         if function.__module__ == module.__name__ and not name.startswith("_")
     }
