@@ -420,7 +420,10 @@ def test_what_runs_is_adopted_and_can_be_stopped(rig: Rig) -> None:
     rig.executor.start(job)
     runs(rig, job)
     rig.restart()
-    assert running(rig.executor.adopt([job.attempt])) == {job.attempt.attempt_id: True}
+    mine = job.attempt.attempt_id
+    (found,) = (one for one in rig.executor.since(Millis(0)) if one.attempt_id == mine)
+    assert (found.job_id, found.running, found.succeeded) == ("w-1", True, False)
+    assert running(rig.executor.adopt([job.attempt])) == {mine: True}
     rig.executor.start(job)
     assert seen(rig, job, AttemptStarted)
     assert seen(rig, job, AttemptEnded) == []

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from integration.workstation import Workstation, alive, until
 
@@ -27,7 +28,7 @@ teams:
     members: [USER]
     quotas: {gpu: {guaranteed_milli_gpu: 2000}}
 """
-SCRIPT = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+SCRIPT = "import time; time.sleep(600)"
 
 
 @pytest.fixture
@@ -64,18 +65,17 @@ def typed(machine: Workstation, *words: str, check: bool = True) -> str:
 
 
 def submitted(machine: Workstation, name: str) -> int:
-    """The process of a new job."""
-    script = machine.state.parent / f"{name}.py"
+    """The process of a new job, by the machine's own count: it may have another id where it runs."""
+    script = machine.state.parent / f"{name}-{machine.state.parent.name}.py"
     script.write_text(SCRIPT)
     typed(machine, "submit", script.name, "--gpus", "1", "--name", name)
-    found = until(lambda: printed(machine, f"{name}-1"), f"the start of {name}")
-    return int(found[-1])
 
+    def running() -> int | None:
+        found = (one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"])
+        mine = (one for one in found if one.info["cmdline"][-2:] == ["-u", script.name])
+        return next((one.pid for one in mine), None)
 
-def printed(machine: Workstation, name: str) -> list[str]:
-    """What a job has printed."""
-    with machine.scheduler() as scheduler:
-        return scheduler.send(calls.log(name)).lines
+    return until(running, f"the start of {name}")
 
 
 def job(machine: Workstation, name: str) -> JobView:

@@ -1,21 +1,27 @@
-"""After a restore every executor finds what began since the backup."""
+"""After a restore an executor finds what began since the backup; `test_executor` has the cluster's."""
 
 from __future__ import annotations
 
-from executor_rigs import ENDS, RUNS, Rig
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from executor_rigs import ENDS, RUNS, FakeRig, LocalRig, Rig
 
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.ids import made_ms
-from tests.contracts.test_executor import (
-    end_of,
-    launch,
-    rig,  # noqa: F401 - a fixture is found by its name
-    runs,
-)
+from tests.contracts.test_executor import end_of, launch, runs
+
+
+@pytest.fixture(params=[FakeRig, LocalRig])
+def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
+    made: Rig = request.param(tmp_path)
+    yield made
+    made.clear()
 
 
 def test_what_began_since_a_moment_is_found_with_its_job_by_an_executor_that_knows_nothing(
-    rig: Rig,  # noqa: F811 - as above
+    rig: Rig,
 ) -> None:
     job, done = launch(rig, RUNS), launch(rig, ENDS, number=2)
     for one in (job, done):

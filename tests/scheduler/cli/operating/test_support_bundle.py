@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Cli, WatchedWorld, submitted
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpucommons.scheduler.cli.operating.redaction import Redaction, secret_values
@@ -131,6 +131,7 @@ def test_names_stay_where_that_is_asked_for(
     assert job["owner"] == "ann"
 
 
+@settings(max_examples=25)
 @given(st.text(alphabet="abcdefghijk0123456789", min_size=6, max_size=40), st.text(max_size=30))
 def test_a_known_secret_is_found_in_any_text(secret: str, around: str) -> None:
     hidden = Redaction([secret]).text(f"{around} {secret}{around}")
