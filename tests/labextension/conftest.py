@@ -35,6 +35,9 @@ from gpucommons.scheduler.models import (
     ScheduleView,
     SliceView,
     SnapshotView,
+    SweepFigures,
+    SweepList,
+    SweepView,
     TeamList,
     TeamView,
     WhoAmI,
@@ -211,6 +214,23 @@ class FakeApi:
         found["GET", "pipelines/alice/nightly-1"] = piped
         for verb in ("retry", "cancel"):
             found["POST", f"pipelines/alice/nightly-1/{verb}"] = piped
+        counts = dict.fromkeys(("begun", "running", "waiting", "paused", "done", "failed"), 0)
+        sweep = SweepView(
+            id=JOB_ID,
+            kind="sweep",
+            name="digits-1",
+            owner="alice",
+            team="vision",
+            made_ms=NOW,
+            trials_of=2,
+            milli_gpu_s=0,
+            **counts,
+        )
+        found["GET", "sweeps"] = SweepList(sweeps=[sweep])
+        found["GET", f"sweeps/{JOB_ID}"] = sweep
+        found["GET", f"sweeps/{JOB_ID}/figures"] = SweepFigures(gpus=[], importance={})
+        for verb in ("stop", "budget"):
+            found["POST", f"sweeps/{JOB_ID}/{verb}"] = sweep
         found["GET", "schedules"] = ScheduleList(schedules=[nightly])
         found["GET", "schedule-times"] = ScheduleTimes(next_ms=[NOW])
         found["GET", "schedules/alice/nightly"] = nightly

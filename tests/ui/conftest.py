@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from lab_server import TOKEN, LabServer
 from playwright.sync_api import (
     Browser,
     BrowserContext,
@@ -21,6 +20,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 from ui.browser import find_chromium
+from ui.fake_server.lab_server import TOKEN, LabServer
 from ui.panel_page import THEMES, WIDE, Open, show_panel
 from ui.product import PATIENCE_MS
 

@@ -11,7 +11,7 @@ from typing import Any
 from kernel_server import TOKEN, KernelServer
 from playwright.sync_api import Browser, Locator, Page
 
-from tests.harness.lab_server import BUILT, ROOT
+from tests.ui.fake_server.lab_server import BUILT, ROOT
 from tests.ui.product import PATIENCE_MS, WIDE
 
 NOTEBOOK = "work.ipynb"

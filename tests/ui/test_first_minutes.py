@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
-from lab_server import FAKE, SETTINGS, LabServer
 from playwright.sync_api import Page, expect
+from ui.fake_server.lab_server import FAKE, SETTINGS, LabServer
 from ui.panel_page import WIDE, Open, picture, section
 
 sys.path.insert(0, str(FAKE))

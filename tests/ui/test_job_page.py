@@ -7,8 +7,8 @@ import sys
 from typing import Any
 
 import pytest
-from lab_server import FAKE, LabServer
 from playwright.sync_api import Page, expect
+from ui.fake_server.lab_server import FAKE, LabServer
 from ui.panel_page import Open, job_row, jobs, now_ms, open_job, picture
 
 sys.path.insert(0, str(FAKE))

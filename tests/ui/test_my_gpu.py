@@ -6,8 +6,8 @@ import re
 import sys
 
 import pytest
-from lab_server import FAKE, LabServer
 from playwright.sync_api import expect
+from ui.fake_server.lab_server import FAKE, LabServer
 from ui.panel_page import Open, now_ms, picture, section, usage
 
 sys.path.insert(0, str(FAKE))

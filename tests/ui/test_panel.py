@@ -9,8 +9,8 @@ import re
 import sys
 
 import pytest
-from lab_server import FAKE, LabServer
 from playwright.sync_api import Page, expect
+from ui.fake_server.lab_server import FAKE, LabServer
 from ui.panel_page import (
     Open,
     job_row,

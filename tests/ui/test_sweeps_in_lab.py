@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from lab_server import LabServer
 from playwright.sync_api import expect
+from ui.fake_server.lab_server import LabServer
 from ui.panel_page import Open, picture, section
 
 pytestmark = pytest.mark.ui

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from lab_server import TOKEN, LabServer
 from playwright.sync_api import expect
+from ui.fake_server.lab_server import TOKEN, LabServer
 from ui.panel_page import WIDE, Open, picture, section, show_panel
 
 pytestmark = pytest.mark.ui

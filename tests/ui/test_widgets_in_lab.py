@@ -6,8 +6,8 @@ import copy
 import json
 
 import pytest
-from lab_server import NOTEBOOK, TOKEN, LabServer
 from playwright.sync_api import Page, expect
+from ui.fake_server.lab_server import NOTEBOOK, TOKEN, LabServer
 from ui.panel_page import Open, picture
 
 pytestmark = pytest.mark.ui

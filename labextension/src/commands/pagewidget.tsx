@@ -11,6 +11,7 @@ import { IPanelContext, PanelContext } from '../components/context';
 import { keepFocus } from '../components/focus';
 import { h } from '../components/h';
 import { CommandIDs } from '../lab/ids';
+import type { IPages } from './pages';
 
 const Schedules = chunk(() =>
   import(
@@ -61,7 +62,7 @@ class PageContent extends ReactWidget {
   }
 }
 
-export class PageWidget extends MainAreaWidget<PageContent> {
+class PageWidget extends MainAreaWidget<PageContent> {
   constructor(
     app: JupyterFrontEnd,
     context: IPanelContext,
@@ -80,4 +81,36 @@ export class PageWidget extends MainAreaWidget<PageContent> {
     this.content.wanted = wanted;
     this.content.update();
   }
+}
+
+/** Those that were opened, by their command. */
+const pages = new Map<string, PageWidget>();
+
+/** Show a page, and in it what is wanted. */
+export function openPage(
+  options: IPages,
+  command: string,
+  label: string,
+  wanted: unknown
+): void {
+  const { shell } = options.app;
+  const page = pageOf(options, command, label);
+  page.want(typeof wanted === 'string' ? wanted : null);
+  shell.activateById(page.id);
+}
+
+function pageOf(
+  { app, context, labShell }: IPages,
+  command: string,
+  label: string
+): PageWidget {
+  const known = pages.get(command);
+  if (known !== undefined && !known.isDisposed) {
+    return known;
+  }
+  const page = new PageWidget(app, context, command, label);
+  pages.set(command, page);
+  // Notebook 7 keeps its main area for one document.
+  app.shell.add(page, labShell ? 'main' : 'right');
+  return page;
 }

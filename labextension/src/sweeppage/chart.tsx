@@ -3,7 +3,7 @@ import { IRenderMimeRegistry, MimeModel } from '@jupyterlab/rendermime';
 import { Widget } from '@lumino/widgets';
 import * as React from 'react';
 
-import { h } from '../components/h';
+import { Fragment, h } from '../components/h';
 import type { IColours, Spec } from './charts';
 
 const VEGA_LITE = 'application/vnd.vegalite.v5+json';
@@ -26,7 +26,8 @@ export function Chart(props: {
   const colours = useColours();
   const can = registry?.preferredMimeType({ [VEGA_LITE]: {} }, 'any') != null;
   const drawn = can ? JSON.stringify(props.spec(colours)) : '';
-  React.useEffect(() => {
+  // Taken away before its place is: what stands nowhere cannot be.
+  React.useLayoutEffect(() => {
     if (registry === null || !can || node.current === null) {
       return;
     }
@@ -47,10 +48,18 @@ export function Chart(props: {
       renderer.dispose();
     };
   }, [registry, can, drawn]);
-  return can && failed !== drawn ? (
-    <div className="gc-Chart" ref={node} role="img" aria-label={props.label} />
-  ) : (
-    <p className="gc-Muted">{props.instead}</p>
+  const shows = can && failed !== drawn;
+  return (
+    <>
+      <div
+        className="gc-Chart"
+        ref={node}
+        role="img"
+        aria-label={props.label}
+        hidden={!shows}
+      />
+      {shows ? null : <p className="gc-Muted">{props.instead}</p>}
+    </>
   );
 }
 

@@ -238,8 +238,8 @@ export function parallel(
     })
   );
   const ends = axes.flatMap(axis => [
-    { axis: heading(axis), y: 1, text: end(axis, axis.high), dy: -8 },
-    { axis: heading(axis), y: 0, text: end(axis, axis.low), dy: 10 }
+    { axis: heading(axis), y: 1, text: end(axis, axis.high) },
+    { axis: heading(axis), y: 0, text: end(axis, axis.low) }
   ]);
   const x = {
     field: 'axis',
@@ -279,7 +279,11 @@ export function parallel(
       {
         data: { values: ends.filter(each => each.y === 1) },
         mark: { type: 'rule', color: colours.text, opacity: 0.6 },
-        encoding: { x, y: { datum: 0, type: 'quantitative' }, y2: { datum: 1 } }
+        encoding: {
+          x,
+          y: { datum: 0, type: 'quantitative', axis: null },
+          y2: { datum: 1 }
+        }
       },
       line('!datum.best', colours.text, 0.25),
       line('datum.best', colours.line, 1),

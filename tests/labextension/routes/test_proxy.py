@@ -25,6 +25,9 @@ READS = [
     "schedules/alice/nightly",
     "pipelines",
     "pipelines/alice/nightly-1",
+    "sweeps",
+    f"sweeps/{JOB_ID}",
+    f"sweeps/{JOB_ID}/figures",
 ]
 WRITES = [
     ("jobs", REQUEST),
@@ -39,6 +42,8 @@ WRITES = [
     (f"leases/{LEASE_ID}/hibernate", {}),
     ("pipelines/alice/nightly-1/retry", {"step": "clean"}),
     ("pipelines/alice/nightly-1/cancel", {}),
+    (f"sweeps/{JOB_ID}/stop", {}),
+    (f"sweeps/{JOB_ID}/budget", {"trials": 1}),
     *((f"schedules/alice/nightly/{verb}", {}) for verb in ("run", "suspend", "resume")),
 ]
 

@@ -17,7 +17,7 @@ import psutil
 
 from tests.harness.free_ports import free_port
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 FAKE = ROOT / "tests" / "ui" / "fake_server"
 BUILT = ROOT / "build" / "labextensions" / "gpucommons" / "package.json"
 TOKEN = "panel-test"
