@@ -56,6 +56,18 @@ def test_a_pool_names_its_isolation_and_what_is_free(cluster: Any) -> None:
     assert "Memory is not limited" in field.isolation
 
 
+def test_gpus_on_nodes_that_take_nothing_new_are_counted_apart(cluster: Any) -> None:
+    pool = cluster.pools().pools[0]
+    none = pool.model_copy(update={"total_milli_gpu": 0, "out_milli_gpu": 4000})
+    some = pool.model_copy(update={"out_milli_gpu": 1000})
+    details = [capacity_map(cluster.nodes(), [one])[0].detail for one in (none, some)]
+
+    assert details == [
+        "4 GPUs not to give out · isolation: none",
+        "3½ of 32 free · 1 GPU not to give out · isolation: none",
+    ]
+
+
 def test_a_free_gpu_says_so(cluster: Any) -> None:
     field = capacity_map(cluster.nodes(), cluster.pools().pools)[0]
 
