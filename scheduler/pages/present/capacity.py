@@ -97,7 +97,8 @@ def figures(
         for hold in device.holds:
             held[hold.shown_as] = held.get(hold.shown_as, 0) + hold.milli_gpu
     longest = max((row.waited_ms for row in waiting), default=None)
-    used = f"really used by {whose}, last hour" if whose else "really used, last hour"
+    base = f"hours held by {whose}" if whose else "held hours"
+    used = f"of {base} really used, last hour"
     return (
         Figure(
             key="held",

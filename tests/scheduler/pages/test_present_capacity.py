@@ -18,7 +18,7 @@ def _figures(cluster: Any, report: models.Report | None) -> dict[str, tuple[str,
 def test_figures_are_those_of_the_holds(cluster: Any) -> None:
     assert _figures(cluster, cluster.report()) == {
         "held": ("28½", "of 32", "GPUs held"),
-        "used": ("81 %", "", "really used, last hour"),
+        "used": ("81 %", "", "of held hours really used, last hour"),
         "idle": ("2", "", "held idle"),
         "borrowed": ("9", "", "borrowed"),
         "waiting": ("4", "", "waiting, longest 18 min"),
