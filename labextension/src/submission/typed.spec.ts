@@ -18,10 +18,7 @@ const FILES: IFilesPreview = {
   environment_name: 'torch (Python 3.12)',
   parameters: null,
   advice: [],
-  proposal: {
-    launcher: 'plain',
-    why: 'no framework that we know is started in a.py'
-  },
+  proposal: { launcher: 'plain', why: 'nothing in a.py joins workers' },
   results_to: 'project'
 };
 

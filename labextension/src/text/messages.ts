@@ -144,7 +144,7 @@ export function messages(trans: TranslationBundle) {
         admitted: trans.__('starting'),
         starting: trans.__('starting'),
         running: trans.__('running'),
-        preempting: trans.__('stopping'),
+        preempting: trans.__('stopping for others'),
         pausing: trans.__('pausing'),
         paused: trans.__('paused'),
         cancelling: trans.__('cancelling'),
@@ -152,11 +152,7 @@ export function messages(trans: TranslationBundle) {
         succeeded: trans.__('finished'),
         failed: trans.__('failed')
       };
-      // Why it stops, the scheduler says.
-      return (
-        (job.state === 'preempting' && job.state_text) ||
-        (words[job.state] ?? job.state)
-      );
+      return words[job.state] ?? job.state;
     },
 
     holdClass(job: IJob): string | null {
