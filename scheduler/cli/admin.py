@@ -136,7 +136,7 @@ def _quota_update(arguments: argparse.Namespace) -> dict[str, int | None]:
 
 def _only_pool(answer: models.PoolList) -> str | None:
     """The pool that is meant where none is named: the only one, or the only one with GPUs."""
-    with_gpus = [pool.name for pool in answer.pools if pool.total_milli_gpu]
+    with_gpus = [one.name for one in answer.pools if one.total_milli_gpu + one.out_milli_gpu]
     names = with_gpus or [pool.name for pool in answer.pools]
     return names[0] if len(names) == 1 else None
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from gpucommons.scheduler.errors import BadRequest, TooLarge
 from gpucommons.scheduler.working_folder.giving_back import read_mark
 
+_RESULTS = "holds results of"
 #: A larger file is data, not code: it is left out and named.
 MAX_FILE_BYTES = 32 * 1024 * 1024
 #: What a snapshot may hold, unless the caller says otherwise.
@@ -54,6 +55,11 @@ class ExcludedFile:
     reason: str
     #: The job may well need it, and can have it as a link to where it lies.
     linkable: bool = False
+
+    @property
+    def is_result(self) -> bool:
+        """A folder with results of a job: there may be many, and no job misses them."""
+        return self.reason.startswith(_RESULTS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -241,7 +247,7 @@ def _inner_reason(name: str, parent_fd: int) -> str | None:
     """Why a folder stays behind because of what lies in it."""
     mark = read_mark(name, parent_fd)
     if mark is not None:
-        return f"holds results of {mark['job']}"
+        return f"{_RESULTS} {mark['job']}"
     try:
         os.stat(f"{name}/pyvenv.cfg", dir_fd=parent_fd, follow_symlinks=False)
     except OSError:

@@ -6,7 +6,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gpucommons.scheduler.core.model.types import Millis, TeamName, WorkloadId
+from gpucommons.scheduler.core.model.types import (
+    Millis,
+    Reason,
+    ReasonClass,
+    TeamName,
+    WorkloadId,
+)
 from gpucommons.scheduler.core.whatif.counterfactuals import Way
 from gpucommons.scheduler.forecast import words
 from gpucommons.scheduler.forecast.estimating import Lengths
@@ -24,6 +30,8 @@ from gpucommons.scheduler.forecast.windows import (
 )
 from gpucommons.scheduler.store.estimates import Window
 
+#: Of who waits for one of these, what was submitted would have to change.
+_NEVER = frozenset({ReasonClass.NEVER, ReasonClass.KIND, ReasonClass.MISCONFIGURED})
 _TOO_LITTLE = "too little is known about how long the work in its way runs"
 
 
@@ -93,6 +101,10 @@ class Forecast:
         if self.window is None:
             if self.unknown is Unknown.NOT_IN_SIGHT:
                 return f"Likely not within two weeks{bound}."
+            if self.unknown is Unknown.NEVER:
+                return "It does not start as it was submitted."
+            if self.unknown is Unknown.NODES:
+                return "Likely start unknown: nobody knows when its nodes take work again."
             why = _behind(self.notebooks_of) or _TOO_LITTLE
             return f"Likely start unknown: {why}{self._if_idle()}{bound}."
         if self.basis is Basis.KNOWN:
@@ -140,6 +152,18 @@ def bounded(said: Forecast, bound: Bound) -> Forecast:
         from_ms = min(window.from_ms, words.rounded_down(bound.length_ms))
         window = replace(window, from_ms=from_ms, to_ms=bound.length_ms)
     return replace(said, window=window, bound=bound)
+
+
+def in_view_of(said: Forecast, reason: Reason | None) -> Forecast:
+    """The same; where its reason is that no end of others' work lets it start, that."""
+    code = None if reason is None else reason.code
+    if code is ReasonClass.NODES:
+        unknown = Unknown.NODES
+    elif code in _NEVER:
+        unknown = Unknown.NEVER
+    else:
+        return said
+    return Forecast(made_ms=said.made_ms, unknown=unknown, ways=said.ways)
 
 
 def foreseen(lengths: Lengths, workload_id: WorkloadId) -> tuple[Window | None, bool]:

@@ -35,7 +35,14 @@ from gpucommons.scheduler.forecast.estimating import (
     returns,
     waiting,
 )
-from gpucommons.scheduler.forecast.forecast import Bound, Forecast, bounded, foreseen, told_of
+from gpucommons.scheduler.forecast.forecast import (
+    Bound,
+    Forecast,
+    bounded,
+    foreseen,
+    in_view_of,
+    told_of,
+)
 from gpucommons.scheduler.forecast.ledger import EstimateLedger
 from gpucommons.scheduler.forecast.past import Past
 from gpucommons.scheduler.forecast.runs import History
@@ -127,7 +134,7 @@ class Forecaster:
         found = self._forecasts.get(workload.workload_id)
         stale_ms = max(STALE_MS, self._slowest_ms)
         stale = found is None or self._now_ms() - found.made_ms > stale_ms
-        return None if stale else found
+        return None if found is None or stale else in_view_of(found, workload.reason)
 
     def ways(self, workload: Workload) -> tuple[Way, ...] | None:
         """What would start it now; None where that was not worked out lately: it is, next.

@@ -54,6 +54,10 @@ class Unknown(StrEnum):
     HISTORY = "history"
     #: It does not start within the horizon.
     NOT_IN_SIGHT = "not-in-sight"
+    #: Nothing that ends lets it start, as it was submitted.
+    NEVER = "never"
+    #: It waits for nodes that take nothing new.
+    NODES = "nodes"
 
 
 class Basis(StrEnum):

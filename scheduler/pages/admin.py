@@ -190,11 +190,13 @@ class Admin(PageHandler):
         return quotas.change_rows((await self.ask(asked)).events)
 
     async def _receipts(self) -> tuple[evictions.EvictionRow, ...]:
-        events = await self.ask(calls.events(kinds=[evictions.EVICTED], newest=_RECEIPTS))
-        ids = evictions.beneficiaries(events.events)[:_OUTCOMES]
+        kinds = ([evictions.EVICTED], list(evictions.OTHERS))
+        asked = (self.ask(calls.events(kinds=some, newest=_RECEIPTS)) for some in kinds)
+        events = {one.number: one for page in await asyncio.gather(*asked) for one in page.events}
+        ids = evictions.beneficiaries(tuple(events.values()))[:_OUTCOMES]
         found = await asyncio.gather(*(self._workload(workload_id) for workload_id in ids))
         outcomes = {i: workload for i, workload in zip(ids, found, strict=True) if workload}
-        return evictions.eviction_rows(events.events, outcomes)
+        return evictions.eviction_rows(tuple(events.values()), outcomes)
 
     async def _workload(self, workload_id: str) -> models.JobView | models.LeaseView | None:
         try:

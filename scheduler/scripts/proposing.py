@@ -50,4 +50,4 @@ def of_script(name: str, script: Script) -> Proposal:
         if launcher is not None:
             why = f"{where(name, start)} starts {start.framework.name}"
             return Proposal(launcher=launcher, why=why)
-    return Proposal(launcher=PLAIN, why=f"nothing in {name} joins workers")
+    return Proposal(launcher=PLAIN, why=f"no framework that we know is started in {name}")

@@ -1,39 +1,63 @@
-"""What would not start even on empty nodes, and what of it is missing there."""
+"""What would not start even on empty nodes, and what of it is missing there.
+
+Nodes that take nothing new may do so again: what would fit on them is not asked to be smaller, it
+waits for them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.capacity.placement_slots import capacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.explain import beside_gpus
-from gpucommons.scheduler.core.model.demand import Worker, must_have
-from gpucommons.scheduler.core.model.types import HoldClass, PoolName, Reason, ReasonClass, Workload
+from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, must_have
+from gpucommons.scheduler.core.model.resources import Node, NodeState
+from gpucommons.scheduler.core.model.types import (
+    HoldClass,
+    NodeId,
+    PoolName,
+    Reason,
+    ReasonClass,
+    Workload,
+)
 from gpucommons.scheduler.core.placement.placement import place
 
-#: All nodes with nothing on them.
-_EMPTY: Entry[None, Capacity] = Entry("empty nodes", Fact.REFRESHED)
+#: All nodes with nothing on them: as they are, and as if all of them took work.
+_EMPTY: Entry[bool, Capacity] = Entry("empty nodes", Fact.REFRESHED)
+#: So many nodes are named.
+_NAMED = 3
+#: Why each of them takes nothing new, told of several at once.
+_OUT = {
+    NodeState.CORDONED: "takes nothing new",
+    NodeState.LOST: "is away",
+    NodeState.FENCED: "is fenced by an admin",
+}
 
 
 def fits_nowhere(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) -> Reason | None:
     """It would not even fit if nothing ran."""
     spec = workload.spec
-    if any(_fits_empty(cycle, must_have(spec), pool) for pool in pools):
+    if any(_fits_empty(cycle, must_have(spec), pool, all_usable=False) for pool in pools):
         return None
+    back = [p for p in pools if _fits_empty(cycle, must_have(spec), p, all_usable=True)]
+    if back:
+        return waits_for_nodes(cycle, workload, back[0])
     kinds = sorted({role.gpu_kind for role in spec.roles if role.gpu_kind})
-    nodes = [node for pool in pools for node in cycle.capacity.usable(pool)]
-    there = {device.kind for node in nodes for device in node.node.devices}
+    nodes = [node for node in cycle.nodes.values() if node.pool in pools]
+    there = {device.kind for node in nodes for device in node.devices}
     where = f"pool{'s' if len(pools) > 1 else ''} {', '.join(pools)}"
     missing = [kind for kind in kinds if kind not in there]
     if missing:
         text = f"There is no {missing[0]} in {where}; there is: {', '.join(sorted(there)) or 'no GPU'}."
         return Reason(code=ReasonClass.KIND, text=text)
     most = max((len(node.devices) for node in nodes), default=0)
-    cpu = max((node.node.cpu_milli for node in nodes), default=0)
-    memory = max((node.node.memory_mib for node in nodes), default=0)
+    cpu = max((node.cpu_milli for node in nodes), default=0)
+    memory = max((node.memory_mib for node in nodes), default=0)
     text = (
         f"Needs {beside_gpus.ask_in_words(workload)}, which {where} cannot give even when empty: its nodes have at"
         f" most {most} GPUs, {cpu / 1000:g} cores and {memory / 1024:.3g} GiB each."
@@ -41,18 +65,73 @@ def fits_nowhere(cycle: CycleState, workload: Workload, pools: Sequence[PoolName
     return Reason(code=ReasonClass.MISCONFIGURED, text=text, unblock="Submit it smaller.")
 
 
-def _fits_empty(cycle: CycleState, workers: tuple[Worker, ...], pool: PoolName) -> bool:
+def has_its_block_out(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
+    """A notebook's part of fixed quota lies nowhere, as nodes take nothing new: blocks leave those."""
+    workers = must_have(workload.spec)
+    size = milli_gpu(workers)
+    blocks = (b for b in cycle.blocks if b.team == workload.spec.team and b.pool == pool)
+    return (
+        not any(b.milli_gpu >= size and _takes_work(cycle, b.node_id) for b in blocks)
+        and any(n.pool == pool and n.state is not NodeState.READY for n in cycle.nodes.values())
+        and _fits_empty(cycle, workers, pool, all_usable=True)
+    )
+
+
+def _takes_work(cycle: CycleState, node_id: NodeId) -> bool:
+    return cycle.nodes[node_id].state is NodeState.READY
+
+
+def waits_for_nodes(cycle: CycleState, workload: Workload, pool: PoolName) -> Reason:
+    """It would fit, were it not for nodes that take nothing new."""
+    nodes = [one for one in cycle.nodes.values() if one.pool == pool]
+    out = sorted(
+        (one for one in nodes if one.state is not NodeState.READY), key=lambda one: one.node_id
+    )
+    said = [f"{one.node_id} {_why_out(one)}" for one in out[:_NAMED]]
+    if len(out) > _NAMED:
+        said.append(f"{len(out) - _NAMED} more of its nodes take nothing new either")
+    text = f"Needs {beside_gpus.ask_in_words(workload)}, and in pool {pool} {'; '.join(said)}."
+    cordoned = [one for one in out if one.state is NodeState.CORDONED and not one.cordoned_outside]
+    by_hand = any(one.leaves_ms is None for one in cordoned)
+    unblock = "Wait until a node takes work again" + (
+        ", or ask an admin to uncordon it." if by_hand else "."
+    )
+    return Reason(code=ReasonClass.NODES, text=text, unblock=unblock)
+
+
+def _why_out(node: Node) -> str:
+    """``takes nothing new: an admin cordoned it``."""
+    words = _OUT[node.state]
+    if node.state is not NodeState.CORDONED:
+        return words
+    if node.leaves_ms is not None:
+        at = datetime.fromtimestamp(node.leaves_ms / 1000, UTC)
+        return f"{words}: the cloud takes it back at {at:%H:%M} UTC"
+    return f"{words}: {'its cluster' if node.cordoned_outside else 'an admin'} cordoned it"
+
+
+def _fits_empty(
+    cycle: CycleState, workers: tuple[Worker, ...], pool: PoolName, *, all_usable: bool
+) -> bool:
     alike = {replace(worker, role="", index=0) for worker in workers}
     if len(alike) > 1:
-        return bool(place(_empty(cycle), workers, HoldClass.OVER_QUOTA, pool))
+        empty = _empty(cycle, all_usable=all_usable)
+        return bool(place(empty, workers, HoldClass.OVER_QUOTA, pool))
     left = len(workers)
-    for node in cycle.capacity.usable(pool):
+    nodes = _empty(cycle, all_usable=True) if all_usable else cycle.capacity
+    for node in nodes.usable(pool):
         left -= capacity(node, workers[0])
         if left <= 0:
             return True
     return False
 
 
-def _empty(cycle: CycleState) -> Capacity:
+def _empty(cycle: CycleState, *, all_usable: bool) -> Capacity:
     """All nodes with nothing on them; made once for all who wait."""
-    return cycle.memo.remember(_EMPTY, None, lambda: Capacity.of(cycle.nodes.values(), (), ()))
+
+    def made() -> Capacity:
+        nodes = cycle.nodes.values()
+        ready = (replace(one, state=NodeState.READY) for one in nodes)
+        return Capacity.of(ready if all_usable else nodes, (), ())
+
+    return cycle.memo.remember(_EMPTY, all_usable, made)

@@ -13,9 +13,13 @@ from gpucommons.scheduler.core.capacity.hold_back import HoldBack, HoldBackReaso
 from gpucommons.scheduler.core.capacity.views import largest_free, whole_free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.explain import beside_gpus, of_parked
+from gpucommons.scheduler.core.explain import beside_gpus, limits, of_parked
 from gpucommons.scheduler.core.explain.draining import draining
-from gpucommons.scheduler.core.explain.impossible import fits_nowhere
+from gpucommons.scheduler.core.explain.impossible import (
+    fits_nowhere,
+    has_its_block_out,
+    waits_for_nodes,
+)
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, on_cpu_only, training_sizes
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.holds import Load
@@ -119,6 +123,8 @@ def for_notebook(cycle: CycleState, workload: Workload) -> Reason:
     if fixed == 0:
         text = f"{spec.team} has no notebook GPUs in pool {pool}."
         code, unblock = ReasonClass.LIMIT, "Ask an admin for fixed quota, or start without a GPU."
+    elif size <= fixed and has_its_block_out(cycle, workload, pool):
+        return waits_for_nodes(cycle, workload, pool)
     elif size > max(blocks, default=0):
         most = format_gpus(max(blocks, default=0))
         code, text = ReasonClass.LIMIT, f"The largest notebook of {spec.team} has {most}."
@@ -166,7 +172,7 @@ def for_job(cycle: CycleState, workload: Workload) -> Reason:
     impossible = fits_nowhere(cycle, workload, _pools(cycle, workload))
     if impossible is not None:
         return impossible
-    limited = _limited(cycle, workload)
+    limited = limits.limited(cycle, workload, _pools(cycle, workload))
     smaller = _smaller_job(cycle, workload)
     unblock = (
         None
@@ -210,48 +216,6 @@ def _turn_of_others(cycle: CycleState, workload: Workload) -> str:
 
 def _pools(cycle: CycleState, workload: Workload) -> list[PoolName]:
     return [pool for pool in workload.spec.pools if pool in cycle.pools]
-
-
-def _limited(cycle: CycleState, workload: Workload) -> Reason | None:
-    """Quota, not devices, is what is missing."""
-    spec, need = workload.spec, milli_gpu(must_have(workload.spec))
-    pools = _pools(cycle, workload)
-    if need == 0 or any(allowed(cycle, workload, pool) >= need for pool in pools):
-        return None
-    pool = pools[0]
-    found = quota.quota_of(cycle.teams, spec.team, pool)
-    use = cycle.use(spec.team, pool)
-    limit = found.limit_milli_gpu
-    if limit is not None and use.training + need > limit:
-        text = (
-            f"{spec.team} may hold {format_gpus(limit)} in pool {pool} and holds"
-            f" {format_milli_gpu(use.training)}; this needs {format_milli_gpu(need)}."
-        )
-        return Reason(code=ReasonClass.LIMIT, text=text)
-    beyond = beside_gpus.beyond_its_part(cycle, spec, pool)
-    if beyond is not None and found.guaranteed_milli_gpu - use.guaranteed >= need:
-        unblock = beside_gpus.within_its_part(cycle, spec, pool)
-        may_not = "it" if not spec.over_quota else spec.team
-        text = f"{beyond}; beyond that {may_not} would have to borrow, which it may not."
-        return Reason(code=ReasonClass.LIMIT, text=text, unblock=unblock)
-    why = "this job may not borrow" if not spec.over_quota else f"{spec.team} may not borrow"
-    if workload.drill is not None and workload.drill.confines:
-        why = f"this job may not borrow since its test failed: {workload.drill.failed}"
-    text = (
-        f"{format_milli_gpu(use.guaranteed)} of {spec.team}'s"
-        f" {format_milli_gpu(found.guaranteed_milli_gpu)} guaranteed GPUs are in use, and {why}."
-    )
-    return Reason(code=ReasonClass.LIMIT, text=text)
-
-
-def allowed(cycle: CycleState, workload: Workload, pool: PoolName) -> int:
-    """How many milli-GPU quota would let it have in a pool now, borrowed or not."""
-    spec = workload.spec
-    inside = 0
-    if unused_quota.entitled(cycle, workload) and proportions.may_be_kept(cycle, spec, pool):
-        inside = unused_quota.of_guarantee(cycle, spec.team, pool)
-    outside = unused_quota.may_borrow(cycle, spec.team, pool) if spec.over_quota else 0
-    return max(inside, outside)
 
 
 def _class(cycle: CycleState, workload: Workload, pool: PoolName) -> HoldClass:

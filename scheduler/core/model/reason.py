@@ -22,6 +22,22 @@ class ReasonClass(StrEnum):
     #: Waits out its back-off after a loss or failure, or its schedule.
     BACKOFF = "backoff"
     PAUSED = "paused"
+    #: It would fit on nodes that take nothing new now.
+    NODES = "nodes"
+    #: It asks for more than its quota will ever let it have.
+    NEVER = "never"
+
+
+#: Who waits for one of these does not start however much is free: it keeps nobody from anything.
+CANNOT_START = frozenset(
+    {
+        ReasonClass.KIND,
+        ReasonClass.MISCONFIGURED,
+        ReasonClass.POLICY,
+        ReasonClass.NODES,
+        ReasonClass.NEVER,
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

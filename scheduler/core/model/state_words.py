@@ -11,13 +11,22 @@ JOB_WORDS: Mapping[str, str] = {
     "admitted": "starting",
     "starting": "starting",
     "running": "running",
-    "preempting": "stopping for others",
+    "preempting": "stopping",
     "pausing": "pausing",
     "paused": "paused",
     "cancelling": "cancelling",
     "cancelled": "cancelled",
     "succeeded": "finished",
     "failed": "failed",
+}
+#: Of a job that is stopped, by the cause of the stop.
+STOPPING_WORDS: Mapping[str, str] = {
+    "reclaim": "stopping for others",
+    "preempt": "stopping for others",
+    "resize": "stopping for others",
+    "move": "stopping, to go on elsewhere",
+    "drill": "stopping for a test",
+    "spot": "stopping, its node is taken back",
 }
 LEASE_WORDS: Mapping[str, str] = {
     "waiting": "in line",
@@ -75,6 +84,13 @@ ENDED_WORDS: Mapping[str, str] = {
 def state_words(state: str) -> str:
     """The word for a state of either; a state of a newer scheduler is its own word."""
     return JOB_WORDS.get(state) or LEASE_WORDS.get(state) or state
+
+
+def job_words(state: str, stop_why: str | None) -> str:
+    """The word for a state of a job; of one that is stopped, with the cause where that is a short word."""
+    return (STOPPING_WORDS.get(stop_why or "") if state == "preempting" else None) or state_words(
+        state
+    )
 
 
 def attempt_words(state: str) -> str:

@@ -19,6 +19,7 @@ from gpucommons.scheduler.core.elastic import gain
 from gpucommons.scheduler.core.elastic.gain import GROW
 from gpucommons.scheduler.core.model.demand import bounds, on_cpu_only
 from gpucommons.scheduler.core.model.eviction_cause import RESIZE
+from gpucommons.scheduler.core.model.reason import CANNOT_START
 from gpucommons.scheduler.core.model.state import Spare
 from gpucommons.scheduler.core.model.types import (
     Attempt,
@@ -87,13 +88,19 @@ def next_growth(cycle: CycleState) -> Iterator[int]:
 
 
 def waited_for(cycle: CycleState) -> Iterator[PoolName]:
-    """Pools in which somebody waits, or was promised something."""
+    """Pools in which somebody waits who could start were more free, or was promised something."""
     for key, waiting in cycle.index.equivalence_classes.items():
-        if waiting.members:
+        if any(_could_start(cycle.workloads[one.workload_id]) for one in waiting.members):
             yield from key.pools
     ahead: set[WorkloadId] = cycle.index.tickets | cycle.index.nominated
     for workload in cycle.among(ahead):
-        yield from workload.spec.pools
+        if _could_start(workload):
+            yield from workload.spec.pools
+
+
+def _could_start(workload: Workload) -> bool:
+    """As the last cycle found; who has just come is given the benefit of the doubt."""
+    return workload.reason is None or workload.reason.code not in CANNOT_START
 
 
 def _growing(cycle: CycleState) -> Iterator[PoolName]:

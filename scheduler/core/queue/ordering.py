@@ -55,6 +55,7 @@ _OUT_OF_LINE = frozenset(
         ReasonClass.DEPENDENCY,
         ReasonClass.POLICY,
         ReasonClass.MISCONFIGURED,
+        ReasonClass.NEVER,
     }
 )
 

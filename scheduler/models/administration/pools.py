@@ -98,6 +98,8 @@ class PoolView(View):
     notebook_sizes: list[int] = []
     total_milli_gpu: int
     free_milli_gpu: int
+    #: Of its GPUs beside the total: on nodes that take nothing new.
+    out_milli_gpu: int = 0
     next_free_ms: int | None = None
     #: What a GPU costs per hour now, in millionths; None where the pool has no price.
     price_micro_per_gpu_h: int | None = None

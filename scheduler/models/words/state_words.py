@@ -11,6 +11,7 @@ from gpucommons.scheduler.core.model.state_words import (
     ended_words,
     held_words,
     hold_class_words,
+    job_words,
     node_words,
     state_words,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "ended_words",
     "held_words",
     "hold_class_words",
+    "job_words",
     "node_words",
     "state_words",
 ]

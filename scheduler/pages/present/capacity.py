@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.providers import isolation_sentence
-from gpucommons.gpu.slices.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.models import DeviceView, HoldView, NodeList, NodeView, PoolView, Report
 from gpucommons.scheduler.models.words.state_words import HELD_WORDS, held_words, node_words
 from gpucommons.scheduler.pages.present import words
@@ -44,6 +44,8 @@ class Box:
     #: What is wrong with it, if anything: ``cordoned``, ``lost``, ``fenced``.
     state: str | None
     cells: tuple[Cell, ...]
+    #: When its cloud takes it back, if it said so.
+    leaves_ms: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,7 +97,8 @@ def figures(
         for hold in device.holds:
             held[hold.shown_as] = held.get(hold.shown_as, 0) + hold.milli_gpu
     longest = max((row.waited_ms for row in waiting), default=None)
-    used = f"really used by {whose}, last hour" if whose else "really used, last hour"
+    base = f"hours held by {whose}" if whose else "held hours"
+    used = f"of {base} really used, last hour"
     return (
         Figure(
             key="held",
@@ -130,12 +133,15 @@ def _used(last_hour: Report | None) -> str:
 
 
 def _pool_detail(pool: PoolView | None) -> str:
-    if pool is None or not pool.total_milli_gpu:
+    if pool is None or not pool.total_milli_gpu + pool.out_milli_gpu:
         return "no GPUs"
-    free = (
-        f"{format_milli_gpu(pool.free_milli_gpu)} of {format_milli_gpu(pool.total_milli_gpu)} free"
-    )
-    return f"{free} · isolation: {pool.isolation}"
+    said = []
+    if pool.total_milli_gpu:
+        free, total = format_milli_gpu(pool.free_milli_gpu), format_milli_gpu(pool.total_milli_gpu)
+        said.append(f"{free} of {total} free")
+    if pool.out_milli_gpu:
+        said.append(f"{format_gpus(pool.out_milli_gpu)} not to give out")
+    return " · ".join((*said, f"isolation: {pool.isolation}"))
 
 
 def _box(node: NodeView) -> Box:
@@ -151,6 +157,7 @@ def _box(node: NodeView) -> Box:
         detail=detail,
         state=None if node.state == "ready" else node_words(node.state),
         cells=tuple(_cell(device) for device in sorted(node.devices, key=lambda d: d.index)),
+        leaves_ms=node.leaves_ms,
     )
 
 

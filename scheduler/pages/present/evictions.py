@@ -9,8 +9,16 @@ from gpucommons.scheduler.models import EventView, JobView, LeaseView
 from gpucommons.scheduler.models.words.state_words import state_words
 from gpucommons.scheduler.pages.present import words
 
-#: Event kind of a receipt.
-EVICTED = "evicted"
+#: Event kinds of receipts: of stops for somebody else, and of all others.
+EVICTED, OTHERS = "evicted", ("stopped", "moved")
+#: Causes of those others that nobody asked for, with the rule in words.
+_UNASKED = {
+    "drill": "test that it can be stopped",
+    "confine": "its test failed: no borrowing",
+    "spot": "the cloud takes its node back",
+    "move": "consolidation",
+    "lost": "a node was lost",
+}
 #: Event kinds of what node agents did to processes, or refused, and of what ails a cluster.
 BY_AGENTS = ("memory-terminate", "memory-kill", "limit-refused", "trouble")
 
@@ -64,7 +72,13 @@ def eviction_rows(
     events: Sequence[EventView], outcomes: Mapping[str, JobView | LeaseView]
 ) -> tuple[EvictionRow, ...]:
     """Receipts, newest first; ``outcomes`` holds the beneficiaries by id."""
-    return tuple(_row(event, outcomes) for event in reversed(events) if event.kind == EVICTED)
+    shown = (event for event in events if event.kind == EVICTED or _is_unasked(event))
+    ordered = sorted(shown, key=lambda event: event.number, reverse=True)
+    return tuple(_row(event, outcomes) for event in ordered)
+
+
+def _is_unasked(event: EventView) -> bool:
+    return event.kind in OTHERS and event.data.get("why") in _UNASKED
 
 
 def _row(event: EventView, outcomes: Mapping[str, JobView | LeaseView]) -> EvictionRow:
@@ -74,12 +88,14 @@ def _row(event: EventView, outcomes: Mapping[str, JobView | LeaseView]) -> Evict
     found = outcomes.get(str(data.get("beneficiary_id", "")))
     told = _TOLD.get(str(data.get("beneficiary_outcome", "")), ("not known", False))
     outcome, in_vain = told if found is None else _outcome(found)
+    if not data.get("beneficiary_id") and _is_unasked(event):
+        outcome = "–"  # it was for nobody
     return EvictionRow(
         at_ms=event.at_ms,
         victim=str(data.get("victim") or event.text),
         team=event.team or "",
         beneficiary=str(data.get("beneficiary") or "–"),
-        rule=str(data.get("rule") or "–"),
+        rule=str(data.get("rule") or _UNASKED.get(str(data.get("why"))) or "–"),
         lost_gpu_min=words.gpu_minutes(lost) if isinstance(lost, int) else "–",
         saved=f"{unit} {step:,}" if isinstance(step, int) else _without_checkpoint(data),
         outcome=outcome,

@@ -67,7 +67,7 @@ def team_lines(
 ) -> tuple[TeamLine, ...]:
     """My teams' quotas and use."""
     mine = [team for team in teams if team.mine]
-    with_gpus = {pool.name for pool in pools if pool.total_milli_gpu}
+    with_gpus = {pool.name for pool in pools if pool.total_milli_gpu + pool.out_milli_gpu}
     shown = {(o.team, o.pool): o for o in offers}
     lines = []
     for team in mine:

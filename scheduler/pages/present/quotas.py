@@ -110,7 +110,9 @@ def quota_tables(teams: Sequence[TeamView], pools: Sequence[PoolView]) -> tuple[
         if use.quota.fixed_milli_gpu or use.quota.guaranteed_milli_gpu
     }
     return tuple(
-        _table(pool, teams) for pool in pools if pool.total_milli_gpu or pool.name in granted
+        _table(pool, teams)
+        for pool in pools
+        if pool.total_milli_gpu or pool.out_milli_gpu or pool.name in granted
     )
 
 
@@ -264,17 +266,19 @@ def _table(pool: PoolView, teams: Sequence[TeamView]) -> QuotaTable:
         pool=pool.name,
         kind=pool.gpu_kind or "",
         rows=rows,
-        sum_text=_sum_text(fixed, guaranteed, pool.total_milli_gpu),
-        over=fixed + guaranteed > pool.total_milli_gpu,
+        sum_text=_sum_text(fixed, guaranteed, pool.total_milli_gpu, pool.out_milli_gpu),
+        over=fixed + guaranteed > pool.total_milli_gpu + pool.out_milli_gpu,
     )
 
 
-def _sum_text(fixed: int, guaranteed: int, total: int) -> str:
-    both = fixed + guaranteed
+def _sum_text(fixed: int, guaranteed: int, usable: int, out: int) -> str:
+    both, total = fixed + guaranteed, usable + out
     text = (
         f"{format_milli_gpu(fixed)} fixed + {format_milli_gpu(guaranteed)} guaranteed ="
         f" {format_milli_gpu(both)} of {format_milli_gpu(total)} GPUs"
     )
+    if out:
+        text = f"{text}, {format_milli_gpu(out)} of them not to give out now"
     return text if both <= total else f"{text}: over by {format_milli_gpu(both - total)}"
 
 
@@ -309,7 +313,7 @@ def _row(
         if use
         else ()
     )
-    whole = _whole(held, quota, pool.total_milli_gpu)
+    whole = _whole(held, quota, pool.total_milli_gpu + pool.out_milli_gpu)
     return QuotaRow(
         team=team.name,
         depth=depth,

@@ -86,7 +86,11 @@ def figures(report: Report) -> tuple[Figure, ...]:
     used = [row.used_milli_gpu_h for row in report.rows if row.used_milli_gpu_h is not None]
     parts = [
         ("held", "held", held if report.rows else None),
-        ("used", "really used", sum(used) if used else None),
+        (
+            "used",
+            "really used, of all hours" if there else "really used",
+            sum(used) if used else None,
+        ),
         ("idle", "held idle", sum(row.idle_milli_gpu_h for row in report.rows)),
         ("lost", "lost at most", sum(row.lost_milli_gpu_h for row in report.rows)),
         ("free", "free", None if there is None else max(0, there - held)),

@@ -47,6 +47,8 @@ _REASONS = {
     "draining": "next: being cleared",
     "backoff": "back-off",
     "paused": "paused",
+    "nodes": "nodes take nothing new",
+    "never": "more than its quota",
 }
 
 

@@ -58,11 +58,8 @@ def pool_views(cluster: Cluster) -> list[models.PoolView]:
 
 
 def _pool_view(pool: Pool, cluster: Cluster, held: int) -> models.PoolView:
-    total = sum(
-        len(node.devices) * 1000
-        for node in cluster.nodes.values()
-        if node.pool == pool.name and node.state is NodeState.READY
-    )
+    nodes = [node for node in cluster.nodes.values() if node.pool == pool.name]
+    total = sum(len(node.devices) * 1000 for node in nodes if node.state is NodeState.READY)
     return models.PoolView(
         name=pool.name,
         gpu_kind=pool.gpu_kind or _kind_of(pool, cluster),
@@ -79,6 +76,7 @@ def _pool_view(pool: Pool, cluster: Cluster, held: int) -> models.PoolView:
         notebook_sizes=list(pool.notebook_sizes),
         total_milli_gpu=total,
         free_milli_gpu=max(0, total - held),
+        out_milli_gpu=sum(len(node.devices) * 1000 for node in nodes) - total,
         next_free_ms=_next_free_ms(pool.name, cluster),
         price_micro_per_gpu_h=prices.at(pool, cluster.now_ms),
         currency=pool.currency,

@@ -30,7 +30,7 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.core.quota.quota import pool_of
 from gpucommons.scheduler.core.whatif.counterfactuals import Way
 from gpucommons.scheduler.forecast.forecast import Forecast
-from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.models.words.state_words import job_words
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.views.blockers import blocker_view
@@ -80,7 +80,7 @@ def job_view(
         owner=spec.owner if named else "",
         submitted_by=spec.submitted_by if named else "",
         state=workload.state,
-        state_text=state_words(workload.state),
+        state_text=job_words(workload.state, _stopped_why(workload)),
         hold_class=_hold_class(workload),
         pools=list(for_all_pools(workload).pools),
         pool=pool,
@@ -185,6 +185,11 @@ def forecast_view(forecast: Forecast | None) -> models.ForecastView | None:
         # Of what alone is in the way, the reason tells.
         ways=[way.text for way in forecast.ways if way.blocker is None],
     )
+
+
+def _stopped_why(workload: Workload) -> str | None:
+    stop = None if workload.current is None else workload.current.stop
+    return None if stop is None else stop.why
 
 
 def reason_class(reason: Reason | None) -> models.ReasonView | None:

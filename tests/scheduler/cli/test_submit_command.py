@@ -18,6 +18,7 @@ from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.submission import FileJob, request_for_file
 from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.store.codec import encode
+from gpucommons.scheduler.working_folder.giving_back import Wanted, give_back
 
 ROOT = Path(__file__).parents[3]
 
@@ -155,6 +156,29 @@ def test_what_stays_behind_is_said(cli: Cli, script: Path) -> None:
     assert done.code == 0
     assert "left out: data is a link\n" in done.err
     assert "left out: pipe is not a regular file\n" in done.err
+
+
+def test_results_of_earlier_jobs_are_counted_and_not_named(
+    cli: Cli, script: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    for number in (1, 2):
+        run = tmp_path_factory.mktemp("run")
+        (run / "work").mkdir()
+        (run / "work" / "model.pt").write_text("weights")
+        wanted = Wanted(
+            job=f"t-{number}",
+            job_id=str(number),
+            home=script.parent,
+            below="",
+            max_bytes=1 << 20,
+        )
+        give_back(run, {}, wanted)
+
+    done = cli("submit", str(script))
+
+    assert [line for line in done.err.splitlines() if line.startswith("left out")] == [
+        "left out: results of earlier jobs: 2"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ async def test_now_shows_figures_map_teams_and_who_waits(visit: Any) -> None:
 
     for words in (
         "28½ <span",
-        "really used, last hour",
+        "of held hours really used, last hour",
         "81 %",
         "waiting, longest 18 min",
         "A100-40 × 8",
@@ -401,9 +401,9 @@ async def test_a_lead_reads_that_only_their_own_team_is_told_of(visit: Any, sche
         answers, key = scheduler.answers, f"GET /v1/{path}"
         answers[key] = answers[key].model_copy(update={part: []})
     said = {
-        "admin": "really used by your team, last hour",
+        "admin": "of hours held by your team really used, last hour",
         "admin/idle": "No notebook of your team holds a GPU.",
-        "admin/evictions": "No job of your team was stopped for another yet",
+        "admin/evictions": "No job of your team was stopped unasked yet",
     }
     lead, admin = await visit("lead"), await visit("admin")
     for path, words in said.items():

@@ -18,7 +18,7 @@ def _figures(cluster: Any, report: models.Report | None) -> dict[str, tuple[str,
 def test_figures_are_those_of_the_holds(cluster: Any) -> None:
     assert _figures(cluster, cluster.report()) == {
         "held": ("28½", "of 32", "GPUs held"),
-        "used": ("81 %", "", "really used, last hour"),
+        "used": ("81 %", "", "of held hours really used, last hour"),
         "idle": ("2", "", "held idle"),
         "borrowed": ("9", "", "borrowed"),
         "waiting": ("4", "", "waiting, longest 18 min"),
@@ -54,6 +54,18 @@ def test_a_pool_names_its_isolation_and_what_is_free(cluster: Any) -> None:
 
     assert field.detail == "3½ of 32 free · isolation: none"
     assert "Memory is not limited" in field.isolation
+
+
+def test_gpus_on_nodes_that_take_nothing_new_are_counted_apart(cluster: Any) -> None:
+    pool = cluster.pools().pools[0]
+    none = pool.model_copy(update={"total_milli_gpu": 0, "out_milli_gpu": 4000})
+    some = pool.model_copy(update={"out_milli_gpu": 1000})
+    details = [capacity_map(cluster.nodes(), [one])[0].detail for one in (none, some)]
+
+    assert details == [
+        "4 GPUs not to give out · isolation: none",
+        "3½ of 32 free · 1 GPU not to give out · isolation: none",
+    ]
 
 
 def test_a_free_gpu_says_so(cluster: Any) -> None:

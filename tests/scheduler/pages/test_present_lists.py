@@ -270,6 +270,29 @@ def test_whether_it_started_is_said_to_those_who_may_not_see_it(
     assert eviction_rows([receipt.model_copy(update={"data": hidden})], {})[0].outcome == outcome
 
 
+@pytest.mark.parametrize(
+    ("why", "rule"),
+    [
+        ("drill", "test that it can be stopped"),
+        ("spot", "the cloud takes its node back"),
+        ("pause", None),
+        ("cancel", None),
+    ],
+)
+def test_stops_that_nobody_asked_for_are_receipts_too(
+    cluster: Any, why: str, rule: str | None
+) -> None:
+    receipt = cluster.receipts().events[0]
+    of_nobody = {"beneficiary": None, "beneficiary_id": None, "rule": None, "why": why}
+    change = {"kind": "stopped", "data": receipt.data | of_nobody}
+
+    rows = eviction_rows([receipt.model_copy(update=change)], {})
+
+    assert [(row.rule, row.beneficiary, row.outcome) for row in rows] == (
+        [] if rule is None else [(rule, "–", "–")]
+    )
+
+
 def test_a_receipt_counts_in_what_the_job_counts_in(cluster: Any) -> None:
     receipts = cluster.receipts().events
     receipts[0].data["checkpoint_unit"] = "epoch"
@@ -346,7 +369,7 @@ def test_teams_and_users_add_up_to_the_same_and_lent_is_a_teams(cluster: Any) ->
     assert [(figure.label, figure.value, figure.of) for figure in figures(report)] == [
         ("GPU hours in all", "20.000", ""),
         ("GPU hours held", "10.000", "50 %"),
-        ("GPU hours really used", "8.100", "40 %"),
+        ("GPU hours really used, of all hours", "8.100", "40 %"),
         ("GPU hours held idle", "1.000", "5 %"),
         ("GPU hours lost at most", "0.100", "0 %"),
         ("GPU hours free", "10.000", "50 %"),

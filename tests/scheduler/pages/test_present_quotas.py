@@ -45,6 +45,17 @@ def test_too_much_quota_is_named(cluster: Any) -> None:
     assert table.over
 
 
+def test_gpus_that_are_not_to_give_out_now_still_back_quotas(cluster: Any) -> None:
+    change = {"total_milli_gpu": 0, "out_milli_gpu": 32_000}
+    out = cluster.pools().pools[0].model_copy(update=change)
+    table = quota_tables(cluster.teams().teams, [out])[0]
+
+    assert table.sum_text == (
+        "8 fixed + 22 guaranteed = 30 of 32 GPUs, 32 of them not to give out now"
+    )
+    assert not table.over
+
+
 def test_parents_are_above_their_teams_and_only_sum(cluster: Any) -> None:
     lab = models.TeamView(name="lab")
     teams = [team.model_copy(update={"parent": "lab"}) for team in cluster.teams().teams]

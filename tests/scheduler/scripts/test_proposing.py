@@ -19,7 +19,7 @@ def test_the_script_proposes_with_its_line() -> None:
 
 def test_what_joins_nobody_stays_plain() -> None:
     found = of_script("a.py", read_script("a.py", b"print(1)\n"))
-    assert (found.launcher, found.why) == ("plain", "nothing in a.py joins workers")
+    assert (found.launcher, found.why) == ("plain", "no framework that we know is started in a.py")
 
 
 @pytest.mark.parametrize(

@@ -137,8 +137,9 @@ def test_one_that_begins_again_runs_only_inside_the_guarantee_and_says_why(world
     reason = world.get(job).reason
     assert reason is not None
     assert reason.text == (
-        "0 of vision's 0 guaranteed GPUs are in use, and this job may not borrow since its test"
-        " failed: it had step 200 and began again at step 1."
+        "Needs 1 GPU, and this job may not borrow since its test failed: it had step 200 and began"
+        " again at step 1. It may use only what vision is guaranteed, which is nothing: at this size"
+        " it never starts."
     )
     assert drills.told(drill_of(world, job)).endswith(
         "It may run only inside its team's guarantee."
@@ -212,6 +213,14 @@ def test_nobody_is_tested_while_somebody_waits(world: World) -> None:
     assert not is_tested(world, job)
     world.end(other)
     assert world.stop_of(job) is None or not is_tested(world, job)
+
+
+def test_who_cannot_start_however_much_is_free_keeps_no_other_from_its_test(world: World) -> None:
+    never = world.submit(a_job("never", over_quota=False))
+    assert world.state(never) is State.QUEUED
+    job = world.run(of_code())
+    save(world, job, 200)
+    assert is_tested(world, job)
 
 
 def test_what_was_done_since_a_save_is_not_thrown_away_for_a_test(world: World) -> None:

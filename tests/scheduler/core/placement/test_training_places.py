@@ -71,10 +71,8 @@ def test_a_team_with_weight_zero_never_borrows() -> None:
     job = world.get(world.submit(a_job()))
     assert job.state is State.QUEUED
     assert job.reason is not None
-    assert job.reason.code is ReasonClass.LIMIT
-    assert (
-        job.reason.text == "0 of vision's 0 guaranteed GPUs are in use, and vision may not borrow."
-    )
+    assert job.reason.code is ReasonClass.NEVER
+    assert job.reason.text.startswith("Needs 1 GPU, and vision may not borrow.")
 
 
 def test_a_limit_caps_guaranteed_and_borrowed_together() -> None:

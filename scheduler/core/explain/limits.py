@@ -1,0 +1,83 @@
+"""Where quota, not devices, is what is missing: for now, or for ever at this size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.explain import beside_gpus
+from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
+from gpucommons.scheduler.core.model.types import PoolName, Reason, ReasonClass, Workload
+from gpucommons.scheduler.core.placement import proportions
+from gpucommons.scheduler.core.queue import unused_quota
+from gpucommons.scheduler.core.quota import quota
+
+
+def limited(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) -> Reason | None:
+    """Quota, not devices, is what is missing."""
+    spec, need = workload.spec, milli_gpu(must_have(workload.spec))
+    if need == 0 or any(allowed(cycle, workload, pool) >= need for pool in pools):
+        return None
+    never = _never(cycle, workload, pools)
+    if never is not None:
+        return never
+    pool = pools[0]
+    found = quota.quota_of(cycle.teams, spec.team, pool)
+    use = cycle.use(spec.team, pool)
+    limit = found.limit_milli_gpu
+    if limit is not None and use.training + need > limit:
+        text = (
+            f"{spec.team} may hold {format_gpus(limit)} in pool {pool} and holds"
+            f" {format_milli_gpu(use.training)}; this needs {format_milli_gpu(need)}."
+        )
+        return Reason(code=ReasonClass.LIMIT, text=text)
+    beyond = beside_gpus.beyond_its_part(cycle, spec, pool)
+    if beyond is not None and found.guaranteed_milli_gpu - use.guaranteed >= need:
+        unblock = beside_gpus.within_its_part(cycle, spec, pool)
+        may_not = "it" if not spec.over_quota else spec.team
+        text = f"{beyond}; beyond that {may_not} would have to borrow, which it may not."
+        return Reason(code=ReasonClass.LIMIT, text=text, unblock=unblock)
+    text = (
+        f"{format_milli_gpu(use.guaranteed)} of {spec.team}'s"
+        f" {format_milli_gpu(found.guaranteed_milli_gpu)} guaranteed GPUs are in use, and {_may_not(workload)}."
+    )
+    return Reason(code=ReasonClass.LIMIT, text=text)
+
+
+def allowed(cycle: CycleState, workload: Workload, pool: PoolName) -> int:
+    """How many milli-GPU quota would let it have in a pool now, borrowed or not."""
+    spec = workload.spec
+    inside = 0
+    if unused_quota.entitled(cycle, workload) and proportions.may_be_kept(cycle, spec, pool):
+        inside = unused_quota.of_guarantee(cycle, spec.team, pool)
+    outside = unused_quota.may_borrow(cycle, spec.team, pool) if spec.over_quota else 0
+    return max(inside, outside)
+
+
+def _may_not(workload: Workload) -> str:
+    if workload.drill is not None and workload.drill.confines:
+        return f"this job may not borrow since its test failed: {workload.drill.failed}"
+    team = workload.spec.team
+    return f"{team} may not borrow" if workload.spec.over_quota else "this job may not borrow"
+
+
+def _never(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) -> Reason | None:
+    """It may not borrow and asks for more than the whole guarantee: nothing that ends helps it."""
+    spec, workers = workload.spec, must_have(workload.spec)
+    found = [quota.quota_of(cycle.teams, spec.team, pool) for pool in pools]
+    if spec.over_quota and any(one.over_quota_weight for one in found):
+        return None
+    most = 0
+    if unused_quota.entitled(cycle, workload):
+        most = max((one.guaranteed_milli_gpu for one in found), default=0)
+    if most >= milli_gpu(workers):
+        return None
+    text = (
+        f"Needs {format_gpus(milli_gpu(workers))}, and {_may_not(workload).rstrip('.')}. It may use only what"
+        f" {spec.team} is guaranteed, {format_gpus(most) if most else 'which is nothing'}: at this size it never starts."
+    )
+    ask = f"ask an admin for a guarantee of {format_gpus(milli_gpu(workers))}"
+    smaller = f"Start it with {format_gpus(most)}" + (" in all" if len(workers) > 1 else "")
+    unblock = f"{smaller}, or {ask}." if most else f"{ask[0].upper()}{ask[1:]}."
+    return Reason(code=ReasonClass.NEVER, text=text, unblock=unblock)
