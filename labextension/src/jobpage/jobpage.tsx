@@ -82,7 +82,13 @@ export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
           <CurveView followed={followed} isOver={isFinal(job)} />
           <WorkersView job={job} />
         </div>
-        <LogView followed={followed} workers={workersOf(job).most} />
+        <LogView
+          followed={followed}
+          workers={Math.max(
+            job.workers,
+            ...job.attempts.map(each => workersOf(job, each))
+          )}
+        />
       </div>
     </div>
   );
@@ -210,7 +216,7 @@ function Place({ job }: { job: IJob }): React.JSX.Element {
   // Where it ran before is no place of one that waits.
   const last = isFinal(job) ? job.attempts.at(-1) : currentAttempt(job);
   const nodes = [...new Set(last?.nodes ?? [])];
-  const { now } = workersOf(job);
+  const now = workersOf(job, currentAttempt(job));
   const { min_workers: low, max_workers: high } = job.request ?? {};
   const words =
     low != null && high != null && low < high

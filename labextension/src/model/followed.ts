@@ -4,7 +4,7 @@ import { Signal } from '@lumino/signaling';
 
 import type { IJobUse } from '../server/jobuse';
 import type { IPlanRecord } from '../server/plans';
-import { hasRequest, workersOf } from './jobs';
+import { currentAttempt, hasRequest, workersOf } from './jobs';
 import { LogBuffer, MOST_IN_ONE } from './log';
 import {
   CurveSource,
@@ -110,7 +110,9 @@ export class FollowedJob implements IDisposable {
       attempt,
       lines,
       end &&
-        (isOne || this._ended.size >= (this.job ? workersOf(this.job).now : 1)),
+        (isOne ||
+          this._ended.size >=
+            (this.job ? workersOf(this.job, currentAttempt(this.job)) : 1)),
       this._parent.attemptLine,
       isOne ? undefined : rank
     );
@@ -146,7 +148,6 @@ function merge(old: IJob | null, job: IJob): IJob {
 
 /** Of several workers that failed the last lines of each say more than all lines of the first. */
 function firstRank(job: IJob): Rank {
-  const { most } = workersOf(job);
-  const isSeveral = most > 1 && most <= MOST_IN_ONE;
+  const isSeveral = job.workers > 1 && job.workers <= MOST_IN_ONE;
   return isSeveral && job.state === 'failed' ? null : 0;
 }

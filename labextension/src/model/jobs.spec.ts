@@ -59,8 +59,8 @@ it('counts the workers that run, not those that were asked', () => {
     makeAttempt({ workers: 3 })
   ];
   const job = makeJob({ workers: 2, request: { roles: [role] }, attempts });
-  expect(workersOf(job)).toEqual({ now: 3, most: 4 });
-  expect(workersOf(makeJob({ workers: 2 }))).toEqual({ now: 2, most: 2 });
+  expect(job.attempts.map(each => workersOf(job, each))).toEqual([4, 3]);
+  expect(workersOf(job, null)).toBe(2);
 });
 
 describe('a row of the list', () => {

@@ -160,19 +160,11 @@ export function currentAttempt(job: IJob): IAttempt | null {
   return last && last.state !== 'ended' ? last : null;
 }
 
-/** How many workers it has while it runs, and may have: of an elastic job both change. */
-export function workersOf(job: IJob): { now: number; most: number } {
-  const first = job.request?.roles[0];
-  if (!first) {
-    return { now: job.workers, most: job.workers };
-  }
-  const asked = first.count;
-  const others = job.workers - asked;
-  const had = job.attempts.map(attempt => attempt.workers ?? asked);
-  return {
-    now: others + (currentAttempt(job)?.workers ?? asked),
-    most: others + Math.max(asked, ...had)
-  };
+/** How many workers an attempt has or had: of an elastic job not those that were asked. */
+export function workersOf(job: IJob, attempt: IAttempt | null): number {
+  const asked = job.request?.roles[0]?.count;
+  const had = attempt?.workers;
+  return asked && had ? job.workers - asked + had : job.workers;
 }
 
 /** Stops that nobody here asked for; those of one's own hand need no notification. */
