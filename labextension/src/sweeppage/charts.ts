@@ -250,7 +250,7 @@ export function parallel(
       title: null,
       orient: 'top',
       labelAngle: 0,
-      labelPadding: 14,
+      labelPadding: 28,
       labelExpr: "split(datum.label, '\\n')",
       domain: false,
       ticks: false

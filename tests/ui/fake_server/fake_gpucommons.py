@@ -212,7 +212,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
     handlers = [
         (url_path_join(base, "ws"), Socket),
         (url_path_join(base, "fake"), Asked),
-        (url_path_join(base, "(files|advise|submit-file|schedule)"), Proxy),
+        (url_path_join(base, "(files|advise|submit-file|schedule|sweep)"), Proxy),
         (url_path_join(base, "examples"), Examples),
         (url_path_join(base, "api/(.+)"), Proxy),
     ]
