@@ -160,8 +160,9 @@ def test_train_is_filled_in_from_the_notebook(people: LogIn) -> None:
     expect(train).to_contain_text(re.compile(r"Goes along2 files"))
     expect(train).to_contain_text(re.compile(r"train_digits\.py\d\.\d KiB"))
     expect(train).to_contain_text(".envis hidden")
-    # CPU alone, by memory, and sizes up to 4: eight are not offered to a team that may hold four.
-    expect(train.get_by_role("radio")).to_have_count(8)
+    # One run or a sweep; CPU alone, by memory, and sizes up to 4: eight are not offered to a team
+    # that may hold four.
+    expect(train.get_by_role("radio")).to_have_count(2 + 8)
     train.get_by_role("button", name="Less").click()
 
 
