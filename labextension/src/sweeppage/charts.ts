@@ -26,6 +26,7 @@ export interface IPoint {
   trial: number;
 }
 
+const MINUTE_MS = 60_000;
 /** More lines than this are a grey area. */
 const MOST_LINES = 300;
 
@@ -130,8 +131,11 @@ export function gpusInUse(
   words: IChartWords,
   colours: IColours
 ): Spec {
-  const values = gpus.map(each => ({
-    at: each.at_ms,
+  // What was held from the last moment on is as wide as those before.
+  const [first, second] = gpus;
+  const wide = first && second ? second.at_ms - first.at_ms : MINUTE_MS;
+  const values = [...gpus, ...gpus.slice(-1)].map((each, index) => ({
+    at: each.at_ms + (index === gpus.length ? wide : 0),
     gpus: each.milli_gpu / 1000
   }));
   return {

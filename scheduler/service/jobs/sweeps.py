@@ -183,7 +183,9 @@ def figures(service: Service, principal: Principal, ref: str) -> models.SweepFig
 
 def _gpus_in_use(service: Service, kept: Kept, trials: Sequence[Trial]) -> list[models.GpusInUse]:
     jobs = frozenset(one.job for one in trials if one.job is not None)
-    from_ms, to_ms = kept.sweep.made_ms, kept.standing.ended_ms or service.now_ms()
+    # Rows stand at the beginning of their minutes.
+    from_ms = Millis(kept.sweep.made_ms // 60_000 * 60_000)
+    to_ms = kept.standing.ended_ms or service.now_ms()
     rows = service.store.ledger(from_ms=from_ms, to_ms=to_ms, of=jobs) if jobs else ()
     return gpus_in_use(rows, from_ms, to_ms)
 
