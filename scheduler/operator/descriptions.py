@@ -20,6 +20,7 @@ JOB = {
     "near": "Rather beside these jobs, by name or id, where that costs nothing.",
     "data": "Rather where these sets of data lie (node labels data.gpucommons.io/NAME).",
     "parent": "Id of the job that this one belongs to (a sweep, a retrain).",
+    "plan": "Id of the plan that it follows, of an answer to advise.",
     "resume_from": "Job of the same owner and team, by name or id: go on from what it saved last.",
     "launcher": "How workers find each other: auto (default, as the command proposes) or one by name.",
     "snapshot": "SHA-256 of an uploaded snapshot of files, unpacked into the working folder.",

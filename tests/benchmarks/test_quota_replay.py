@@ -81,5 +81,6 @@ def test_the_core_beside_a_queue(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_bad_trace_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([f"--trace={tmp_path / 'none.csv'}"]) == 2
+    with pytest.raises(SystemExit, match="2"):
+        main([f"--trace={tmp_path / 'none.csv'}"])
     assert "cannot be read" in capsys.readouterr().err

@@ -180,6 +180,7 @@ export interface IJob {
   team: string;
   owner: string;
   state: string;
+  state_text?: string;
   hold_class?: string | null;
   pools: string[];
   pool?: string | null;

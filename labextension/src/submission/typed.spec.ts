@@ -18,7 +18,10 @@ const FILES: IFilesPreview = {
   environment_name: 'torch (Python 3.12)',
   parameters: null,
   advice: [],
-  proposal: { launcher: 'plain', why: 'nothing in a.py joins workers' },
+  proposal: {
+    launcher: 'plain',
+    why: 'no framework that we know is started in a.py'
+  },
   results_to: 'project'
 };
 

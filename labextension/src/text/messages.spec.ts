@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { msg } from '../testing/make';
+import { makeJob, msg } from '../testing/make';
 
 const MODES = [
   'hardware',
@@ -10,6 +10,17 @@ const MODES = [
   'watched',
   'none'
 ];
+
+describe('the state of a job', () => {
+  it('says for what it stops, where the scheduler knows', () => {
+    const state_text = 'stopping for a test';
+
+    expect(msg.state(makeJob({ state: 'preempting', state_text }))).toBe(
+      state_text
+    );
+    expect(msg.state(makeJob({ state: 'preempting' }))).toBe('stopping');
+  });
+});
 
 describe('isolation in words', () => {
   it('names each mode and says something of its own about it', () => {

@@ -144,7 +144,8 @@ export function messages(trans: TranslationBundle) {
         admitted: trans.__('starting'),
         starting: trans.__('starting'),
         running: trans.__('running'),
-        preempting: trans.__('stopping for others'),
+        // Why it stops, the scheduler says.
+        preempting: job.state_text ?? trans.__('stopping'),
         pausing: trans.__('pausing'),
         paused: trans.__('paused'),
         cancelling: trans.__('cancelling'),

@@ -83,6 +83,6 @@ def test_a_save_that_nobody_answers_is_given_up_with_a_sentence(
             raise TimeoutError
 
     monkeypatch.setattr(trees, "_connected", lambda _folder: Silent())
-    assert living.save(120) == Refused(because="Saving it took too long.", alive=True)
+    assert living.save(120) == Refused(because="It was not saved in time.", alive=True)
     # CRIU has its time, and all that comes after it has some more.
     assert asked == [150, 120]
