@@ -329,7 +329,7 @@ def test_quotas_that_cannot_be_laid_out_are_not_saved(people: LogIn, product: Pr
         "gpu: fixed+guarantee 5 of 4: over by 1, not saved."
         " Lower these by 1 in all: vision (fixed 3, guaranteed ½), nlp (fixed 1, guaranteed ½)."
     )
-    expect(admin.get_by_role("button", name="Save")).to_be_disabled()
+    expect(admin.locator("#quotas").get_by_role("button", name="Save")).to_be_disabled()
     picture(admin, "quota-over")
 
 
@@ -343,7 +343,7 @@ def test_a_saved_quota_applies_at_once_and_touches_no_notebook(
     )
     expect(admin.locator("[data-changes]")).to_have_text("vision · gpu: fixed 2 → 1½")
     both_themes(admin, "quota")
-    admin.get_by_role("button", name="Save").click()
+    admin.locator("#quotas").get_by_role("button", name="Save").click()
     expect(admin.locator("[data-verdict]")).to_have_text(
         "Saved. 2½ fixed + 1 guaranteed = 3½ of 4 GPUs: they fit"
     )
