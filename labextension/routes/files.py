@@ -12,6 +12,14 @@ from tornado import web
 from gpucommons.labextension.routes.handlers import ApiHandler
 from gpucommons.labextension.submission import Desk, Submission
 from gpucommons.scheduler.errors import BadRequest, SchedulerError
+from gpucommons.scheduler.models import JobRequest, Model
+
+
+class FileOrJob(Model):
+    """What is to run: a file, or a job that was asked for before."""
+
+    file: Submission | None = None
+    job: JobRequest | None = None
 
 
 class FileHandler(ApiHandler):
@@ -30,6 +38,14 @@ class FileHandler(ApiHandler):
             return await ensure_async(self.kernel_spec_manager.get_kernel_spec(name))
 
         return Desk(root=Path(root), home=Path.home(), kernel_spec=kernel_spec)
+
+    async def job_of(self, asked: FileOrJob, scheduler: Any) -> JobRequest:
+        """The job that runs it; a file is packed and uploaded."""
+        if asked.file is not None:
+            return await self.desk().pack(asked.file, scheduler)
+        if asked.job is not None:
+            return asked.job
+        raise BadRequest("Say what is to run: file or job.")
 
 
 class FilesHandler(FileHandler):

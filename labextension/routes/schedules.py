@@ -8,14 +8,11 @@ from typing import Any
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from gpucommons.labextension.routes.files import FileHandler
-from gpucommons.labextension.submission import Submission
+from gpucommons.labextension.routes.files import FileHandler, FileOrJob
 from gpucommons.scheduler.client import calls, schedule_calls
 from gpucommons.scheduler.errors import BadRequest, NotFound, SchedulerError
 from gpucommons.scheduler.models import (
     Cron,
-    JobRequest,
-    Model,
     ScheduleRequest,
     ScheduleView,
     TimeZone,
@@ -24,13 +21,11 @@ from gpucommons.scheduler.models import (
 _NUMBER = re.compile(r"-[0-9]+$")
 
 
-class Scheduling(Model):
+class Scheduling(FileOrJob):
     """A file, or a job that was asked for before, and when it is to start."""
 
     schedule: Cron
     time_zone: TimeZone
-    file: Submission | None = None
-    job: JobRequest | None = None
 
 
 class ScheduleHandler(FileHandler):
@@ -51,12 +46,7 @@ class ScheduleHandler(FileHandler):
     async def _schedule(self, asked: Scheduling, scheduler: Any) -> ScheduleView:
         # What is no time is said before a file is packed.
         await scheduler.send(schedule_calls.schedule_times(asked.schedule, asked.time_zone))
-        if asked.file is not None:
-            job = await self.desk().pack(asked.file, scheduler)
-        elif asked.job is not None:
-            job = asked.job
-        else:
-            raise BadRequest("Say what is to run: file or job.")
+        job = await self.job_of(asked, scheduler)
         name = _NUMBER.sub("", job.name) or job.name
         owner = (await scheduler.send(calls.whoami())).name
         await _check_is_new(scheduler, owner, name)

@@ -9,20 +9,17 @@ from pydantic import Field, ValidationError
 from tornado import web
 
 from gpucommons.labextension.requests import sentence_of
-from gpucommons.labextension.routes.files import FileHandler
-from gpucommons.labextension.submission import Submission
+from gpucommons.labextension.routes.files import FileHandler, FileOrJob
 from gpucommons.scheduler.client import sweep_calls
 from gpucommons.scheduler.errors import BadRequest, SchedulerError
-from gpucommons.scheduler.models import JobRequest, Model, SweepRequest, SweepView
+from gpucommons.scheduler.models import SweepRequest, SweepView
 
 
-class Sweeping(Model):
+class Sweeping(FileOrJob):
     """A file, or a job that was asked for before, and what is searched."""
 
     #: A sweep's fields beside its job.
     sweep: dict[str, Any] = Field(max_length=16)
-    file: Submission | None = None
-    job: JobRequest | None = None
 
 
 class SweepHandler(FileHandler):
@@ -44,12 +41,7 @@ class SweepHandler(FileHandler):
         # What is no search is said before a file is packed.
         stand_in = {"name": "sweep", "roles": [{"command": ["true"]}]}
         _request(asked.sweep, asked.job or stand_in)
-        if asked.file is not None:
-            job = await self.desk().pack(asked.file, scheduler)
-        elif asked.job is not None:
-            job = asked.job
-        else:
-            raise BadRequest("Say what is to run: file or job.")
+        job = await self.job_of(asked, scheduler)
         request = _request(asked.sweep, job)
         view: SweepView = await scheduler.send(
             sweep_calls.submit_sweep(request, key=self.idempotency_key())

@@ -124,11 +124,7 @@ def park(principal: Principal, workload: Workload) -> None:
 
 def report_parked(principal: Principal, workload: Workload) -> None:
     """The notebook's own server."""
-    must_see(principal, workload)
-    own = workload.spec.owner == principal.name and is_person(principal)
-    if not (own and principal.holds("submit")):
-        message = "Only a notebook's own server says that it is parked."
-        raise Forbidden(message)
+    _own_server(principal, workload, "says that it is parked")
 
 
 def unpark(principal: Principal, workload: Workload) -> None:
@@ -143,10 +139,21 @@ def choose_on_idle(principal: Principal, workload: Workload) -> None:
 
 def _own(principal: Principal, workload: Workload, what: str) -> None:
     must_see(principal, workload)
-    own = workload.spec.owner == principal.name and is_person(principal)
-    if not (principal.admin or (own and principal.holds("submit"))):
+    if not (principal.admin or _is_own(principal, workload)):
         message = f"Only its owner or an admin may {what}."
         raise Forbidden(message)
+
+
+def _own_server(principal: Principal, workload: Workload, what: str) -> None:
+    must_see(principal, workload)
+    if not _is_own(principal, workload):
+        message = f"Only a notebook's own server {what}."
+        raise Forbidden(message)
+
+
+def _is_own(principal: Principal, workload: Workload) -> bool:
+    own = workload.spec.owner == principal.name and is_person(principal)
+    return own and principal.holds("submit")
 
 
 def reclaim(principal: Principal, workload: Workload) -> None:
@@ -168,20 +175,12 @@ def resize(principal: Principal, workload: Workload) -> None:
 
 def report_activity(principal: Principal, workload: Workload) -> None:
     """The notebook's own server."""
-    must_see(principal, workload)
-    own = workload.spec.owner == principal.name and is_person(principal)
-    if not (own and principal.holds("submit")):
-        message = "Only a notebook's own server reports its activity."
-        raise Forbidden(message)
+    _own_server(principal, workload, "reports its activity")
 
 
 def report_kept_kernels(principal: Principal, workload: Workload) -> None:
     """The owner's own servers, also the one that comes after it."""
-    must_see(principal, workload)
-    own = workload.spec.owner == principal.name and is_person(principal)
-    if not (own and principal.holds("submit")):
-        message = "Only a notebook's own server says what is kept of its kernels."
-        raise Forbidden(message)
+    _own_server(principal, workload, "says what is kept of its kernels")
 
 
 def activities(principal: Principal) -> None:
