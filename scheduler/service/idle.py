@@ -132,7 +132,7 @@ def hibernate(
     if service.activity.keeps_of(found.workload_id) != "kernels":
         message = (
             "This notebook's server cannot save its kernels, or has not said yet that it can:"
-            " The command gpucommons doctor in its terminal says what is missing."
+            " the command gpucommons doctor in its terminal says what is missing."
         )
         raise InvalidTransition(message)
     by_another = authorization.may_word_end(principal)

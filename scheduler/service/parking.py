@@ -43,7 +43,7 @@ def _check_can(service: Service, lease: Workload) -> None:
     if not service.activity.parks(lease.workload_id):
         message = (
             "This notebook's server cannot park its GPU memory, or has not said yet that it can:"
-            " `gpucommons doctor` in its terminal says what is missing."
+            " the command gpucommons doctor in its terminal says what is missing."
         )
         raise InvalidTransition(message)
 

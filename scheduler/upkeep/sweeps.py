@@ -13,6 +13,7 @@ from dataclasses import replace
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import Action, Cancel, Pause, Resume
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
+from gpucommons.scheduler.core.queue import back_off
 from gpucommons.scheduler.errors import (
     LeaderLost,
     OwnerUnknown,
@@ -55,7 +56,7 @@ class Sweeps:
         self._known: dict[ParentId, dict[int, Trial]] = {}
         self._stored: dict[ParentId, dict[int, Trial]] = {}
         self._known_under: Epoch | None = None
-        #: Sweeps at which looks failed: when the next one is due, and after how long a wait.
+        #: Sweeps at which looks failed: when the next one is due, and how many failed in a row.
         self._later: dict[ParentId, tuple[Millis, int]] = {}
 
     def step(self) -> None:
@@ -84,9 +85,9 @@ class Sweeps:
         except (LeaderLost, Unavailable):
             raise  # no other would fare better
         except Exception as error:
-            _, waited_ms = self._later.get(sweep_id, (now_ms, 0))
-            wait_ms = min(2 * waited_ms, _LONGEST_WAIT_MS) or _FIRST_WAIT_MS
-            self._later[sweep_id] = (Millis(now_ms + wait_ms), wait_ms)
+            tries = self._later.get(sweep_id, (now_ms, 0))[1] + 1
+            wait_ms = back_off.doubling(_FIRST_WAIT_MS, tries, longest_ms=_LONGEST_WAIT_MS)
+            self._later[sweep_id] = (Millis(now_ms + wait_ms), tries)
             why = str(error)  # nothing here can draw, say
             if not isinstance(error, SchedulerError):
                 why = _UNFORESEEN
