@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpucommons.scheduler.core.model.types import Kind, Millis
+from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.service.advice.past import judge
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.base import Epoch, WorkloadFilter
 from gpucommons.scheduler.store.plans.base import JudgedRun
+from gpucommons.scheduler.upkeep.stored_jobs import stored_jobs
 
 _MINUTE_MS, _DAY_MS = 60_000, 86_400_000
 #: Agents tell of a minute once it is over, and the ledger has it then.
@@ -17,7 +18,6 @@ _MEASURED_MS = 3 * _MINUTE_MS
 _LOOK_BACK_MS = 7 * _DAY_MS
 #: A job may be kept a little later than it ended.
 _OVERLAP_MS = 2 * _MINUTE_MS
-_PAGE = 200
 
 
 class Judging:
@@ -44,18 +44,12 @@ class Judging:
         self._done_ms = until_ms
 
     def _found(self, since_ms: Millis, until_ms: Millis) -> list[JudgedRun]:
-        store, found = self._service.store, []
-        where = WorkloadFilter(
-            kinds=frozenset({Kind.TRAINING, Kind.RETRAIN}), live=False, ended_after_ms=since_ms
-        )
-        cursor = None
-        while True:
-            page = store.workloads(where, limit=_PAGE, cursor=cursor)
-            for one in page.items:
-                ended_ms = one.ended_ms or 0
-                if one.spec.plan is None or ended_ms > until_ms:
-                    continue
-                if store.plans.run(one.workload_id) is None:
-                    found.append(judge(self._service, one))
-            if (cursor := page.cursor) is None:
-                return found
+        store = self._service.store
+        ended = stored_jobs(store, WorkloadFilter(live=False, ended_after_ms=since_ms))
+        return [
+            judge(self._service, one)
+            for one in ended
+            if one.spec.plan is not None
+            and (one.ended_ms or 0) <= until_ms
+            and store.plans.run(one.workload_id) is None
+        ]

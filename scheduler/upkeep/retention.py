@@ -15,12 +15,12 @@ from functools import cached_property
 from typing import Protocol
 
 from gpucommons.scheduler.core.model.state import Submit
-from gpucommons.scheduler.core.model.types import Checkpoint, Kind, Millis, Spec, Workload
+from gpucommons.scheduler.core.model.types import Checkpoint, Millis, Spec, Workload
 from gpucommons.scheduler.store.base import Store, WorkloadFilter
+from gpucommons.scheduler.upkeep.stored_jobs import stored_jobs
 
 log = logging.getLogger("gpucommons.scheduler.upkeep.retention")
 
-_PAGE = 1000
 #: What was uploaded just now may be about to get its name.
 _UPLOAD_MS = 3_600_000
 
@@ -50,7 +50,11 @@ class Known:
         asked = [i.action for i in self._store.pending_intents() if isinstance(i.action, Submit)]
         found = set(_snapshots([action.spec for action in asked]))
         found.update(_checkpoints([action.checkpoint for action in asked]))
-        found.update(name for job in self._jobs() for name in self._names_of(job))
+        found.update(
+            name
+            for job in stored_jobs(self._store, WorkloadFilter())
+            for name in self._names_of(job)
+        )
         scheduled = [one.schedule.snapshot for one in self._store.schedules.all()]
         found.update(name for name in scheduled if name is not None)
         since_ms = Millis(self._ran_since_ms)
@@ -65,16 +69,6 @@ class Known:
             yield attempt.attempt_id
         # They may be of the job whose place it took.
         yield from _checkpoints([job.checkpoint, *(one.resumed_from for one in job.attempts)])
-
-    def _jobs(self) -> Iterator[Workload]:
-        where = WorkloadFilter(kinds=frozenset({Kind.TRAINING, Kind.RETRAIN}))
-        cursor = None
-        while True:
-            page = self._store.workloads(where, limit=_PAGE, cursor=cursor)
-            yield from page.items
-            cursor = page.cursor
-            if cursor is None:
-                return
 
 
 def _checkpoints(checkpoints: Iterable[Checkpoint | None]) -> Iterator[str]:
