@@ -39,8 +39,15 @@ from pathlib import Path
 
 from benchmarks.process_cost import cpu_seconds, spent
 from benchmarks.results import append
+from gpucommons.scheduler.core.model.intents import (
+    Action,
+    Cancel,
+    Intent,
+    PutPools,
+    PutTeams,
+    Submit,
+)
 from gpucommons.scheduler.core.model.resources import Pool, Quota, Team
-from gpucommons.scheduler.core.model.state import Action, Cancel, Intent, PutPools, PutTeams, Submit
 from gpucommons.scheduler.core.model.types import (
     IntentId,
     Kind,

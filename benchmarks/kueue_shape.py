@@ -23,8 +23,9 @@ from typing import Any
 
 from benchmarks.results import write
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
+from gpucommons.scheduler.core.model.intents import PutPools, PutTeams
 from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
-from gpucommons.scheduler.core.model.state import Cluster, NodesObserved, PutPools, PutTeams
+from gpucommons.scheduler.core.model.state import Cluster, NodesObserved
 from gpucommons.scheduler.core.model.types import (
     Kind,
     Millis,

@@ -30,8 +30,9 @@ from pathlib import Path
 
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.scheduler.core.advance import advance
+from gpucommons.scheduler.core.model.intents import Intent, Submit
 from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
-from gpucommons.scheduler.core.model.state import Cluster, Intent, Outcome, Submit
+from gpucommons.scheduler.core.model.state import Cluster, Outcome
 from gpucommons.scheduler.core.model.types import (
     IntentId,
     Kind,

@@ -11,7 +11,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping
 
-from gpucommons.scheduler.core.model.state import NoteAgent
+from gpucommons.scheduler.core.model.intents import NoteAgent
 from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.upkeep.upkeep import OPERATOR

@@ -11,17 +11,15 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import applied_intents, due_actions
 from gpucommons.scheduler.core.events import observations as observed
 from gpucommons.scheduler.core.eviction.policies import may_be_stopped
+from gpucommons.scheduler.core.model.intents import Intent, Submit, Verdict
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import (
     AttemptSignalled,
     AttemptStarted,
     Cluster,
-    Intent,
     Observation,
     Outcome,
     ProgressReported,
-    Submit,
-    Verdict,
 )
 from gpucommons.scheduler.core.model.types import (
     AttemptState,

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from gpucommons.scheduler.core.events.leases import never_ran
-from gpucommons.scheduler.core.model.state import Cancel
+from gpucommons.scheduler.core.model.intents import Cancel
 from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
 from gpucommons.scheduler.errors import Unavailable
 

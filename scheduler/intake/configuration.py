@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from gpucommons.gpu.slices.slices import MpsDaemon, format_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.demand import is_block_size
+from gpucommons.scheduler.core.model.intents import PutConfig
 from gpucommons.scheduler.core.model.resources import (
     Budget,
     BudgetPolicy,
@@ -17,7 +18,7 @@ from gpucommons.scheduler.core.model.resources import (
     Quota,
     Team,
 )
-from gpucommons.scheduler.core.model.state import Cluster, PutConfig
+from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName, UserName
 from gpucommons.scheduler.errors import Misconfigured, UnknownPool, UnknownTeam
 from gpucommons.scheduler.intake.teams import names

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from gpucommons.scheduler.core.model.state import Cluster, Intent, Observation, Outcome, Verdict
+from gpucommons.scheduler.core.model.intents import Intent, Verdict
+from gpucommons.scheduler.core.model.state import Cluster, Observation, Outcome
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.threads import garbage

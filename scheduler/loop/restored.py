@@ -13,16 +13,9 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpucommons.scheduler.core.model.intents import Action, Intent, NoteAgent, Pause, Submit
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.state import (
-    Action,
-    AttemptEnded,
-    Cluster,
-    Intent,
-    NoteAgent,
-    Pause,
-    Submit,
-)
+from gpucommons.scheduler.core.model.state import AttemptEnded, Cluster
 from gpucommons.scheduler.core.model.types import (
     AttemptId,
     IntentId,

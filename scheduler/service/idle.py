@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.leases import HIBERNATED
-from gpucommons.scheduler.core.model.state import Cancel, ChooseOnIdle, ReportIdle
+from gpucommons.scheduler.core.model.intents import Cancel, ChooseOnIdle, ReportIdle
 from gpucommons.scheduler.core.model.types import Millis, State, Workload
 from gpucommons.scheduler.errors import BadRequest, InvalidTransition, NotIdle
 from gpucommons.scheduler.intake.leases import check_on_idle

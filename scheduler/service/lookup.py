@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 
 from gpucommons.scheduler.core.going_on.hibernating import speaks_for
-from gpucommons.scheduler.core.model.state import Cluster, Intent, Submit
+from gpucommons.scheduler.core.model.intents import Intent, Submit
+from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import AttemptId, Kind, TeamName, Workload, WorkloadId
 from gpucommons.scheduler.errors import BadRequest, StaleAttempt, UnknownWorkload
 from gpucommons.scheduler.principal import Principal

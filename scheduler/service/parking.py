@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.state import NoteParked, Park, Unpark
+from gpucommons.scheduler.core.model.intents import NoteParked, Park, Unpark
 from gpucommons.scheduler.core.model.types import State, Workload
 from gpucommons.scheduler.errors import InvalidTransition
 from gpucommons.scheduler.models.words.state_words import state_words

@@ -14,14 +14,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from gpucommons.scheduler.core.model.state import (
-    Action,
-    Cluster,
-    Intent,
-    Observation,
-    Submit,
-    Verdict,
-)
+from gpucommons.scheduler.core.model.intents import Action, Intent, Submit, Verdict
+from gpucommons.scheduler.core.model.state import Cluster, Observation
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     IntentId,

@@ -20,19 +20,16 @@ from gpucommons.scheduler.core.model.actions import (
     StopServer,
 )
 from gpucommons.scheduler.core.model.demand import elastic, placed_milli_gpu
+from gpucommons.scheduler.core.model.intents import Action, Intent, Started, Submit
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.model.state import (
-    Action,
     AttemptEnded,
     AttemptStarted,
     CheckpointReported,
     Cluster,
-    Intent,
     Observation,
     Outcome,
     ProgressReported,
-    Started,
-    Submit,
 )
 from gpucommons.scheduler.core.model.types import (
     Attempt,

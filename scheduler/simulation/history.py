@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.core.model.intents import PutTeams
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.resources import NodeState, Quota
-from gpucommons.scheduler.core.model.state import Cluster, PutTeams
+from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (
     Millis,
     PoolName,

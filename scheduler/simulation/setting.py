@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
+from gpucommons.scheduler.core.model.intents import PutPools, PutTeams
 from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
-from gpucommons.scheduler.core.model.state import Cluster, NodesObserved, PutPools, PutTeams
+from gpucommons.scheduler.core.model.state import Cluster, NodesObserved
 from gpucommons.scheduler.core.model.types import (
     Kind,
     Millis,

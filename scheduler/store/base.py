@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from gpucommons.scheduler.core.model.state import Changes, Cluster, Event, Intent, Verdict
+from gpucommons.scheduler.core.model.intents import Intent, Verdict
+from gpucommons.scheduler.core.model.state import Changes, Cluster, Event
 from gpucommons.scheduler.core.model.types import (
     REPORTED,
     HoldClass,

@@ -13,8 +13,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
+from gpucommons.scheduler.core.model.intents import Intent, Verdict
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.state import Changes, Cluster, Intent, Verdict
+from gpucommons.scheduler.core.model.state import Changes, Cluster
 from gpucommons.scheduler.core.model.types import (
     REPORTED,
     IntentId,

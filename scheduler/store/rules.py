@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from gpucommons.scheduler.core.model.intents import Intent, Submit
 from gpucommons.scheduler.core.model.lifecycle import PENDING_STATES, is_final, is_remembered
-from gpucommons.scheduler.core.model.state import Changes, Cluster, Event, Intent, Submit
+from gpucommons.scheduler.core.model.state import Changes, Cluster, Event
 from gpucommons.scheduler.core.model.types import (
     Kind,
     Millis,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucommons.scheduler.core.model.state import NoteBudgets
+from gpucommons.scheduler.core.model.intents import NoteBudgets
 from gpucommons.scheduler.service.administration.budgets import spent
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.upkeep.upkeep import OPERATOR

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+from gpucommons.scheduler.core.model.intents import Cancel
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.state import Cancel
 from gpucommons.scheduler.core.model.types import Millis, State, Workload, WorkloadId
 from gpucommons.scheduler.core.queue import back_off
 from gpucommons.scheduler.errors import (

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from gpucommons.scheduler.core.model.state import Submit
+from gpucommons.scheduler.core.model.intents import Submit
 from gpucommons.scheduler.core.model.types import Checkpoint, Millis, Spec, Workload
 from gpucommons.scheduler.store.base import Store, WorkloadFilter
 from gpucommons.scheduler.upkeep.stored_jobs import stored_jobs

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from gpucommons.scheduler.core.model.intents import Action, Cancel, Pause, Resume
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.state import Action, Cancel, Pause, Resume
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.core.queue import back_off
 from gpucommons.scheduler.errors import (

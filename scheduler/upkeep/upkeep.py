@@ -14,8 +14,9 @@ from gpucommons.gpu.client.agent_client import NodeReport
 from gpucommons.gpu.errors import GpuError
 from gpucommons.gpu.slices.usage import ISOLATION_MODES, AuditEntry
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.intents import NoteAgent, NoteFacts, PoolFacts
 from gpucommons.scheduler.core.model.resources import Pool
-from gpucommons.scheduler.core.model.state import Cluster, NoteAgent, NoteFacts, PoolFacts
+from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Kind, Millis, PoolName, UserName, WorkloadId
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.principal import Principal, PrincipalKind, read_rights

@@ -19,8 +19,9 @@ from gpucommons.gpu.extras import coming_with
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events import due_actions
 from gpucommons.scheduler.core.events.leases import NOT_STARTED
+from gpucommons.scheduler.core.model.intents import Cancel, Restarted
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.state import Cancel, Cluster, Restarted
+from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Attempt, Millis, Workload
 from gpucommons.scheduler.curves.following import LogFollowing
 from gpucommons.scheduler.errors import BadRequest, NotFound

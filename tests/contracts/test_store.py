@@ -9,12 +9,13 @@ from itertools import product
 import pytest
 from stored_rows import NOW, VISION, event, job, ledger_row, point, running, submit
 
+from gpucommons.scheduler.core.model.intents import Cancel, Intent, Verdict
 from gpucommons.scheduler.core.model.lifecycle import (
     LEASES_REMEMBERED_MS,
     WITHDRAWALS_REMEMBERED_MS,
 )
 from gpucommons.scheduler.core.model.resources import Block, Node, Policy, Pool, Quota, Team
-from gpucommons.scheduler.core.model.state import Cancel, Changes, Intent, Verdict
+from gpucommons.scheduler.core.model.state import Changes
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
     IntentId,

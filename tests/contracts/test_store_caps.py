@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 from stored_rows import NOW, job, spec, submit
 
-from gpucommons.scheduler.core.model.state import Changes, Intent, Submit, Verdict
+from gpucommons.scheduler.core.model.intents import Intent, Submit, Verdict
+from gpucommons.scheduler.core.model.state import Changes
 from gpucommons.scheduler.core.model.types import (
     IntentId,
     Kind,

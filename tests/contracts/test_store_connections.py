@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from gpucommons.scheduler.core.model.state import Changes, Intent, Keep
+from gpucommons.scheduler.core.model.intents import Intent, Keep
+from gpucommons.scheduler.core.model.state import Changes
 from gpucommons.scheduler.core.model.types import IntentId, Millis, UserName, WorkloadId
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.store.sql import engine

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 from stored_rows import NOW, VISION, event, spec, submit
 
-from gpucommons.scheduler.core.model.state import Submit
+from gpucommons.scheduler.core.model.intents import Submit
 from gpucommons.scheduler.core.model.types import Kind, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.store.base import EventSight
 from gpucommons.scheduler.store.codec import encode

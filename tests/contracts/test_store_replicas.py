@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection, text
 
+from gpucommons.scheduler.core.model.intents import Cancel, Intent
 from gpucommons.scheduler.core.model.lifecycle import LEASES_REMEMBERED_MS
 from gpucommons.scheduler.core.model.resources import Node, Policy, Pool, Team
-from gpucommons.scheduler.core.model.state import Cancel, Changes, Cluster, Intent
+from gpucommons.scheduler.core.model.state import Changes, Cluster
 from gpucommons.scheduler.core.model.types import (
     IntentId,
     Kind,

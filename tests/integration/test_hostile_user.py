@@ -13,7 +13,7 @@ from service_world import FakeHubServer, ServiceWorld, a_request, an_app, attemp
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.leases import MAX_TICKETS
-from gpucommons.scheduler.core.model.state import Intent
+from gpucommons.scheduler.core.model.intents import Intent
 from gpucommons.scheduler.core.model.types import Workload, WorkloadId
 from gpucommons.scheduler.service import leases
 from gpucommons.scheduler.service.jobs import jobs

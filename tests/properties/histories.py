@@ -13,22 +13,24 @@ from properties.machines import Machines
 
 from gpucommons.scheduler.core.events.job_size import size_of
 from gpucommons.scheduler.core.events.leases import RELEASED, SERVER_GONE
-from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, is_remembered
-from gpucommons.scheduler.core.model.resources import NodeState, Quota
-from gpucommons.scheduler.core.model.state import (
+from gpucommons.scheduler.core.model.intents import (
     Cancel,
     Intent,
-    NodesObserved,
-    Observation,
-    Outcome,
     Pause,
-    ProgressReported,
     PutPools,
     ResizeJob,
     Resume,
     SetNodeState,
     SetQuotas,
     Started,
+)
+from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, is_remembered
+from gpucommons.scheduler.core.model.resources import NodeState, Quota
+from gpucommons.scheduler.core.model.state import (
+    NodesObserved,
+    Observation,
+    Outcome,
+    ProgressReported,
 )
 from gpucommons.scheduler.core.model.types import (
     Kind,

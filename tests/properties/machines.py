@@ -18,13 +18,12 @@ from gpucommons.scheduler.core.model.actions import (
     SpareAttempt,
     StartAttempt,
 )
+from gpucommons.scheduler.core.model.intents import Cancel, Submit
 from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     AttemptStarted,
-    Cancel,
     CheckpointReported,
     Observation,
-    Submit,
 )
 from gpucommons.scheduler.core.model.types import (
     Attempt,

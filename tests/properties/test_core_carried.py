@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from properties.histories import History, days, rough
 
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.model.state import Cluster, Intent, Observation, Outcome
+from gpucommons.scheduler.core.model.intents import Intent
+from gpucommons.scheduler.core.model.state import Cluster, Observation, Outcome
 from gpucommons.scheduler.core.model.types import Millis
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))

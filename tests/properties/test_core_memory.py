@@ -19,14 +19,8 @@ from properties.histories import History, rough
 
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.cycle_state.memo import Memo
-from gpucommons.scheduler.core.model.state import (
-    Action,
-    Cluster,
-    Intent,
-    Observation,
-    Outcome,
-    Verdict,
-)
+from gpucommons.scheduler.core.model.intents import Action, Intent, Verdict
+from gpucommons.scheduler.core.model.state import Cluster, Observation, Outcome
 from gpucommons.scheduler.core.model.types import IntentId, Millis, UserName
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))

@@ -524,7 +524,9 @@ def test_everything_ends_once_nobody_asks_for_more(steps: Any) -> None:
         never = [
             w
             for w in history.world.cluster.workloads.values()
-            if w.state is State.QUEUED and w.reason and w.reason.code in {"limit", "never", "misconfigured"}
+            if w.state is State.QUEUED
+            and w.reason
+            and w.reason.code in {"limit", "never", "misconfigured"}
         ]
         for workload in never:
             live = [w for w in history.world.cluster.workloads.values() if not is_final(w)]

@@ -27,6 +27,7 @@ from gpucommons.gpu.hibernation.tree import Refused, Saved
 from gpucommons.scheduler.core.going_on.hibernating import hibernation_of, kept_image
 from gpucommons.scheduler.core.going_on.image_places import hindered_since
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
+from gpucommons.scheduler.core.model.intents import Pause, PutPools, Resume
 from gpucommons.scheduler.core.model.kept import Hibernation, HibernationAbility, ProcessImage
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.resources import Quota
@@ -35,9 +36,6 @@ from gpucommons.scheduler.core.model.state import (
     AttemptStarted,
     NodesObserved,
     Observation,
-    Pause,
-    PutPools,
-    Resume,
 )
 from gpucommons.scheduler.core.model.types import Attempt, AttemptState, PoolName, State, Workload
 from gpucommons.scheduler.working_folder import own_image

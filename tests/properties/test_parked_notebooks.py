@@ -17,8 +17,9 @@ from properties.histories import History, days, rough, small
 from properties.test_core_promises import EXAMPLES, many
 
 from gpucommons.scheduler.core.capacity.capacity import Capacity
+from gpucommons.scheduler.core.model.intents import NoteParked, Park, Unpark
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.state import NoteParked, Park, SliceCleared, Unpark
+from gpucommons.scheduler.core.model.state import SliceCleared
 from gpucommons.scheduler.core.model.types import Kind, State, WorkerPlacement, Workload, WorkloadId
 
 #: Many histories take their time.

@@ -9,21 +9,23 @@ from typing import Any
 
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
-from gpucommons.scheduler.core.model.state import (
+from gpucommons.scheduler.core.model.intents import (
     Action,
-    AttemptEnded,
-    AttemptStarted,
-    Cluster,
-    Event,
     Intent,
-    NodesObserved,
-    Observation,
-    Outcome,
     PutPools,
     PutTeams,
     Submit,
     Verdict,
+)
+from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
+from gpucommons.scheduler.core.model.state import (
+    AttemptEnded,
+    AttemptStarted,
+    Cluster,
+    Event,
+    NodesObserved,
+    Observation,
+    Outcome,
 )
 from gpucommons.scheduler.core.model.types import (
     AttemptId,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpucommons.scheduler.core.model.state import Event, Intent, Submit
+from gpucommons.scheduler.core.model.intents import Intent, Submit
+from gpucommons.scheduler.core.model.state import Event
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,

@@ -11,8 +11,7 @@ from gpucommons.scheduler.core.events import job_size, leases, parking, resizing
 from gpucommons.scheduler.core.events.endings import cancelled, fail
 from gpucommons.scheduler.core.going_on.ways import saved_by, step_word
 from gpucommons.scheduler.core.model.evolving import evolve
-from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, move
-from gpucommons.scheduler.core.model.state import (
+from gpucommons.scheduler.core.model.intents import (
     Action,
     Cancel,
     ChooseOnIdle,
@@ -34,6 +33,7 @@ from gpucommons.scheduler.core.model.state import (
     Unpark,
     Verdict,
 )
+from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, move
 from gpucommons.scheduler.core.model.state_words import ended_words, state_words
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,

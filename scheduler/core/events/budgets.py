@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model import changes
+from gpucommons.scheduler.core.model.intents import NoteBudgets, SetBudget
 from gpucommons.scheduler.core.model.resources import Team
-from gpucommons.scheduler.core.model.state import NoteBudgets, SetBudget
 from gpucommons.scheduler.errors import UnknownTeam
 
 

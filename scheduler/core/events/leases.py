@@ -12,19 +12,13 @@ from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import parking
 from gpucommons.scheduler.core.events.endings import end_of_lease, end_unseen
+from gpucommons.scheduler.core.model.intents import Cancel, ChooseOnIdle, Keep, NoteKept, ReportIdle
 from gpucommons.scheduler.core.model.lifecycle import (
     is_final,
     is_lease,
     move,
     move_attempt,
     with_attempt,
-)
-from gpucommons.scheduler.core.model.state import (
-    Cancel,
-    ChooseOnIdle,
-    Keep,
-    NoteKept,
-    ReportIdle,
 )
 from gpucommons.scheduler.core.model.state_words import state_words
 from gpucommons.scheduler.core.model.types import (

@@ -14,9 +14,9 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import leases
 from gpucommons.scheduler.core.model.eviction_cause import SPOT
 from gpucommons.scheduler.core.model.evolving import evolve
+from gpucommons.scheduler.core.model.intents import Cancel
 from gpucommons.scheduler.core.model.lifecycle import is_lease, with_attempt
 from gpucommons.scheduler.core.model.resources import Node
-from gpucommons.scheduler.core.model.state import Cancel
 from gpucommons.scheduler.core.model.types import Attempt, Millis, Workload
 
 #: Before the node goes, for the last reports to come through.

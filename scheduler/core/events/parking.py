@@ -13,8 +13,8 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.model.intents import NoteParked, Park, Unpark
 from gpucommons.scheduler.core.model.lifecycle import move, with_attempt
-from gpucommons.scheduler.core.model.state import NoteParked, Park, Unpark
 from gpucommons.scheduler.core.model.state_words import state_words
 from gpucommons.scheduler.core.model.types import (
     Attempt,

@@ -7,8 +7,8 @@ from dataclasses import replace
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events.endings import full_name
 from gpucommons.scheduler.core.model import changes
+from gpucommons.scheduler.core.model.intents import NoteFacts, PutPools
 from gpucommons.scheduler.core.model.resources import Pool
-from gpucommons.scheduler.core.model.state import NoteFacts, PutPools
 from gpucommons.scheduler.errors import Conflict
 
 #: So many of those who hold something are named.

@@ -14,8 +14,8 @@ from gpucommons.gpu.devices.devices import MIN_SLICE_MIB, WHOLE_MILLI_GPU, Devic
 from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, NodeCapacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.holds import FULL, block_mask, mask_of
+from gpucommons.scheduler.core.model.intents import ResizeSlice
 from gpucommons.scheduler.core.model.lifecycle import with_attempt
-from gpucommons.scheduler.core.model.state import ResizeSlice
 from gpucommons.scheduler.core.model.state_words import state_words
 from gpucommons.scheduler.core.model.types import AttemptState, WorkerPlacement, Workload
 from gpucommons.scheduler.errors import Conflict, InvalidTransition, Misconfigured

@@ -12,10 +12,7 @@ from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import budgets, leaving, node_loss, pools
 from gpucommons.scheduler.core.model import changes
-from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.resources import Block, Node, NodeState, Quota, Team
-from gpucommons.scheduler.core.model.state import (
-    NodesObserved,
+from gpucommons.scheduler.core.model.intents import (
     NoteBudgets,
     NoteFacts,
     NoticeNode,
@@ -27,6 +24,9 @@ from gpucommons.scheduler.core.model.state import (
     SetNodeState,
     SetQuotas,
 )
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.resources import Block, Node, NodeState, Quota, Team
+from gpucommons.scheduler.core.model.state import NodesObserved
 from gpucommons.scheduler.core.model.state_words import node_words
 from gpucommons.scheduler.core.model.types import NodeId, PoolName, TeamName
 from gpucommons.scheduler.core.placement.admission import withdraw

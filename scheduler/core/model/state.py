@@ -13,39 +13,7 @@ from typing import Any
 from gpucommons.scheduler.core.model.actions import Act
 from gpucommons.scheduler.core.model.evolving import quick
 from gpucommons.scheduler.core.model.holds import FairShareReservation
-from gpucommons.scheduler.core.model.intents import (
-    Action,
-    Cancel,
-    ChooseOnIdle,
-    Intent,
-    Keep,
-    NoteAgent,
-    NoteBudgets,
-    NoteFacts,
-    NoteKept,
-    NoteParked,
-    NoteSchedule,
-    NoticeNode,
-    Park,
-    Pause,
-    PoolFacts,
-    PutConfig,
-    PutPolicy,
-    PutPools,
-    PutTeams,
-    ReportIdle,
-    ResizeJob,
-    ResizeSlice,
-    Restarted,
-    Resume,
-    SetBudget,
-    SetNodeState,
-    SetQuotas,
-    Started,
-    Submit,
-    Unpark,
-    Verdict,
-)
+from gpucommons.scheduler.core.model.intents import Verdict
 from gpucommons.scheduler.core.model.kept import Badge, BadgeKey, Hibernation, ProcessImage
 from gpucommons.scheduler.core.model.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.model.types import (
@@ -62,41 +30,6 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.packing.learning import LearnedDemand
-
-#: Intents are a part of this vocabulary; they stand in a file of their own for its length alone.
-__all__ = [
-    "Action",
-    "Cancel",
-    "ChooseOnIdle",
-    "Intent",
-    "Keep",
-    "NoteAgent",
-    "NoteBudgets",
-    "NoteFacts",
-    "NoteKept",
-    "NoteParked",
-    "NoteSchedule",
-    "NoticeNode",
-    "Park",
-    "Pause",
-    "PoolFacts",
-    "PutConfig",
-    "PutPolicy",
-    "PutPools",
-    "PutTeams",
-    "ReportIdle",
-    "ResizeJob",
-    "ResizeSlice",
-    "Restarted",
-    "Resume",
-    "SetBudget",
-    "SetNodeState",
-    "SetQuotas",
-    "Started",
-    "Submit",
-    "Unpark",
-    "Verdict",
-]
 
 
 class Derived:

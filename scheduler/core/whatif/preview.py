@@ -19,9 +19,10 @@ from gpucommons.scheduler.core.explain.draining import would_stop
 from gpucommons.scheduler.core.explain.reasons import STARTS_WITH, free_per_node
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, on_cpu_only
+from gpucommons.scheduler.core.model.intents import Intent, Submit
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.model.resources import Pool
-from gpucommons.scheduler.core.model.state import Cluster, Intent, Outcome, Submit
+from gpucommons.scheduler.core.model.state import Cluster, Outcome
 from gpucommons.scheduler.core.model.state_words import ended_words, hold_class_words, state_words
 from gpucommons.scheduler.core.model.types import (
     HoldClass,

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.intents import SetBudget
 from gpucommons.scheduler.core.model.resources import Budget, Team
-from gpucommons.scheduler.core.model.state import SetBudget
 from gpucommons.scheduler.core.model.types import Millis, TeamName
 from gpucommons.scheduler.errors import UnknownTeam
 from gpucommons.scheduler.intake import budget_of

@@ -9,7 +9,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.model.state import Action, Cluster, Intent, Outcome, Verdict
+from gpucommons.scheduler.core.model.intents import Action, Intent, Verdict
+from gpucommons.scheduler.core.model.state import Cluster, Outcome
 from gpucommons.scheduler.core.model.types import IntentId, Millis, UserName
 
 _NOBODY = UserName("preview")

@@ -7,14 +7,9 @@ from dataclasses import replace
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.intents import NoticeNode, PutConfig, SetNodeState, SetQuotas
 from gpucommons.scheduler.core.model.resources import NodeState, Team
-from gpucommons.scheduler.core.model.state import (
-    Cluster,
-    NoticeNode,
-    PutConfig,
-    SetNodeState,
-    SetQuotas,
-)
+from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName
 from gpucommons.scheduler.errors import CannotLayOut, Conflict, Misconfigured, UnknownNode
 from gpucommons.scheduler.intake.configuration import plan_config, planned_quotas

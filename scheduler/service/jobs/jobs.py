@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.job_size import check_resizable, size_of
 from gpucommons.scheduler.core.going_on.ways import saved_by
+from gpucommons.scheduler.core.model.intents import Action, Cancel, Pause, ResizeJob, Resume, Submit
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.state import Action, Cancel, Pause, ResizeJob, Resume, Submit
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,
     Kind,

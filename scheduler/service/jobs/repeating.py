@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.intents import Submit
 from gpucommons.scheduler.core.model.lifecycle import check_over
-from gpucommons.scheduler.core.model.state import Submit
 from gpucommons.scheduler.core.model.types import Spec, UserName, Workload
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.models.fields import base_name

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.state import NoteSchedule
+from gpucommons.scheduler.core.model.intents import NoteSchedule
 from gpucommons.scheduler.core.model.types import Millis, TeamName, Workload
 from gpucommons.scheduler.errors import InvalidTransition, Misconfigured, NotFound, PolicyRefused
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.intents import Cancel, NoteSchedule
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.state import Cancel, NoteSchedule
 from gpucommons.scheduler.core.model.types import TeamName, UserName
 from gpucommons.scheduler.errors import (
     BadRequest,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.state import NoteSchedule
+from gpucommons.scheduler.core.model.intents import NoteSchedule
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, NotFound, PolicyRefused
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL, SCHEDULE_ORIGIN

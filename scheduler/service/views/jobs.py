@@ -13,8 +13,9 @@ from gpucommons.scheduler.core.going_on.hibernating import is_kept
 from gpucommons.scheduler.core.going_on.image_places import for_all_pools, hindered_since
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.intents import Intent, Submit
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
-from gpucommons.scheduler.core.model.state import Cluster, Intent, Submit
+from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptState,

@@ -19,8 +19,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningInsert
 
+from gpucommons.scheduler.core.model.intents import Intent, Verdict
 from gpucommons.scheduler.core.model.lifecycle import PENDING_STATES
-from gpucommons.scheduler.core.model.state import Intent, Verdict
 from gpucommons.scheduler.core.model.types import (
     IntentId,
     Kind,

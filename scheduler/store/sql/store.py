@@ -16,7 +16,8 @@ from typing import TypeVar
 from sqlalchemy import Connection, exc
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from gpucommons.scheduler.core.model.state import Changes, Cluster, Intent, Verdict
+from gpucommons.scheduler.core.model.intents import Intent, Verdict
+from gpucommons.scheduler.core.model.state import Changes, Cluster
 from gpucommons.scheduler.core.model.types import (
     REPORTED,
     IntentId,

@@ -11,7 +11,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from properties import truths
 
-from gpucommons.scheduler.core.model.state import Cancel
+from gpucommons.scheduler.core.model.intents import Cancel
 from gpucommons.scheduler.core.model.types import HoldClass, State, Workload, WorkloadId
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))

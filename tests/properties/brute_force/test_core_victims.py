@@ -13,8 +13,9 @@ from properties import truths
 
 from gpucommons.scheduler.core.eviction.candidates import work_lost
 from gpucommons.scheduler.core.eviction.gangs import FEW
+from gpucommons.scheduler.core.model.intents import SetQuotas
 from gpucommons.scheduler.core.model.resources import Quota
-from gpucommons.scheduler.core.model.state import CheckpointReported, SetQuotas
+from gpucommons.scheduler.core.model.state import CheckpointReported
 from gpucommons.scheduler.core.model.types import (
     AttemptId,
     Checkpoint,

@@ -14,7 +14,7 @@ from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.slices.usage import AuditEntry
 from gpucommons.scheduler.cluster.cluster_facts import ClusterFacts, NoAgents
-from gpucommons.scheduler.core.model.state import NoteFacts, PoolFacts, PutPools
+from gpucommons.scheduler.core.model.intents import NoteFacts, PoolFacts, PutPools
 from gpucommons.scheduler.core.model.types import NodeId, PoolName
 from gpucommons.scheduler.upkeep.upkeep import AGENT_EVENTS, OPERATOR
 

@@ -11,20 +11,22 @@ from builders import World, a_job, a_node, a_notebook, a_team
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
 from gpucommons.scheduler.core.model import lifecycle
 from gpucommons.scheduler.core.model.actions import SignalAttempt, StopServer
-from gpucommons.scheduler.core.model.resources import NodeState, Policy
-from gpucommons.scheduler.core.model.state import (
-    AttemptEnded,
-    AttemptStarted,
+from gpucommons.scheduler.core.model.intents import (
     Cancel,
-    CheckpointReported,
-    NodesObserved,
     Pause,
-    ProgressReported,
     PutPolicy,
     PutTeams,
     Resume,
     SetNodeState,
     Started,
+)
+from gpucommons.scheduler.core.model.resources import NodeState, Policy
+from gpucommons.scheduler.core.model.state import (
+    AttemptEnded,
+    AttemptStarted,
+    CheckpointReported,
+    NodesObserved,
+    ProgressReported,
 )
 from gpucommons.scheduler.core.model.types import (
     AttemptId,

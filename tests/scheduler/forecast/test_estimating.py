@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import pytest
 from builders import World, a_job, a_node, a_notebook, a_team
 
-from gpucommons.scheduler.core.model.state import CheckpointReported, ProgressReported, Started
+from gpucommons.scheduler.core.model.intents import Started
+from gpucommons.scheduler.core.model.state import CheckpointReported, ProgressReported
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,
     Idleness,

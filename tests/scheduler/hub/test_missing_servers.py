@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from builders import World, a_notebook, a_team
 
-from gpucommons.scheduler.core.model.state import Cancel, Started
+from gpucommons.scheduler.core.model.intents import Cancel, Started
 from gpucommons.scheduler.core.model.types import Workload
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.hub.missing_servers import EMPTY_FOR_MS, MissingServers

@@ -7,14 +7,9 @@ from dataclasses import dataclass, field
 import pytest
 from builders import a_node
 
+from gpucommons.scheduler.core.model.intents import Intent, PutPools, PutTeams, Submit
 from gpucommons.scheduler.core.model.resources import Pool, Team
-from gpucommons.scheduler.core.model.state import (
-    CheckpointReported,
-    Intent,
-    PutPools,
-    PutTeams,
-    Submit,
-)
+from gpucommons.scheduler.core.model.state import CheckpointReported
 from gpucommons.scheduler.core.model.types import (
     AttemptId,
     Checkpoint,

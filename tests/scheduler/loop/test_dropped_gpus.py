@@ -9,9 +9,7 @@ import pytest
 
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.scheduler.core.model.actions import RestartServer, StartServer, StopServer
-from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
-from gpucommons.scheduler.core.model.state import (
-    AttemptEnded,
+from gpucommons.scheduler.core.model.intents import (
     Cancel,
     Intent,
     PutPools,
@@ -20,6 +18,8 @@ from gpucommons.scheduler.core.model.state import (
     Started,
     Submit,
 )
+from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
+from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import (
     IntentId,
     Kind,

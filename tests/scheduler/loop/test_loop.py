@@ -12,19 +12,15 @@ import pytest
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.model.actions import Act, StartServer
+from gpucommons.scheduler.core.model.intents import Cancel, Intent, PutPools, PutTeams, Submit
 from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
 from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
-    Cancel,
     Changes,
     CheckpointReported,
     Cluster,
-    Intent,
     Outcome,
     ProgressReported,
-    PutPools,
-    PutTeams,
-    Submit,
 )
 from gpucommons.scheduler.core.model.types import (
     Attempt,

@@ -11,8 +11,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from gpucommons.scheduler.core.model.intents import Intent, PutPools, PutTeams, Submit
 from gpucommons.scheduler.core.model.resources import Pool, Team
-from gpucommons.scheduler.core.model.state import Intent, PutPools, PutTeams, Submit
 from gpucommons.scheduler.core.model.types import (
     AttemptState,
     IntentId,

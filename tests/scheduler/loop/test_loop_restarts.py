@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpucommons.gpu.devices.devices import Device, DeviceId
-from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
-from gpucommons.scheduler.core.model.state import (
+from gpucommons.scheduler.core.model.intents import (
     Cancel,
-    Changes,
     Intent,
     Pause,
     PutPools,
     PutTeams,
     Submit,
 )
+from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
+from gpucommons.scheduler.core.model.state import Changes
 from gpucommons.scheduler.core.model.types import (
     AttemptState,
     IntentId,

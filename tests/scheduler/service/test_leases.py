@@ -11,7 +11,7 @@ from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.slices.slices import GpuSlice, SliceId
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.leases import NOT_STARTED
-from gpucommons.scheduler.core.model.state import Cancel
+from gpucommons.scheduler.core.model.intents import Cancel
 from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.errors import (
     BadRequest,

@@ -6,7 +6,8 @@ from builders import T0, World, a_job, a_node, a_notebook, a_pool, a_team
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpucommons.scheduler.core.model.state import Cancel, NodesObserved
+from gpucommons.scheduler.core.model.intents import Cancel
+from gpucommons.scheduler.core.model.state import NodesObserved
 from gpucommons.scheduler.core.model.types import Kind, Millis, State, TeamName
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.engine import Simulation

@@ -17,8 +17,9 @@ from alembic.script import ScriptDirectory
 from builders import T0, a_job
 from sqlalchemy import create_engine, event
 
+from gpucommons.scheduler.core.model.intents import Intent, Keep
 from gpucommons.scheduler.core.model.resources import Team
-from gpucommons.scheduler.core.model.state import Changes, Event, Intent, Keep
+from gpucommons.scheduler.core.model.state import Changes, Event
 from gpucommons.scheduler.core.model.types import (
     IntentId,
     Millis,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from builders import World, a_device, a_job, a_pool, a_team
 
 from gpucommons.gpu.client.agent_client import NodeReport
+from gpucommons.scheduler.core.model.intents import PutPools
 from gpucommons.scheduler.core.model.resources import NodeState, Pool
-from gpucommons.scheduler.core.model.state import Cluster, NodesObserved, PutPools
+from gpucommons.scheduler.core.model.state import Cluster, NodesObserved
 from gpucommons.scheduler.core.model.types import Millis, PoolName, State, WorkloadId
 from gpucommons.scheduler.wiring.local_nodes import local_nodes
 

@@ -14,8 +14,8 @@ from gpucommons.scheduler.core.capacity.hold_back import HoldBack, HoldBackKey, 
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.holds import FULL, Load
+from gpucommons.scheduler.core.model.intents import SetNodeState
 from gpucommons.scheduler.core.model.resources import NodeState
-from gpucommons.scheduler.core.model.state import SetNodeState
 from gpucommons.scheduler.core.model.types import HoldClass, NodeId, WorkloadId
 from gpucommons.scheduler.core.queue import headroom
 from gpucommons.scheduler.core.quota.layout import Region

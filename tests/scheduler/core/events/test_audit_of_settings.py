@@ -7,8 +7,9 @@ from dataclasses import replace
 from builders import World, a_pool, a_team
 
 from gpucommons.gpu.slices.slices import MpsDaemon
+from gpucommons.scheduler.core.model.intents import PutConfig, PutPolicy, PutPools, PutTeams
 from gpucommons.scheduler.core.model.resources import Policy
-from gpucommons.scheduler.core.model.state import Event, PutConfig, PutPolicy, PutPools, PutTeams
+from gpucommons.scheduler.core.model.state import Event
 from gpucommons.scheduler.core.model.types import TeamName, UserName
 
 

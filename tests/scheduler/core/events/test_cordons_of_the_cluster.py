@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from builders import World, a_job, a_node, a_team
 
+from gpucommons.scheduler.core.model.intents import SetNodeState
 from gpucommons.scheduler.core.model.resources import NodeState
-from gpucommons.scheduler.core.model.state import NodesObserved, SetNodeState
+from gpucommons.scheduler.core.model.state import NodesObserved
 from gpucommons.scheduler.core.model.types import NodeId, State
 
 N1 = NodeId("n1")

@@ -8,7 +8,7 @@ import pytest
 from builders import World, a_job, a_node, a_team
 
 from gpucommons.scheduler.core.events.job_size import as_submitted, size_of, with_size
-from gpucommons.scheduler.core.model.state import Pause, ResizeJob, Resume
+from gpucommons.scheduler.core.model.intents import Pause, ResizeJob, Resume
 from gpucommons.scheduler.core.model.types import State, WorkloadId
 
 

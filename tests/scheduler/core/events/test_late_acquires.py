@@ -7,7 +7,7 @@ from builders import World, a_notebook, a_team
 
 from gpucommons.scheduler.core.events.applied_intents import ACQUIRE_PATIENCE_MS
 from gpucommons.scheduler.core.events.due_actions import due
-from gpucommons.scheduler.core.model.state import Cancel, Intent, Started, Submit, Verdict
+from gpucommons.scheduler.core.model.intents import Cancel, Intent, Started, Submit, Verdict
 from gpucommons.scheduler.core.model.types import IntentId, Millis, State, UserName, WorkloadId
 
 

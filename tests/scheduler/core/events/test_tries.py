@@ -11,7 +11,8 @@ from builders import World, a_job, a_node, a_notebook, a_team
 from gpucommons.scheduler.core.events.due_actions import is_due
 from gpucommons.scheduler.core.events.leases import NOT_STARTED
 from gpucommons.scheduler.core.model.actions import StartServer, StopServer
-from gpucommons.scheduler.core.model.state import Cancel, CheckpointReported, Started
+from gpucommons.scheduler.core.model.intents import Cancel, Started
+from gpucommons.scheduler.core.model.state import CheckpointReported
 from gpucommons.scheduler.core.model.types import Checkpoint, State, WorkloadId
 
 

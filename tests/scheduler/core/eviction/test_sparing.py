@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from builders import World, a_job, a_node, a_notebook, a_team
 
-from gpucommons.scheduler.core.model.state import AttemptEnded, Cancel, Intent
+from gpucommons.scheduler.core.model.intents import Cancel, Intent
+from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import HoldClass, IntentId, State, UserName
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from builders import World, a_job, a_node, a_notebook, a_team
 
 from gpucommons.scheduler.core.explain.blockers import Blocker, BlockerKind
-from gpucommons.scheduler.core.model.state import ReportIdle, Started
+from gpucommons.scheduler.core.model.intents import ReportIdle, Started
 from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.core.whatif.counterfactuals import Way, ways
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from builders import T0, World, a_job, a_node, a_notebook, a_team
 
+from gpucommons.scheduler.core.model.intents import NoticeNode, PutTeams, SetNodeState
 from gpucommons.scheduler.core.model.resources import NodeState
-from gpucommons.scheduler.core.model.state import NodesObserved, NoticeNode, PutTeams, SetNodeState
+from gpucommons.scheduler.core.model.state import NodesObserved
 from gpucommons.scheduler.core.model.types import (
     Millis,
     NodeId,

@@ -8,15 +8,9 @@ import pytest
 from builders import World, a_job, a_node, a_team
 
 from gpucommons.scheduler.core.going_on.exits import PREEMPTED, SUCCESS, Exit, Meaning, meaning
+from gpucommons.scheduler.core.model.intents import Cancel, Pause, SetNodeState
 from gpucommons.scheduler.core.model.resources import NodeState
-from gpucommons.scheduler.core.model.state import (
-    AttemptEnded,
-    AttemptFinished,
-    Cancel,
-    NodesObserved,
-    Pause,
-    SetNodeState,
-)
+from gpucommons.scheduler.core.model.state import AttemptEnded, AttemptFinished, NodesObserved
 from gpucommons.scheduler.core.model.types import NodeId, State, TeamName, UserName
 from gpucommons.scheduler.core.queue.back_off import LONGEST_OF_JOB_MS
 from gpucommons.scheduler.core.queue.retry_limits import LOSSES

@@ -9,12 +9,8 @@ from builders import World, a_job, a_node, a_team
 
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn, way_to_go_on
-from gpucommons.scheduler.core.model.state import (
-    CheckpointReported,
-    Pause,
-    ProgressReported,
-    Resume,
-)
+from gpucommons.scheduler.core.model.intents import Pause, Resume
+from gpucommons.scheduler.core.model.state import CheckpointReported, ProgressReported
 from gpucommons.scheduler.core.model.types import Checkpoint, Millis, Progress, Workload, WorkloadId
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
 
-from gpucommons.scheduler.core.model.state import Cancel, CheckpointReported, Started
+from gpucommons.scheduler.core.model.intents import Cancel, Started
+from gpucommons.scheduler.core.model.state import CheckpointReported
 from gpucommons.scheduler.core.model.types import Checkpoint, HoldClass, State, TeamName, WorkloadId
 
 MINUTE = 60_000

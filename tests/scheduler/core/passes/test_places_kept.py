@@ -7,8 +7,8 @@ from typing import Any
 
 from builders import World, a_device, a_job, a_node, a_team
 
+from gpucommons.scheduler.core.model.intents import SetNodeState
 from gpucommons.scheduler.core.model.resources import Node, NodeState
-from gpucommons.scheduler.core.model.state import SetNodeState
 from gpucommons.scheduler.core.model.types import HoldClass, NodeId, Spec, State
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from builders import World, a_job, a_node, a_pool, a_team
 
-from gpucommons.scheduler.core.model.state import Cancel, NodesObserved, PutTeams
+from gpucommons.scheduler.core.model.intents import Cancel, PutTeams
+from gpucommons.scheduler.core.model.state import NodesObserved
 from gpucommons.scheduler.core.model.types import State, TeamName, WorkloadId
 
 HOUR = 3_600_000

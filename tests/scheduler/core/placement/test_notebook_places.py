@@ -10,9 +10,7 @@ from builders import World, a_job, a_node, a_notebook, a_pool, a_team
 
 from gpucommons.scheduler.core.events.leases import MAX_TICKETS
 from gpucommons.scheduler.core.model.actions import RestartServer, StartServer, StopServer
-from gpucommons.scheduler.core.model.resources import Quota
-from gpucommons.scheduler.core.model.state import (
-    AttemptEnded,
+from gpucommons.scheduler.core.model.intents import (
     Cancel,
     Intent,
     Keep,
@@ -21,6 +19,8 @@ from gpucommons.scheduler.core.model.state import (
     Started,
     Submit,
 )
+from gpucommons.scheduler.core.model.resources import Quota
+from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
     Idleness,

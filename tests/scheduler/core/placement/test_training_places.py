@@ -6,8 +6,8 @@ import pytest
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
 
 from gpucommons.scheduler.core.model.actions import SpareAttempt
+from gpucommons.scheduler.core.model.intents import Cancel, SetQuotas
 from gpucommons.scheduler.core.model.resources import Quota
-from gpucommons.scheduler.core.model.state import Cancel, SetQuotas
 from gpucommons.scheduler.core.model.types import HoldClass, Kind, ReasonClass, Role, State
 from gpucommons.scheduler.core.queue.ordering import places
 from gpucommons.scheduler.core.whatif.counterfactuals import ways

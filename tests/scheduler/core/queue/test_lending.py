@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from builders import World, a_job, a_node, a_notebook, a_pool, a_team
 
+from gpucommons.scheduler.core.model.intents import Cancel, Started
 from gpucommons.scheduler.core.model.lifecycle import REDEEM_WITHIN_MS
-from gpucommons.scheduler.core.model.state import Cancel, Started
 from gpucommons.scheduler.core.model.types import HoldClass, State, TeamName, WorkloadId
 
 PAUSE_MS = 120_000

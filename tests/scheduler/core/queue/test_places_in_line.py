@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from builders import World, a_job, a_node, a_pool, a_team
 
-from gpucommons.scheduler.core.model.state import Pause, Resume
+from gpucommons.scheduler.core.model.intents import Pause, Resume
 from gpucommons.scheduler.core.model.types import Millis, State, WorkloadId
 from gpucommons.scheduler.core.queue.ordering import places
 

@@ -8,8 +8,8 @@ import pytest
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_team
 
 from gpucommons.scheduler.core.model.actions import RestartServer
+from gpucommons.scheduler.core.model.intents import Cancel, Pause, Resume
 from gpucommons.scheduler.core.model.lifecycle import WITHDRAWALS_REMEMBERED_MS
-from gpucommons.scheduler.core.model.state import Cancel, Pause, Resume
 from gpucommons.scheduler.core.model.types import Spec, State, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.core.whatif.preview import sizes
 

@@ -7,14 +7,9 @@ from dataclasses import replace
 import pytest
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
 
+from gpucommons.scheduler.core.model.intents import Cancel, PutTeams, SetNodeState, SetQuotas
 from gpucommons.scheduler.core.model.resources import NodeState, Quota, Team
-from gpucommons.scheduler.core.model.state import (
-    Cancel,
-    NodesObserved,
-    PutTeams,
-    SetNodeState,
-    SetQuotas,
-)
+from gpucommons.scheduler.core.model.state import NodesObserved
 from gpucommons.scheduler.core.model.types import NodeId, State, TeamName
 from gpucommons.scheduler.core.quota.layout import expansion, largest_block
 

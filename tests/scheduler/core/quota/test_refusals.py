@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
 
-from gpucommons.scheduler.core.model.resources import NodeState, Policy, Quota, Team
-from gpucommons.scheduler.core.model.state import (
+from gpucommons.scheduler.core.model.intents import (
     Action,
     Cancel,
     Keep,
@@ -23,6 +22,7 @@ from gpucommons.scheduler.core.model.state import (
     Started,
     Submit,
 )
+from gpucommons.scheduler.core.model.resources import NodeState, Policy, Quota, Team
 from gpucommons.scheduler.core.model.types import NodeId, PoolName, State, TeamName, WorkloadId
 from gpucommons.scheduler.core.quota import quota
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from builders import World, a_device, a_job, a_node, a_notebook, a_pool, a_team
 
+from gpucommons.scheduler.core.model.intents import PutPolicy, Started
 from gpucommons.scheduler.core.model.resources import Node, Policy, Quota
-from gpucommons.scheduler.core.model.state import PutPolicy, Started
 from gpucommons.scheduler.core.model.types import NodeId, PoolName, TeamName, WorkloadId
 from gpucommons.scheduler.core.whatif.counterfactuals import Way, ways
 

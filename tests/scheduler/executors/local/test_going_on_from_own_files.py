@@ -8,7 +8,7 @@ from launches import python
 from real_box import Box
 
 from gpucommons.scheduler.core.going_on.ways import Way, way_to_go_on
-from gpucommons.scheduler.core.model.state import Pause, Resume
+from gpucommons.scheduler.core.model.intents import Pause, Resume
 from gpucommons.scheduler.core.model.types import State
 from gpucommons.scheduler.executors.local.local_results import LocalResults
 

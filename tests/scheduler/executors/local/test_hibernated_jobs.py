@@ -20,7 +20,7 @@ from saved_jobs import (
 )
 
 from gpucommons.scheduler.core.going_on.ways import Way, way_to_go_on
-from gpucommons.scheduler.core.model.state import Pause, Resume
+from gpucommons.scheduler.core.model.intents import Pause, Resume
 from gpucommons.scheduler.core.model.types import State
 from gpucommons.scheduler.executors.local.attempt.hibernating import kept_bytes
 from gpucommons.scheduler.executors.local.leftovers import drop_images

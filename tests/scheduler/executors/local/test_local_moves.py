@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 from real_box import Box
 
-from gpucommons.scheduler.core.model.state import Cancel
+from gpucommons.scheduler.core.model.intents import Cancel
 
 
 def test_a_real_job_moves_to_the_other_gpu_and_the_waiting_one_runs(tmp_path: Path) -> None:

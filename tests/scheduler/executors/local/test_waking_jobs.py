@@ -24,7 +24,7 @@ from saved_jobs import (
 )
 
 from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn, way_to_go_on
-from gpucommons.scheduler.core.model.state import Pause, Resume
+from gpucommons.scheduler.core.model.intents import Pause, Resume
 from gpucommons.scheduler.core.model.types import AttemptState, State, WorkloadId
 from gpucommons.scheduler.working_folder.own_image import OwnImage
 

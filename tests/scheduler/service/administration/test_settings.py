@@ -6,7 +6,7 @@ import pytest
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.state import Intent
+from gpucommons.scheduler.core.model.intents import Intent
 from gpucommons.scheduler.errors import (
     BadRequest,
     CannotLayOut,
