@@ -51,7 +51,6 @@ from gpucommons.scheduler.core.model.resources import Pool, Quota, Team
 from gpucommons.scheduler.core.model.types import (
     IntentId,
     Kind,
-    Millis,
     PoolName,
     Role,
     Spec,
@@ -68,6 +67,7 @@ from gpucommons.scheduler.ids import IdSource
 from gpucommons.scheduler.loop.acting import current_attempts
 from gpucommons.scheduler.loop.loop import Loop, Surroundings
 from gpucommons.scheduler.store.opening import open_store
+from gpucommons.scheduler.wiring.asked import wall_ms
 from gpucommons.scheduler.wiring.cluster_parts import held_slots
 
 POOL = PoolName("train")
@@ -105,11 +105,6 @@ def _pool() -> Pool:
     )
 
 
-def now_ms() -> Millis:
-    """The wall clock."""
-    return Millis(time.time_ns() // 1_000_000)
-
-
 class Scheduler:
     """The scheduler as it is deployed, but for its doors: loop, store, executor."""
 
@@ -130,12 +125,12 @@ class Scheduler:
             ),
         )
         self.store = open_store(f"sqlite:///{folder / 'scheduler.db'}")
-        self.new_ids = IdSource(now_ms)
+        self.new_ids = IdSource(wall_ms)
         self.loop = Loop(
             Surroundings(
                 store=self.store,
                 executors={executor.name: executor},
-                now=now_ms,
+                now=wall_ms,
                 new_ids=self.new_ids,
                 token_of=lambda attempt_id: f"gca-{attempt_id}",
                 api_url="http://gpucommons-api:8000",
@@ -160,7 +155,7 @@ class Scheduler:
                 intent_id=IntentId(next(self.new_ids)),
                 action=action,
                 by=UserName("bench"),
-                at_ms=now_ms(),
+                at_ms=wall_ms(),
             )
         )
         self.loop.wake()

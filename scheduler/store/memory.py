@@ -1,7 +1,6 @@
 """A store without a disk: for tests, simulation and replays.
 
-It keeps every promise of the contract but durability: numbering, epochs, idempotency and order
-are those of the SQL store, which passes the same suite.
+Numbering, epochs, idempotency and order are those of the SQL store: both pass one suite.
 """
 
 from __future__ import annotations

@@ -1,15 +1,7 @@
 /** Commands that open a page of the main area; all of it comes when it is first opened. */
-import type { ILabShell, JupyterFrontEnd } from '@jupyterlab/application';
-
-import type { IPanelContext } from '../components/context';
 import { pagesOf } from '../lab/ids';
 import { takes } from './commandoptions';
-
-export interface IPages {
-  app: JupyterFrontEnd;
-  context: IPanelContext;
-  labShell: ILabShell | null;
-}
+import type { IPages } from './pagewidget';
 
 export function addPages(options: IPages): void {
   const { app, context } = options;

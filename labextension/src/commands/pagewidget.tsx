@@ -1,5 +1,5 @@
 /** Pages of the main area; this comes when the first is opened, and what draws each with it. */
-import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { ILabShell, JupyterFrontEnd } from '@jupyterlab/application';
 import { MainAreaWidget } from '@jupyterlab/apputils';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ReactWidget } from '@jupyterlab/ui-components';
@@ -11,7 +11,12 @@ import { IPanelContext, PanelContext } from '../components/context';
 import { keepFocus } from '../components/focus';
 import { h } from '../components/h';
 import { CommandIDs } from '../lab/ids';
-import type { IPages } from './pages';
+
+export interface IPages {
+  app: JupyterFrontEnd;
+  context: IPanelContext;
+  labShell: ILabShell | null;
+}
 
 const Schedules = chunk(() =>
   import(

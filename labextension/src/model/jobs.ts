@@ -1,7 +1,7 @@
 /** What a row of *Jobs* says, made from a job's view. No DOM. */
 import { clock, count, metric, percent } from '../text/format';
 import type { Messages } from '../text/messages';
-import type { Model } from './model';
+import type { Connection } from '../server/api';
 import { IAttempt, IJob, IProgress, IStop, IWhoAmI } from '../server/tokens';
 
 const FINAL = new Set(['succeeded', 'failed', 'cancelled']);
@@ -67,7 +67,7 @@ export function canRunAgain(job: IJob): boolean {
 /** A job that is over goes on from what it saved for its owner alone, and once. */
 export function canRunFromHere(
   job: IJob,
-  model: Pick<Model, 'whoami' | 'jobs'>
+  model: { whoami: IWhoAmI | null; jobs: readonly IJob[] | null }
 ): boolean {
   return (
     isFinal(job) &&
@@ -88,7 +88,7 @@ export function askedBy(job: IJob, whoami: IWhoAmI | null): IJob {
 /** GPUs per worker with which a waiting job would start now, where its owner looks and may act. */
 export function startableWith(
   job: IJob,
-  model: Pick<Model, 'whoami' | 'connection'>
+  model: { whoami: IWhoAmI | null; connection: Connection }
 ): number {
   return model.connection === 'ok' &&
     isWaiting(job) &&
