@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpucommons.scheduler.core.model import resources, state
+from gpucommons.scheduler.core.model import intents, resources, state
 from gpucommons.scheduler.core.model import types as core
 from gpucommons.scheduler.store.codec import BadDocument, decode, encode
 
@@ -67,8 +67,8 @@ def generic(origin: Any, arguments: tuple[Any, ...]) -> st.SearchStrategy[Any]:
         resources.Policy,
         tuple[resources.Block, ...],
         Mapping[tuple[core.TeamName, core.PoolName], int],
-        state.Intent,
-        state.Verdict,
+        intents.Intent,
+        intents.Verdict,
         state.Event,
     ],
     ids=str,
@@ -149,7 +149,7 @@ def test_a_document_of_a_later_release_is_refused_with_what_to_do() -> None:
 
 def test_an_action_of_another_name_is_refused() -> None:
     with pytest.raises(BadDocument, match="'Explode' is none of"):
-        decode(state.Action, '{"v": 1, "d": {"is": "Explode"}}')
+        decode(intents.Action, '{"v": 1, "d": {"is": "Explode"}}')
 
 
 def test_a_document_of_another_class_is_refused() -> None:
@@ -168,6 +168,6 @@ def test_a_value_of_another_type_is_not_written() -> None:
     with pytest.raises(BadDocument):
         encode(Sample(number=1), resources.Quota)
     with pytest.raises(BadDocument, match="Quota is none of"):
-        encode(resources.Quota(), state.Action)
+        encode(resources.Quota(), intents.Action)
     with pytest.raises(BadDocument):
         encode(state.Event(at_ms=core.Millis(1), kind="k", by="b", text="t", data={"x": object()}))

@@ -147,7 +147,8 @@ def test_what_was_acknowledged_survives_a_kill(url: str) -> None:
 import os, sys
 from gpucommons.scheduler.store.opening import open_store
 from gpucommons.scheduler.core.model.resources import Team
-from gpucommons.scheduler.core.model.state import Changes, Event, Intent, Keep
+from gpucommons.scheduler.core.model.intents import Intent, Keep
+from gpucommons.scheduler.core.model.state import Changes, Event
 store = open_store(sys.argv[1])
 epoch = store.take_lead("me")
 store.put_intent(Intent(intent_id="i-1", action=Keep(workload_id="w", for_ms=5), by="ada", at_ms=1000))
