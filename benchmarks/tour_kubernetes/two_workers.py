@@ -8,28 +8,31 @@ same numbers as one that was not.
 import argparse
 import json
 import os
+import random
 import socket
 import time
-
-import numpy as np
 
 from gpucommons.scheduler import training
 
 RATE, POINTS = 0.2, 400
 
 
-def share(rank: int, world_size: int) -> tuple[np.ndarray, np.ndarray]:
+def share(rank: int, world_size: int) -> list[tuple[float, float]]:
     """The points of one worker."""
-    rng = np.random.default_rng(7)
-    x = rng.uniform(-1, 1, POINTS)
-    y = 3 * x - 1 + rng.normal(0, 0.1, POINTS)
-    return x[rank::world_size], y[rank::world_size]
+    drawn = random.Random(7)  # noqa: S311 - the same points in every run
+    xs = [drawn.uniform(-1, 1) for _ in range(POINTS)]
+    return [(x, 3 * x - 1 + drawn.gauss(0, 0.1)) for x in xs][rank::world_size]
 
 
-def slopes(line: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def slopes(line: list[float], points: list[tuple[float, float]]) -> list[float]:
     """How the squared error of these points changes with the line, and the error itself."""
-    wrong = line[0] * x + line[1] - y
-    return np.array([(2 * wrong * x).sum(), (2 * wrong).sum(), (wrong**2).sum()]) / POINTS
+    wrong = [(line[0] * x + line[1] - y, x) for x, y in points]
+    sums = (
+        sum(2 * w * x for w, x in wrong),
+        sum(2 * w for w, _ in wrong),
+        sum(w**2 for w, _ in wrong),
+    )
+    return [one / POINTS for one in sums]
 
 
 class Meeting:
@@ -56,9 +59,9 @@ class Meeting:
                 stream.flush()
                 return stream
 
-    def gather(self, mine: np.ndarray) -> list[np.ndarray]:
+    def gather(self, mine: list[float]) -> list[list[float]]:
         """All workers' numbers, at rank 0."""
-        return [mine, *(np.array(json.loads(stream.readline())) for stream in self.streams)]
+        return [mine, *(json.loads(stream.readline()) for stream in self.streams)]
 
     def tell(self, message: object) -> None:
         """One message to whoever is at the other end."""
@@ -75,26 +78,26 @@ def train(steps: int, seconds_per_step: float) -> None:
     """All steps, from the last checkpoint on."""
     run = training.current()
     rank, world_size = run.place.rank, run.place.world_size
-    x, y = share(rank, world_size)
-    line, done = np.zeros(2), run.resume_step()
+    points = share(rank, world_size)
+    line, done = [0.0, 0.0], run.resume_step()
     if run.resume_dir is not None:
-        line = np.array(json.loads((run.resume_dir / "line.json").read_text()))
+        line = json.loads((run.resume_dir / "line.json").read_text())
         print(f"rank {rank} resumed from step {done}", flush=True)
     meeting = Meeting(rank, world_size)
     print(f"rank {rank} on {socket.gethostname()} met {world_size - 1} other(s)", flush=True)
     for step in range(done + 1, steps + 1):
-        mine = slopes(line, x, y)
+        mine = slopes(line, points)
         if rank > 0:
-            meeting.tell(list(mine))
-            line, stop = (np.array(part) for part in meeting.hear())
+            meeting.tell(mine)
+            line, stop = meeting.hear()
         else:
-            total = np.sum(meeting.gather(mine), axis=0)
-            line = line - RATE * total[:2]
+            total = [sum(parts) for parts in zip(*meeting.gather(mine), strict=True)]
+            line = [old - RATE * slope for old, slope in zip(line, total[:2], strict=True)]
             stop = run.should_stop and step < steps
             with run.checkpoint(step=step) as folder:
-                (folder / "line.json").write_text(json.dumps(list(line)))
-            run.report(step=step, total_steps=steps, loss=float(total[2]))
-            meeting.tell([list(line), stop])
+                (folder / "line.json").write_text(json.dumps(line))
+            run.report(step=step, total_steps=steps, loss=total[2])
+            meeting.tell([line, stop])
             print(f"step {step}  error {total[2]:.6f}", flush=True)
         if stop:
             print(f"rank {rank} stops after step {step}, as asked", flush=True)

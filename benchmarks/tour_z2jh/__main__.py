@@ -16,6 +16,7 @@ from pathlib import Path
 from benchmarks.tour.timeline import Timeline, TourFailedError, check
 from benchmarks.tour_kubernetes import acts as jobs
 from benchmarks.tour_z2jh import acts
+from benchmarks.tour_z2jh.restoring import restored
 from benchmarks.tour_z2jh.site import Site
 from benchmarks.tour_z2jh.values import SYSTEM, idle_soon
 from deploy.release.contents import ROOT, read, version
@@ -26,7 +27,6 @@ from tests.kubernetes.toolchain import toolchain
 PROGRAMS = [*control_plane.PROGRAMS, *real_node.PROGRAMS, "helm", "kubectl"]
 #: What has not been played, and why.
 NOT_PLAYED = {
-    "restore_lost": "no backup is made and restored here yet",
     "browser": "people log in and click over HTTP, as a browser does; pages are not looked at",
 }
 
@@ -42,6 +42,7 @@ def play(line: Timeline, site: Site) -> dict[str, object]:
     hub_lost, _ = acts.under_work(line, site, "upgrade of theirs", lambda: _upgrade_hub(site))
     uninstall_lost = acts.take_out(line, site)
     acts.put_back(line, site, alice, long)
+    restore_lost = restored(line, site, alice, long)
     claimed = _preempted(line, site, alice, long)
     site.install_ours(**idle_soon())
     site.await_ours()
@@ -54,6 +55,7 @@ def play(line: Timeline, site: Site) -> dict[str, object]:
         "rollback_pause_s": rolled[1],
         "hub_upgrade_lost": hub_lost,
         "uninstall_lost": uninstall_lost,
+        "restore_lost": restore_lost,
         **claimed,
         "culled_pod_gone_s": acts.culled(line, site, alice),
         **dict.fromkeys(NOT_PLAYED),

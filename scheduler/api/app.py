@@ -98,6 +98,12 @@ def _health(chosen: ApiSettings) -> APIRouter:
             raise Unavailable(message)
         return {"ok": True}
 
+    @router.head("/readyz", include_in_schema=False)
+    @router.get("/readyz")
+    async def readyz() -> dict[str, bool]:
+        """As ``/healthz``; one that stands by for the lead of its store says so, too; no token."""
+        return await healthz()
+
     @router.head("/livez", include_in_schema=False)
     @router.get("/livez")
     async def livez() -> dict[str, bool]:

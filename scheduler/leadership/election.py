@@ -215,13 +215,18 @@ class Election:
             stopping=self._stopping,
         )
 
-    def stop(self) -> None:
-        """Take part no more, and give the lease up, so that nobody has to wait for its end."""
+    def stop(self, *, at_rest: Callable[[], bool] = lambda: True) -> None:
+        """Take part no more, and give the lease up, so that nobody has to wait for its end.
+
+        Not before we are at rest: what is done in the name of the lead is over. Where that does not
+        come, the lease runs out by itself.
+        """
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
         held, self._until_s = self.leads(), 0.0
-        if held and self._seen is not None:
+        self._tell()
+        if held and self._seen is not None and at_rest():
             lease, version = self._seen
             try:
                 self._lock.update(replace(lease, holder="", lease_s=1.0), version)

@@ -29,6 +29,10 @@ class Replica:
         self.clock.start()
         self.election.start()
 
+    def resign(self, *, at_rest: Callable[[], bool]) -> None:
+        """Give the lead up, if it is ours, once nothing is done in its name; follow from then on."""
+        self.election.stop(at_rest=at_rest)
+
     def stop(self) -> None:
         """Give the lead up, if it is ours."""
         self.election.stop()

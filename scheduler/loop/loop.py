@@ -113,6 +113,9 @@ class Loop:
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._lost: LeaderLost | None = None
+        #: Set while nothing is done in the name of a lead.
+        self._at_rest = threading.Event()
+        self._at_rest.set()
         self._stale = False
         #: Whether the thread turns, and whether that comes to anything.
         self.pulse = Pulse(around.steady_s)
@@ -208,6 +211,7 @@ class Loop:
             When another scheduler holds the store.
         """
         around = self._around
+        self._at_rest.clear()
         self._epoch = around.store.take_lead(around.holder)
         with self._showing:
             self._cluster = around.store.load()
@@ -216,6 +220,10 @@ class Loop:
             self._inbox.put(gone)
         self._ledger.resume(self._cluster, self.now())
         self._leading, self._stale, self._mirror = True, False, None
+
+    def at_rest(self, patience_s: float) -> bool:
+        """Whether, within that time, nothing is done any more in the name of a lead that is over."""
+        return self._at_rest.wait(patience_s)
 
     def stop(self) -> None:
         """End the thread after its current cycle; what runs keeps running."""
@@ -288,6 +296,7 @@ class Loop:
         leadership.resign()
         self._leading = False
         self._acting.rest()
+        self._at_rest.set()
         self._inbox.clear()
         self._alarm.within(0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.store.memory import MemoryStore
 
@@ -21,3 +22,23 @@ def open_store(url: str) -> Store:
     from gpucommons.scheduler.store.sql.store import SqlStore  # noqa: PLC0415 - simulations need no SQL
 
     return SqlStore(url)
+
+
+def is_led(url: str) -> bool:
+    """Whether another process leads this SQLite store; of others it is not known.
+
+    The store itself is not opened: a newer version would change its tables.
+    """
+    if url == "memory:":
+        return False
+    from gpucommons.scheduler.store.sql.engine import leader_lock  # noqa: PLC0415 - as above
+
+    lock = leader_lock(url)
+    if lock is None:
+        return False
+    try:
+        lock.acquire()
+    except Unavailable:
+        return True
+    lock.release()
+    return False

@@ -74,6 +74,8 @@ class SchedulerSettings:
     cookie_secret_file: Path | None = None
     #: None = the only scheduler of its store.
     replica: ReplicaOptions | None = None
+    #: Where another scheduler leads the SQLite store: wait, ready, for its end.
+    stand_by: bool = False
     #: None = no hub: the API answers at its unix socket alone, and to jobs.
     hub: HubOptions | None = None
 
@@ -172,6 +174,11 @@ def _add_cluster_options(found: argparse.ArgumentParser) -> None:
     add("--cookie-secret-file", type=Path, help="32 bytes that all replicas share")
     add("--leader-election", help="NAMESPACE/NAME of a Lease: one of several replicas leads")
     add("--replica", default=socket.gethostname(), help="this replica's name (default: host's)")
+    add(
+        "--stand-by",
+        action="store_true",
+        help="where another scheduler leads the SQLite store, wait for its end: an upgrade hands over",
+    )
     add("--replica-url", default="", help="this replica's API, as the others reach it")
 
 
@@ -216,6 +223,7 @@ def read_settings(arguments: Sequence[str], environ: Mapping[str, str]) -> Sched
         attempt_key_file=given.attempt_key_file,
         cookie_secret_file=given.cookie_secret_file,
         replica=_replica_options(given),
+        stand_by=given.stand_by,
         hub=_hub_options(environ),
     )
 

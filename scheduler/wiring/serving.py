@@ -17,6 +17,7 @@ from gpucommons.scheduler.hub import attempt_tokens
 from gpucommons.scheduler.hub.missing_servers import MissingServers
 from gpucommons.scheduler.threads.repeating import repeat_task
 from gpucommons.scheduler.upkeep.upkeep import OPERATOR
+from gpucommons.scheduler.wiring import standing_by
 from gpucommons.scheduler.wiring.app import Scheduler, build
 from gpucommons.scheduler.wiring.options import SchedulerSettings
 from gpucommons.scheduler.wiring.sockets import close_all
@@ -40,6 +41,8 @@ _RESULTS_S = 1.0
 _IMAGES_S = 20.0
 #: Between two looks for old files. They are days old, and each look goes through all stored jobs.
 _PRUNE_S = 6 * 3600.0
+#: A turn that lasts longer than this at our end keeps the lead until its lease runs out.
+_AT_REST_S = 3.0
 
 
 async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
@@ -54,6 +57,8 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
     api_url = f"http://127.0.0.1:{tcp.getsockname()[1]}"
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(close_all, [tcp])
+        if settings.stand_by and not await standing_by.until_led_no_more(settings, tcp, stop):
+            return 0
         scheduler = await _started(stack, settings, settings.api_url or api_url)
         unix = unix_sockets.listen(settings.state / "api.sock", backlog=BACKLOG)
         stack.callback(close_all, [unix])
@@ -237,6 +242,10 @@ async def _watch(scheduler: Scheduler, server: Server, stop: asyncio.Event) -> N
     while scheduler.loop.lost is None and not stop.is_set():
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), 1.0)
+    if scheduler.replica is not None:
+        # At once: whoever leads next need not wait until our last callers are served.
+        at_rest = partial(scheduler.loop.at_rest, _AT_REST_S)
+        await asyncio.to_thread(scheduler.replica.resign, at_rest=at_rest)
     server.should_exit = True
 
 

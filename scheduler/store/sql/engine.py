@@ -247,3 +247,13 @@ class LeaderLock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def leader_lock(url: str) -> LeaderLock | None:
+    """The one of a SQLite store; None for another."""
+    address = _address(url)
+    if address.get_backend_name() != "sqlite":
+        return None
+    file = database_file(address)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return LeaderLock(file.with_name(f"{file.name}.leader"))

@@ -53,9 +53,8 @@ from gpucommons.scheduler.store.quota_minutes.sql import SqlQuotaMinutes
 from gpucommons.scheduler.store.schedules.sql import SqlSchedules
 from gpucommons.scheduler.store.sql import cluster, curves, history, intents
 from gpucommons.scheduler.store.sql.engine import (
-    LeaderLock,
     connected,
-    database_file,
+    leader_lock,
     open_engine,
     writing,
 )
@@ -77,10 +76,7 @@ class SqlStore:
         self._turn = threading.Lock()
         self._notices = Notices(self._engine)
         self._curves = curves.Curves()
-        self._leader_lock: LeaderLock | None = None
-        if self._engine.dialect.name == "sqlite":
-            file = database_file(self._engine.url)
-            self._leader_lock = LeaderLock(file.with_name(f"{file.name}.leader"))
+        self._leader_lock = leader_lock(url)
         self.schedules = SqlSchedules(
             read=self._read, writing=self._writing, leading=self._leading_alone
         )

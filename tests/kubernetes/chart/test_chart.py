@@ -149,6 +149,26 @@ def test_the_programs_understand_their_arguments(path: Path | None) -> None:
     assert asked <= known
 
 
+@pytest.mark.parametrize("path", [None, *EXAMPLES], ids=lambda one: one.stem if one else "default")
+def test_a_scheduler_goes_only_when_its_successor_is_ready(path: Path | None) -> None:
+    (made,) = (
+        one
+        for one in of_kind(rendered(path), "Deployment")
+        if one["metadata"]["name"] == "gpucommons-scheduler"
+    )
+    strategy, spec = made["spec"]["strategy"], made["spec"]["template"]["spec"]
+    assert strategy["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    (container,) = spec["containers"]
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    alone = "--stand-by" in container["args"]
+    assert alone == (not any("--leader-election" in word for word in container["args"]))
+    assert alone == ("podAffinity" in spec.get("affinity", {}))
+    if alone:
+        (term,) = spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        own = made["spec"]["template"]["metadata"]["labels"]
+        assert term["labelSelector"]["matchLabels"].items() <= own.items()
+
+
 def test_hibernation_is_off_by_default_and_then_reaches_the_agent_alone() -> None:
     plain = rendered()
     assert agent_options(arguments_of(plain, "gpucommons-agent"), "").hibernation is None

@@ -78,7 +78,7 @@ def test_every_call_is_a_route_and_every_route_a_call(app: FastAPI) -> None:
         for name, function in inspect.getmembers(module, inspect.isfunction)
         if function.__module__ == module.__name__ and not name.startswith("_")
     }
-    assert routes - {"healthz", "livez", "metrics", *BY_OTHERS} == made
+    assert routes - {"healthz", "livez", "readyz", "metrics", *BY_OTHERS} == made
 
 
 async def test_a_job_from_submit_to_its_curve(world: ServiceWorld, client_of: Clients) -> None:
@@ -249,12 +249,12 @@ async def test_a_scheduler_without_the_lead_is_not_healthy(world: ServiceWorld) 
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app), base_url="http://api"
     ) as client:
-        for path in ("/healthz", "/livez"):
+        for path in ("/healthz", "/livez", "/readyz"):
             assert (await client.get(path)).status_code == 503
             assert (await client.head(path)).status_code == 503
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/livez"])
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
 async def test_a_balancer_may_ask_for_health_by_head(http: httpx.AsyncClient, path: str) -> None:
     assert (await http.head(path)).status_code == 200
 

@@ -24,7 +24,7 @@ from gpucommons.scheduler.storage.bucket_files import BucketFiles
 from gpucommons.scheduler.upkeep.pipelines import Pipelines
 
 #: Routes without a rule: they say nothing about anybody.
-PUBLIC = {"healthz", "livez"}
+PUBLIC = {"healthz", "livez", "readyz"}
 
 
 def operations(app: FastAPI) -> dict[str, tuple[str, str]]:
@@ -51,6 +51,7 @@ def test_no_route_is_outside_the_document(app: FastAPI) -> None:
     assert {(route.path, *route.methods) for route in hidden} == {
         ("/healthz", "HEAD"),
         ("/livez", "HEAD"),
+        ("/readyz", "HEAD"),
     }
 
 

@@ -113,6 +113,33 @@ def test_a_clean_end_hands_over_at_the_next_try() -> None:
     assert led.index(["b"]) <= 20
 
 
+def test_the_lease_is_given_up_only_once_nothing_is_done_in_its_name() -> None:
+    world = World()
+    first, second = world.candidate("a"), world.candidate("b")
+    world.run(first, second, seconds=10)
+    seen = []
+
+    def at_rest() -> bool:
+        seen.append((first.leads(), world.run(second, seconds=2)[-1]))
+        return True
+
+    first.stop(at_rest=at_rest)
+    assert seen == [(False, [])]
+    assert world.run(second, seconds=2)[-1] == ["b"]
+
+
+def test_one_that_does_not_come_to_rest_keeps_the_lease_until_it_runs_out() -> None:
+    world = World()
+    first, second = world.candidate("a"), world.candidate("b")
+    world.run(first, second, seconds=10)
+    first.stop(at_rest=lambda: False)
+    assert not first.leads()
+    led = world.run(second, seconds=20)
+    assert 50 < led.index(["b"]) <= 10 * (Terms().lease_s + Terms().retry_s)
+    first.stop()
+    assert world.run(second, seconds=2)[-1] == ["b"]
+
+
 def test_a_restarted_candidate_under_its_old_name_leads_at_once() -> None:
     world = World()
     world.run(world.candidate("a"), seconds=5)

@@ -167,6 +167,20 @@ def test_another_takes_over_where_the_first_one_left() -> None:
     assert first.cluster.workloads == second.cluster.workloads
 
 
+def test_a_lead_that_is_over_comes_to_rest_at_the_next_turn() -> None:
+    cluster = Cluster()
+    first, leads = cluster.replica("a")
+    assert first.at_rest(0)
+    leads.elected = True
+    cluster.configure()
+    cluster.turn(first, times=2)
+    assert not first.at_rest(0)
+    leads.elected = False
+    assert not first.at_rest(0)
+    cluster.turn(first)
+    assert first.at_rest(0)
+
+
 def test_of_two_that_believe_that_they_lead_the_older_writes_and_does_nothing() -> None:
     cluster = Cluster()
     (first, leads), (second, waits) = cluster.replica("a"), cluster.replica("b")

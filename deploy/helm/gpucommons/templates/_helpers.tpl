@@ -118,3 +118,15 @@ securityContext:
 }}
 {{- toYaml $found }}
 {{- end }}
+
+{{- /* With SQLite a successor goes where the volume is mounted already. */ -}}
+{{- define "gpucommons.schedulerAffinity" -}}
+{{- $given := deepCopy .Values.scheduler.affinity }}
+{{- if eq .Values.database.kind "sqlite" }}
+{{- $selector := dict "matchLabels" (include "gpucommons.selector" (list . "scheduler") | fromYaml) }}
+{{- $beside := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" $selector }}
+{{- $own := dict "podAffinity" (dict "requiredDuringSchedulingIgnoredDuringExecution" (list $beside)) }}
+{{- $given = merge $given $own }}
+{{- end }}
+{{- toYaml $given }}
+{{- end }}

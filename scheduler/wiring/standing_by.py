@@ -1,0 +1,98 @@
+"""Ready and waiting while another scheduler leads the same SQLite store: an upgrade hands over.
+
+The store is not opened before that one has ended: there is one writer, and a newer version would
+change the tables under the older one. All that takes long is done meanwhile. Read `serving` first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+import socket
+from http import HTTPStatus
+
+from gpucommons.scheduler.errors import Unavailable
+from gpucommons.scheduler.models import ErrorView
+from gpucommons.scheduler.store.opening import is_led
+from gpucommons.scheduler.wiring.app import read_config
+from gpucommons.scheduler.wiring.options import SchedulerSettings
+
+_LOG = logging.getLogger(__name__)
+
+#: Between two tries.
+_TRY_S = 0.1
+#: A caller that asks nothing, or slowly, is let go.
+_PATIENCE_S = 2.0
+#: What a start imports step by step, and nobody then waits for.
+_MODULES = (
+    "alembic.command",
+    "gpucommons.scheduler.api.server",
+    "gpucommons.scheduler.store.sql.store",
+    "gpucommons.scheduler.wiring.web",
+)
+_CLUSTER_MODULES = ("gpucommons.scheduler.wiring.cluster_parts",)
+_HUB_MODULES = ("gpucommons.scheduler.pages.server",)
+
+_READY = (b"/readyz", b"/livez")
+_LATER = "Another scheduler is being replaced: try again in a moment."
+
+
+async def until_led_no_more(
+    settings: SchedulerSettings, listening: socket.socket, stop: asyncio.Event
+) -> bool:
+    """Wait until nobody leads the store; False when told to stop before.
+
+    Probes at the socket are told that we are ready: the one that leads is ended only then.
+    """
+    if not is_led(settings.database):
+        return True
+    began = asyncio.get_running_loop().time()
+    await asyncio.to_thread(_warm, settings)
+    async with await asyncio.start_server(_answer, sock=listening.dup()):
+        _LOG.info("stands by: another scheduler leads %s", settings.state)
+        while is_led(settings.database):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), _TRY_S)
+            if stop.is_set():
+                return False
+    stood_s = asyncio.get_running_loop().time() - began
+    _LOG.info("takes over after %.1f s", stood_s)
+    return True
+
+
+def _warm(settings: SchedulerSettings) -> None:
+    """All that takes long; a configuration that cannot be read ends this one, and not the other."""
+    if settings.config is not None:
+        read_config(settings.config)
+    of_cluster = () if settings.kubernetes is None else _CLUSTER_MODULES
+    of_hub = () if settings.hub is None else _HUB_MODULES
+    for name in (*_MODULES, *of_cluster, *of_hub):
+        importlib.import_module(name)
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError, ValueError, TimeoutError):
+        async with asyncio.timeout(_PATIENCE_S):
+            words = (await reader.readline()).split()
+            while (await reader.readline()).strip():
+                pass
+            writer.write(_response(ready=len(words) > 1 and words[1] in _READY))
+            await writer.drain()
+    writer.close()
+
+
+def _response(*, ready: bool) -> bytes:
+    """As the API would: probes are content, all others come again."""
+    error = Unavailable(_LATER)
+    said = ErrorView(error=error.code, message=_LATER, details=[]).model_dump_json()
+    status, body = (200, '{"ok":true}') if ready else (error.status, said)
+    lines = [
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        "Retry-After: 1",
+        "Connection: close",
+    ]
+    return "\r\n".join([*lines, "", body]).encode()

@@ -1,0 +1,124 @@
+"""A scheduler that stands by beside one that leads: ready, silent, and in charge once that has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from free_ports import free_port
+
+from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.store.opening import is_led
+from gpucommons.scheduler.wiring.options import SchedulerSettings
+from gpucommons.scheduler.wiring.serving import serve
+
+
+@pytest.fixture
+def state() -> Iterator[Path]:
+    """A short path: names of unix sockets are limited."""
+    folder = Path(tempfile.mkdtemp(prefix="gc"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+class Beside:
+    """One scheduler of a state folder, with a port of its own."""
+
+    def __init__(self, state: Path, *, config: Path | None = None) -> None:
+        port = free_port()
+        settings = SchedulerSettings(state=state, api_port=port, stand_by=True, config=config)
+        self.stop = asyncio.Event()
+        self.serving = asyncio.create_task(serve(settings, self.stop))
+        self._url = f"http://127.0.0.1:{port}"
+
+    async def answer(self, path: str, *, headers: dict[str, str] | None = None) -> httpx.Response:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            return await client.get(f"{self._url}{path}", headers=headers)
+
+    async def until(self, path: str, status: int) -> None:
+        for _ in range(400):
+            try:
+                if (await self.answer(path)).status_code == status:
+                    return
+            except httpx.TransportError:
+                pass
+            assert not self.serving.done(), self.serving
+            await asyncio.sleep(0.05)  # it imports and listens
+        raise AssertionError(f"{path} did not become {status}")
+
+    async def end(self) -> int:
+        self.stop.set()
+        return await asyncio.wait_for(self.serving, 15)
+
+
+async def test_the_next_one_is_ready_before_the_first_ends_and_decides_after_it(
+    state: Path,
+) -> None:
+    first = Beside(state)
+    await first.until("/healthz", 200)
+    second = Beside(state)
+    await second.until("/readyz", 200)
+
+    assert (await second.answer("/livez")).json() == {"ok": True}
+    refused = await second.answer("/healthz")
+    assert refused.status_code == 503
+    assert refused.headers["retry-after"] == "1"
+    assert refused.json()["error"] == "Unavailable"
+    assert "try again in a moment" in refused.json()["message"]
+    assert (await first.answer("/healthz")).status_code == 200
+
+    assert await first.end() == 0
+    await second.until("/healthz", 200)
+    assert is_led(f"sqlite:///{state / 'scheduler.db'}")
+    assert await second.end() == 0
+
+
+async def test_one_that_is_told_to_end_while_it_stands_by_ends(state: Path) -> None:
+    first = Beside(state)
+    await first.until("/healthz", 200)
+    second = Beside(state)
+    await second.until("/readyz", 200)
+    assert await second.end() == 0
+    assert (await first.answer("/healthz")).status_code == 200
+    await first.end()
+
+
+async def test_one_whose_configuration_cannot_be_read_is_never_ready(
+    state: Path, tmp_path: Path
+) -> None:
+    first = Beside(state)
+    await first.until("/healthz", 200)
+    broken = tmp_path / "config.yaml"
+    broken.write_text("surprise: 1")
+    second = Beside(state, config=broken)
+    with pytest.raises(BadRequest, match=r"config\.yaml is no configuration"):
+        await second.serving
+    assert (await first.answer("/healthz")).status_code == 200
+    await first.end()
+
+
+async def test_probes_that_say_nonsense_do_no_harm(state: Path) -> None:
+    first = Beside(state)
+    await first.until("/healthz", 200)
+    second = Beside(state)
+    await second.until("/readyz", 200)
+    port = int(second._url.rpartition(":")[2])
+    for said in (b"\r\n\r\n", b"GET\r\n\r\n", b"\xff" * 100_000, b""):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(said)
+        writer.write_eof()
+        await asyncio.wait_for(reader.read(), 5)
+        writer.close()
+    await second.until("/readyz", 200)
+    await second.end()
+    await first.end()
+
+
+def test_a_store_of_several_schedulers_is_never_stood_by_for() -> None:
+    assert not is_led("memory:")
+    assert not is_led("postgresql://nobody@127.0.0.1:1/none")
