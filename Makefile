@@ -13,7 +13,7 @@ TRACES ?= traces
 # In the order of tests/conftest.py: stories first, so that none is left for one process alone.
 PYTEST := $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup setup-hibernation setup-kubernetes setup-frameworks demo test test-here test-kubernetes test-panel test-frameworks check fix properties peers tour tour-kubernetes tour-z2jh bench docs dist images release clean
+.PHONY: help setup setup-hibernation setup-kubernetes setup-kubernetes-programs setup-frameworks demo test test-here test-kubernetes test-panel test-frameworks check fix properties peers tour tour-kubernetes tour-z2jh bench docs dist images release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -51,6 +51,9 @@ test-kubernetes: setup ## Those on real API servers and kubelets
 test-panel: setup ## Those in TypeScript
 	$(BIN)/npm test
 
+setup-kubernetes-programs: setup
+	$(BIN)/python -m tests.kubernetes programs
+
 setup-kubernetes: setup ## Find or build etcd, kube-apiserver, kubelet, … (12 minutes once, then cached)
 	$(BIN)/python -m tests.kubernetes setup
 
@@ -61,7 +64,7 @@ setup-frameworks: setup ## Install torch, TensorFlow, JAX, Lightning, … apart 
 	$(BIN)/python -m benchmarks.real_scripts.environment
 
 test-frameworks: setup-frameworks ## Scripts of the real frameworks: preempted, resumed, brought to their end
-	$(BIN)/pytest -m frameworks tests/frameworks
+	$(BIN)/pytest -n 2 --dist worksteal -m frameworks tests/frameworks # each process has a product of its own
 
 check: setup ## Look, don't touch: lint, types, import contracts
 	$(BIN)/ruff check .

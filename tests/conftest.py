@@ -37,6 +37,7 @@ STORIES = {
     "ui/test_product.py",
     "kubernetes/test_tour_kubernetes.py",
     "kubernetes/test_replicas.py",
+    "frameworks/test_scripts_go_on.py",
 }
 #: After all that drives a browser or a hub: files of at least ten seconds.
 LONG = ("test_project.py", "examples", "properties", "kubernetes", "contracts")

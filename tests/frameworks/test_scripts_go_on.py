@@ -60,18 +60,6 @@ def played_on() -> Iterator[Stage]:
         yield playing
 
 
-@pytest.mark.parametrize("name", GO_ON)
-def test_a_script_that_finds_its_own_files_repeats_at_most_what_it_had_not_saved(
-    played_on: Stage, name: str
-) -> None:
-    played = played_on.play(SCRIPTS[name])
-
-    assert (played.runs, played.attempts, played.resumes) == (True, 2, True), played
-    assert played.steps_repeated == 0, played
-    assert played.files_back, played
-    assert played.curve_points > 0, played
-
-
 def final_by_hand(environment_: Path, name: str, folder: Path) -> str:
     """The final number of the same script, started without us and never stopped."""
     for file in catalogue.EXAMPLES.iterdir():
@@ -104,7 +92,8 @@ def final_by_hand(environment_: Path, name: str, folder: Path) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize("name", BY_LAUNCHER)
+# From the longest, Spark and Ray, which are then played one after the other.
+@pytest.mark.parametrize("name", tuple(reversed(BY_LAUNCHER)))
 def test_two_workers_are_joined_go_on_after_a_preemption_and_end_with_the_number_of_the_manual_way(
     played_on: Stage, name: str, tmp_path: Path
 ) -> None:
@@ -122,3 +111,15 @@ def test_two_workers_are_joined_go_on_after_a_preemption_and_end_with_the_number
     assert played.files_back, played
     assert played.curve_points > 0, played
     assert played.final == by_hand, played
+
+
+@pytest.mark.parametrize("name", GO_ON)
+def test_a_script_that_finds_its_own_files_repeats_at_most_what_it_had_not_saved(
+    played_on: Stage, name: str
+) -> None:
+    played = played_on.play(SCRIPTS[name])
+
+    assert (played.runs, played.attempts, played.resumes) == (True, 2, True), played
+    assert played.steps_repeated == 0, played
+    assert played.files_back, played
+    assert played.curve_points > 0, played

@@ -50,7 +50,8 @@ def main() -> None:
     """Do what the first argument says."""
     parser = argparse.ArgumentParser(prog="python -m tests.kubernetes", description=__doc__)
     commands = parser.add_subparsers(required=True, dest="command")
-    commands.add_parser("setup", help="build what is not there")
+    commands.add_parser("setup", help="build what is not there, the large image as well")
+    commands.add_parser("programs", help="build the programs that are not there")
     commands.add_parser("where", help="show where each program lies")
     running = commands.add_parser("up", help="run a cluster until ended")
     running.add_argument("--kubeconfig", type=Path, default=Path("kubeconfig"))
@@ -59,7 +60,7 @@ def main() -> None:
     if arguments.command == "up":
         up(arguments.kubeconfig, arguments.nodes)
     else:
-        {"setup": setup, "where": where}[arguments.command]()
+        {"setup": setup, "programs": toolchain.build, "where": where}[arguments.command]()
 
 
 if __name__ == "__main__":
