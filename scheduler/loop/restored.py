@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpucommons.scheduler.core.model.intents import Action, Intent, NoteAgent, Pause, Submit
+from gpucommons.scheduler.core.model.intents import Intent, NoteAgent, Pause, Submit
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import AttemptEnded, Cluster
 from gpucommons.scheduler.core.model.types import (
@@ -66,7 +66,8 @@ class Clocks:
 
     now: Callable[[], Millis]
     steady_s: Callable[[], float]
-    wait: Callable[[float], object]
+    #: Returns at once, and true, when the scheduler is to stop.
+    wait: Callable[[float], bool]
 
 
 def reconcile(
@@ -78,19 +79,20 @@ def reconcile(
         return acting.adopt(cluster)
     began = acting.since(restored.backup_ms)
     gone = acting.adopt(cluster)
-    _await_end(acting, restored, cluster, clocks)
+    if not _await_end(acting, restored, cluster, clocks):
+        return gone
     # Of jobs that nobody has decided on yet the backup knows the request.
     asked = frozenset(
         one.action.workload_id for one in store.asked().intents if isinstance(one.action, Submit)
     )
     look = Look(cluster=cluster, asked=asked, began=began, gone=gone)
-    for number, action in enumerate(_actions(look, clocks.now())):
-        store.put_intent(_intent(restored, number, action, clocks.now()))
+    for action in _actions(look, clocks.now()):
+        store.put_intent(_intent(restored, action, clocks.now()))
     return gone
 
 
-def _await_end(acting: Acting, restored: Restored, cluster: Cluster, clocks: Clocks) -> None:
-    """Their devices are given to others only when they are gone, or nothing ends them."""
+def _await_end(acting: Acting, restored: Restored, cluster: Cluster, clocks: Clocks) -> bool:
+    """Their devices are given to others only when they are gone, or nothing ends them; false = stopped."""
     known, until_s = _known(cluster), clocks.steady_s() + _PATIENCE_S
     while running := [
         one.name
@@ -99,8 +101,10 @@ def _await_end(acting: Acting, restored: Restored, cluster: Cluster, clocks: Clo
     ]:
         if clocks.steady_s() >= until_s:
             _LOG.error("still running, and not known to the backup: %s", ", ".join(running))
-            return
-        clocks.wait(_LOOK_S)
+            return True
+        if clocks.wait(_LOOK_S):
+            return False
+    return True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,7 +117,7 @@ class Look:
     gone: Sequence[AttemptEnded]
 
 
-def _actions(look: Look, now_ms: Millis) -> tuple[Action, ...]:
+def _actions(look: Look, now_ms: Millis) -> tuple[Pause | NoteAgent, ...]:
     cluster, asked = look.cluster, look.asked
     known, lost = _known(cluster), {one.attempt_id for one in look.gone}
     unknown = [one for one in look.began if one.attempt_id not in known]
@@ -165,9 +169,10 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _intent(restored: Restored, number: int, action: Action, now_ms: Millis) -> Intent:
-    """The same one however often this is repeated."""
-    key = f"restored-{restored.number}-{number}-{type(action).__name__}"
+def _intent(restored: Restored, action: Pause | NoteAgent, now_ms: Millis) -> Intent:
+    """The same one however often this is repeated, whatever else has ended in between."""
+    about = f"pause-{action.workload_id}" if isinstance(action, Pause) else "note"
+    key = f"restored-{restored.number}-{about}"
     return Intent(
         intent_id=IntentId(str(uuid.uuid5(uuid.NAMESPACE_OID, f"{restored.backup_ms} {key}"))),
         action=action,

@@ -44,6 +44,7 @@ from gpucommons.scheduler.service.in_memory.allowance import (
     orders,
     uploads,
 )
+from gpucommons.scheduler.service.in_memory.held_so_far import HeldSoFar
 from gpucommons.scheduler.service.in_memory.refused_reports import RefusedReports
 from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.in_memory.trials import KnownTrials
@@ -210,6 +211,7 @@ class Service:
     own_results: OwnResults | None = None
     settings: ServiceSettings = field(default_factory=ServiceSettings)
     refused_reports: RefusedReports = field(default_factory=RefusedReports)
+    held_so_far: HeldSoFar = field(default_factory=HeldSoFar)
     #: How many jobs each user may submit.
     submits: SubmitLimit = field(default_factory=SubmitLimit)
     #: How much new content each user may upload.

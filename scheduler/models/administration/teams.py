@@ -36,8 +36,8 @@ class PolicyModel(Model):
 class BudgetModel(Model):
     """What a team may use in a calendar month (UTC): money or GPU-hours, and what then."""
 
-    money: float | None = Field(default=None, gt=0, le=1e12, allow_inf_nan=False)
-    gpu_hours: float | None = Field(default=None, gt=0, le=1e9, allow_inf_nan=False)
+    money: float | None = Field(default=None, ge=0.01, le=1e12, allow_inf_nan=False)
+    gpu_hours: float | None = Field(default=None, ge=0.01, le=1e9, allow_inf_nan=False)
     #: ``warn``: it is said; ``no-borrow``: jobs run in the quota alone; ``no-new-jobs``: none starts.
     at_full: Literal["warn", "no-borrow", "no-new-jobs"] = "warn"
 

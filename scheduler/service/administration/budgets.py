@@ -8,13 +8,12 @@ from typing import Literal
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.intents import SetBudget
 from gpucommons.scheduler.core.model.resources import Budget, Team
-from gpucommons.scheduler.core.model.types import Millis, TeamName
+from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.errors import UnknownTeam
 from gpucommons.scheduler.intake import budget_of
 from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.administration.history import priced_sums
 from gpucommons.scheduler.service.service import Pending, Service, decision
 from gpucommons.scheduler.service.views import prices
 from gpucommons.scheduler.service.views.cluster import budget_model
@@ -59,13 +58,15 @@ def states(service: Service, of: frozenset[TeamName] | None = None) -> list[mode
     start = datetime.fromtimestamp(now_ms / 1000, UTC).replace(
         day=1, hour=0, minute=0, second=0, microsecond=0
     )
-    from_ms = Millis(int(start.timestamp() * 1000))
     held: dict[TeamName, int] = {}
     cost: dict[TeamName, Cost] = {}
-    for one, what in priced_sums(service, from_ms, Millis(now_ms + 1), of):
-        held[one.team] = held.get(one.team, 0) + one.held
-        cost[one.team] = cost.get(one.team, Cost()) + what
-    currency = prices.currency_of(cluster.pools.values())
+    pools = cluster.pools
+    for from_ms, to_ms in prices.spans(pools.values(), int(start.timestamp() * 1000), now_ms + 1):
+        found = service.held_so_far.between(service.store, from_ms, to_ms, now_ms)
+        for (team, pool), amount in found.items():
+            held[team] = held.get(team, 0) + amount
+            cost[team] = cost.get(team, Cost()) + prices.of_held(pools.get(pool), amount, from_ms)
+    currency = prices.currency_of(pools.values())
     return [
         _view(team, held.get(team.name, 0), cost.get(team.name, Cost()), currency, start)
         for team in cluster.teams.values()

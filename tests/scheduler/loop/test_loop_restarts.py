@@ -46,6 +46,16 @@ DEVICE = Device(device_id=DeviceId("sim-0"), index=0, kind="A100-40", memory_mib
 NODE = Node(
     node_id=NodeId("box"), pool=POOL, devices=(DEVICE,), cpu_milli=64_000, memory_mib=256_000
 )
+A_JOB = Spec(
+    kind=Kind.TRAINING,
+    name="digits-1",
+    team=TEAM,
+    owner=UserName("ada"),
+    submitted_by=UserName("ada"),
+    pools=(POOL,),
+    roles=(Role(command=("python",), milli_gpu=1000),),
+    start_timeout_ms=86_400_000,
+)
 
 R = TypeVar("R", bound="Rig")
 
@@ -116,18 +126,8 @@ class Rig:
         )
 
     def submit(self) -> WorkloadId:
-        spec = Spec(
-            kind=Kind.TRAINING,
-            name="digits-1",
-            team=TEAM,
-            owner=UserName("ada"),
-            submitted_by=UserName("ada"),
-            pools=(POOL,),
-            roles=(Role(command=("python",), milli_gpu=1000),),
-            start_timeout_ms=86_400_000,
-        )
         workload_id = WorkloadId(next(self.ids))
-        self.ask(Submit(workload_id=workload_id, spec=spec))
+        self.ask(Submit(workload_id=workload_id, spec=A_JOB))
         return workload_id
 
     def check(self) -> None:

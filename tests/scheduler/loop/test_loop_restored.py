@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import io
+import itertools
 import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.core.model.types import State, WorkloadId
+from gpucommons.scheduler.core.model.intents import Intent, Pause, Submit
+from gpucommons.scheduler.core.model.state import AttemptEnded, Changes, Cluster, Event
+from gpucommons.scheduler.core.model.types import (
+    AttemptId,
+    IntentId,
+    Millis,
+    State,
+    UserName,
+    WorkloadId,
+)
+from gpucommons.scheduler.executors.base import Found
 from gpucommons.scheduler.executors.fake import Script
+from gpucommons.scheduler.loop.restored import Clocks, not_yet_reconciled, reconcile
 from gpucommons.scheduler.models.history import RECONCILED, RESTORED
 from gpucommons.scheduler.store.backup import tables
 from gpucommons.scheduler.store.backup.file import Origin, Reader
 from gpucommons.scheduler.store.base import Store, WorkloadFilter
+from gpucommons.scheduler.store.memory import MemoryStore
 from gpucommons.scheduler.store.opening import open_store
-from tests.scheduler.loop.test_loop_restarts import Crash, Rig, cycles, with_one_team
+from tests.scheduler.loop.test_loop_restarts import A_JOB, Crash, Rig, cycles, with_one_team
 
-RUN_MS = 20_000
+RUN_MS, NOW = 20_000, Millis(1_700_000_000_000)
 
 
 class Kept(Rig):
@@ -119,6 +132,59 @@ def test_what_the_backup_did_not_know_is_stopped_and_named(rig: Kept) -> None:
     cycles(rig, rig.boot(), 2)
     assert rig.reconciled()["stopped"] == ["digits-1"]
     assert rig.store.workloads(WorkloadFilter()).items == ()
+
+
+class Watched:
+    """What a restored scheduler finds beside its store."""
+
+    def __init__(self, *found: Found) -> None:
+        self.found = found
+
+    def since(self, _at_ms: Millis) -> tuple[Found, ...]:
+        return self.found
+
+    def adopt(self, _cluster: Cluster) -> tuple[AttemptEnded, ...]:
+        return ()
+
+
+def restored(*jobs: str) -> MemoryStore:
+    """A backup that knows these jobs as asked for."""
+    store = MemoryStore()
+    told = Event(at_ms=NOW, kind=RESTORED, by="cli", text="", data={"backup_ms": NOW})
+    store.commit(store.take_lead("me"), Changes(now_ms=NOW, events=(told,)))
+    for job in jobs:
+        ask = Submit(workload_id=WorkloadId(job), spec=A_JOB)
+        store.put_intent(Intent(intent_id=IntentId(job), action=ask, by=UserName("ada"), at_ms=NOW))
+    return store
+
+
+def look(store: MemoryStore, found: Watched, *, stopping: bool = False) -> list[str]:
+    """Start once; returns whom it has paused by then."""
+    steady = itertools.count()
+    clocks = Clocks(now=lambda: NOW, steady_s=lambda: next(steady), wait=lambda _s: stopping)
+    reconcile(store, found, Cluster(), clocks)  # type: ignore[arg-type] # what it asks of Acting
+    asked = [one.action for one in store.pending_intents()]
+    return sorted(one.workload_id for one in asked if isinstance(one, Pause))
+
+
+def ended_well(job: str) -> Found:
+    return Found(
+        attempt_id=AttemptId(f"a-{job}"), job_id=job, name=job, running=False, succeeded=True
+    )
+
+
+def test_a_start_that_is_repeated_pauses_also_what_ended_in_between() -> None:
+    store = restored("a", "b")
+    assert look(store, Watched(ended_well("b"))) == ["b"]
+    assert look(store, Watched(ended_well("a"), ended_well("b"))) == ["a", "b"]
+
+
+def test_a_scheduler_that_is_stopped_while_it_waits_says_nothing_of_what_it_found() -> None:
+    running = Found(attempt_id=AttemptId("a-x"), job_id="x", name="x", running=True)
+    store = restored("b")
+    assert look(store, Watched(running, ended_well("b")), stopping=True) == []
+    assert not_yet_reconciled(store) is not None
+    assert look(store, Watched(running, ended_well("b"))) == ["b"]
 
 
 STEPS = ("submit", "wait", "long")

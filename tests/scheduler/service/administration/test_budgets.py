@@ -101,6 +101,33 @@ def test_it_is_said_from_80_per_cent_on(world: ServiceWorld) -> None:
     assert found.text.endswith("budget: 16.00 of 20.00 EUR.")
 
 
+def test_a_month_is_not_added_up_at_each_look(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used(world, 3)
+    world.pass_time(5 * HOUR)
+    used(world, 4)
+    asked: list[int] = []
+    sums = world.store.usage_sums
+
+    def counted(*, from_ms: Millis, to_ms: Millis, **more: Any) -> Any:
+        asked.append(to_ms - from_ms)
+        return sums(from_ms=from_ms, to_ms=to_ms, **more)
+
+    monkeypatch.setattr(world.store, "usage_sums", counted)
+    give(world, money=20)
+    asked.clear()
+    assert give(world, money=20).spent_gpu_hours == 7
+    assert 0 < sum(asked) <= 2 * HOUR
+    # Minutes that a scheduler wrote late are counted before the day is over.
+    world.now_ms -= 4 * HOUR
+    used(world, 1, team="nlp")
+    world.now_ms += 4 * HOUR
+    world.pass_time(7 * HOUR)
+    late = budgets.budgets(world.service, world.principal("bob")).budgets
+    assert [one.spent_gpu_hours for one in late] == [1]
+
+
 def test_warn_changes_nothing_but_what_is_said(world: ServiceWorld) -> None:
     give(world, gpu_hours=5)
     used(world, 5)
@@ -192,7 +219,9 @@ def test_a_budget_is_set_by_admins_and_seen_by_its_team(world: ServiceWorld) -> 
     assert told[-1] == "vision: budget none → 5 GPU-hours a month, then warn."
 
 
-@pytest.mark.parametrize("wrong", [{}, {"money": 1, "gpu_hours": 1}, {"money": -1}, {"money": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{}, {"money": 1, "gpu_hours": 1}, {"money": 0}, {"money": 4e-7}, {"gpu_hours": 4e-4}]
+)
 def test_a_budget_counts_one_thing_and_is_more_than_nothing(wrong: dict[str, float]) -> None:
     with pytest.raises(ValidationError):
         models.BudgetModel(**wrong)  # type: ignore[arg-type]
