@@ -58,7 +58,7 @@ def build(wheel: Path, out: Path, *, names: set[str] | None = None) -> list[Buil
 
 def _build(workshop: Workshop, image: Image, wheel: Path, out: Path) -> Built:
     locks = [FOLDER / image.lock]
-    base = [workshop.debian(), workshop.system()]
+    base = [workshop.debian, workshop.system()]
     if image.base_lock is not None:
         locks.insert(0, FOLDER / image.base_lock)
         base.append(workshop.packages(f"{image.name}-base", locks[0], image))

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from deploy.release.archive import Written, compress, pack
@@ -40,7 +41,7 @@ class Workshop:
 
     def system(self) -> Written:
         """Debian with Python, and the virtual environment that everything else goes into."""
-        tar = self.debian()
+        tar = self.debian
 
         def fill(folder: Path) -> None:
             python = f"python{self._debian.python}"
@@ -63,7 +64,7 @@ class Workshop:
             self._compile(folder)
             self._check_libraries(folder)
 
-        facts = [lock.read_text(), image.without, self.debian().digest]
+        facts = [lock.read_text(), image.without, self.debian.digest]
         return self._layer(name, facts, fill)
 
     def wheel(self, image: Image, wheel: Path) -> Written:
@@ -74,7 +75,7 @@ class Workshop:
             self._compile(folder)
             self._add_account(folder, image)
 
-        facts = [_hash(wheel.read_bytes()), image.account, image.home, self.debian().digest]
+        facts = [_hash(wheel.read_bytes()), image.account, image.home, self.debian.digest]
         owned = frozenset({image.home.strip("/")})
         return self._layer(f"{image.name}-wheel", facts, fill, owned)
 
@@ -101,8 +102,9 @@ class Workshop:
                 partial.rename(made)
         return Written.of(made)
 
+    @cached_property
     def debian(self) -> Written:
-        """The base alone."""
+        """The base alone; its bytes are read once."""
         debian = self._debian
         facts = [LAYOUT, debian.suite, debian.packages, debian.without]
         made = self._folder / f"debian-{_hash(json.dumps(facts).encode())[:16]}.tar.gz"
@@ -117,7 +119,7 @@ class Workshop:
 
     def _root(self) -> Path:
         """The base unpacked, to run its Python and read its lists."""
-        base = self.debian()
+        base = self.debian
         folder = self._folder / f"root-{base.digest[:16]}"
         if not folder.exists():
             partial = Path(tempfile.mkdtemp(dir=self._folder, prefix="gc-root-"))

@@ -6,8 +6,9 @@ when what lies there is not what the models say.
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -197,9 +198,11 @@ def files() -> dict[str, str]:
     }
 
 
-def main(arguments: Iterable[str]) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Write the files into the folder that is named."""
-    (folder,) = (Path(one) for one in arguments)
+    parser = argparse.ArgumentParser(description="Write the CustomResourceDefinitions.")
+    parser.add_argument("folder", type=Path, help="where to")
+    folder: Path = parser.parse_args(arguments).folder
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files().items():
         (folder / name).write_text(text)
@@ -207,4 +210,4 @@ def main(arguments: Iterable[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

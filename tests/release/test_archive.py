@@ -117,7 +117,7 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             text = b"root:x:0:0\n"
             row.size = len(text)
             tar.addfile(row, io.BytesIO(text))
-    monkeypatch.setattr(Workshop, "debian", lambda _: Written.of(made))
+    monkeypatch.setattr(Workshop, "debian", Written.of(made))
     monkeypatch.setattr(Workshop, "_compile", lambda *_: None)
 
 

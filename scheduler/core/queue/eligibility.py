@@ -139,7 +139,7 @@ def budget(cycle: CycleState, workload: Workload) -> Reason | None:
     team = cycle.teams.get(workload.spec.team)
     if is_lease(workload) or team is None or team.may_start:
         return None
-    text = f"{team.budget_spent} By its policy (`no-new-jobs`) no job of {team.name} starts until there is budget again."
+    text = f"{team.budget_spent} By its policy (no-new-jobs) no job of {team.name} starts until there is budget again."
     return Reason(code=ReasonClass.POLICY, text=text, unblock="Ask an admin for more budget.")
 
 

@@ -8,8 +8,8 @@ from gpucommons.scheduler.core.model.types import TeamName
 
 _RULES = {
     BudgetPolicy.WARN: "The job starts all the same.",
-    BudgetPolicy.NO_BORROW: "By its policy (`no-borrow`) the job runs inside the team's quota alone.",
-    BudgetPolicy.NO_NEW_JOBS: "By its policy (`no-new-jobs`) the job waits until there is budget again.",
+    BudgetPolicy.NO_BORROW: "By its policy (no-borrow) the job runs inside the team's quota alone.",
+    BudgetPolicy.NO_NEW_JOBS: "By its policy (no-new-jobs) the job waits until there is budget again.",
 }
 
 

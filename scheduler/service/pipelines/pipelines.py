@@ -11,6 +11,7 @@ from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import TeamName, UserName
 from gpucommons.scheduler.errors import (
     BadRequest,
+    Conflict,
     InvalidTransition,
     Misconfigured,
     NotFound,
@@ -222,7 +223,11 @@ def _changed(
 ) -> models.PipelineView:
     if changed != piped.pipeline:
         service.ask(principal, _note(changed, change, f" was {change}"))
-        service.store.pipelines.put(changed, next_ms=service.now_ms(), before=piped.pipeline)
+        try:
+            service.store.pipelines.put(changed, next_ms=service.now_ms(), before=piped.pipeline)
+        except Conflict as error:
+            service.ask(principal, _note(changed, change, f" was not {change}: {error}"))
+            raise
     return pipeline_view(service, principal, replace(piped, pipeline=changed))
 
 

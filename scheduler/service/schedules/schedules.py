@@ -8,7 +8,7 @@ from typing import Literal
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.intents import NoteSchedule
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName
-from gpucommons.scheduler.errors import BadRequest, Misconfigured, NotFound, PolicyRefused
+from gpucommons.scheduler.errors import BadRequest, Conflict, Misconfigured, NotFound, PolicyRefused
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL, SCHEDULE_ORIGIN
 from gpucommons.scheduler.principal import Principal, PrincipalKind, Sight
 from gpucommons.scheduler.schedules import times
@@ -251,15 +251,21 @@ def _stored(
     scheduled = Scheduled(schedule=made, standing=standing)
     _note(service, principal, made, change)
     before = None if known is None else known.schedule
-    service.store.schedules.put(made, next_ms=next_look_ms(scheduled), before=before)
+    try:
+        service.store.schedules.put(made, next_ms=next_look_ms(scheduled), before=before)
+    except Conflict as error:
+        _note(service, principal, made, change, f"not {change}: {error}")
+        raise
     return schedule_view(service, principal, scheduled)
 
 
-def _note(service: Service, principal: Principal, schedule: Schedule, change: str) -> None:
+def _note(
+    service: Service, principal: Principal, schedule: Schedule, change: str, words: str = ""
+) -> None:
     """On record first, as all that people change is; and bounded as all that they ask for."""
     action = NoteSchedule(
         kind=f"schedule-{change.replace(' ', '-')}",
-        text=f"schedule {schedule.name} of {schedule.owner} was {change}",
+        text=f"schedule {schedule.name} of {schedule.owner} was {words or change}",
         team=schedule.team,
         data={"owner": schedule.owner, "name": schedule.name, "schedule": schedule.cron},
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from service_world import ADMIN, ServiceWorld, a_request
@@ -12,6 +13,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Kind, Millis, UserName
 from gpucommons.scheduler.errors import (
     BadRequest,
+    Conflict,
     Forbidden,
     Misconfigured,
     NotFound,
@@ -20,6 +22,7 @@ from gpucommons.scheduler.errors import (
 )
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.principal import PrincipalKind
+from gpucommons.scheduler.schedules.schedule import Schedule
 from gpucommons.scheduler.service.jobs import jobs, snapshots
 from gpucommons.scheduler.service.jobs.jobs import JobFilter
 from gpucommons.scheduler.service.schedules import runs as due_runs
@@ -421,6 +424,24 @@ def test_each_change_of_a_schedule_is_an_event_of_its_team(world: ServiceWorld) 
         ("resumed", "ada", "vision"),
         ("removed", "ada", "vision"),
     ]
+
+
+def test_a_change_that_is_refused_is_on_record_as_refused(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(world)
+    stored, keep = world.store.schedules, world.store.schedules.put
+
+    def put_late(schedule: Schedule, **more: Any) -> None:
+        stored.drop(schedule.schedule_id)
+        keep(schedule, **more)
+
+    monkeypatch.setattr(stored, "put", put_late)
+    with pytest.raises(Conflict, match="removed meanwhile"):
+        schedules.suspend_schedule(world.service, world.principal("ada"), "ann", "nightly")
+    world.pass_time(1)
+    told = [one.event.text for one in world.store.events(kinds=frozenset({"schedule-suspended"}))]
+    assert told[-1].startswith("schedule nightly of ann was not suspended: ")
 
 
 def test_the_priority_of_a_job_is_kept_and_low_without_one(world: ServiceWorld) -> None:
