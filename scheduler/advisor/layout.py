@@ -49,6 +49,8 @@ class Layouts:
     async_tensor: Numbers
     #: Experts are shared out over so many data ranks.
     expert: Numbers
+    #: Pipeline stages are cut by their work, logits included; else they hold equal layers.
+    weighed: Numbers
 
     @property
     def gpus(self) -> Numbers:
@@ -89,6 +91,7 @@ class Layout:
     offload: int = 0
     async_tensor: int = 0
     expert: int = 1
+    weighed: int = 0
 
     @property
     def gpus(self) -> int:

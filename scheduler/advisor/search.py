@@ -171,6 +171,7 @@ def _varied(
         "sequence_parallel": (every["tensor"] > 1).astype(np.int64),
         "async_tensor": np.zeros(len(zero)),
         "expert": np.ones(len(zero)),
+        "weighed": np.zeros(len(zero)),
     }
     kept = np.flatnonzero(sensible)
     return Layouts(

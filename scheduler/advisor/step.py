@@ -81,18 +81,23 @@ def step(
     tensor = _tensor_seconds(network, recipe, layouts, pool, known)
     handed = _handed_on(network, recipe, layouts, pool, known)
     once = compute + tensor + handed
-    slots = layouts.accumulation + (layouts.pipeline - 1) / layouts.virtual
+    # Where stages hold equal layers, the last makes the logits too and sets the pace; what fills
+    # and drains the pipeline passes the others.
+    logits = _compute(_logits(work), recipe, layouts, pool, known)
+    paced = once + np.where(layouts.weighed > 0, 0, (layouts.pipeline - 1) * logits)
+    filled = (layouts.pipeline - 1) / layouts.virtual
     often, at_end = _data_seconds(network, recipe, layouts, pool, known)
-    during = _norm(once, often, known.overlap)
+    during = _norm(paced, often, known.overlap)
+    passing = _norm(once, often, known.overlap)
     last = _norm(during, at_end, known.overlap)
     after = _optimizer_seconds(network, recipe, layouts, pool, known)
-    total = (slots - 1) * during + last + after
+    total = (layouts.accumulation - 1) * during + filled * passing + last + after
     loading = _loading_seconds(recipe, layouts, pool)
     terms = {
         "computation": compute * layouts.accumulation,
         "tensor links": (tensor + handed) * layouts.accumulation,
-        "pipeline bubble": (slots - layouts.accumulation) * once,
-        "data links": (during - once) * slots + (last - during),
+        "pipeline bubble": filled * once + layouts.accumulation * (paced - once),
+        "data links": total - after - layouts.accumulation * paced - filled * once,
         "optimizer": after,
         "data loading": np.maximum(loading - total, 0) + (loading >= total) * total,
     }
@@ -130,6 +135,19 @@ def forward_work(network: Transformer | Traced, recipe: Recipe, layouts: Layouts
         layer_products=layers,
         layer_traffic=passed * units,
         score_traffic=2 * (kept["all"] - kept["but_scores"]) * units,
+    )
+
+
+def _logits(work: Work) -> Work:
+    """What of the work belongs to no layer."""
+    nothing = np.zeros_like(work.products)
+    return Work(
+        products=work.products - work.layer_products,
+        attention=nothing,
+        traffic=work.traffic - work.layer_traffic,
+        layer_products=nothing,
+        layer_traffic=nothing,
+        score_traffic=nothing,
     )
 
 
@@ -188,10 +206,9 @@ def _tensor_seconds(
 def _tensor_rates(degree: Numbers, pool: Pool, known: Constants) -> tuple[Numbers, float]:
     """Bytes per second of a rank inside a node and between nodes."""
     inside = _rate(pool.inside, known.inside, pool)
-    # A pair has a switch of its own; larger groups meet at the root.
-    crowd = np.where(degree <= _PAIR, 1.0, pool.gpus_per_node / 2)
-    shared = inside / crowd if pool.inside.shared else inside * np.ones_like(degree)
-    return shared, _rate(pool.between, known.between, pool)
+    # All groups of a node send at the same time, and meet at its root.
+    crowd = max(1.0, pool.gpus_per_node / 2) if pool.inside.shared else 1.0
+    return inside / crowd * np.ones_like(degree), _rate(pool.between, known.between, pool)
 
 
 def _ring_and_experts(
@@ -265,8 +282,6 @@ def _data_seconds(
 
 #: Modules of a transformer's layer, whose start is what `launch_s` counts.
 _OF_A_LAYER = 10
-#: GPUs behind one switch.
-_PAIR = 2
 #: One direction of a PCIe 4 slot, which offloaded weights pass.
 _HOST_BYTES_PER_S = 20e9
 

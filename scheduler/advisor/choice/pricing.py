@@ -46,7 +46,7 @@ def plan_of(question: Question, computed: Computed, learned: Correction) -> Plan
     batch, price = question.recipe.batch, question.terms.price
     return Plan(
         layout=computed.layout,
-        verdict=_verdict(computed, question.pool.memory_bytes, MARGIN[learned.grade]),
+        verdict=_verdict(question, computed, learned.grade),
         memory_bytes=computed.memory_bytes,
         largest=computed.largest,
         step_s=step_s,
@@ -62,9 +62,14 @@ def plan_of(question: Question, computed: Computed, learned: Correction) -> Plan
     )
 
 
-def _verdict(computed: Computed, there: float, margin: float) -> Verdict:
+def verdict(needed: float, there: float, margin: float) -> Verdict:
+    """Whether so many bytes are there, with a margin for what formulas do not see."""
+    if needed > there:
+        return Verdict.NO
+    return Verdict.FITS if needed <= there * (1 - margin) else Verdict.TIGHT
+
+
+def _verdict(question: Question, computed: Computed, grade: Grade) -> Verdict:
     if not computed.largest:
         return Verdict.NOT_KNOWN
-    if computed.memory_bytes > there:
-        return Verdict.NO
-    return Verdict.FITS if computed.memory_bytes <= there * (1 - margin) else Verdict.TIGHT
+    return verdict(computed.memory_bytes, question.pool.memory_bytes, MARGIN[grade])
