@@ -34,7 +34,9 @@ def figures(folder: Path | None) -> list[Figure]:
     best = measured.min()
     order = np.argsort(said, kind="stable")
     median = (float(np.median(measured)) / best - 1) * 100
-    fits = [bool(np.isfinite(seconds)) for case, seconds in trials if _verdict(case) is Verdict.FITS]
+    fits = [
+        bool(np.isfinite(seconds)) for case, seconds in trials if _verdict(case) is Verdict.FITS
+    ]
     wrong_fit = len(fits) - sum(fits)
     wrong_no = sum(_verdict(case) is Verdict.NO for case, _ in ran)
     return [

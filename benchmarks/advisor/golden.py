@@ -60,7 +60,7 @@ def _storage() -> bool:
 
 def _bandwidth() -> bool:
     """With half of what links between nodes give, 30B moves from data ranks to pipeline stages."""
-    pool = pool_of("A100-80", 32, "infiniband-800")
+    pool = pool_of("A100-80", 32, "infiniband-400")
     recipe = Recipe(batch=128, sequence=2048)
     question = replace(_large(), network=gpt(48, 7168, 56), recipe=recipe, pool=pool)
     half = replace(pool.between, bytes_per_s=pool.between.bytes_per_s / 2)

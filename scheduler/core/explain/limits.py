@@ -45,6 +45,14 @@ def limited(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) ->
     return Reason(code=ReasonClass.LIMIT, text=text)
 
 
+def beyond_what_is_free(team: str, size: int, *, left: int, fixed: int) -> str:
+    """A notebook needs more than its team's notebook GPUs have left."""
+    return (
+        f"Needs {format_gpus(size)}; {team} has {format_milli_gpu(left)}"
+        f" of {format_milli_gpu(fixed)} notebook GPUs free."
+    )
+
+
 def allowed(cycle: CycleState, workload: Workload, pool: PoolName) -> int:
     """How many milli-GPU quota would let it have in a pool now, borrowed or not."""
     spec = workload.spec

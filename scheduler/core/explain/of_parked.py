@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.explain import limits
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.types import Parked, Reason, ReasonClass, Workload
@@ -24,10 +24,7 @@ def reason(cycle: CycleState, workload: Workload) -> Reason | None:
         code, text = ReasonClass.MISCONFIGURED, _gone(parked)
     elif size > left:
         code = ReasonClass.LIMIT
-        text = (
-            f"Needs {format_milli_gpu(size)} GPU; {spec.team} has {format_milli_gpu(left)} of"
-            f" {format_milli_gpu(fixed)} notebook GPUs free."
-        )
+        text = limits.beyond_what_is_free(spec.team, size, left=left, fixed=fixed)
     elif notebooks.could_reclaim(cycle, workload):
         code = ReasonClass.DRAINING
         text = f"{where} is lent: it can be won back, which takes a moment."

@@ -130,10 +130,7 @@ def for_notebook(cycle: CycleState, workload: Workload) -> Reason:
         code, text = ReasonClass.LIMIT, f"The largest notebook of {spec.team} has {most}."
     elif size > left:
         code = ReasonClass.LIMIT
-        text = (
-            f"Needs {format_gpus(size)}; {spec.team} has {format_milli_gpu(left)}"
-            f" of {format_milli_gpu(fixed)} notebook GPUs free."
-        )
+        text = limits.beyond_what_is_free(spec.team, size, left=left, fixed=fixed)
     elif notebooks.could_reclaim(cycle, workload):
         code = ReasonClass.DRAINING
         text = f"{spec.team}'s notebook GPUs are lent: one can be won back, which takes a moment."

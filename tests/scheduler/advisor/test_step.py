@@ -42,10 +42,31 @@ def seconds(layout: Layout, where: Pool, recipe: Recipe | None = None) -> float:
 
 def test_the_bubble_is_that_of_the_formula() -> None:
     # (p - 1) / m of the pipeline's own time, less with interleaved stages.
-    layout = Layout(pipeline=8, accumulation=16)
+    layout = Layout(pipeline=8, accumulation=16, weighed=1)
     terms = step(NETWORK, Recipe(batch=16, sequence=2048), layouts_of(layout), pool(1), KNOWN).terms
     worked = float(terms["computation"][0] + terms["tensor links"][0])
     assert float(terms["pipeline bubble"][0]) / worked == pytest.approx(7 / 16, rel=0.01)
+
+
+def test_the_stage_that_makes_the_logits_sets_the_pace_where_layers_are_equal() -> None:
+    recipe = Recipe(batch=64, sequence=2048)
+    weighed = Layout(pipeline=8, accumulation=64, weighed=1)
+    equal = replace(weighed, weighed=0)
+    alone = Layout(accumulation=64)
+    assert seconds(equal, pool(1), recipe) > 1.1 * seconds(weighed, pool(1), recipe)
+    assert seconds(alone, pool(1), recipe) == seconds(replace(alone, weighed=1), pool(1), recipe)
+
+
+def test_pairs_of_a_node_with_one_root_share_it() -> None:
+    tables = shipped()
+    cards = replace(pool(1), kind=tables.kinds["T4"], inside=tables.links["pcie3"])
+    recipe = Recipe(batch=8, sequence=2048, precision="fp16")
+    pairs = layouts_of(Layout(tensor=2, data=4, micro=2))
+    at = [
+        float(step(NETWORK, recipe, pairs, where, KNOWN).terms["tensor links"][0])
+        for where in (cards, replace(cards, gpus_per_node=2))
+    ]
+    assert at[0] > 3 * at[1]
 
 
 def test_doing_the_forward_pass_again_costs_up_to_a_third() -> None:
