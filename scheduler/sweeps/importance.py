@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -54,9 +56,25 @@ def _worked_out(
     with warnings.catch_warnings():
         # Of evaluators, this one alone needs no other package; it is marked as experimental.
         warnings.simplefilter("ignore")
+        with _without("sklearn"):
+            # Other evaluators ask for it, where it is installed: seconds and 90 MiB for nothing.
+            import_module("optuna.importance")
         evaluator = optuna.importance.PedAnovaImportanceEvaluator()
         found = optuna.importance.get_param_importances(study, evaluator=evaluator)
     return {str(name): float(share) for name, share in found.items()}
+
+
+@contextmanager
+def _without(name: str) -> Iterator[None]:
+    """As if a package were not installed, while something is imported that can do without."""
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = None  # type: ignore[assignment] # what an import then refuses
+    try:
+        yield
+    finally:
+        del sys.modules[name]
 
 
 def distribution(distributions: Any, parameter: Parameter) -> Any:

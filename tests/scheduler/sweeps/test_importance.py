@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +54,20 @@ def test_what_decides_explains_most(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert importance_of(BOTH, trials(40))[1].startswith("Not known: Optuna works it out")
+
+
+def test_a_scheduler_that_tells_it_holds_no_package_that_only_others_need() -> None:
+    """Optuna's other evaluators load scikit-learn where it is installed: seconds and 90 MiB."""
+    told = "from test_importance import *; importance_of(BOTH, trials(40))"
+    left = "print([n for n in ('sklearn', 'scipy') if n in sys.modules]); import sklearn"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{told}; {left}"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr[-2000:]
 
 
 def test_gpus_over_time_are_few_points_and_go_down_to_nothing() -> None:
