@@ -36,7 +36,7 @@ def restored(line: Timeline, site: Site, alice: Person, job: str) -> int:
     after = acts.at_work(site)
     lost = sum(after.get(uid) != restarts for uid, restarts in before.items())
     check(bool(alice.server().get("ready")), "the notebook's server is not ready any more")
-    first = said.strip().partition("\n")[0]
+    first = said.partition(" was restored: ")[2].partition(",")[0]
     line.row(
         "G5", f"backup restored into a new database: {lost} of {len(before)} pods lost; {first}"
     )

@@ -3,6 +3,8 @@
 Beside it ``gpucommons hibernation setup|check``: what saves live processes, without root; it changes
 nothing of the system, and exits with 1 where processes cannot be saved and woken.
 
+With ``--cluster`` it looks at the cluster of the caller's kubeconfig instead (:mod:`.cluster_doctor`).
+
 It asks the machine itself, no scheduler; of a ``gpucommons up`` that runs on the state folder it
 takes into account whether all users share one account there. Exit codes: 0 nothing stops work here (there may be advice) ·
 1 something does (its line says what to do) · 2 wrong command line.
@@ -19,6 +21,7 @@ from pathlib import Path
 
 from gpucommons.gpu.doctor.diagnosis import PROBLEM, Facts, diagnose, enforced, weakest
 from gpucommons.gpu.doctor.examination import examine
+from gpucommons.gpu.extras import coming_with
 from gpucommons.gpu.hibernation import criu, setup
 from gpucommons.gpu.hibernation.self_test import Ability, gpu_self_test, self_test
 from gpucommons.gpu.providers import isolation_sentence
@@ -31,7 +34,9 @@ HEADER = ("CHECK", "", "FOUND", "TO ENFORCE MORE")
 
 
 def doctor(arguments: argparse.Namespace) -> int:
-    """Examine this machine."""
+    """Examine this machine, or the cluster of the caller's kubeconfig."""
+    if arguments.cluster:
+        return _of_cluster(arguments)
     state = Path(arguments.state) if arguments.state else default_state_dir(os.environ)
     state = state.expanduser()
     shared = arguments.trusted_users or runs_with_shared_account(state)
@@ -39,6 +44,14 @@ def doctor(arguments: argparse.Namespace) -> int:
     document, text = report(facts)
     show(document, text, output=arguments.output)
     return 1 if any(finding.level == PROBLEM for finding in diagnose(facts)) else 0
+
+
+def _of_cluster(arguments: argparse.Namespace) -> int:
+    # The client library takes a second that a look at this machine need not wait.
+    with coming_with("kubernetes"):
+        from gpucommons.scheduler.cli.cluster_doctor import command  # noqa: PLC0415 - see above
+
+        return command.doctor(arguments)
 
 
 def report(facts: Facts) -> tuple[dict[str, object], str]:

@@ -368,7 +368,7 @@ def _add_machine(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     examined = commands.add_parser(
         "doctor",
         parents=[_output()],
-        help="what this machine can enforce, and what to change to enforce more",
+        help="what this machine can enforce, or what a cluster lacks, and what to do about it",
         epilog="Exit codes: 0 nothing stops work here, 1 something does, 2 bad command line.",
     )
     examined.add_argument("--state", help="state folder whose disk is looked at")
@@ -376,6 +376,12 @@ def _add_machine(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--trusted-users",
         action="store_true",
         help="for `up --trusted-users` or --demo, where all users share one account",
+    )
+    examined.add_argument(
+        "--cluster", action="store_true", help="the cluster of your kubeconfig, not this machine"
+    )
+    examined.add_argument(
+        "--namespace", default="gpucommons", help="with --cluster: of our release"
     )
     examined.set_defaults(run=doctor.doctor)
     saving = commands.add_parser(

@@ -1,6 +1,10 @@
 """The chart on a real API server: install, upgrade, rights, policies, uninstall."""
 
 import contextlib
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +13,7 @@ import pytest
 import yaml
 from kubernetes import client
 
+from gpucommons.scheduler.cli.cluster_doctor import rights
 from tests.kubernetes.api import wait_for
 from tests.kubernetes.chart.chart import CHART, HelmRefused, pod_specs, rendered
 from tests.kubernetes.chart.chart_release import (
@@ -290,3 +295,74 @@ def labelled(release: Release) -> set[str]:
     kinds = release.kubectl("api-resources", "--verbs=list", "-o", "name").split()
     found = release.kubectl.get(",".join(kinds), "--all-namespaces", "-l", OURS)["items"]
     return {f"{one['kind']}/{one['metadata']['name']}" for one in found}
+
+
+# --- gpucommons doctor --cluster --------------------------------------------------------------
+
+
+def test_the_doctor_asks_for_the_rights_that_the_roles_give() -> None:
+    def given(*names: str) -> set[tuple[str, str, str]]:
+        return {
+            (group, resource, verb)
+            for one in rendered()
+            if one["kind"] in ("Role", "ClusterRole") and one["metadata"]["name"] in names
+            for rule in one["rules"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+
+    def asked(*wanted: tuple[rights.Right, ...]) -> set[tuple[str, str, str]]:
+        return {
+            (one.group, one.resource, verb) for some in wanted for one in some for verb in one.verbs
+        }
+
+    scheduler = ("gpucommons-scheduler", "gpucommons-jobs", "gpucommons-notebooks")
+    assert given(*scheduler) == asked(
+        rights.SEES, rights.RUNS_JOBS, rights.CLEARS_NOTEBOOKS, rights.HOLDS_CARDS
+    )
+    assert given("gpucommons-operator") == asked(rights.OPERATES)
+
+
+def doctor(kubeconfig: Path) -> tuple[int, dict[str, dict[str, str]]]:
+    done = subprocess.run(
+        [Path(sys.executable).parent / "gpucommons", "doctor", "--cluster", "--output", "json"],
+        env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, {one["check"]: one for one in json.loads(done.stdout)["findings"]}
+
+
+def test_the_doctor_sees_what_the_release_may_and_lacks(release: Release) -> None:
+    """There is no node, no hub and no pod here: each is a line, and the accounts may all they need."""
+    code, found = doctor(release.kubeconfig)
+    assert code == 1
+    for account in ("scheduler", "operator"):
+        line = found[f"rights of gpucommons-{account}"]
+        assert line["level"] == "ok", line
+    assert found["Kubernetes"]["level"] == "ok"
+    assert found[f"namespace {JOBS}"]["found"] == "guarded, restricted"
+    assert found[f"namespace {HUB}"]["change"].startswith(f"kubectl label namespace {HUB}")
+    assert found["hub"]["found"].startswith(f"no pod of a hub in {HUB}")
+    assert found["claim gpucommons/gpucommons-state"]["level"] == "problem"
+
+    release.kubectl("delete", "rolebinding", "gpucommons-jobs", "-n", JOBS)
+    _, found = doctor(release.kubeconfig)
+    line = found["rights of gpucommons-scheduler"]
+    assert line["level"] == "problem"
+    assert f"create jobs in {JOBS}" in line["found"]
+    release.helm("upgrade", str(CHART), *release.values())
+
+
+def test_the_doctor_of_somebody_who_may_little_says_what_it_did_not_see(
+    release: Release, tmp_path: Path
+) -> None:
+    culler = release.as_account("gpucommons-culler", tmp_path)
+    code, found = doctor(culler)
+    assert code in (0, 1)
+    assert found["clocks"]["level"] == "advice"
+    assert "not seen" in found["clocks"]["found"]
+    assert "somebody who may" in found["clocks"]["change"]
