@@ -48,7 +48,7 @@ PLACES = {
     "kubernetes": (
         "gpucommons.scheduler.executors.kubernetes.*", "gpucommons.scheduler.operator.*",
         "gpucommons.scheduler.leadership.*", "gpucommons.scheduler.storage.*",
-        "gpucommons.gpu.kubelet.*",
+        "gpucommons.gpu.kubelet.*", "gpucommons.scheduler.cli.cluster_doctor.*",
     ),
     "workstation": (
         "gpucommons.scheduler.up.*", "gpucommons.spawner.*", "gpucommons.labextension.*",
@@ -62,9 +62,14 @@ _CALLBACKS = {
     f"gpucommons.scheduler.training.callbacks.{name}"
     for name in ("keras", "lightning", "transformers")
 }
+#: Comes with the extra `kubernetes`.
+_CLUSTER_DOCTOR = {
+    f"gpucommons.scheduler.cli.cluster_doctor.{name}"
+    for name in ("cluster", "command", "ground", "hub", "pools", "rights")
+}
 LEFT_OUT = {
-    "": {"gpucommons.scheduler.cli.trace_replay", *_CALLBACKS},
-    "notebook": {"gpucommons.scheduler.cli.trace_replay", *_CALLBACKS},
+    "": {"gpucommons.scheduler.cli.trace_replay", *_CALLBACKS, *_CLUSTER_DOCTOR},
+    "notebook": {"gpucommons.scheduler.cli.trace_replay", *_CALLBACKS, *_CLUSTER_DOCTOR},
     "workstation": _CALLBACKS,
 }
 

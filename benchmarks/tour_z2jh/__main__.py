@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.tour.timeline import Timeline, TourFailedError, check
 from benchmarks.tour_kubernetes import acts as jobs
-from benchmarks.tour_z2jh import acts
+from benchmarks.tour_z2jh import acts, browsing
 from benchmarks.tour_z2jh.restoring import restored
 from benchmarks.tour_z2jh.site import Site
 from benchmarks.tour_z2jh.values import SYSTEM, idle_soon
@@ -27,14 +27,15 @@ from tests.kubernetes.toolchain import toolchain
 PROGRAMS = [*control_plane.PROGRAMS, *real_node.PROGRAMS, "helm", "kubectl"]
 #: What has not been played, and why.
 NOT_PLAYED = {
-    "browser": "people log in and click over HTTP, as a browser does; pages are not looked at",
+    "submit_in_browser": "the job is submitted as the panel's server does it, not by a click",
 }
 
 
 def play(line: Timeline, site: Site) -> dict[str, object]:
     """All acts."""
     install_s = acts.install(line, site)
-    alice, spawn_s = acts.open_notebook(line, site)
+    not_ok = acts.examine(line, site)
+    alice, opened = browsing.open_notebook(line, site)
     jobs.look_at_slice(line, alice)
     long = acts.long_job(line, site, alice)
     upgraded = acts.under_work(line, site, "upgrade of our chart", lambda: _upgrade(site))
@@ -48,7 +49,8 @@ def play(line: Timeline, site: Site) -> dict[str, object]:
     site.await_ours()
     return {
         "install_s": install_s,
-        "spawn_s": spawn_s,
+        "doctor_not_ok": not_ok,
+        **opened,
         "upgrade_lost": upgraded[0],
         "upgrade_pause_s": upgraded[1],
         "rollback_lost": rolled[0],

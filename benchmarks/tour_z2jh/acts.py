@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -32,16 +33,17 @@ def install(line: Timeline, site: Site) -> float:
     return round(seconds, 1)
 
 
-def open_notebook(line: Timeline, site: Site) -> tuple[Person, float]:
-    """Half a GPU, in the release's own namespace."""
-    alice = Person(site.url, "alice", site.password)
-    began = time.monotonic()
-    answer = alice.start_server(milli_gpu=500, team="vision", pool="gpu")
-    check(answer.status_code in (201, 202), f"the spawn: {answer.status_code} {answer.text}")
-    alice.wait_until_ready(timeout_s=240)
-    seconds = time.monotonic() - began
-    line.row("G2", f"alice's notebook with half a GPU answers {seconds:.1f} s after the click")
-    return alice, round(seconds, 2)
+def examine(line: Timeline, site: Site) -> int:
+    """What `gpucommons doctor --cluster` says; how many of its lines are not ok."""
+    done = site.gpucommons("doctor", "--cluster", "--namespace", SYSTEM, "--output", "json")
+    check(bool(done.stdout), f"the doctor said nothing: {done.stderr}")
+    findings = json.loads(done.stdout)["findings"]
+    for one in findings:
+        if one["level"] != "ok":
+            line.row("G1", f"doctor: {one['check']}: {one['found']} → {one['change']}")
+    wrong = sum(one["level"] == "problem" for one in findings)
+    line.row("G1", f"doctor: {len(findings)} lines, {wrong} not ok")
+    return wrong
 
 
 def long_job(line: Timeline, site: Site, alice: Person) -> str:

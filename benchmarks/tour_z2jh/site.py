@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import subprocess
@@ -47,6 +48,17 @@ class Site:
     def client(self) -> client.CoreV1Api:
         """The administrator's view of the cluster."""
         return client.CoreV1Api(self._cluster.client())
+
+    def gpucommons(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Our command line, with the administrator's kubeconfig."""
+        return subprocess.run(
+            [Path(sys.executable).parent / "gpucommons", *words],
+            env={**os.environ, "KUBECONFIG": str(self._cluster.kubeconfig)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
 
     def kubectl(self, namespace: str) -> Kubectl:
         """The real kubectl."""
@@ -96,12 +108,7 @@ class Site:
         path = self._values("z2jh", of_hub(self.password) | more)
         words = ["--hub-image", f"localhost/hub:{version()}"]
         words += ["--notebook-image", f"localhost/notebook:{version()}"]
-        program = Path(sys.executable).parent / "gpucommons"
-        subprocess.run(
-            [program, "install", "--values", path, *words, "--apply"],
-            check=True,
-            capture_output=True,
-        )
+        self.gpucommons("install", "--values", str(path), *words, "--apply").check_returncode()
         chart = str(self._chart())
         self.helm("upgrade", "--install", "hub", chart, "-n", HUB, "-f", str(path))
 

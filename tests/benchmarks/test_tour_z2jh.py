@@ -41,4 +41,4 @@ def test_a_tour_that_lacks_something_says_what() -> None:
 
 def test_what_was_not_played_is_null_with_its_reason() -> None:
     assert all(tour.NOT_PLAYED.values())
-    assert "browser" in tour.NOT_PLAYED
+    assert "submit_in_browser" in tour.NOT_PLAYED
