@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.util import find_spec
-from itertools import islice
 from typing import Any, Protocol
 
 from gpucommons.scheduler.errors import Misconfigured
-from gpucommons.scheduler.sweeps.grid import MOST, combinations, points
+from gpucommons.scheduler.sweeps.grid import MOST, Grid, points
 from gpucommons.scheduler.sweeps.sweep import Parameter
 
 NO_OPTUNA = (
@@ -76,7 +75,7 @@ def check_grid(space: Sequence[Parameter]) -> int:
     Raises
     ------
     Misconfigured
-        Where a range has no steps, or there are too many.
+        Where a range has no steps, or there are too many to go through or to count.
     """
     endless = [one.name for one in space if points(one) is None]
     if endless:
@@ -85,7 +84,7 @@ def check_grid(space: Sequence[Parameter]) -> int:
             " Give it a step, or take another sampler."
         )
         raise Misconfigured(message)
-    count = sum(1 for _ in islice(combinations(space), MOST + 1))
+    count = Grid(space).count
     if count > MOST:
         message = f"sampler: this grid has more than {MOST:,} combinations. Take fewer values, or another sampler."
         raise Misconfigured(message)

@@ -15,7 +15,7 @@ from typing import Any
 
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.parents import ParentId
-from gpucommons.scheduler.sweeps.grid import combinations
+from gpucommons.scheduler.sweeps.grid import Grid
 from gpucommons.scheduler.sweeps.importance import distribution
 from gpucommons.scheduler.sweeps.sweep import OVER, Parameter, Sweep, Trial, Values
 from gpucommons.scheduler.sweeps.writing import NO_OPTUNA
@@ -33,7 +33,7 @@ class Sampler:
         if sweep.given:
             values: Iterable[Values] = sweep.given[first - 1 : first - 1 + count]
         elif sweep.sampler == "grid":
-            values = islice(combinations(sweep.space), first - 1, first - 1 + count)
+            values = islice(Grid(sweep.space).combinations(skipped=first - 1), count)
         else:
             study = self._studies.get(sweep.sweep_id)
             if study is None:

@@ -18,6 +18,8 @@ _Word = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{0,500}$")]
 
 #: Sums and differences of two such numbers are numbers, too.
 _LARGEST = 1e300
+#: Of one range: beyond it neighbours are the same number.
+_MOST_STEPS = 2**53
 #: Of one parameter, and of a condition.
 _MOST_VALUES, _MOST_CONDITIONS = 1000, 100
 #: Of all jobs of a map.
@@ -71,6 +73,12 @@ class RangeRequest(Model):
             raise ValueError(message)
         if self.log and (low <= 0 or self.step is not None):
             message = "A range with log needs a low above 0, and has no step."
+            raise ValueError(message)
+        if self.step is not None and (high - low) / self.step >= _MOST_STEPS:
+            message = (
+                f"step {self.step} is too small: from low {low} to high {high} these are more steps than"
+                " numbers can tell apart. Make it larger, or leave it out."
+            )
             raise ValueError(message)
         return self
 

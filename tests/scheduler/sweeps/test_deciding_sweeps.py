@@ -5,7 +5,6 @@ from __future__ import annotations
 from gpucommons.scheduler.core.model.types import Millis, State, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.parents import ParentId, ParentKind
 from gpucommons.scheduler.sweeps.deciding import Decision, decide
-from gpucommons.scheduler.sweeps.grid import combinations
 from gpucommons.scheduler.sweeps.passing import command_with, variables_of
 from gpucommons.scheduler.sweeps.sweep import (
     Budget,
@@ -89,14 +88,3 @@ def test_values_reach_a_script_as_arguments_in_their_places_or_as_variables() ->
     notebook = ["python", "-m", "gpucommons.scheduler.training.notebook", "a.ipynb"]
     asked = command_with([*notebook, "--parameters", '{"epochs": 5}'], {"lr": 0.5})
     assert asked == [*notebook, "--parameters", '{"epochs": 5, "lr": 0.5}']
-
-
-def test_a_grid_leaves_out_what_does_not_apply() -> None:
-    space = (
-        Parameter(name="optimizer", choices=("sgd", "adam")),
-        Parameter(name="momentum", low=0, high=1, step=0.5, when={"optimizer": ("sgd",)}),
-    )
-    assert list(combinations(space)) == [
-        *({"optimizer": "sgd", "momentum": value} for value in (0.0, 0.5, 1.0)),
-        {"optimizer": "adam"},
-    ]
