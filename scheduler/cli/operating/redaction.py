@@ -24,9 +24,10 @@ _SECRET_NAME = re.compile(
 _USERS_OWN = frozenset(
     {"arguments", "command", "cwd", "env", "function", "links", "module", "parameters", "variables"}
 )
+#: Logs hold what strangers asked for: none of these may look at one stretch of it again and again.
 _IN_TEXT = (
     # a password in an address
-    (re.compile(r"(?<=://)[^\s/@:]*:[^\s@]+(?=@)"), REDACTED),
+    (re.compile(r"(?<=://)[^\s/@:]*:[^\s@]{1,1024}(?=@)"), REDACTED),
     # headers, and what follows a word for it
     (
         re.compile(r"\b(bearer|token|basic)[ ]+[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE),
@@ -34,8 +35,9 @@ _IN_TEXT = (
     ),
     (
         re.compile(
-            r"([\w-]*(?:token|secret|passw(?:or)?d|api[_-]?key|access[_-]?key|credential|_xsrf|code)"
-            r"[\w-]*[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s&;,\"']+)",
+            r"(?<![\w-])((?=[\w-]*?"
+            r"(?:token|secret|passw(?:or)?d|api[_-]?key|access[_-]?key|credential|_xsrf|code))"
+            r"[\w-]++[\"']?\s*+[=:]\s*+)(\"[^\"]*\"|'[^']*'|[^\s&;,\"']+)",
             re.IGNORECASE,
         ),
         rf"\1{REDACTED}",

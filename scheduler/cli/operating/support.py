@@ -13,10 +13,9 @@ import platform
 import sys
 import tarfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from importlib.metadata import distributions, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
@@ -31,6 +30,8 @@ from gpucommons.scheduler.up.settings import default_state_dir
 
 #: Of each log, and of the list of events.
 _LOG_BYTES, _EVENTS = 256 << 10, 1000
+#: More no secret has.
+_SECRET_BYTES = 64 << 10
 #: Files of the state folder that are secrets, or folders of such.
 _SECRETS = ("attempt-key", "cookie-secret", "metrics-token", "password", "tokens")
 #: Fields of the API's answers that name a user, and those that name several.
@@ -38,6 +39,8 @@ _NAMING = frozenset({"by", "owner", "submitted_by", "user"})
 _LISTING = frozenset({"leads", "members", "users"})
 #: Who is nobody.
 _PARTS = frozenset({"first configuration", "restore", "scheduler"})
+
+T = TypeVar("T")
 
 
 def _answer(call: Callable[[], Call[Any]]) -> Callable[[SchedulerClient], Any]:
@@ -72,11 +75,12 @@ def support_bundle(arguments: argparse.Namespace) -> int:
     state = Path(arguments.state) if arguments.state else default_state_dir(os.environ)
     state = state.expanduser()
     answers, missing = _answers(arguments)
-    names = () if arguments.with_names else _names(answers, state)
-    hide = Redaction([*_secrets(state), *secret_values(os.environ)], names)
+    place = _Place(state, missing)
+    names = () if arguments.with_names else _names(answers, place)
+    hide = Redaction([*_secrets(place), *secret_values(os.environ)], names)
     parts = {"versions.json": _json(_versions())}
     parts |= {f"{name}.json": _json(hide.document(found)) for name, found in answers.items()}
-    parts |= {f"logs/{path.name}": hide.text(_end_of(path)) for path in _logs(state)}
+    parts |= {f"logs/{name}": hide.text(text) for name, text in _logs(place)}
     if not any(name.startswith("logs/") for name in parts):
         missing.append(f"No logs in {state}: on a cluster add `kubectl logs` of each pod by hand.")
     parts["missing.txt"] = hide.text("\n".join(missing)) or "Nothing is missing."
@@ -110,11 +114,40 @@ def _answers(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     return found, missing
 
 
-def _names(answers: object, state: Path) -> set[str]:
+class _Place:
+    """The state folder, as far as it can be read; what cannot be is named among what is missing."""
+
+    def __init__(self, state: Path, missing: list[str]) -> None:
+        self._state, self._missing = state, missing
+
+    def names(self, folder: str) -> list[str]:
+        """What lies in a folder; nothing where there is none."""
+        place = self._state / folder
+        return self._read(lambda: sorted(path.name for path in place.iterdir())) or []
+
+    def end_of(self, name: str, length: int) -> bytes | None:
+        """The last so many bytes of a file; None where there is none."""
+
+        def read() -> bytes:
+            with (self._state / name).open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - length))
+                return file.read(length)
+
+        return self._read(read)
+
+    def _read(self, read: Callable[[], T]) -> T | None:
+        try:
+            return read()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        except OSError as error:
+            self._missing.append(f"{error.strerror}: {error.filename}")
+            return None
+
+
+def _names(answers: object, place: _Place) -> set[str]:
     """Users, wherever an answer names one, and those with a home here."""
-    homes = state / "homes"
-    found = {path.name for path in homes.iterdir()} if homes.is_dir() else set()
-    return (found | set(_named(answers))) - _PARTS
+    return {*place.names("homes"), *_named(answers)} - _PARTS
 
 
 def _named(value: object) -> Iterator[str]:
@@ -132,15 +165,13 @@ def _named(value: object) -> Iterator[str]:
             yield from _named(one)
 
 
-def _secrets(state: Path) -> Iterator[str]:
+def _secrets(place: _Place) -> Iterator[str]:
     """Secrets of this machine, so that they are found wherever they were written to."""
     for name in _SECRETS:
-        place = state / name
-        for path in (place, *(place.iterdir() if place.is_dir() else ())):
-            with suppress(OSError):
-                raw = path.read_bytes().strip()
-                yield raw.hex()
-                yield raw.decode(errors="ignore")
+        for path in (name, *(f"{name}/{one}" for one in place.names(name))):
+            raw = (place.end_of(path, _SECRET_BYTES) or b"").strip()
+            yield raw.hex()
+            yield raw.decode(errors="ignore")
 
 
 def _versions() -> dict[str, object]:
@@ -156,17 +187,12 @@ def _versions() -> dict[str, object]:
     }
 
 
-def _logs(state: Path) -> list[Path]:
-    folder = state / "logs"
-    return (
-        sorted(path for path in folder.glob("*.log") if path.is_file()) if folder.is_dir() else []
-    )
-
-
-def _end_of(path: Path) -> str:
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _LOG_BYTES))
-        return file.read(_LOG_BYTES).decode(errors="replace")
+def _logs(place: _Place) -> Iterator[tuple[str, str]]:
+    for name in place.names("logs"):
+        if name.endswith(".log"):
+            end = place.end_of(f"logs/{name}", _LOG_BYTES)
+            if end is not None:
+                yield name, end.decode(errors="replace")
 
 
 def _json(value: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import Cli, WatchedWorld, submitted
@@ -120,6 +121,36 @@ def test_a_scheduler_that_does_not_answer_is_named_and_the_logs_are_there(
     found = files(home / "b.tgz")
     assert "No scheduler found" in found["missing.txt"]
     assert "logs/hub.log" in found
+
+
+def test_what_may_not_be_read_is_named_and_the_rest_is_there(
+    cli: Cli, bundled: dict[str, str], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    barred = {home / "state" / one for one in ("homes", "tokens", "logs/hub.log")}
+    inner: dict[str, Any] = {"iterdir": Path.iterdir, "open": Path.open}
+
+    def barring(name: str, path: Path, *arguments: Any, **named: Any) -> Any:
+        if path in barred:
+            raise PermissionError(13, "Permission denied", str(path))
+        return inner[name](path, *arguments, **named)
+
+    monkeypatch.setattr(Path, "iterdir", lambda path: barring("iterdir", path))
+    monkeypatch.setattr(Path, "open", lambda path, *a, **n: barring("open", path, *a, **n))
+    done = cli("support-bundle", "b.tgz", "--state", bundled["state"], by="root")
+    monkeypatch.undo()
+    assert done.code == 0, done.err
+    found = files(home / "b.tgz")
+    for path in barred:
+        assert f"Permission denied: {path}" in found["missing.txt"]
+    assert "logs/hub.log" not in found
+    assert "logs/scheduler.log" in found
+
+
+@pytest.mark.parametrize("word", ["x", "code", "://", "http://a:"])
+def test_a_long_word_that_a_stranger_sent_does_not_hold_a_bundle_up(word: str) -> None:
+    # As much as is taken of a log. Quadratic work would take an hour: the suite's limit ends it.
+    text = word * ((256 << 10) // len(word))
+    assert Redaction([]).text(text) == text
 
 
 def test_names_stay_where_that_is_asked_for(
