@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import NewType
 
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, WorkloadId
+from gpucommons.scheduler.errors import PolicyRefused
 
 #: A lowercase UUIDv7.
 PipelineId = NewType("PipelineId", str)
@@ -126,3 +127,9 @@ class Piped:
 
     pipeline: Pipeline
     standing: Standing = Standing()
+
+
+def too_many(count: int) -> PolicyRefused:
+    """The refusal of one more."""
+    message = f"You have {count} pipelines that are not over, as many as one may: cancel one."
+    return PolicyRefused(message)

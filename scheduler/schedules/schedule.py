@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import NewType
 
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, WorkloadId
+from gpucommons.scheduler.errors import PolicyRefused
 
 #: A lowercase UUIDv7.
 ScheduleId = NewType("ScheduleId", str)
@@ -109,3 +110,9 @@ class Scheduled:
 
     schedule: Schedule
     standing: Standing = Standing()
+
+
+def too_many(owner: UserName, count: int) -> PolicyRefused:
+    """The refusal of one more."""
+    message = f"{owner} has {count} schedules, as many as one may: remove one first."
+    return PolicyRefused(message)

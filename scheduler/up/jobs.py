@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from gpucommons.scheduler.client import SchedulerClient, calls
-from gpucommons.scheduler.errors import SchedulerError
+from gpucommons.scheduler.errors import InvalidTransition, SchedulerError
 from gpucommons.scheduler.models import JobView
 
 _WAIT_S = 120.0
@@ -19,7 +20,8 @@ def end_jobs(socket: Path) -> str:
         with SchedulerClient(f"unix:{socket}") as scheduler:
             jobs = _live(scheduler)
             for job in jobs:
-                scheduler.send(calls.cancel(job.id))
+                with suppress(InvalidTransition):  # it has just ended by itself
+                    scheduler.send(calls.cancel(job.id))
             left = _wait(scheduler)
     except SchedulerError as error:
         return f"Training jobs could not be ended: {error}"

@@ -34,6 +34,7 @@ from gpucommons.scheduler.pipelines.pipeline import (
 )
 from gpucommons.scheduler.service.lookup import workload_of
 from gpucommons.scheduler.service.pipelines.copies import Copies
+from gpucommons.scheduler.service.pipelines.pipelines import note_over
 from gpucommons.scheduler.service.pipelines.steps import job_of, submit_step
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.base import Epoch
@@ -46,6 +47,8 @@ _AGAIN_MS = 1_000
 #: Where a step could not be submitted now: twice as long each time.
 _LATER_MS = 5_000
 _LATEST_MS = 120_000
+#: JupyterHub may know its owner again in a moment; whoever it does not know for ten minutes has left.
+_OWNER_TRIES = 8
 #: After what nobody foresaw.
 _MUCH_LATER_MS = 60_000
 
@@ -80,6 +83,8 @@ class Pipelines:
         standing = decision.standing
         for name in decision.submits:
             standing = self._with(standing, name, self._submitted(piped, standing, name, now_ms))
+        if standing.ended_ms is not None and piped.standing.ended_ms is None:
+            note_over(self._service, OPERATOR, piped.pipeline, standing)
         next_ms = _next_ms(standing, decision.submits, now_ms)
         self._service.store.pipelines.stand(epoch, piped, standing, next_ms=next_ms)
 
@@ -138,8 +143,10 @@ class Pipelines:
                 self._service, piped.pipeline, step, _jobs(standing, step), self._copies
             )
         except (Unavailable, TooManyRequests, TooManyWaiting, OwnerUnknown) as error:
-            log.info("%s of pipeline %s waits: %s", name, piped.pipeline.pipeline_id, error)
             tries = before.tries + 1
+            if isinstance(error, OwnerUnknown) and tries > _OWNER_TRIES:
+                return replace(before, state=StepState.REFUSED, text=str(error))
+            log.info("%s of pipeline %s waits: %s", name, piped.pipeline.pipeline_id, error)
             later_ms = back_off.doubling(_LATER_MS, tries, longest_ms=_LATEST_MS)
             again_ms = Millis(now_ms + later_ms)
             return replace(before, text=str(error), tries=tries, again_ms=again_ms)

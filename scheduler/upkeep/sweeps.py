@@ -23,14 +23,21 @@ from gpucommons.scheduler.errors import (
     UnknownWorkload,
 )
 from gpucommons.scheduler.parents import ParentId
-from gpucommons.scheduler.service.jobs.sweeps import job_of_trial, submit_trial
+from gpucommons.scheduler.service.jobs.sweeps import job_of_trial, note_over, submit_trial
 from gpucommons.scheduler.service.lookup import workload_of
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import held_milli_gpu_s
 from gpucommons.scheduler.store.base import Epoch
 from gpucommons.scheduler.sweeps.deciding import Decision, decide
 from gpucommons.scheduler.sweeps.reading import over, told
-from gpucommons.scheduler.sweeps.sweep import Kept, Standing, Sweep, Trial, TrialState
+from gpucommons.scheduler.sweeps.sweep import (
+    OVER,
+    Kept,
+    Standing,
+    Sweep,
+    Trial,
+    TrialState,
+)
 from gpucommons.scheduler.upkeep.curves_read import CurveReader
 from gpucommons.scheduler.upkeep.sampling import Sampler
 from gpucommons.scheduler.upkeep.upkeep import OPERATOR
@@ -41,6 +48,8 @@ log = logging.getLogger(__name__)
 _WRITE_EVERY_MILLI_GPU_S = 60_000
 #: After looks that failed.
 _FIRST_WAIT_MS, _LONGEST_WAIT_MS = 1_000, 300_000
+#: Whoever is not known to JupyterHub for so long has left.
+_OWNER_PATIENCE_MS = 600_000
 _UNFORESEEN = "The scheduler failed at this sweep; its log says why"
 
 
@@ -58,6 +67,8 @@ class Sweeps:
         self._known_under: Epoch | None = None
         #: Sweeps at which looks failed: when the next one is due, and how many failed in a row.
         self._later: dict[ParentId, tuple[Millis, int]] = {}
+        #: Sweeps whose owner JupyterHub does not know: since when.
+        self._unknown: dict[ParentId, Millis] = {}
 
     def step(self) -> None:
         """See to each that goes on; what goes wrong with one keeps no other from its turn."""
@@ -69,6 +80,7 @@ class Sweeps:
         self._sampler.forget(one.sweep.sweep_id for one in live)
         ids = {one.sweep.sweep_id for one in live}
         self._later = {one: later for one, later in self._later.items() if one in ids}
+        self._unknown = {one: since for one, since in self._unknown.items() if one in ids}
         for kept in live:
             # What its owner asks for is done at once.
             if kept.sweep.stopped or self._is_due(kept.sweep.sweep_id, now_ms):
@@ -108,10 +120,7 @@ class Sweeps:
             by_people=frozenset(n for n, job in jobs.items() if not job.paused_by_parent),
         )
         if decision.ended_text:
-            # Asked for before it is stored: what is over is not looked at again.
-            self._end(sweep, trials, decision)
-            standing = Standing(ended_ms=now_ms, ended_text=decision.ended_text)
-            self._write(epoch, kept, standing)
+            self._finish(epoch, kept, trials, decision)
             return
         self._note(sweep, trials, decision)
         # Stored before anything is asked for.
@@ -120,8 +129,33 @@ class Sweeps:
             self._ask(trials[number], lambda job: Pause(workload_id=job, of_parent=True))
         for number in decision.resumes:
             self._ask(trials[number], lambda job: Resume(workload_id=job, of_parent=True))
-        hindrance = self._submit(sweep, trials)
+        try:
+            hindrance = self._submit(sweep, trials)
+        except OwnerUnknown as error:
+            hindrance = str(error)
+            if self._has_left(sweep, now_ms):
+                left = tuple(n for n, trial in trials.items() if trial.state not in OVER)
+                gone = Decision(cancels=left, ended_text=hindrance)
+                self._finish(epoch, kept, trials, gone)
+                return
+        else:
+            self._unknown.pop(sweep.sweep_id, None)
         self._write(epoch, kept, Standing(hindrance=hindrance))
+
+    def _has_left(self, sweep: Sweep, now_ms: Millis) -> bool:
+        """JupyterHub may know its owner again in a moment; who stays away is waited for no longer."""
+        since_ms = self._unknown.setdefault(sweep.sweep_id, now_ms)
+        return now_ms - since_ms >= _OWNER_PATIENCE_MS
+
+    def _finish(
+        self, epoch: Epoch, kept: Kept, trials: dict[int, Trial], decision: Decision
+    ) -> None:
+        """Asked for before it is stored: what is over is not looked at again."""
+        sweep, why = kept.sweep, decision.ended_text
+        self._end(sweep, trials, decision)
+        note_over(self._service, OPERATOR, sweep, _in_order(trials), why)
+        standing = Standing(ended_ms=self._service.now_ms(), ended_text=why)
+        self._write(epoch, kept, standing)
 
     def _trials(self, sweep: Sweep) -> dict[int, Trial]:
         if sweep.sweep_id not in self._known:
@@ -193,9 +227,10 @@ class Sweeps:
                 continue
             try:
                 job = submit_trial(self._service, sweep, trial)
-            except (Unavailable, TooManyWaiting, OwnerUnknown) as error:
-                # The hub may know its owner again in a moment: it waits for its turn, and says so.
-                return str(error)
+            except OwnerUnknown:
+                raise
+            except (Unavailable, TooManyWaiting) as error:
+                return str(error)  # it waits for its turn, and says so
             except SchedulerError as error:
                 now_ms = self._service.now_ms()
                 trials[number] = replace(

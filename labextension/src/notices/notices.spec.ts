@@ -1,6 +1,6 @@
 import { Notification } from '@jupyterlab/apputils';
 import { CommandRegistry } from '@lumino/commands';
-import { afterEach, expect, it } from 'vitest';
+import { afterEach, expect, it, vi } from 'vitest';
 
 import { CommandIDs } from '../lab/ids';
 import { Model } from '../model/model';
@@ -98,7 +98,7 @@ it('takes the idle warning back when the server is gone, and brings it again', (
   expect(Notification.manager.count).toBe(1);
 });
 
-it('tells each of what happened at once', () => {
+it('tells each of what happened at once', async () => {
   const api = fakeApi(() => new Response('{"pools":[],"now_ms":0}'));
   new Notices(new Model(api, String), msg, new CommandRegistry());
   api.connect();
@@ -119,15 +119,19 @@ it('tells each of what happened at once', () => {
     events: [event('started'), event('succeeded')]
   });
 
-  expect(Notification.manager.notifications.map(each => each.message)).toEqual(
-    expect.arrayContaining(['It started.', 'It succeeded.'])
-  );
+  await vi.waitFor(() => {
+    expect(
+      Notification.manager.notifications.map(each => each.message)
+    ).toEqual(expect.arrayContaining(['It started.', 'It succeeded.']));
+  });
 
   FakeSocket.last.say({ type: 'jobs', jobs: [{ ...job, state: 'paused' }] });
   // That it runs is not said of a job that does not.
-  expect(Notification.manager.notifications.map(each => each.message)).toEqual([
-    'It succeeded.'
-  ]);
+  await vi.waitFor(() => {
+    expect(
+      Notification.manager.notifications.map(each => each.message)
+    ).toEqual(['It succeeded.']);
+  });
 });
 
 it.each([
@@ -141,7 +145,7 @@ it.each([
   ]
 ])(
   'says how a stopped job goes on in as many words as Lab shows: %s',
-  (text, told) => {
+  async (text, told) => {
     const api = fakeApi(() => new Response('{"pools":[],"now_ms":0}'));
     new Notices(new Model(api, String), msg, new CommandRegistry());
     api.connect();
@@ -161,7 +165,9 @@ it.each([
     });
     FakeSocket.last.say({ type: 'jobs', jobs: [job] });
 
-    const [shown] = Notification.manager.notifications;
-    expect(shown?.message.replace(/\d\d:\d\d:\d\d/, '00:01:00')).toBe(told);
+    await vi.waitFor(() => {
+      const [shown] = Notification.manager.notifications;
+      expect(shown?.message.replace(/\d\d:\d\d:\d\d/, '00:01:00')).toBe(told);
+    });
   }
 );

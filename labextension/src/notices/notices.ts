@@ -1,36 +1,17 @@
-/** Lab notifications: the idle warning with its actions, and what happened to jobs. */
+/** Lab notifications: the idle warning with its actions; what happened to jobs comes when there is any. */
 import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import type { CommandRegistry } from '@lumino/commands';
 
 import { CommandIDs } from '../lab/ids';
 import { idleNotice, IIdleNotice, KEEP_MINUTES } from '../model/idle';
-import {
-  currentAttempt,
-  hasStopped,
-  isForOthers,
-  wayWords
-} from '../model/jobs';
 import type { Messages } from '../text/messages';
 import type { Model, Topic } from '../model/model';
 import type { Keeps } from '../server/lostkernels';
-import { IEvent, IJob, IStop } from '../server/tokens';
+import type { IEvent } from '../server/tokens';
+import type { JobToasts } from './jobtoasts';
 
-/** Events worth a word, and how they sound. */
-const TOLD: Record<string, Notification.TypeOptions> = {
-  started: 'info',
-  spared: 'info',
-  evicted: 'warning',
-  moved: 'info',
-  lost: 'warning',
-  succeeded: 'success',
-  failed: 'error'
-};
-
-/** How long a toast about a job stays; it remains in the notification centre. */
-const TOAST_MS = 8000;
-
-/** Lab cuts what is longer, wherever that falls. */
-const TOAST_CHARACTERS = 140;
+/** How long a toast stays; it remains in the notification centre. */
+export const TOAST_MS = 8000;
 
 export class Notices {
   constructor(
@@ -39,16 +20,15 @@ export class Notices {
     private readonly _commands: CommandRegistry
   ) {
     _model.changed.connect(this._onChanged, this);
-    _model.happened.connect(this._onEvent, this);
+    _model.happened.connect((_, event) => void this._tellJobs(event));
     _model.failed.connect(this._onFailed, this);
   }
 
   tellsJobs = true;
 
   private _onChanged(_: Model, topic: Topic): void {
-    if (topic === 'jobs') {
-      this._tellStops();
-      this._dropStarts();
+    if (topic === 'jobs' && this._model.jobs?.length) {
+      void this._tellJobs();
     }
     if (topic !== 'lease' && topic !== 'status') {
       return;
@@ -132,96 +112,32 @@ export class Notices {
     this._shownKey = undefined;
   }
 
-  private _mine(id: string): IJob | undefined {
-    const job = this._model.jobs?.find(each => each.id === id);
-    return job?.owner === this._model.whoami?.name ? job : undefined;
-  }
-
-  /** A stop is told from the job itself: it knows how much time is left. */
-  private _tellStops(): void {
-    const stops = new Map<string, string>();
-    for (const { id } of this._model.jobs ?? []) {
-      const job = this._mine(id);
-      const attempt = job && currentAttempt(job);
-      const stop = attempt?.stop;
-      if (!job || !stop || !isForOthers(stop)) {
-        continue;
-      }
-      const known = this._stops.get(attempt.id);
-      stops.set(
-        attempt.id,
-        known ?? this._tellJob(this._stopWords(job, stop), 'warning', id)
-      );
+  /** Whoever has no job, and is told nothing of one, does not load what tells of them. */
+  private async _tellJobs(event?: IEvent): Promise<void> {
+    this._toasts ??= import(
+      /* webpackChunkName: "page-jobtoasts" */ './jobtoasts'
+    ).then(
+      ({ JobToasts }) =>
+        new JobToasts(
+          this._model,
+          this._msg,
+          this._commands,
+          () => this.tellsJobs
+        )
+    );
+    const toasts = await this._toasts;
+    if (event) {
+      toasts.onEvent(event);
+    } else {
+      toasts.onJobs();
     }
-    for (const [attempt, notice] of this._stops) {
-      if (!stops.has(attempt)) {
-        Notification.dismiss(notice);
-      }
-    }
-    this._stops = stops;
-  }
-
-  /** The stop and how the job goes on: whole where it fits, and else where to read it. */
-  private _stopWords(job: IJob, stop: IStop): string {
-    const told = (way: string) =>
-      `${job.name}: ${this._msg.stopAt(stop.kill_ms, stop.text, way)}`;
-    const whole = told(wayWords(job));
-    return whole.length <= TOAST_CHARACTERS
-      ? whole
-      : told(this._msg.wayOnPage());
-  }
-
-  private _onEvent(_: Model, event: IEvent): void {
-    const tone = TOLD[event.kind];
-    const id = event.workload_id;
-    if (tone && id && this._mine(id)) {
-      const notice = this._tellJob(event.text, tone, id);
-      if (event.kind === 'started') {
-        this._starts.set(id, notice);
-      }
-    }
-  }
-
-  /** "… runs" is true as long as it does. */
-  private _dropStarts(): void {
-    for (const [id, notice] of this._starts) {
-      const job = this._mine(id);
-      if (job && hasStopped(job)) {
-        Notification.dismiss(notice);
-        this._starts.delete(id);
-      }
-    }
-  }
-
-  /** The id of the notification; empty where people want none. */
-  private _tellJob(
-    text: string,
-    tone: Notification.TypeOptions,
-    job: string
-  ): string {
-    return this.tellsJobs
-      ? Notification.emit(text, tone, {
-          autoClose: TOAST_MS,
-          actions: [
-            {
-              label: this._msg.trans.__('Open'),
-              callback: () => {
-                void this._commands.execute(CommandIDs.openJob, { job });
-              }
-            }
-          ]
-        })
-      : '';
   }
 
   private _onFailed(_: Model, message: string): void {
     Notification.error(message, { autoClose: TOAST_MS });
   }
 
-  /** Notifications of announced stops, by attempt. */
-  private _stops = new Map<string, string>();
-  /** Notifications that a job runs, by job. */
-  private readonly _starts = new Map<string, string>();
+  private _toasts: Promise<JobToasts> | undefined;
   private _shownKey: string | undefined;
   private _shownId: string | null = null;
 }

@@ -106,7 +106,8 @@ export interface IEvent {
   text: string;
   workload_id?: string | null;
   team?: string | null;
-  data?: { why?: string };
+  /** Of a sweep, map or pipeline: whose it is, how its page is asked for, how many jobs failed. */
+  data?: { why?: string; owner?: string; ref?: string; failed?: number };
 }
 
 /** One reading of the slice; null where the driver cannot say. */

@@ -15,6 +15,7 @@ script says how many steps there are in all, its steps may differ, and the share
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import TypeGuard
 
 from gpucommons.scheduler.core.model.demand import bounds
@@ -125,13 +126,20 @@ def best_size(workload: Workload, most: int) -> int:
 
 
 def times_faster(workload: Workload, attempt: Attempt) -> float | None:
-    """How many times as fast as the attempt before, of another size, an attempt was measured to be."""
-    before = next((one for one in workload.attempts if one.number == attempt.number - 1), None)
-    if before is None or workers_of(workload, before) == workers_of(workload, attempt):
+    """How many times as fast as the attempts just before, of another size, one was measured to be.
+
+    Of those before the newest that ran long enough counts: one may have been stopped for something else.
+    """
+    earlier = [one for one in workload.attempts if one.number < attempt.number]
+    size = workers_of(workload, earlier[-1]) if earlier else None
+    if size in (None, workers_of(workload, attempt)) or not _says_something(attempt.pace):
         return None
-    if not _says_something(before.pace) or not _says_something(attempt.pace):
+    of_size = takewhile(lambda one: workers_of(workload, one) == size, reversed(earlier))
+    paces = (one.pace for one in of_size)
+    before = next((pace for pace in paces if _says_something(pace)), None)
+    if before is None:
         return None
-    then, now = _per_second({0: before.pace, 1: attempt.pace}).values()
+    then, now = _per_second({0: before, 1: attempt.pace}).values()
     return round(now / then, 2)
 
 

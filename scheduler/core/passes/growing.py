@@ -37,6 +37,8 @@ from gpucommons.scheduler.core.quota.quota import pool_of
 _AGAIN_MS = 1_000
 #: What was done since the last save is done again: at most so much of it.
 _SAVED_WITHIN_MS = 60_000
+#: A script that saves and then tells its step is not taken for one that tells nothing.
+_TOLD_AFTER_MS = 5_000
 #: After a change of size, whoever it was for, a job is left alone for so long at least.
 PAUSE_MS = 600_000
 #: Stops after which a job goes on with another number of workers.
@@ -164,6 +166,9 @@ def _due_ms(
     )
     if size > has:
         due_ms = max(due_ms, since_ms + round(cost_ms / (gained - 1)))
+    saved = workload.checkpoint
+    if attempt.pace is None and saved is not None:
+        due_ms = max(due_ms, saved.at_ms + _TOLD_AFTER_MS)
     for before in workload.attempts:
         if before.stop is not None and before.stop.why in _OF_SIZE and before.ended_ms is not None:
             due_ms = max(due_ms, before.ended_ms + PAUSE_MS)

@@ -23,7 +23,15 @@ from gpucommons.scheduler.service.views.jobs import request_of
 from gpucommons.scheduler.service.views.sweeps import gpus_in_use, sweep_view
 from gpucommons.scheduler.sweeps.importance import importance_of
 from gpucommons.scheduler.sweeps.passing import command_with, variables_of
-from gpucommons.scheduler.sweeps.sweep import Budget, Halving, Kept, Sweep, Trial, Values
+from gpucommons.scheduler.sweeps.sweep import (
+    Budget,
+    Halving,
+    Kept,
+    Sweep,
+    Trial,
+    TrialState,
+    Values,
+)
 from gpucommons.scheduler.sweeps.writing import check_grid, check_sampler, space_of
 
 #: Of one user, that go on.
@@ -282,16 +290,33 @@ def _with(job: models.JobRequest, values: Values, values_as: str) -> models.JobR
     return job.model_copy(update={"roles": roles})
 
 
+def note_over(
+    service: Service, principal: Principal, sweep: Sweep, trials: Sequence[Trial], why: str
+) -> None:
+    """Put on record that nothing more is begun; once for each budget that was used up."""
+    failed = sum(one.state is TrialState.FAILED for one in trials)
+    bad = f" {failed} of {len(trials)} failed." if failed else ""
+    text = f"{sweep.kind.value} {sweep.name} is over: {why}{bad}"
+    budget = sweep.budget
+    key = f"over-{sweep.sweep_id}-{budget.trials}-{budget.milli_gpu_s}-{budget.until_ms}"
+    service.ask(principal, _on_record(sweep, "over", text, failed=failed), key=key)
+
+
 def _note(service: Service, principal: Principal, sweep: Sweep, change: str) -> None:
     """On record first, as all that people change is; and bounded as all that they ask for."""
-    kind = sweep.kind.value
-    action = NoteSchedule(
-        kind=f"{kind}-{change.replace(' ', '-')}",
-        text=f"{kind} {sweep.name} of {sweep.owner} was {change}",
-        team=sweep.team,
-        data={"owner": sweep.owner, "name": sweep.name},
-    )
-    service.ask(principal, action)
+    text = f"{sweep.kind.value} {sweep.name} of {sweep.owner} was {change}"
+    service.ask(principal, _on_record(sweep, change.replace(" ", "-"), text))
+
+
+def _on_record(sweep: Sweep, change: str, text: str, *, failed: int = 0) -> NoteSchedule:
+    """``ref`` is how its page is asked for."""
+    data = {
+        "owner": sweep.owner,
+        "name": sweep.name,
+        "ref": sweep.sweep_id,
+        "failed": failed,
+    }
+    return NoteSchedule(kind=f"{sweep.kind.value}-{change}", text=text, team=sweep.team, data=data)
 
 
 def _find(service: Service, principal: Principal, ref: str) -> Kept:

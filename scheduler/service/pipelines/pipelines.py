@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -15,7 +16,6 @@ from gpucommons.scheduler.errors import (
     InvalidTransition,
     Misconfigured,
     NotFound,
-    PolicyRefused,
 )
 from gpucommons.scheduler.pipelines.deciding import try_of
 from gpucommons.scheduler.pipelines.graph import below
@@ -25,9 +25,11 @@ from gpucommons.scheduler.pipelines.pipeline import (
     Piped,
     Pipeline,
     PipelineId,
+    Standing,
     StepName,
     StepStanding,
     StepState,
+    too_many,
 )
 from gpucommons.scheduler.principal import Principal, PrincipalKind, Sight
 from gpucommons.scheduler.service import authorization
@@ -52,11 +54,9 @@ def submit_pipeline(
     mine = service.store.pipelines.of(principal.name)
     made = None
     if intent is None:
-        oldest = _oldest(mine)
+        _check_room(mine)
         made = _written(service, principal, request, _new_name(mine, request.name))
         intent = service.ask(principal, _note(made, "run", ""), key=key, request=request)
-        if oldest is not None:
-            service.store.pipelines.drop(oldest.pipeline.pipeline_id)
     first = intent.action
     assert isinstance(first, NoteSchedule)  # noqa: S101 - the fingerprint names the kind of action
     name, pipeline_id = first.data["name"], PipelineId(first.data["id"])
@@ -64,7 +64,7 @@ def submit_pipeline(
         # Now, or by a scheduler that died before it stored what it had put on record.
         made = made or _written(service, principal, request, name)
         made = replace(made, pipeline_id=pipeline_id, name=name)
-        service.store.pipelines.put(made, next_ms=service.now_ms())
+        service.store.pipelines.put(made, next_ms=service.now_ms(), most=MAX_PIPELINES)
     return pipeline(service, principal, principal.name, name)
 
 
@@ -107,17 +107,10 @@ def _new_name(mine: Sequence[Piped], base: str) -> str:
     return f"{base}-{max(numbers, default=0) + 1}"
 
 
-def _oldest(mine: Sequence[Piped]) -> Piped | None:
-    """The one that makes room for another; None while there are few."""
-    if len(mine) < MAX_PIPELINES:
-        return None
-    over = next((one for one in mine if one.standing.ended_ms is not None), None)
-    if over is None:
-        message = (
-            f"You have {len(mine)} pipelines that are not over, as many as one may: cancel one."
-        )
-        raise PolicyRefused(message)
-    return over
+def _check_room(mine: Sequence[Piped]) -> None:
+    """Before anything is checked and put on record; the store counts again, and makes the room."""
+    if len(mine) >= MAX_PIPELINES and all(one.standing.ended_ms is None for one in mine):
+        raise too_many(len(mine))
 
 
 def pipelines(
@@ -231,10 +224,29 @@ def _changed(
     return pipeline_view(service, principal, replace(piped, pipeline=changed))
 
 
-def _note(found: Pipeline, change: str, words: str) -> NoteSchedule:
-    """On record first, as all that people change is; and bounded as all that they ask for."""
+def note_over(service: Service, principal: Principal, found: Pipeline, standing: Standing) -> None:
+    """Put on record what became of its steps; once until its owner begins one anew."""
+    became = Counter(each.state for each in standing.steps.values())
+    counts = ", ".join(f"{count} {state}" for state, count in became.most_common())
+    undone = sum(count for state, count in became.items() if state in UNDONE)
+    tries = sum(found.retried.values())
+    note = _note(found, "over", f" is over: {counts}.", failed=undone)
+    service.ask(principal, note, key=f"over-{found.pipeline_id}-{tries}")
+
+
+def _note(found: Pipeline, change: str, words: str, *, failed: int = 0) -> NoteSchedule:
+    """On record first, as all that people change is; and bounded as all that they ask for.
+
+    ``ref`` is how its page is asked for.
+    """
     text = f"pipeline {found.name} of {found.owner}{words or ' was submitted'}"
-    data = {"owner": found.owner, "name": found.name, "id": found.pipeline_id}
+    data = {
+        "owner": found.owner,
+        "name": found.name,
+        "id": found.pipeline_id,
+        "ref": f"{found.owner}/{found.name}",
+        "failed": failed,
+    }
     return NoteSchedule(kind=f"pipeline-{change}", text=text, team=found.team, data=data)
 
 

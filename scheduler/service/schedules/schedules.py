@@ -19,6 +19,7 @@ from gpucommons.scheduler.schedules.schedule import (
     Scheduled,
     ScheduleId,
     Standing,
+    too_many,
 )
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs import repeating, snapshots
@@ -60,8 +61,8 @@ def put_schedule(
     mine = service.store.schedules.all(UserName(owner))
     known = next((one for one in mine if one.schedule.name == name), None)
     if known is None and len(mine) >= MAX_SCHEDULES:
-        message = f"{owner} has {len(mine)} schedules, as many as one may: remove one first."
-        raise PolicyRefused(message)
+        # Before anything is checked and put on record; the store counts again.
+        raise too_many(UserName(owner), len(mine))
     by_operator = principal.kind is PrincipalKind.LOCAL and principal.admin
     runs_as = owner_of(
         service, UserName(owner), by_operator=by_operator, server=principal.server_name
@@ -251,9 +252,10 @@ def _stored(
     scheduled = Scheduled(schedule=made, standing=standing)
     _note(service, principal, made, change)
     before = None if known is None else known.schedule
+    next_ms = next_look_ms(scheduled)
     try:
-        service.store.schedules.put(made, next_ms=next_look_ms(scheduled), before=before)
-    except Conflict as error:
+        service.store.schedules.put(made, next_ms=next_ms, before=before, most=MAX_SCHEDULES)
+    except (Conflict, PolicyRefused) as error:
         _note(service, principal, made, change, f"not {change}: {error}")
         raise
     return schedule_view(service, principal, scheduled)

@@ -15,12 +15,22 @@ class PipelineStore(Protocol):
     """Durable memory of pipelines. All methods may be called from any thread."""
 
     def put(
-        self, pipeline: Pipeline, *, next_ms: Millis | None, before: Pipeline | None = None
+        self,
+        pipeline: Pipeline,
+        *,
+        next_ms: Millis | None,
+        before: Pipeline | None = None,
+        most: int | None = None,
     ) -> None:
         """Add one, or replace what was written ``before`` (any replica).
 
+        Where its owner has so many (``most``) already, however many requests come at once, the oldest
+        that is over makes room: one that is not to be looked at again.
+
         Raises
         ------
+        PolicyRefused
+            Where none of them is over.
         Conflict
             Where the owner has another one of that name, or ``before`` is not what is there now.
         """

@@ -7,7 +7,13 @@ from collections.abc import Callable
 from itertools import islice
 
 from gpucommons.scheduler.core.model.types import Millis, UserName
-from gpucommons.scheduler.pipelines.pipeline import Piped, Pipeline, PipelineId, Standing
+from gpucommons.scheduler.pipelines.pipeline import (
+    Piped,
+    Pipeline,
+    PipelineId,
+    Standing,
+    too_many,
+)
 from gpucommons.scheduler.principal import Sight
 from gpucommons.scheduler.store.pipelines.base import name_taken, snapshots_of
 from gpucommons.scheduler.store.schedules.base import Epoch, changed_meanwhile
@@ -22,7 +28,12 @@ class MemoryPipelines:
         self._kept: dict[PipelineId, tuple[Piped, Millis | None]] = {}
 
     def put(
-        self, pipeline: Pipeline, *, next_ms: Millis | None, before: Pipeline | None = None
+        self,
+        pipeline: Pipeline,
+        *,
+        next_ms: Millis | None,
+        before: Pipeline | None = None,
+        most: int | None = None,
     ) -> None:
         """Add one, or replace what was written before."""
         with self._lock:
@@ -31,6 +42,8 @@ class MemoryPipelines:
                 raise changed_meanwhile(pipeline.name)
             if any(_is_namesake(pipeline, one.pipeline) for one, _ in self._kept.values()):
                 raise name_taken(pipeline)
+            if known is None and most is not None:
+                self._make_room(pipeline.owner, most)
             standing = Standing() if known is None else known[0].standing
             piped = Piped(pipeline=pipeline, standing=standing)
             self._kept[pipeline.pipeline_id] = (piped, next_ms)
@@ -81,6 +94,18 @@ class MemoryPipelines:
         """Forget one."""
         with self._lock:
             self._kept.pop(pipeline_id, None)
+
+    def _make_room(self, owner: UserName, most: int) -> None:
+        mine = sorted(
+            (one.pipeline.pipeline_id, next_ms)
+            for one, next_ms in self._kept.values()
+            if one.pipeline.owner == owner
+        )
+        over = [pipeline_id for pipeline_id, next_ms in mine if next_ms is None]
+        if len(mine) >= most and not over:
+            raise too_many(len(mine))
+        if len(mine) >= most:
+            del self._kept[over[0]]
 
     def _newest(self) -> list[Piped]:
         with self._lock:

@@ -10,12 +10,19 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, delete, exc, insert, or_, select, update
 
 from gpucommons.scheduler.core.model.types import Millis, UserName
-from gpucommons.scheduler.pipelines.pipeline import Piped, Pipeline, PipelineId, Standing
+from gpucommons.scheduler.pipelines.pipeline import (
+    Piped,
+    Pipeline,
+    PipelineId,
+    Standing,
+    too_many,
+)
 from gpucommons.scheduler.principal import Sight
 from gpucommons.scheduler.store.codec import decode, encode
 from gpucommons.scheduler.store.pipelines.base import name_taken, snapshots_of
 from gpucommons.scheduler.store.schedules.base import Epoch, changed_meanwhile
 from gpucommons.scheduler.store.schedules.sql import Reads
+from gpucommons.scheduler.store.sql.intents import take_turn
 from gpucommons.scheduler.store.tables import pipelines
 
 
@@ -29,7 +36,12 @@ class SqlPipelines:
     leading: Callable[[Epoch], AbstractContextManager[Connection]]
 
     def put(
-        self, pipeline: Pipeline, *, next_ms: Millis | None, before: Pipeline | None = None
+        self,
+        pipeline: Pipeline,
+        *,
+        next_ms: Millis | None,
+        before: Pipeline | None = None,
+        most: int | None = None,
     ) -> None:
         """Add one, or replace what was written before."""
         values: dict[str, Any] = {
@@ -46,6 +58,8 @@ class SqlPipelines:
                 if _written(connection, mine) != before:
                     raise changed_meanwhile(pipeline.name)
                 if before is None:
+                    if most is not None:
+                        _make_room(connection, pipeline.owner, most)
                     connection.execute(insert(pipelines).values(values | new))
                 else:
                     connection.execute(update(pipelines).where(mine).values(values))
@@ -106,6 +120,20 @@ class SqlPipelines:
             )
             for row in rows
         )
+
+
+def _make_room(connection: Connection, owner: UserName, most: int) -> None:
+    """For one more, which nobody else takes until the commit."""
+    take_turn(connection, owner)
+    columns = (pipelines.c.pipeline_id, pipelines.c.next_ms)
+    mine = select(*columns).where(pipelines.c.owner == owner).order_by(pipelines.c.pipeline_id)
+    found = connection.execute(mine).all()
+    if len(found) < most:
+        return
+    over = next((one.pipeline_id for one in found if one.next_ms is None), None)
+    if over is None:
+        raise too_many(len(found))
+    connection.execute(delete(pipelines).where(pipelines.c.pipeline_id == over))
 
 
 def _written(connection: Connection, mine: ColumnElement[bool]) -> Pipeline | None:

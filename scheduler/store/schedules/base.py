@@ -22,12 +22,19 @@ class ScheduleStore(Protocol):
     """Durable memory of schedules. All methods may be called from any thread."""
 
     def put(
-        self, schedule: Schedule, *, next_ms: Millis | None, before: Schedule | None = None
+        self,
+        schedule: Schedule,
+        *,
+        next_ms: Millis | None,
+        before: Schedule | None = None,
+        most: int | None = None,
     ) -> None:
         """Add a schedule, or replace what was written ``before`` (any replica).
 
         Raises
         ------
+        PolicyRefused
+            Where the owner has so many (``most``) already, however many requests come at once.
         Conflict
             Where the owner has another one of that name, or ``before`` is not what is there now.
         """

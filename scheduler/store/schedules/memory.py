@@ -13,6 +13,7 @@ from gpucommons.scheduler.schedules.schedule import (
     Scheduled,
     ScheduleId,
     Standing,
+    too_many,
 )
 from gpucommons.scheduler.store.schedules.base import Epoch, changed_meanwhile, name_taken
 
@@ -26,7 +27,12 @@ class MemorySchedules:
         self._kept: dict[ScheduleId, tuple[Scheduled, Millis | None]] = {}
 
     def put(
-        self, schedule: Schedule, *, next_ms: Millis | None, before: Schedule | None = None
+        self,
+        schedule: Schedule,
+        *,
+        next_ms: Millis | None,
+        before: Schedule | None = None,
+        most: int | None = None,
     ) -> None:
         """Add one, or replace what was written before."""
         with self._lock:
@@ -35,6 +41,10 @@ class MemorySchedules:
                 raise changed_meanwhile(schedule.name)
             if any(_is_namesake(schedule, one.schedule) for one, _ in self._kept.values()):
                 raise name_taken(schedule)
+            owner = schedule.owner
+            count = sum(one.schedule.owner == owner for one, _ in self._kept.values())
+            if known is None and most is not None and count >= most:
+                raise too_many(owner, count)
             standing = Standing() if known is None else known[0].standing
             scheduled = Scheduled(schedule=schedule, standing=standing)
             self._kept[schedule.schedule_id] = (scheduled, next_ms)

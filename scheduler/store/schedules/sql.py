@@ -13,6 +13,7 @@ from sqlalchemy import (
     Select,
     delete,
     exc,
+    func,
     insert,
     or_,
     select,
@@ -27,9 +28,15 @@ from gpucommons.scheduler.schedules.schedule import (
     Scheduled,
     ScheduleId,
     Standing,
+    too_many,
 )
 from gpucommons.scheduler.store.codec import decode, encode
-from gpucommons.scheduler.store.schedules.base import Epoch, changed_meanwhile, name_taken
+from gpucommons.scheduler.store.schedules.base import (
+    Epoch,
+    changed_meanwhile,
+    name_taken,
+)
+from gpucommons.scheduler.store.sql.intents import take_turn
 from gpucommons.scheduler.store.tables import schedules
 
 T = TypeVar("T")
@@ -53,7 +60,12 @@ class SqlSchedules:
     leading: Callable[[Epoch], AbstractContextManager[Connection]]
 
     def put(
-        self, schedule: Schedule, *, next_ms: Millis | None, before: Schedule | None = None
+        self,
+        schedule: Schedule,
+        *,
+        next_ms: Millis | None,
+        before: Schedule | None = None,
+        most: int | None = None,
     ) -> None:
         """Add one, or replace what was written before."""
         values: dict[str, Any] = {
@@ -70,6 +82,8 @@ class SqlSchedules:
                 if _written(connection, mine) != before:
                     raise changed_meanwhile(schedule.name)
                 if before is None:
+                    if most is not None:
+                        _check_count(connection, schedule.owner, most)
                     connection.execute(insert(schedules).values(values | new))
                 else:
                     connection.execute(update(schedules).where(mine).values(values))
@@ -124,6 +138,15 @@ class SqlSchedules:
             )
             for row in rows
         )
+
+
+def _check_count(connection: Connection, owner: UserName, most: int) -> None:
+    """Room for one more, which nobody else takes until the commit."""
+    take_turn(connection, owner)
+    of_owner = select(func.count()).select_from(schedules).where(schedules.c.owner == owner)
+    count = connection.execute(of_owner).scalar_one()
+    if count >= most:
+        raise too_many(owner, count)
 
 
 def _written(connection: Connection, mine: ColumnElement[bool]) -> Schedule | None:

@@ -69,7 +69,7 @@ def put(connection: Connection, intent: Intent, admit: Admit | None = None) -> I
     """Keep an intent, or find the one of the same key."""
     owner = rules.job_owner(intent)
     if admit is not None and owner is not None:
-        _take_turn(connection, owner)
+        take_turn(connection, owner)
     document = encode(intent)
     row = {
         "intent_id": intent.intent_id,
@@ -96,8 +96,8 @@ def put(connection: Connection, intent: Intent, admit: Admit | None = None) -> I
     return first
 
 
-def _take_turn(connection: Connection, owner: UserName) -> None:
-    """Let nobody else, on whichever replica, ask for a job of this owner until the commit.
+def take_turn(connection: Connection, owner: UserName) -> None:
+    """Let nobody else, on whichever replica, ask for something of this owner until the commit.
 
     SQLite has one writer at a time anyway.
     """

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from builders import World, a_job, a_node, a_pool, a_team
 
-from gpucommons.scheduler.core.elastic.gain import GROW
+from gpucommons.scheduler.core.elastic.gain import GROW, times_faster
 from gpucommons.scheduler.core.model.state import CheckpointReported, ProgressReported
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,
@@ -73,7 +75,7 @@ def test_idle_room_is_taken_after_as_long_as_the_restart_costs(
     assert (len(attempt.placements), attempt.resumed_from.step) == (4, 7)  # type: ignore[union-attr]
     assert "evicted" not in world.kinds()
     assert world.get(small).attempts[0].ended_text == (
-        "Stopped to go on with 4 workers: goes on from step 7"
+        "Stopped to go on with 4 workers: goes on from step 7; at most 5 s of work since then is repeated"
     )
 
 
@@ -269,3 +271,35 @@ def test_nobody_is_stopped_whole_for_room(world: World) -> None:
     world.wait(120 * MINUTE)
     assert world.stop_of(rigid) is None
     assert world.stop_of(job) is None
+
+
+def test_a_script_that_saves_before_it_tells_its_step_grows_by_what_it_tells(world: World) -> None:
+    """Not to all that is idle at its first save, as if it told nothing."""
+    other = world.run(a_job("other", 3000))
+    job = world.run(a_job("elastic", 1000, min_workers=1, max_workers=4))
+    world.end(other)
+    world.wait(5 * MINUTE)
+    world.wait(60 * MINUTE)
+    save(world, job, step=1)
+    assert world.stop_of(job) is None
+    report(world, job, step=1)
+    go_on(world, job, 120, per_minute=100)
+    grown(world, job)
+    assert workers(world, job) == 2
+
+
+def test_an_attempt_that_was_cut_short_does_not_hide_how_much_faster_more_workers_are(
+    world: World, small: WorkloadId
+) -> None:
+    report(world, small, 0)
+    go_on(world, small, 120, per_minute=100)
+    grown(world, small)
+    report(world, small, 100_000)
+    world.wait(MINUTE)
+    report(world, small, 100_200)
+    found = world.get(small)
+    first, large = found.attempts
+    assert times_faster(found, large) == 2
+    cut_short = replace(first, number=2, pace=None)
+    large = replace(large, number=3)
+    assert times_faster(replace(found, attempts=(first, cut_short, large)), large) == 2

@@ -1,0 +1,176 @@
+/** Notifications of what happened to jobs; of a sweep, map or pipeline that, and not of each of its jobs. */
+import { Notification } from '@jupyterlab/apputils';
+import type { CommandRegistry } from '@lumino/commands';
+
+import { CommandIDs } from '../lab/ids';
+import {
+  currentAttempt,
+  hasStopped,
+  isForOthers,
+  wayWords
+} from '../model/jobs';
+import type { Model } from '../model/model';
+import type { IEvent, IJob, IStop } from '../server/tokens';
+import type { Messages } from '../text/messages';
+import { TOAST_MS } from './notices';
+
+/** Events worth a word, and how they sound. */
+const TOLD: Record<string, Notification.TypeOptions> = {
+  started: 'info',
+  spared: 'info',
+  evicted: 'warning',
+  moved: 'info',
+  lost: 'warning',
+  succeeded: 'success',
+  failed: 'error'
+};
+
+/** Lab cuts what is longer, wherever that falls. */
+const TOAST_CHARACTERS = 140;
+
+/** What its owner began, and that it is over. */
+const OF_PARENT = /^(sweep|map|pipeline)-(started|run|over)$/;
+
+/** Each run of a schedule stands for itself. */
+function isOneOfMany({ part_of }: IJob): boolean {
+  return part_of != null && part_of.kind !== 'schedule';
+}
+
+export class JobToasts {
+  constructor(
+    private readonly _model: Model,
+    private readonly _msg: Messages,
+    private readonly _commands: CommandRegistry,
+    private readonly _tellsJobs: () => boolean
+  ) {}
+
+  onJobs(): void {
+    this._tellStops();
+    this._dropStarts();
+  }
+
+  private _mine(id: string): IJob | undefined {
+    const job = this._model.jobs?.find(each => each.id === id);
+    return job?.owner === this._model.whoami?.name ? job : undefined;
+  }
+
+  /** A stop is told from the job itself: it knows how much time is left. */
+  private _tellStops(): void {
+    const stops = new Map<string, string>();
+    for (const { id } of this._model.jobs ?? []) {
+      const job = this._mine(id);
+      const attempt = job && currentAttempt(job);
+      const stop = attempt?.stop;
+      if (!job || !stop || !isForOthers(stop) || isOneOfMany(job)) {
+        continue;
+      }
+      const known = this._stops.get(attempt.id);
+      stops.set(
+        attempt.id,
+        known ?? this._tellJob(this._stopWords(job, stop), 'warning', id)
+      );
+    }
+    for (const [attempt, notice] of this._stops) {
+      if (!stops.has(attempt)) {
+        Notification.dismiss(notice);
+      }
+    }
+    this._stops = stops;
+  }
+
+  /** The stop and how the job goes on: whole where it fits, and else where to read it. */
+  private _stopWords(job: IJob, stop: IStop): string {
+    const told = (way: string) =>
+      `${job.name}: ${this._msg.stopAt(stop.kill_ms, stop.text, way)}`;
+    const whole = told(wayWords(job));
+    return whole.length <= TOAST_CHARACTERS
+      ? whole
+      : told(this._msg.wayOnPage());
+  }
+
+  onEvent(event: IEvent): void {
+    const [, parent, change] = OF_PARENT.exec(event.kind) ?? [];
+    if (parent && event.data?.owner === this._model.whoami?.name) {
+      const { ref, failed } = event.data ?? {};
+      const tone = failed ? 'warning' : 'success';
+      this._tell(event.text, change === 'over' ? tone : 'info', [
+        parent === 'pipeline' ? CommandIDs.pipelines : CommandIDs.sweeps,
+        { wanted: ref ?? null }
+      ]);
+      return;
+    }
+    const tone = TOLD[event.kind];
+    const job = this._mine(event.workload_id ?? '');
+    if (
+      !tone ||
+      !job ||
+      (isOneOfMany(job) && !this._isFirstFailure(event, job))
+    ) {
+      return;
+    }
+    const notice = this._tellJob(event.text, tone, job.id);
+    if (event.kind === 'started') {
+      this._starts.set(job.id, notice);
+    }
+  }
+
+  /** Of all jobs of its parent: the others are on the parent's page. */
+  private _isFirstFailure({ kind }: IEvent, { id, part_of }: IJob): boolean {
+    const parent = part_of?.id ?? '';
+    if (kind !== 'failed' || this._failing.has(parent)) {
+      return false;
+    }
+    this._failing.add(parent);
+    return !this._model.jobs?.some(
+      each =>
+        each.part_of?.id === parent && each.state === 'failed' && each.id !== id
+    );
+  }
+
+  /** "… runs" is true as long as it does. */
+  private _dropStarts(): void {
+    for (const [id, notice] of this._starts) {
+      const job = this._mine(id);
+      if (job && hasStopped(job)) {
+        Notification.dismiss(notice);
+        this._starts.delete(id);
+      }
+    }
+  }
+
+  private _tellJob(
+    text: string,
+    tone: Notification.TypeOptions,
+    job: string
+  ): string {
+    return this._tell(text, tone, [CommandIDs.openJob, { job }]);
+  }
+
+  /** The id of the notification; empty where people want none. */
+  private _tell(
+    text: string,
+    tone: Notification.TypeOptions,
+    opens: Parameters<CommandRegistry['execute']>
+  ): string {
+    return this._tellsJobs()
+      ? Notification.emit(text, tone, {
+          autoClose: TOAST_MS,
+          actions: [
+            {
+              label: this._msg.trans.__('Open'),
+              callback: () => {
+                void this._commands.execute(...opens);
+              }
+            }
+          ]
+        })
+      : '';
+  }
+
+  /** Notifications of announced stops, by attempt. */
+  private _stops = new Map<string, string>();
+  /** Notifications that a job runs, by job. */
+  private readonly _starts = new Map<string, string>();
+  /** Parents of which a failure was told, or stood there before. */
+  private readonly _failing = new Set<string>();
+}
