@@ -14,7 +14,15 @@ const BROWSER = [
 ];
 
 export default tseslint.config(
-  { ignores: ['build/**', 'node_modules/**', '.venv/**', 'tests/**'] },
+  {
+    ignores: [
+      'build/**',
+      'node_modules/**',
+      '.venv/**',
+      'tests/**',
+      'scheduler/pages/static/uplot/**'
+    ]
+  },
   { plugins: { jupyter } },
   ...jupyterSchemas,
   {

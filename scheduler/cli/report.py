@@ -1,4 +1,4 @@
-"""``gpucommons report``: GPU hours by team and user, as a table, JSON or CSV."""
+"""``gpucommons report``: GPU hours by team, user and project, as a table, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import show, table
-from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.client import report_calls
 from gpucommons.scheduler.models.words.report_rows import report_csv, report_table
 
-HEADER = ("TEAM", "OWNER", "HELD", "USED", "IDLE", "BORROWED", "LENT", "LOST")
+HEADER = ("TEAM", "OWNER", "PROJECT", "HELD", "USED", "IDLE", "BORROWED", "LENT", "LOST")
 _DIGITS = 4
 
 
@@ -19,7 +19,9 @@ def add_command(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
 ) -> None:
     """The grammar of this command."""
-    command = commands.add_parser("report", parents=[shared], help="GPU hours by team and user")
+    command = commands.add_parser(
+        "report", parents=[shared], help="GPU hours by team, user and project"
+    )
     span = command.add_mutually_exclusive_group()
     span.add_argument("--days", type=days, default=30, help="the last so many (default 30)")
     span.add_argument("--month", type=month, metavar="YYYY-MM", help="a month, in UTC")
@@ -31,7 +33,7 @@ def report(arguments: argparse.Namespace) -> int:
     """Usage by team and user in the last days, or in a month."""
     start, end = arguments.month or _last(arguments.days, datetime.now(tz=UTC))
     with connect(arguments) as scheduler:
-        answer = scheduler.send(calls.report(from_ms=_millis(start), to_ms=_millis(end)))
+        answer = scheduler.send(report_calls.report(from_ms=_millis(start), to_ms=_millis(end)))
     text = report_csv(answer).rstrip() if arguments.csv else as_table(answer)
     show(answer, text, output=arguments.output)
     return 0

@@ -386,13 +386,3 @@ def events(
         ),
         wait_s=wait_s,
     )
-
-
-def report(*, from_ms: int, to_ms: int) -> Call[models.Report]:
-    """Usage by team and user in a span (admins all, others their own teams)."""
-    return Call(
-        method="GET",
-        path=_path("report"),
-        answer=models.Report,
-        query=_query(from_ms=from_ms, to_ms=to_ms),
-    )

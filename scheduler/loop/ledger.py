@@ -30,6 +30,9 @@ _LOOK_BACK_MS = (10 * MINUTE_MS, 60 * MINUTE_MS, 24 * 60 * MINUTE_MS)
 #: Rows so young may lack workloads that were still to be written when the scheduler stopped.
 _OVERLAP_MS = 2 * MINUTE_MS
 
+#: The label of a job whose value reports count by.
+PROJECT_LABEL = "project"
+_PROJECT_CHARACTERS = 100
 #: What the agent measured, by slice and minute.
 Usage = Mapping[tuple[SliceId, int], UsageMinute]
 
@@ -69,6 +72,11 @@ def rows_of(
         held = [(attempt, lasted_ms) for attempt, lasted_ms in held if lasted_ms]
         if held:
             yield _row(workload, nodes, minute, held, usage)
+
+
+def project_of(labels: Mapping[str, str]) -> str:
+    """What reports count its minutes by, in one line; "" without."""
+    return " ".join(labels.get(PROJECT_LABEL, "").split())[:_PROJECT_CHARACTERS]
 
 
 def placed_milli_gpu_of(attempt: Attempt) -> int:
@@ -123,6 +131,7 @@ def _row(
             (m.memory_used_mib_max for m in measured if m.memory_used_mib_max is not None),
             default=None,
         ),
+        project=project_of(spec.labels),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpucommons.scheduler.models.fields import View
+from gpucommons.scheduler.models.reports import FinishedWeek, ReportDay
 
 
 class EventView(View):
@@ -31,6 +32,8 @@ class ReportRow(View):
 
     team: str
     owner: str
+    #: The value of the label `project` of jobs; "" without.
+    project: str = ""
     held_milli_gpu_h: int
     used_milli_gpu_h: int | None = None
     idle_milli_gpu_h: int
@@ -101,12 +104,12 @@ CHANGE_KINDS = (
 #: Columns of a report, as the page and the spreadsheets of page and command name them.
 LENT = "Lent"
 REPORT_COLUMNS = (
-    "Team", "User", "Held", "Really used", "Held idle", "Borrowed", LENT, "Lost at most",
+    "Team", "User", "Project", "Held", "Really used", "Held idle", "Borrowed", LENT, "Lost at most",
 )  # fmt: skip
 
 
 class Report(View):
-    """Usage by team and user in a span."""
+    """Usage by team, user and project in a span."""
 
     #: What is counted: days that are long over in whole quarters of an hour, so it may be more than asked.
     from_ms: int
@@ -124,3 +127,7 @@ class Report(View):
     capacity_milli_gpu_h: int | None = None
     #: Whether all teams are here, and not the caller's alone.
     all_teams: bool = False
+    #: The same by day, UTC; the first and the last may be parts of one.
+    days: list[ReportDay] = []
+    #: Whole weeks that the span touches.
+    weeks: list[FinishedWeek] = []

@@ -13,9 +13,14 @@ from http import HTTPStatus
 from typing import Any
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.client import calls, plan_calls
+from gpucommons.scheduler.client import calls, plan_calls, report_calls
 from gpucommons.scheduler.errors import Forbidden, NotFound, SchedulerError
-from gpucommons.scheduler.models.words.report_rows import report_csv, team_table, user_table
+from gpucommons.scheduler.models.words.report_rows import (
+    project_table,
+    report_csv,
+    team_table,
+    user_table,
+)
 from gpucommons.scheduler.pages.base import PageHandler
 from gpucommons.scheduler.pages.budgets import of_led_teams
 from gpucommons.scheduler.pages.present import (
@@ -27,6 +32,7 @@ from gpucommons.scheduler.pages.present import (
     report,
     waiting,
 )
+from gpucommons.scheduler.pages.reports import drawing, utilisation
 from gpucommons.scheduler.pages.settings import WRITES_OFF
 
 _HOUR_MS = 3_600_000
@@ -36,6 +42,11 @@ _NEWS_MS = 24 * _HOUR_MS
 _RECEIPTS = 100
 _CHANGES = 20
 _OUTCOMES = 30
+#: Tabs of admins and leads, with what others are told.
+_WATCHED = {
+    "idle": "Only admins and leads of teams see what others' notebooks do.",
+    "utilisation": "Only admins and leads of teams see how GPUs were used over time.",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +84,7 @@ class LastHour:
         if known is not None and now_ms - known[0] < _REPORT_AGE_MS:
             return known[1]
         try:
-            fresh = await page.ask(calls.report(from_ms=now_ms - _HOUR_MS, to_ms=now_ms))
+            fresh = await page.ask(report_calls.report(from_ms=now_ms - _HOUR_MS, to_ms=now_ms))
         except SchedulerError as error:
             if error.status == HTTPStatus.SERVICE_UNAVAILABLE:
                 raise
@@ -91,8 +102,8 @@ class Admin(PageHandler):
         """Show a tab."""
         me = await self.whoami()
         key = tab or "now"
-        if key == "idle" and not _watches(me):
-            raise Forbidden("Only admins and leads of teams see what others' notebooks do.")
+        if key in _WATCHED and not _watches(me):
+            raise Forbidden(_WATCHED[key])
         shared = await self._shared(me)
         allowed = self.site.settings.admin_writes
         self.show(
@@ -156,18 +167,25 @@ class Admin(PageHandler):
             }
         if key == "report":
             month = report.month_of(self.get_query_argument("month", ""), shared.nodes.now_ms)
-            asked = await self.ask(calls.report(from_ms=month.from_ms, to_ms=month.to_ms))
+            asked = await self.ask(
+                report_calls.report(from_ms=month.from_ms, to_ms=month.to_ms, drawn=True)
+            )
             return {
                 "month": month.key,
+                "days": drawing.days(asked.days),
+                "weeks": drawing.weeks(asked.weeks),
                 "figures": report.figures(asked),
                 "tables": (
                     ("By team", team_table(asked, unknown="no data")),
                     ("By user", user_table(asked, unknown="no data")),
+                    ("By project", project_table(asked, unknown="no data")),
                 ),
                 "sentence": report.lent_sentence(asked),
                 "meanings": report.COLUMNS,
                 "budgets": await of_led_teams(self, me),
             }
+        if key == "utilisation":
+            return await utilisation.shown(self)
         return {}
 
     async def _restored(self, me: models.WhoAmI, now_ms: int) -> models.EventView | None:
@@ -219,7 +237,7 @@ class ReportCsv(PageHandler):
     async def get(self) -> None:
         """Send it."""
         month = report.month_of(self.get_query_argument("month", ""), self.site.now_ms())
-        asked = await self.ask(calls.report(from_ms=month.from_ms, to_ms=month.to_ms))
+        asked = await self.ask(report_calls.report(from_ms=month.from_ms, to_ms=month.to_ms))
         self.set_header("Content-Type", "text/csv; charset=UTF-8")
         self.set_header("Content-Disposition", f'attachment; filename="gpucommons-{month.key}.csv"')
         self.finish(report_csv(asked))
@@ -237,12 +255,14 @@ def _whose(me: models.WhoAmI) -> str:
 
 
 def _tabs(me: models.WhoAmI, shared: Shared) -> tuple[Tab, ...]:
+    watches = _watches(me)
     idle_tab = (Tab(key="idle", label="Idle", count=idle.idle_count(shared.idle)),)
     return (
         Tab(key="now", label="Now"),
         Tab(key="teams", label="Teams"),
         Tab(key="waiting", label="Waiting", count=len(shared.waiting)),
-        *(idle_tab if _watches(me) else ()),
+        *(idle_tab if watches else ()),
         Tab(key="evictions", label="Evictions"),
         Tab(key="report", label="Report"),
+        *((Tab(key="utilisation", label="Utilisation"),) if watches else ()),
     )

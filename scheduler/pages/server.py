@@ -30,6 +30,7 @@ from gpucommons.scheduler.pages import (
 from gpucommons.scheduler.pages.base import Headers, NoSuchPage, PageHandler
 from gpucommons.scheduler.pages.bounded import BoundedServer
 from gpucommons.scheduler.pages.present import words
+from gpucommons.scheduler.pages.reports import utilisation
 from gpucommons.scheduler.pages.settings import PagesSettings, Site, new_hub_auth
 
 __all__ = ["PagesSettings", "Server", "application", "start"]
@@ -129,12 +130,13 @@ def application(site: Site) -> Application:
             route("docs", api_docs.ApiDocs),
             route(r"docs/openapi\.json", api_docs.ApiDocument),
             route("admin/report.csv", admin.ReportCsv),
+            route("admin/utilisation.csv", utilisation.UtilisationCsv),
             route("admin/budgets", budgets.SaveBudget),
             route("admin/quotas/check", admin_writes.CheckQuotas),
             route("admin/quotas/replay", admin_writes.ReplayQuotas),
             route("admin/quotas", admin_writes.SaveQuotas),
             route(f"admin/reclaim/({_ID})", admin_writes.Reclaim),
-            route("admin(?:/(now|teams|waiting|idle|evictions|report))?", admin.Admin),
+            route("admin(?:/(now|teams|waiting|idle|evictions|report|utilisation))?", admin.Admin),
         ],
         default_handler_class=NoSuchPage,
         default_handler_args=given,

@@ -182,6 +182,8 @@ class ServiceSettings:
     executor: str = "local"
     #: Where the hub's pages are, with a slash at the end; "" where there are none, or elsewhere.
     pages_url: str = ""
+    #: For how long history is kept; None = for ever.
+    kept_days: int | None = 400
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -31,6 +31,7 @@ from gpucommons.scheduler.store.estimates import Estimate
 from gpucommons.scheduler.store.pipelines.base import PipelineStore
 from gpucommons.scheduler.store.plans.base import PlanStore
 from gpucommons.scheduler.store.quota_minutes.base import QuotaMinuteStore
+from gpucommons.scheduler.store.reports.base import ReportStore
 from gpucommons.scheduler.store.schedules.base import Epoch as Epoch  # noqa: PLC0414 - for others
 from gpucommons.scheduler.store.schedules.base import ScheduleStore
 from gpucommons.scheduler.store.sweeps.base import SweepStore
@@ -116,6 +117,8 @@ class LedgerRow:
     idle: bool = False
     compute_percent_mean: int | None = None
     memory_used_mib_max: int | None = None
+    #: The value of the label `project`; "" without.
+    project: str = ""
 
     @property
     def borrowed_milli_gpu_ms(self) -> int:
@@ -131,21 +134,6 @@ class LostMinutes:
     workload_id: WorkloadId
     from_ms: Millis
     to_ms: Millis
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UsageSum:
-    """Ledger rows of one team's owner in one pool, added up; all in milli-GPU·milliseconds."""
-
-    team: TeamName
-    owner: UserName
-    pool: PoolName
-    held: int
-    #: None without any reading.
-    used: int | None
-    idle: int
-    borrowed: int
-    lost: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -202,6 +190,11 @@ class Store(Protocol):
     @property
     def quota_minutes(self) -> QuotaMinuteStore:
         """How large pools and quotas were, and what was lent of them."""
+        ...
+
+    @property
+    def reports(self) -> ReportStore:
+        """Sums over what the ledger and jobs that are over say."""
         ...
 
     @property
@@ -385,12 +378,6 @@ class Store(Protocol):
         self, *, from_ms: Millis, to_ms: Millis, of: frozenset[WorkloadId] | None = None
     ) -> tuple[LedgerRow, ...]:
         """Ledger rows of a span; None = of all workloads."""
-        ...
-
-    def usage_sums(
-        self, *, from_ms: Millis, to_ms: Millis, teams: frozenset[TeamName] | None = None
-    ) -> tuple[UsageSum, ...]:
-        """Ledger rows of a span added up by team and owner; None = of all teams."""
         ...
 
     def estimates(self, *, limit: int = 5000) -> tuple[Estimate, ...]:

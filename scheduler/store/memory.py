@@ -40,7 +40,6 @@ from gpucommons.scheduler.store.base import (
     Page,
     StoredEvent,
     Submits,
-    UsageSum,
     WorkloadFilter,
 )
 from gpucommons.scheduler.store.codec import encode
@@ -48,6 +47,7 @@ from gpucommons.scheduler.store.estimates import Estimate
 from gpucommons.scheduler.store.pipelines.memory import MemoryPipelines
 from gpucommons.scheduler.store.plans.memory import MemoryPlans
 from gpucommons.scheduler.store.quota_minutes.memory import MemoryQuotaMinutes
+from gpucommons.scheduler.store.reports.memory import MemoryReports
 from gpucommons.scheduler.store.schedules.memory import MemorySchedules
 from gpucommons.scheduler.store.sweeps.memory import MemorySweeps
 
@@ -73,6 +73,10 @@ class MemoryStore:
         self._uploads: dict[tuple[str, UserName], Millis] = {}
         self.schedules = MemorySchedules(self.check_lead)
         self.quota_minutes = MemoryQuotaMinutes(self.check_lead)
+        self.reports = MemoryReports(
+            rows=lambda from_ms, to_ms: self.ledger(from_ms=from_ms, to_ms=to_ms),
+            workloads=lambda: tuple(self._workloads.values()),
+        )
         self.plans = MemoryPlans(self.check_lead)
         self.sweeps = MemorySweeps(self.check_lead)
         self.pipelines = MemoryPipelines(self.check_lead)
@@ -371,12 +375,6 @@ class MemoryStore:
                 if from_ms <= r.minute_ms < to_ms and (of is None or r.workload_id in of)
             ]
         return tuple(sorted(found, key=lambda row: (row.minute_ms, row.workload_id)))
-
-    def usage_sums(
-        self, *, from_ms: Millis, to_ms: Millis, teams: frozenset[TeamName] | None = None
-    ) -> tuple[UsageSum, ...]:
-        """Rows of a span, added up by team and owner."""
-        return rules.sums(self.ledger(from_ms=from_ms, to_ms=to_ms), teams)
 
     def estimates(self, *, limit: int = 5000) -> tuple[Estimate, ...]:
         """The newest ones, oldest first."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -13,9 +12,7 @@ from gpucommons.scheduler.core.model.state import Changes, Cluster, Event
 from gpucommons.scheduler.core.model.types import (
     Kind,
     Millis,
-    PoolName,
     Spec,
-    TeamName,
     UserName,
     Workload,
     WorkloadId,
@@ -27,7 +24,6 @@ from gpucommons.scheduler.store.base import (
     LedgerRow,
     LostMinutes,
     Page,
-    UsageSum,
     WorkloadFilter,
 )
 
@@ -106,35 +102,6 @@ def _team(name: str) -> str:
 
 def _person(name: str) -> str:
     return f"user:{name}"
-
-
-def summed(rows: Sequence[LedgerRow]) -> UsageSum:
-    """Rows of one team's owner in one pool, added up."""
-    first, held = rows[0], [(row, row.held_milli_gpu_ms) for row in rows]
-    used = [
-        mine * row.compute_percent_mean // 100
-        for row, mine in held
-        if row.compute_percent_mean is not None
-    ]
-    return UsageSum(
-        team=first.team,
-        owner=first.owner,
-        pool=first.pool,
-        held=sum(mine for _, mine in held),
-        used=sum(used) if used else None,
-        idle=sum(mine for row, mine in held if row.idle),
-        borrowed=sum(row.borrowed_milli_gpu_ms for row in rows),
-        lost=sum(row.lost_milli_gpu_ms for row in rows),
-    )
-
-
-def sums(rows: Iterable[LedgerRow], teams: frozenset[TeamName] | None) -> tuple[UsageSum, ...]:
-    """Rows added up by team, owner and pool; None = of all teams."""
-    found: dict[tuple[TeamName, UserName, PoolName], list[LedgerRow]] = defaultdict(list)
-    for row in rows:
-        if teams is None or row.team in teams:
-            found[row.team, row.owner, row.pool].append(row)
-    return tuple(summed(found[key]) for key in sorted(found))
 
 
 def page(

@@ -159,6 +159,8 @@ ledger = Table(
     Column("idle", Boolean, nullable=False),
     Column("compute_percent_mean", Integer),
     Column("memory_used_mib_max", BigInteger),
+    #: The value of the label `project`; empty without.
+    Column("project", Text, nullable=False, server_default=""),
     Index("ledger_by_minute", "minute_ms", "team"),
 )
 

@@ -270,6 +270,7 @@ def _service(
             idle=limits,
             shared_account=settings.shared_account,
             executor=outside.where.executor.name,
+            kept_days=settings.retention_days,
             pages_url="" if settings.hub is None or settings.hub.host else settings.hub.prefix,
         ),
         submits=SubmitLimit(per_hour=settings.submits_per_hour),

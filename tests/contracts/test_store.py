@@ -17,7 +17,6 @@ from gpucommons.scheduler.core.model.lifecycle import (
 from gpucommons.scheduler.core.model.resources import Block, Node, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.model.state import Changes
 from gpucommons.scheduler.core.model.types import (
-    HoldClass,
     IntentId,
     Kind,
     Millis,
@@ -35,7 +34,6 @@ from gpucommons.scheduler.store.base import (
     EventSight,
     LostMinutes,
     Store,
-    UsageSum,
     WorkloadFilter,
 )
 from gpucommons.scheduler.store.opening import open_store
@@ -400,71 +398,6 @@ def test_minutes_that_were_lost_after_all_are_marked_where_they_are(store: Store
     marked = [replace(row, lost_milli_gpu_ms=row.held_milli_gpu_ms) for row in rows[1:3]]
     assert everything == (rows[0], *marked, rows[3], ledger_row(5))
     assert other in store.ledger(from_ms=Millis(0), to_ms=Millis(10**9))
-
-
-def test_usage_is_added_up_by_team_owner_and_pool(store: Store) -> None:
-    epoch = store.take_lead("me")
-    bob = {"workload_id": WorkloadId("w-0002"), "owner": UserName("bob")}
-    nlp = {"workload_id": WorkloadId("w-0003"), "team": TeamName("nlp")}
-    rows = [
-        ledger_row(1, held_milli_gpu_ms=7, compute_percent_mean=50, lost_milli_gpu_ms=2),
-        ledger_row(
-            2, held_milli_gpu_ms=7, surplus_milli_gpu_ms=4, compute_percent_mean=50, idle=True
-        ),
-        ledger_row(
-            3,
-            held_milli_gpu_ms=5,
-            hold_class=HoldClass.OVER_QUOTA,
-            lost_milli_gpu_ms=3,
-            pool=PoolName("build"),
-        ),
-        ledger_row(2, held_milli_gpu_ms=2**40, **bob),
-        ledger_row(9, held_milli_gpu_ms=9, **bob),
-        ledger_row(2, held_milli_gpu_ms=11, compute_percent_mean=0, **nlp),
-    ]
-    store.add_ledger(epoch, rows)
-    span = {"from_ms": Millis(60_000), "to_ms": Millis(9 * 60_000)}
-    train = {"pool": PoolName("train")}
-    elsewhere = UsageSum(
-        team=VISION,
-        owner=UserName("ada"),
-        pool=PoolName("build"),
-        held=5,
-        used=None,
-        idle=0,
-        borrowed=5,
-        lost=3,
-    )
-    ada, of_bob, other = (
-        UsageSum(
-            team=VISION, owner=UserName("ada"), **train, held=14, used=6, idle=7, borrowed=4, lost=2
-        ),
-        UsageSum(
-            team=VISION,
-            owner=UserName("bob"),
-            **train,
-            held=2**40,
-            used=None,
-            idle=0,
-            borrowed=0,
-            lost=0,
-        ),
-        UsageSum(
-            team=TeamName("nlp"),
-            owner=UserName("ada"),
-            **train,
-            held=11,
-            used=0,
-            idle=0,
-            borrowed=0,
-            lost=0,
-        ),
-    )
-    assert store.usage_sums(**span) == (other, elsewhere, ada, of_bob)
-    assert store.usage_sums(**span, teams=frozenset({VISION})) == (elsewhere, ada, of_bob)
-    assert store.usage_sums(**span, teams=frozenset({TeamName("nlp"), TeamName("x")})) == (other,)
-    assert store.usage_sums(**span, teams=frozenset()) == ()
-    assert store.usage_sums(from_ms=Millis(0), to_ms=Millis(1)) == ()
 
 
 def test_pruning_drops_the_old_but_nothing_live_or_needed(store: Store) -> None:

@@ -7,11 +7,12 @@ from sqlalchemy import text
 from stored_rows import NOW, VISION, event, spec, submit
 
 from gpucommons.scheduler.core.model.intents import Submit
-from gpucommons.scheduler.core.model.types import Kind, TeamName, UserName, WorkloadId
+from gpucommons.scheduler.core.model.types import Kind, Millis, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.store.base import EventSight
 from gpucommons.scheduler.store.codec import encode
 from gpucommons.scheduler.store.migrations.versions import r0004_audience
 from gpucommons.scheduler.store.opening import open_store
+from gpucommons.scheduler.store.reports.base import Steps
 from gpucommons.scheduler.store.sql import engine
 
 pytestmark = pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)
@@ -74,4 +75,30 @@ def test_submits_that_no_cycle_has_seen_count_after_an_upgrade(url: str) -> None
     filled(url, "0004", statement, rows)
     store = open_store(url)
     assert store.pending_jobs(UserName("ada")) == {"w-0001"}
+    store.close()
+
+
+def test_minutes_of_an_earlier_release_get_the_project_of_their_job(url: str) -> None:
+    of_thesis = spec(labels={"project": " thesis\n2 "})
+    for number, asked in enumerate((of_thesis, spec(), spec(labels={"origin": "project"}))):
+        row = {"id": f"w-{number}", "spec": encode(asked)}
+        filled(
+            url,
+            "0015",
+            "INSERT INTO workloads (workload_id, kind, state, live, team, owner, name,"
+            " submitted_ms, spec, standing) VALUES (:id, 'training', 'queued', false, 'vision',"
+            " 'ada', 'digits', 0, :spec, '')",
+            [row],
+        )
+        filled(
+            url,
+            "0015",
+            "INSERT INTO ledger (workload_id, minute_ms, team, pool, owner, kind, hold_class,"
+            " held_milli_gpu_ms, lost_milli_gpu_ms, idle) VALUES (:id, 0, 'vision', 'train',"
+            " 'ada', 'training', 'guaranteed', 1, 0, false)",
+            [row],
+        )
+    store = open_store(url)
+    found = store.reports.usage(Steps(from_ms=Millis(0), to_ms=Millis(1)))
+    assert [(one.project, one.held) for one in found] == [("", 2), ("thesis 2", 1)]
     store.close()

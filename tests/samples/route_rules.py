@@ -91,6 +91,12 @@ RULES: dict[str, Rule] = {
         NOT_ADMIN,
         body={"budget": {"gpu_hours": 10, "at_full": "warn"}},
     ),
+    "utilisation": Rule(
+        "GET",
+        "/utilisation",
+        ("ada-token", "root-token"),
+        NOBODY | {"ann-reads": 403, "hub-token": 403},
+    ),
     "calibration": Rule("GET", "/calibration", ("ann-reads", "hub-token"), NOBODY),
     "job_plan": Rule(
         "GET",

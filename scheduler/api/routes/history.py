@@ -12,8 +12,10 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller
 from gpucommons.scheduler.api.routes.jobs import WaitS
 from gpucommons.scheduler.api.routes.routers import a_router
+from gpucommons.scheduler.models.reports import Utilisation
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.administration import history
+from gpucommons.scheduler.service.administration import utilisation as over_time
 from gpucommons.scheduler.service.advice import past
 
 router = a_router("history")
@@ -48,9 +50,23 @@ async def report(
     caller: AnyCaller,
     from_ms: Annotated[int, Query(ge=0, le=4_102_444_800_000)],
     to_ms: Annotated[int, Query(ge=0, le=4_102_444_800_000)],
+    *,
+    drawn: bool = False,
 ) -> models.Report:
-    """Usage by team and user in a span."""
-    return await caller.run_dear(history.report, from_ms=from_ms, to_ms=to_ms)
+    """Usage by team, user and project in a span; ``drawn``: also by day and week."""
+    return await caller.run_dear(history.report, from_ms=from_ms, to_ms=to_ms, drawn=drawn)
+
+
+@router.get("/utilisation")
+async def utilisation(
+    caller: AnyCaller,
+    days: Annotated[int, Query(ge=1, le=400)] = 90,
+    pool: Annotated[models.Name | None, Query()] = None,
+    team: Annotated[models.Name | None, Query()] = None,
+) -> Utilisation:
+    """GPUs allocated beside GPUs used, over time (admins; leads their teams)."""
+    asked = over_time.Asked(days=days, pool=pool, team=team)
+    return await caller.run_dear(over_time.utilisation, asked)
 
 
 @router.get("/calibration")

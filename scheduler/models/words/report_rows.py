@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
@@ -44,14 +44,22 @@ def gpu_hours(milli_gpu_h: int) -> str:
 
 
 def report_table(report: Report, *, unknown: str) -> ReportTable:
-    """GPU·hours by team and user, most held first; what a team lent has a line of its own."""
+    """GPU·hours by team, user and project, most held first; what a team lent has a line of its own."""
     teams = [
-        _Line(names=(one.team, TEAM_ITSELF), rows=(), lent_milli_gpu_h=one.lent_milli_gpu_h)
+        _Line(names=(one.team, TEAM_ITSELF, ""), rows=(), lent_milli_gpu_h=one.lent_milli_gpu_h)
         for one in report.lent
         if one.lent_milli_gpu_h
     ]
-    lines = sorted((*_users(report), *teams), key=lambda line: line.names[0])
-    return _table(report, ("Team", "User"), lines, unknown)
+    users = [
+        _Line(
+            names=(row.team, row.owner or "someone", row.project),
+            rows=(row,),
+            lent_milli_gpu_h=None,
+        )
+        for row in sorted(report.rows, key=_most_held_first)
+    ]
+    lines = sorted((*users, *teams), key=lambda line: line.names[0])
+    return _table(report, REPORT_COLUMNS[:3], lines, unknown)
 
 
 def team_table(report: Report, *, unknown: str) -> ReportTable:
@@ -70,7 +78,26 @@ def team_table(report: Report, *, unknown: str) -> ReportTable:
 
 def user_table(report: Report, *, unknown: str) -> ReportTable:
     """GPU·hours by team and user, most held first, without what teams lent."""
-    shown = _table(report, ("Team", "User"), _users(report), unknown)
+    of: dict[tuple[str, ...], list[ReportRow]] = {}
+    for row in report.rows:
+        of.setdefault((row.team, row.owner or "someone"), []).append(row)
+    return _without_lent(_table(report, ("Team", "User"), _by_name(of), unknown))
+
+
+def project_table(report: Report, *, unknown: str) -> ReportTable:
+    """GPU·hours by project, with the teams that worked for it; most held first."""
+    of: dict[str, list[ReportRow]] = {}
+    for row in report.rows:
+        of.setdefault(row.project, []).append(row)
+    named: dict[tuple[str, ...], list[ReportRow]] = {
+        (project or "no label", ", ".join(sorted({row.team for row in rows}))): rows
+        for project, rows in of.items()
+    }
+    lines = sorted(_by_name(named), key=lambda line: -_held(line.rows))
+    return _without_lent(_table(report, ("Project", "Teams"), lines, unknown))
+
+
+def _without_lent(shown: ReportTable) -> ReportTable:
     at = shown.columns.index(LENT)
     return ReportTable(
         columns=_without(shown.columns, at),
@@ -85,16 +112,27 @@ def report_csv(report: Report) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     for row in (shown.columns, *shown.rows, shown.total):
-        writer.writerow([f"'{cell}" if cell.startswith(_RISKY) else cell for cell in row])
+        writer.writerow(map(in_a_spreadsheet, row))
     return out.getvalue()
 
 
-def _users(report: Report) -> list[_Line]:
-    ordered = sorted(report.rows, key=lambda row: (row.team, -row.held_milli_gpu_h, row.owner))
-    return [
-        _Line(names=(row.team, row.owner or "someone"), rows=(row,), lent_milli_gpu_h=None)
-        for row in ordered
-    ]
+def in_a_spreadsheet(cell: str) -> str:
+    """Quoted where it could be taken for a formula."""
+    return f"'{cell}" if cell.startswith(_RISKY) else cell
+
+
+def _most_held_first(row: ReportRow) -> tuple[str, int, str, str]:
+    return row.team, -row.held_milli_gpu_h, row.owner, row.project
+
+
+def _held(rows: Sequence[ReportRow]) -> int:
+    return sum(row.held_milli_gpu_h for row in rows)
+
+
+def _by_name(of: Mapping[tuple[str, ...], Sequence[ReportRow]]) -> list[_Line]:
+    """By the first name, then most held first."""
+    ordered = sorted(of, key=lambda names: (names[0], -_held(of[names]), names))
+    return [_Line(names=names, rows=of[names], lent_milli_gpu_h=None) for names in ordered]
 
 
 def _table(
@@ -107,7 +145,7 @@ def _table(
         lent_milli_gpu_h=sum(line.lent_milli_gpu_h or 0 for line in lines),
     )
     return ReportTable(
-        columns=(*names, *REPORT_COLUMNS[2:], *cost),
+        columns=(*names, *REPORT_COLUMNS[3:], *cost),
         rows=tuple(_cells(line, report.currency, unknown) for line in lines),
         total=_cells(total, report.currency, unknown),
         note=_note(report),

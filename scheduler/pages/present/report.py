@@ -76,6 +76,11 @@ COLUMNS = (
     ),
     ("Lent", "What borrowers held of GPUs in the team's quota that its own work did not hold."),
     ("Lost at most", "Since a last save, by work that was stopped and had to repeat it."),
+    (
+        "Cost",
+        "Held, at the price that its pool had then. Where pools have no price there is no such column.",
+    ),
+    ("Project", "What a job's label project says: gpucommons submit --label project=thesis."),
 )
 
 

@@ -10,14 +10,14 @@ from gpucommons.scheduler.core.model.types import Millis, TeamName, WorkloadId
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.administration import receipts
+from gpucommons.scheduler.service.administration import over_time, receipts
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.service import Pending, Service
 from gpucommons.scheduler.service.views import prices
 from gpucommons.scheduler.service.views.cluster import node_views, pool_views, team_views
 from gpucommons.scheduler.service.views.history import event_view, lent_fields, report_rows
-from gpucommons.scheduler.store.base import UsageSum
 from gpucommons.scheduler.store.quota_minutes.base import in_whole_rows
+from gpucommons.scheduler.store.reports.base import Steps, UsageSum
 
 #: Events in one answer.
 _PAGE = 500
@@ -145,11 +145,13 @@ def newest_events(service: Service, principal: Principal, where: EventFilter) ->
     return models.EventList(events=[event_view(one, principal) for one in page], last=last)
 
 
-def report(service: Service, principal: Principal, *, from_ms: int, to_ms: int) -> models.Report:
-    """Usage by team and user in a span; of the caller's own teams, or of all for admins.
+def report(
+    service: Service, principal: Principal, *, from_ms: int, to_ms: int, drawn: bool = False
+) -> models.Report:
+    """Usage by team, user and project in a span; of the caller's own teams, or of all for admins.
 
     Of days that are long over it begins and ends with a quarter of an hour: so long is a row of what was
-    lent by then, and all columns are to be of one span.
+    lent by then, and all columns are to be of one span. ``drawn``: with days and weeks.
     """
     authorization.report(principal)
     if not 0 <= from_ms < to_ms or to_ms - from_ms > _LONGEST_REPORT_DAYS * _DAY_MS:
@@ -169,6 +171,8 @@ def report(service: Service, principal: Principal, *, from_ms: int, to_ms: int) 
         rows=report_rows(priced, currency),
         currency=currency,
         all_teams=teams is None,
+        days=over_time.days(service, Millis(from_ms), Millis(to_ms), teams) if drawn else [],
+        weeks=over_time.weeks(service, from_ms, to_ms, teams) if drawn else [],
         **_lent(service, Millis(from_ms), Millis(to_ms), teams),
     )
 
@@ -181,8 +185,8 @@ def priced_sums(
     return [
         (one, prices.of_sum(pools, one, start_ms))
         for start_ms, end_ms in prices.spans(pools.values(), from_ms, to_ms)
-        for one in service.store.usage_sums(
-            from_ms=Millis(start_ms), to_ms=Millis(end_ms), teams=teams
+        for one in service.store.reports.usage(
+            Steps(from_ms=Millis(start_ms), to_ms=Millis(end_ms)), teams=teams
         )
     ]
 
@@ -195,5 +199,5 @@ def _lent(
     rows = store.quota_minutes.sums(from_ms=from_ms, to_ms=to_ms, step_ms=to_ms)
     first_ms = min((row.minute_ms for row in rows), default=None)
     until_ms = to_ms if first_ms is None else first_ms
-    before = store.usage_sums(from_ms=from_ms, to_ms=until_ms, teams=teams)
+    before = store.reports.usage(Steps(from_ms=from_ms, to_ms=until_ms), teams=teams)
     return lent_fields(rows, before, teams) | {"lent_from_ms": first_ms}

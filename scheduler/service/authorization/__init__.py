@@ -40,6 +40,8 @@ from gpucommons.scheduler.service.authorization.history import (
     events,
     report,
     report_teams,
+    utilisation,
+    utilisation_teams,
 )
 from gpucommons.scheduler.service.authorization.jobs import (
     advise,
@@ -240,6 +242,8 @@ __all__ = [
     "teams",
     "unpark",
     "use_snapshot",
+    "utilisation",
+    "utilisation_teams",
     "wait_in_line",
     "whoami",
     "why",

@@ -11,8 +11,9 @@ from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.curves.choice import without_repeats
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service.views.prices import Cost
-from gpucommons.scheduler.store.base import LogPoint, StoredEvent, UsageSum
+from gpucommons.scheduler.store.base import LogPoint, StoredEvent
 from gpucommons.scheduler.store.quota_minutes.base import WHOLE_POOL, QuotaMinute
+from gpucommons.scheduler.store.reports.base import UsageSum
 
 _HOUR_MS = 3_600_000
 #: A receipt names who got the devices; whoever does not see that team reads only the team's name.
@@ -64,10 +65,10 @@ def curve_view(points: Sequence[LogPoint], source: str, sources: Sequence[str]) 
 
 
 def report_rows(sums: Iterable[tuple[UsageSum, Cost]], currency: str) -> list[models.ReportRow]:
-    """Sums by team and user, over all pools, in milli-GPU hours; each with what it costs."""
-    found: dict[tuple[str, str], list[tuple[UsageSum, Cost]]] = defaultdict(list)
+    """Sums by team, user and project, over all pools, in milli-GPU hours; each with what it costs."""
+    found: dict[tuple[str, str, str], list[tuple[UsageSum, Cost]]] = defaultdict(list)
     for one, cost in sums:
-        found[one.team, one.owner].append((one, cost))
+        found[one.team, one.owner, one.project].append((one, cost))
     return [_report_row(found[key], currency) for key in sorted(found)]
 
 
@@ -79,6 +80,7 @@ def _report_row(several: Sequence[tuple[UsageSum, Cost]], currency: str) -> mode
     return models.ReportRow(
         team=parts[0].team,
         owner=parts[0].owner,
+        project=parts[0].project,
         held_milli_gpu_h=_hours(sum(one.held for one in parts)),
         used_milli_gpu_h=_hours(sum(used)) if used else None,
         idle_milli_gpu_h=_hours(sum(one.idle for one in parts)),

@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import PoolName
-from gpucommons.scheduler.store.base import LedgerRow, UsageSum
+from gpucommons.scheduler.store.base import LedgerRow
+from gpucommons.scheduler.store.reports.base import UsageSum
 
 _HOUR_MS = 3_600_000
 _WHOLE_MILLI_GPU = 1000

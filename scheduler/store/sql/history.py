@@ -11,11 +11,8 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Delete,
-    RowMapping,
     Table,
-    case,
     delete,
-    func,
     insert,
     select,
     tuple_,
@@ -23,14 +20,13 @@ from sqlalchemy import (
 )
 
 from gpucommons.scheduler.core.model.state import Changes, Event
-from gpucommons.scheduler.core.model.types import HoldClass, Kind, Millis, TeamName, WorkloadId
+from gpucommons.scheduler.core.model.types import HoldClass, Kind, Millis, WorkloadId
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import (
     EventSight,
     LedgerRow,
     LostMinutes,
     StoredEvent,
-    UsageSum,
 )
 from gpucommons.scheduler.store.codec import decode, encode
 from gpucommons.scheduler.store.estimates import Estimate
@@ -46,7 +42,6 @@ from gpucommons.scheduler.store.tables import (
     workloads,
 )
 
-_SUMS = ("held", "used", "idle", "borrowed", "lost")
 #: What one statement drops at most: for as long as it takes, nobody else can write. A workload goes
 #: with its whole curve.
 ROWS_AT_ONCE, WORKLOADS_AT_ONCE = 5_000, 100
@@ -179,38 +174,6 @@ def read_ledger(
         for row in connection.execute(statement).mappings()
         if of is None or row["workload_id"] in of
     )
-
-
-def read_usage_sums(
-    connection: Connection, *, from_ms: Millis, to_ms: Millis, teams: frozenset[TeamName] | None
-) -> tuple[UsageSum, ...]:
-    """Rows of a span, added up by team, owner and pool by the database."""
-    held, key = ledger.c.held_milli_gpu_ms, (ledger.c.team, ledger.c.owner, ledger.c.pool)
-    over = ledger.c.hold_class == HoldClass.OVER_QUOTA.value
-    statement = (
-        select(
-            *key,
-            func.sum(held).label("held"),
-            # Whole numbers, row by row; nothing where no row has a reading.
-            func.sum(held * ledger.c.compute_percent_mean // 100).label("used"),
-            func.sum(case((ledger.c.idle, held), else_=0)).label("idle"),
-            func.sum(case((over, held), else_=ledger.c.surplus_milli_gpu_ms)).label("borrowed"),
-            func.sum(ledger.c.lost_milli_gpu_ms).label("lost"),
-        )
-        .where(ledger.c.minute_ms >= from_ms, ledger.c.minute_ms < to_ms)
-        .group_by(*key)
-    )
-    if teams is not None:
-        statement = statement.where(ledger.c.team.in_(sorted(teams)))
-    found = [_usage_sum(row) for row in connection.execute(statement).mappings()]
-    return tuple(sorted(found, key=lambda one: (one.team, one.owner, one.pool)))
-
-
-def _usage_sum(row: RowMapping) -> UsageSum:
-    # PostgreSQL adds whole numbers up to decimal ones.
-    numbers = {n: None if row[n] is None else int(row[n]) for n in _SUMS}
-    named = {name: row[name] for name in ("team", "owner", "pool")}
-    return UsageSum(**named, **numbers)  # type: ignore[arg-type] # only used may be None
 
 
 # --- forecasts ---------------------------------------------------------------------------------

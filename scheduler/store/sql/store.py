@@ -42,7 +42,6 @@ from gpucommons.scheduler.store.base import (
     Page,
     StoredEvent,
     Submits,
-    UsageSum,
     WorkloadFilter,
 )
 from gpucommons.scheduler.store.codec import BadDocument
@@ -50,6 +49,7 @@ from gpucommons.scheduler.store.estimates import Estimate
 from gpucommons.scheduler.store.pipelines.sql import SqlPipelines
 from gpucommons.scheduler.store.plans.sql import SqlPlans
 from gpucommons.scheduler.store.quota_minutes.sql import SqlQuotaMinutes
+from gpucommons.scheduler.store.reports.sql import SqlReports
 from gpucommons.scheduler.store.schedules.sql import SqlSchedules
 from gpucommons.scheduler.store.sql import cluster, curves, history, intents
 from gpucommons.scheduler.store.sql.engine import (
@@ -81,6 +81,7 @@ class SqlStore:
             read=self._read, writing=self._writing, leading=self._leading_alone
         )
         self.quota_minutes = SqlQuotaMinutes(read=self._read, leading=self._leading_alone)
+        self.reports = SqlReports(read=self._read)
         self.sweeps = SqlSweeps(read=self._read, writing=self._writing, leading=self._leading_alone)
         self.plans = SqlPlans(read=self._read, writing=self._writing, leading=self._leading_alone)
         self.pipelines = SqlPipelines(
@@ -329,14 +330,6 @@ class SqlStore:
     ) -> tuple[LedgerRow, ...]:
         """Rows of a span, by minute."""
         return self._read(lambda c: history.read_ledger(c, from_ms=from_ms, to_ms=to_ms, of=of))
-
-    def usage_sums(
-        self, *, from_ms: Millis, to_ms: Millis, teams: frozenset[TeamName] | None = None
-    ) -> tuple[UsageSum, ...]:
-        """Rows of a span, added up by team and owner."""
-        return self._read(
-            lambda c: history.read_usage_sums(c, from_ms=from_ms, to_ms=to_ms, teams=teams)
-        )
 
     def estimates(self, *, limit: int = 5000) -> tuple[Estimate, ...]:
         """The newest ones, oldest first."""

@@ -54,7 +54,7 @@ def test_a_month_is_reported_in_gpu_hours(cli: Cli) -> None:
     lines = cli("report", "--month", "2026-11", by="root").out.splitlines()
 
     assert lines[0].split() == [
-        "TEAM", "OWNER", "HELD", "USED", "IDLE", "BORROWED", "LENT", "LOST",
+        "TEAM", "OWNER", "PROJECT", "HELD", "USED", "IDLE", "BORROWED", "LENT", "LOST",
     ]  # fmt: skip
     assert [line.split() for line in lines[1:-2]] == [
         ["vision", "ann", "12.000", "6.000", "0.000", "12.000", "0.000"],
@@ -104,10 +104,10 @@ def test_a_spreadsheet_reads_the_numbers_and_obeys_no_name(cli: Cli, world: Watc
     owners = {row[1] for row in read[1:]}
     assert tuple(read[0]) == models.REPORT_COLUMNS
     assert {"'=cmd()", "'+1", "'-1", "'@SUM(A1)", 'a"b', "a,b", "[2J", "'\t=1"} <= owners
-    assert all(len(row) == 8 for row in read)
+    assert all(len(row) == 9 for row in read)
     assert not any(cell[:1] in ("=", "+", "-", "@", "\t") for row in read for cell in row)
     ada = next(row for row in read if row[1] == "ada")
-    assert (float(ada[2]), ada[3]) == (3.0, "")
+    assert (float(ada[3]), ada[4]) == (3.0, "")
 
 
 def test_the_spreadsheet_is_that_of_the_page(cli: Cli) -> None:
@@ -117,7 +117,7 @@ def test_the_spreadsheet_is_that_of_the_page(cli: Cli) -> None:
 
     # A terminal gets nothing that it would obey.
     assert by_command == printable(report_csv(report))
-    assert by_command.splitlines()[-1].startswith("Total,,")
+    assert by_command.splitlines()[-1].startswith("Total,,,")
     assert cli(*asked, by="root").out.splitlines()[-3].startswith("Total ")
 
 

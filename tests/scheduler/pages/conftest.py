@@ -26,6 +26,7 @@ from spent_budgets import a_budget_list
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler, create_signed_value
+from used_weeks import a_utilisation, days_until, weeks_until
 
 from gpucommons.scheduler import errors, models
 from gpucommons.scheduler.pages import ticket
@@ -327,6 +328,8 @@ def report() -> models.Report:
         lent_from_ms=0,
         capacity_milli_gpu_h=20_000,
         all_teams=True,
+        days=days_until(NOW),
+        weeks=weeks_until(NOW),
     )
 
 
@@ -405,6 +408,7 @@ def scheduler() -> FakeScheduler:
         "GET /v1/activities": activities(),
         "GET /v1/events": receipts(),
         "GET /v1/report": report(),
+        "GET /v1/utilisation": a_utilisation(NOW),
         "GET /v1/calibration": a_calibration(NOW),
         "GET /v1/budgets": a_budget_list(NOW),
         "PUT /v1/budgets/vision": a_budget_list(NOW).budgets[0],

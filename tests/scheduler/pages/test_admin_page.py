@@ -97,7 +97,7 @@ async def test_the_csv_quotes_what_looks_like_a_formula(visit: Any) -> None:
 
     assert answer.headers["Content-Type"].startswith("text/csv")
     assert 'filename="gpucommons-2026-12.csv"' in answer.headers["Content-Disposition"]
-    assert "vision,'=cmd,10.000" in answer.text
+    assert "vision,'=cmd,,10.000" in answer.text
 
 
 @pytest.mark.parametrize("path", ["admin/report", "admin/report.csv"])
@@ -478,3 +478,51 @@ async def test_a_budget_is_set_in_the_browser_by_admins_alone(visit: Any, schedu
     ]
     assert wrong.status_code == 422
     assert "is no amount: write it as 1200" in wrong.text
+
+
+async def test_utilisation_shows_lines_tables_and_changes_to_admins_and_leads(visit: Any) -> None:
+    for name in ("admin", "lead"):
+        text = await (await visit(name)).page("admin/utilisation")
+        for words in (
+            "Allocated beside used, GPUs by day",
+            "team vision: allocated",
+            "admin: guarantee of &lt;vision&gt; 2 → 4 in a100",
+            "kept for 400 days",
+            "Week 01, from 8 January: 154 finished, 5.9 per 100 GPU hours",
+            'data-drawn="{&#34;step&#34;: 86400',
+        ):
+            assert words in text
+        assert "<script>" not in text
+    refused = await (await visit("alice")).get("admin/utilisation")
+    assert refused.status_code == 403
+    assert "Only admins and leads of teams see how GPUs were used over time." in refused.text
+    assert "Utilisation" not in await (await visit("alice")).page("admin")
+
+
+async def test_what_was_chosen_of_utilisation_is_asked_for_and_a_span_that_is_none_is_refused(
+    visit: Any, scheduler: Any
+) -> None:
+    admin = await visit("admin")
+    answer = await admin.get("admin/utilisation.csv?days=14&pool=a100&team=")
+    assert answer.headers["Content-Type"].startswith("text/csv")
+    lines = answer.text.splitlines()
+    assert lines[0] == '"From, UTC",Of,Name,Allocated GPUs,Used GPUs,There'
+    assert len(lines) == 1 + 4 * 90
+    assert lines[1].endswith(",all,,,,")
+    assert ",team,nlp,13.000,11.000,16.000" in answer.text
+    for path in ("admin/utilisation", "admin/utilisation.csv"):
+        refused = await admin.get(path, params={"days": "<b>"})
+        assert refused.status_code == 422
+        assert "&lt;b&gt;&#39; days are not shown: 2, 14, 90, 365 are." in refused.text
+
+
+async def test_the_report_draws_days_and_says_what_its_columns_mean(visit: Any) -> None:
+    text = await (await visit("admin")).page("admin/report")
+    for words in (
+        "GPU hours by day",
+        "held 600.0 of 768.0, no data of use, borrowed 150.0, idle 30.0, lost at most 4.0",
+        "By project",
+        "<dt>Borrowed</dt>",
+        "Experiments finished per week",
+    ):
+        assert words in text

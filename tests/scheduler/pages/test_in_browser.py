@@ -88,6 +88,7 @@ async def open_page(
         ("admin-idle", "admin", "admin/idle"),
         ("admin-evictions", "admin", "admin/evictions"),
         ("admin-report", "admin", "admin/report"),
+        ("admin-utilisation", "admin", "admin/utilisation"),
         ("calibration", "alice", "calibration"),
         ("api", "alice", "docs"),
     ],
@@ -110,7 +111,7 @@ async def test_no_tab_of_the_admin_page_is_out_of_sight_on_a_phone(open_page: An
         "tabs => tabs.map(tab => tab.getBoundingClientRect().right)"
     )
 
-    assert len(tabs) == 6
+    assert len(tabs) == 7
     assert max(tabs) <= 320
 
 
@@ -538,3 +539,22 @@ async def _lab(route: Route) -> None:
 
 async def _picture(page: Page, name: str) -> None:
     await page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
+
+
+async def test_utilisation_is_read_and_zoomed_by_keyboard(open_page: Any) -> None:
+    page = await open_page("admin", "admin/utilisation")
+    drawing, reading = page.locator("#drawing"), page.locator("#reading")
+    await expect(drawing.locator("canvas")).to_be_visible()
+    await drawing.focus()
+    await page.keyboard.press("End")
+    await expect(reading).to_have_text("Thu 14 January: allocated 26.0 of 32.0, used 23.0")
+    await page.keyboard.press("ArrowLeft")
+    await expect(reading).to_have_text("Wed 13 January: allocated 27.0 of 32.0, used 24.5")
+    await page.keyboard.press("+")
+    await page.keyboard.press("Home")
+    await expect(reading).to_have_text("Sat 17 October: allocated not known, used not known")
+    await page.keyboard.press("0")
+    await page.emulate_media(color_scheme="dark")
+    await expect(drawing.locator("canvas")).to_have_count(1)
+    await page.get_by_text("The same as a table").click()
+    assert await page.locator("section table tbody tr").count() == 90

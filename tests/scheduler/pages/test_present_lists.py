@@ -342,8 +342,18 @@ def test_the_report_sums_what_it_shows(cluster: Any) -> None:
     report = models.Report(from_ms=0, to_ms=1, rows=[row, blind])
     shown = report_table(report, unknown="no data")
 
-    assert shown.total == ("Total", "", "20.000", "8.100", "2.000", "4.000", "0.000", "0.200")
-    assert shown.rows[1] == ("vision", "bob", "10.000", "no data", "1.000", "2.000", "", "0.100")
+    assert shown.total == ("Total", "", "", "20.000", "8.100", "2.000", "4.000", "0.000", "0.200")
+    assert shown.rows[1] == (
+        "vision",
+        "bob",
+        "",
+        "10.000",
+        "no data",
+        "1.000",
+        "2.000",
+        "",
+        "0.100",
+    )
 
 
 def test_teams_and_users_add_up_to_the_same_and_lent_is_a_teams(cluster: Any) -> None:
@@ -390,11 +400,11 @@ def test_minutes_of_a_share_are_not_zero_and_add_up_to_the_total(cluster: Any) -
     ]
     report = models.Report(from_ms=0, to_ms=1, rows=short)
 
-    held = [line.split(",")[2] for line in report_csv(report).splitlines()[1:]]
+    held = [line.split(",")[3] for line in report_csv(report).splitlines()[1:]]
 
     assert held == ["0.004", "0.004", "0.003", "0.011"]
     assert [
-        cells[2]
+        cells[3]
         for cells in (
             *report_table(report, unknown="no data").rows,
             report_table(report, unknown="no data").total,

@@ -284,11 +284,12 @@ def test_a_report_adds_up_where_the_rows_are(
     monkeypatch.setattr(world.store, "ledger", refuse)
     asked: list[Any] = []
 
-    def counting(**options: Any) -> Any:
-        asked.append(options["teams"])
-        return ()
+    class Counting:
+        def usage(self, _steps: object, *, teams: Any) -> Any:
+            asked.append(teams)
+            return ()
 
-    monkeypatch.setattr(world.store, "usage_sums", counting)
+    monkeypatch.setattr(world.store, "reports", Counting())
     for who in (world.principal("ann"), world.principal("bob"), world.admin):
         history.report(world.service, who, from_ms=0, to_ms=60_000)
     # Once for what was held, once for what was before it is known who lent.

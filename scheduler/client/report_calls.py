@@ -1,0 +1,30 @@
+"""Calls about what was used: the report, and utilisation over time."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.client.call import Call, path_of
+from gpucommons.scheduler.models.reports import Utilisation
+
+
+def report(*, from_ms: int, to_ms: int, drawn: bool = False) -> Call[models.Report]:
+    """Usage by team, user and project in a span (admins all, others their own teams)."""
+    return Call(
+        method="GET",
+        path=path_of("report"),
+        answer=models.Report,
+        query={"from_ms": str(from_ms), "to_ms": str(to_ms)} | ({"drawn": "true"} if drawn else {}),
+    )
+
+
+def utilisation(
+    *, days: int = 90, pool: str | None = None, team: str | None = None
+) -> Call[Utilisation]:
+    """GPUs allocated beside GPUs used (admins; leads their teams)."""
+    asked = {"days": str(days), "pool": pool, "team": team}
+    return Call(
+        method="GET",
+        path=path_of("utilisation"),
+        answer=Utilisation,
+        query={name: value for name, value in asked.items() if value is not None},
+    )

@@ -1,0 +1,245 @@
+"""Drawings of numbers over time, in words too: cards of lines, bars of weeks and days."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.models.reports import FinishedWeek, ReportDay, UsePoint
+
+_HOUR_MS, _DAY_MS = 3_600_000, 24 * 3_600_000
+#: Of a card's drawing and of bars; the page scales them.
+CARD_WIDTH, CARD_HEIGHT = 220, 60
+BARS_WIDTH, BARS_HEIGHT = 480, 150
+DAYS_WIDTH, DAYS_HEIGHT = 960, 150
+_WIDEST_BAR = 34
+_TICKS = 3
+#: What was lost is seen, however little it is.
+_THINNEST = 2.0
+_PER_GPU_HOURS = 100
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Card:
+    """One line beside others, with its means."""
+
+    name: str
+    #: SVG paths; "" where nothing is known.
+    allocated: str
+    used: str
+    there: str
+    top: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bar:
+    """One week."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    count: int
+    label: str
+    below: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """A piece of a day's bar."""
+
+    key: str
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Day:
+    """One day."""
+
+    x: float
+    label: str
+    parts: tuple[Part, ...]
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tick:
+    """A line across."""
+
+    y: float
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Days:
+    """A month's bars, on one scale."""
+
+    width: int
+    height: int
+    bar_width: float
+    bars: tuple[Day, ...]
+    ticks: tuple[Tick, ...]
+
+
+def gpus(milli_gpu: int | None) -> str:
+    """``31.4``; an en dash where it is not known."""
+    return "–" if milli_gpu is None else f"{milli_gpu / WHOLE_MILLI_GPU:.1f}"
+
+
+def moment(at_ms: int, step_ms: int) -> str:
+    """When a step begins, UTC: its day, and its time where a step is less."""
+    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    day = f"{at:%a} {at.day} {at:%b %Y}"
+    return day if step_ms >= _DAY_MS else f"{day}, {at:%H:%M}"
+
+
+def mean(amounts: Sequence[int | None]) -> int | None:
+    """Of what is known."""
+    known = [one for one in amounts if one is not None]
+    return round(sum(known) / len(known)) if known else None
+
+
+def card(name: str, points: Sequence[UsePoint], measure: str) -> Card:
+    """A team's or a pool's line; ``measure``: what `there` counts."""
+    allocated = [one.allocated_milli_gpu for one in points]
+    used = [one.used_milli_gpu for one in points]
+    there = [one.there_milli_gpu for one in points]
+    top = max((one for one in (*allocated, *there) if one is not None), default=0) or 1
+    newest = next((one for one in reversed(there) if one is not None), None)
+    beside = "" if newest is None else f"; {measure}, dashed: {gpus(newest)} now"
+    return Card(
+        name=name,
+        allocated=_steps(allocated, top, closed=False),
+        used=_steps(used, top, closed=True),
+        there=_steps(there, top, closed=False),
+        top=gpus(top),
+        text=f"allocated {gpus(mean(allocated))}, used {gpus(mean(used))}{beside}",
+    )
+
+
+def _steps(amounts: Sequence[int | None], top: int, *, closed: bool) -> str:
+    """A stepped line, or the area below it; it has a gap where nothing is known."""
+    width = CARD_WIDTH / max(1, len(amounts))
+    parts: list[str] = []
+    for number, amount in enumerate(amounts):
+        if amount is None:
+            continue
+        left, right = round(number * width, 1), round((number + 1) * width, 1)
+        y = round(CARD_HEIGHT - (CARD_HEIGHT - 2) * amount / top, 1)
+        if closed:
+            parts.append(f"M{left} {CARD_HEIGHT}V{y}H{right}V{CARD_HEIGHT}Z")
+        else:
+            goes_on = number > 0 and amounts[number - 1] is not None
+            parts.append(f"V{y}H{right}" if goes_on else f"M{left} {y}H{right}")
+    return "".join(parts)
+
+
+def weeks(found: Sequence[FinishedWeek]) -> tuple[Bar, ...]:
+    """Experiments by week; () where none was finished."""
+    most = max((one.finished for one in found), default=0)
+    if not most:
+        return ()
+    room = BARS_WIDTH / len(found)
+    width = min(_WIDEST_BAR, room * 0.7)
+    return tuple(_week(one, number, (room, width), most) for number, one in enumerate(found))
+
+
+def _week(one: FinishedWeek, number: int, size: tuple[float, float], most: int) -> Bar:
+    room, width = size
+    height = round((BARS_HEIGHT - 20) * one.finished / most, 1)
+    at = datetime.fromtimestamp(one.from_ms / 1000, UTC)
+    so_far = "" if one.to_ms - one.from_ms >= 7 * _DAY_MS else " so far"
+    rate = per_gpu_hours(one)
+    return Bar(
+        x=round(number * room + (room - width) / 2, 1),
+        y=round(BARS_HEIGHT - height, 1),
+        width=round(width, 1),
+        height=height,
+        count=one.finished,
+        label=f"{at:%V}",
+        below=rate,
+        text=(
+            f"Week {at:%V}, from {at.day} {at:%B}: {one.finished} finished{so_far}"
+            + (f", {rate} per {_PER_GPU_HOURS} GPU hours" if rate else "")
+        ),
+    )
+
+
+def per_gpu_hours(one: FinishedWeek) -> str:
+    """Finished for each hundred GPU hours that were held; "" where none was."""
+    hours = one.held_milli_gpu_h / WHOLE_MILLI_GPU
+    return f"{_PER_GPU_HOURS * one.finished / hours:.1f}" if hours else ""
+
+
+def days(found: Sequence[ReportDay]) -> Days | None:
+    """GPU hours by day, what was lost drawn over what it is part of; None where nothing is known."""
+    tops = [max(one.held_milli_gpu_h, one.there_milli_gpu_h or 0) for one in found]
+    if not any(tops):
+        return None
+    top = max(tops)
+    room = DAYS_WIDTH / len(found)
+    width = round(min(_WIDEST_BAR, room * 0.8), 1)
+    return Days(
+        width=DAYS_WIDTH,
+        height=DAYS_HEIGHT,
+        bar_width=width,
+        bars=tuple(
+            _day(one, round(number * room + (room - width) / 2, 1), top)
+            for number, one in enumerate(found)
+        ),
+        ticks=tuple(
+            Tick(
+                y=round(DAYS_HEIGHT * (1 - share / _TICKS), 1),
+                text=f"{top * share / _TICKS / WHOLE_MILLI_GPU:,.3g}",
+            )
+            for share in range(_TICKS + 1)
+        ),
+    )
+
+
+def _day(one: ReportDay, x: float, top: int) -> Day:
+    at = datetime.fromtimestamp(one.from_ms / 1000, UTC)
+    idle, borrowed = one.idle_milli_gpu_h, one.borrowed_milli_gpu_h
+    stacked = {
+        "own": max(0, one.held_milli_gpu_h - borrowed - idle),
+        "borrowed": borrowed,
+        "idle": idle,
+        "free": max(0, (one.there_milli_gpu_h or 0) - one.held_milli_gpu_h),
+    }
+    parts: list[Part] = []
+    below = 0.0
+    for key, amount in stacked.items():
+        height = DAYS_HEIGHT * amount / top
+        below += height
+        parts.append(Part(key=key, y=round(DAYS_HEIGHT - below, 1), height=round(height, 1)))
+    lost = round(DAYS_HEIGHT * one.lost_milli_gpu_h / top, 1)
+    if one.lost_milli_gpu_h:
+        lost = max(_THINNEST, lost)
+    parts.append(Part(key="lost", y=round(DAYS_HEIGHT - lost, 1), height=lost))
+    return Day(
+        x=x,
+        label=str(at.day),
+        parts=tuple(part for part in parts if part.height),
+        text=f"{at.day} {at:%B}: {_day_in_words(one)}",
+    )
+
+
+def _day_in_words(one: ReportDay) -> str:
+    used = (
+        "no data of use" if one.used_milli_gpu_h is None else f"used {_hours(one.used_milli_gpu_h)}"
+    )
+    there = "" if one.there_milli_gpu_h is None else f" of {_hours(one.there_milli_gpu_h)}"
+    return (
+        f"held {_hours(one.held_milli_gpu_h)}{there}, {used}, borrowed"
+        f" {_hours(one.borrowed_milli_gpu_h)}, idle {_hours(one.idle_milli_gpu_h)}, lost at most"
+        f" {_hours(one.lost_milli_gpu_h)}"
+    )
+
+
+def _hours(milli_gpu_h: int) -> str:
+    return f"{milli_gpu_h / WHOLE_MILLI_GPU:,.1f}"

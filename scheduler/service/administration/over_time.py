@@ -1,0 +1,192 @@
+"""What was held and used over time, from the ledger: days and weeks of a report, points of a drawing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName
+from gpucommons.scheduler.models.reports import FinishedWeek, ReportDay, UsePoint
+from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.store.quota_minutes.base import WHOLE_POOL, QuotaMinute
+from gpucommons.scheduler.store.reports.base import Steps, UsageSum
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+WEEK_MS = 7 * DAY_MS
+#: The ledger has a minute some seconds after it is over.
+_WRITTEN_MS = 60_000
+
+
+@dataclass(kw_only=True, slots=True)
+class Tally:
+    """What is known of one step, in milli-GPU·milliseconds; None = nothing is."""
+
+    held: int | None = None
+    used: int | None = None
+    idle: int = 0
+    borrowed: int = 0
+    lost: int = 0
+    there: int | None = None
+    #: The first minute of it that anything is known of.
+    first_ms: int | None = None
+
+    def add(self, one: UsageSum) -> None:
+        """Count what somebody held."""
+        self.held = (self.held or 0) + one.held
+        self.idle += one.idle
+        self.borrowed += one.borrowed
+        self.lost += one.lost
+        if one.used is not None:
+            self.used = (self.used or 0) + one.used
+
+    def see(self, row: QuotaMinute, *, counts: bool) -> None:
+        """A minute that was written: what nobody held in it is known, too."""
+        if counts:
+            self.there = (self.there or 0) + row.size
+        self.held = self.held or 0
+        self.first_ms = min(row.minute_ms, self.first_ms or row.minute_ms)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Past:
+    """A span in steps, as the store adds it up: once, for every line that is drawn of it."""
+
+    steps: Steps
+    sums: tuple[UsageSum, ...] = ()
+    sizes: tuple[QuotaMinute, ...] = ()
+    #: Whose quotas count as what is there; None = all GPUs do.
+    teams: frozenset[TeamName] | None = field(default=None)
+
+    def tallies(
+        self, of: Callable[[UsageSum], bool], *, there: Callable[[QuotaMinute], bool]
+    ) -> list[Tally]:
+        """One for each step."""
+        found = [Tally() for _ in range(count_of(self.steps))]
+        for one in filter(of, self.sums):
+            found[self.steps.number_of(one.from_ms)].add(one)
+        for row in self.sizes:
+            found[self.steps.number_of(row.minute_ms)].see(row, counts=there(row))
+        return found
+
+    def is_there(self, row: QuotaMinute) -> bool:
+        """Whether a row tells of what the readers' lines are measured against."""
+        return row.team == WHOLE_POOL if self.teams is None else row.team in self.teams
+
+    def points(self, tallies: Iterable[Tally]) -> list[UsePoint]:
+        """Means of each step, over the part of it that is known."""
+        return [
+            _point(tally, from_ms, to_ms)
+            for tally, (from_ms, to_ms) in zip(tallies, _spans(self.steps), strict=True)
+        ]
+
+
+def past_of(service: Service, steps: Steps, teams: frozenset[TeamName] | None) -> Past:
+    """Ask the store; pools' and teams' sizes by day at most, of which weeks are made."""
+    store = service.store
+    return Past(
+        steps=steps,
+        teams=teams,
+        sums=store.reports.usage(steps, teams=teams),
+        sizes=store.quota_minutes.sums(
+            from_ms=steps.from_ms, to_ms=steps.to_ms, step_ms=min(steps.length_ms, DAY_MS)
+        ),
+    )
+
+
+def count_of(steps: Steps) -> int:
+    """How many there are."""
+    return -(-(steps.to_ms - steps.from_ms) // steps.length_ms)
+
+
+def written_ms(now_ms: int) -> Millis:
+    """Up to where the ledger is written, most likely."""
+    return Millis(now_ms - now_ms % 60_000 - _WRITTEN_MS)
+
+
+def days(
+    service: Service, from_ms: Millis, to_ms: Millis, teams: frozenset[TeamName] | None
+) -> list[ReportDay]:
+    """A report's days; those that are still to come are none."""
+    first_ms = Millis(from_ms - from_ms % DAY_MS)
+    end_ms = min(to_ms, service.now_ms())
+    if end_ms <= from_ms:
+        return []
+    steps = Steps(from_ms=first_ms, to_ms=Millis(end_ms), step_ms=DAY_MS)
+    asked = past_of(service, steps, teams)
+    tallies = asked.tallies(lambda one: True, there=lambda row: row.team == WHOLE_POOL)
+    return [
+        ReportDay(
+            from_ms=day_ms,
+            held_milli_gpu_h=_hours(tally.held or 0),
+            used_milli_gpu_h=None if tally.used is None else _hours(tally.used),
+            idle_milli_gpu_h=_hours(tally.idle),
+            borrowed_milli_gpu_h=_hours(tally.borrowed),
+            lost_milli_gpu_h=_hours(tally.lost),
+            there_milli_gpu_h=(
+                None if teams is not None or tally.there is None else _hours(tally.there)
+            ),
+        )
+        for tally, (day_ms, _) in zip(tallies, _spans(steps), strict=True)
+    ]
+
+
+def weeks(
+    service: Service, from_ms: int, to_ms: int, teams: frozenset[TeamName] | None
+) -> list[FinishedWeek]:
+    """Whole weeks that a span touches, as far as they are over: how much was finished, and held for it."""
+    first_ms, now_ms = monday_of(from_ms), service.now_ms()
+    end_ms = min(monday_of(to_ms - 1) + WEEK_MS, now_ms)
+    if end_ms <= first_ms:
+        return []
+    steps = Steps(from_ms=Millis(first_ms), to_ms=Millis(end_ms), step_ms=WEEK_MS)
+    finished: dict[int, int] = defaultdict(int)
+    held: dict[int, int] = defaultdict(int)
+    for one in service.store.reports.finished(steps, teams=teams):
+        finished[one.from_ms] += one.count
+    for of in service.store.reports.usage(steps, teams=teams):
+        held[of.from_ms] += of.held
+    return [
+        FinishedWeek(
+            from_ms=start_ms,
+            to_ms=stop_ms,
+            finished=finished[start_ms],
+            held_milli_gpu_h=_hours(held[start_ms]),
+        )
+        for start_ms, stop_ms in _spans(steps)
+    ]
+
+
+def monday_of(at_ms: int) -> int:
+    """When the week of a moment began, UTC."""
+    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    day = at.replace(hour=0, minute=0, second=0, microsecond=0)
+    return int((day - timedelta(days=day.weekday())).timestamp()) * 1000
+
+
+def of_pool(pool: PoolName | None) -> Callable[[UsageSum | QuotaMinute], bool]:
+    """Whether something was in a pool; None = in any."""
+    return lambda one: pool is None or one.pool == pool
+
+
+def _spans(steps: Steps) -> Iterator[tuple[int, int]]:
+    for number in range(count_of(steps)):
+        start_ms = steps.start_of(number)
+        yield start_ms, min(start_ms + steps.length_ms, steps.to_ms)
+
+
+def _point(tally: Tally, from_ms: int, to_ms: int) -> UsePoint:
+    # The first step of a new scheduler is known from its first minute on.
+    known_ms = max(1, to_ms - max(from_ms, tally.first_ms or from_ms))
+    return UsePoint(
+        from_ms=from_ms,
+        allocated_milli_gpu=None if tally.held is None else round(tally.held / known_ms),
+        used_milli_gpu=None if tally.used is None else round(tally.used / known_ms),
+        there_milli_gpu=None if tally.there is None else round(tally.there / known_ms),
+    )
+
+
+def _hours(milli_gpu_ms: int) -> int:
+    return round(milli_gpu_ms / HOUR_MS)

@@ -1,0 +1,140 @@
+"""Utilisation is the ledger's, step by step: what is not known is not zero, and leads see their teams alone."""
+
+from __future__ import annotations
+
+import pytest
+from service_world import ServiceWorld, a_request
+from stored_rows import ledger_row
+
+from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName, WorkloadId
+from gpucommons.scheduler.errors import BadRequest, Forbidden
+from gpucommons.scheduler.executors.fake import Script
+from gpucommons.scheduler.models.reports import UseLine, Utilisation
+from gpucommons.scheduler.principal import Principal
+from gpucommons.scheduler.service.administration import history, over_time
+from gpucommons.scheduler.service.administration.utilisation import (
+    RESOLUTIONS,
+    Asked,
+    utilisation,
+)
+from gpucommons.scheduler.service.jobs import jobs
+
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+
+
+def seen(world: ServiceWorld, by: Principal | None = None, **asked: object) -> Utilisation:
+    return utilisation(world.service, by or world.admin, Asked(**({"days": 2} | asked)))  # type: ignore[arg-type]
+
+
+def amounts(line: UseLine) -> list[tuple[int | None, int | None, int | None]]:
+    return [
+        (one.allocated_milli_gpu, one.used_milli_gpu, one.there_milli_gpu)
+        for one in line.points
+        if one.allocated_milli_gpu is not None
+    ]
+
+
+@pytest.fixture
+def worked(world: ServiceWorld) -> ServiceWorld:
+    """Two of four GPUs were held for an hour, of a team whose quota they are."""
+    role = {"milli_gpu": 2000, "command": ["sleep"]}
+    jobs.submit(world.service, world.principal("ann"), a_request(role=role), key=None)
+    for _ in range(60):
+        world.pass_time(MINUTE_MS)
+    world.pass_time(90_000)
+    return world
+
+
+def test_points_are_means_of_what_the_ledger_holds(worked: ServiceWorld) -> None:
+    found = seen(worked)
+    assert [(line.of, line.name) for line in found.lines] == [
+        ("all", ""), ("team", "nlp"), ("team", "vision"), ("pool", "gpu"),
+    ]  # fmt: skip
+    whole, nlp, vision, pool = map(amounts, found.lines)
+    # The fake agents measure nothing: that is not zero.
+    assert whole == pool
+    assert whole[1:] == [(2000, None, 4000)] * (len(whole) - 1)
+    assert len(whole) in (4, 5, 6)
+    assert {held for held, _, _ in nlp} == {0}
+    assert {(held, there) for held, _, there in vision[1:]} == {(2000, 2000)}
+    # Before the scheduler began nothing is known.
+    assert found.lines[0].points[0].allocated_milli_gpu is None
+    rows = worked.store.ledger(from_ms=Millis(found.from_ms), to_ms=Millis(found.to_ms))
+    held = sum(row.held_milli_gpu_ms for row in rows)
+    start_ms = min(row.minute_ms for row in rows)
+    assert held == pytest.approx(2000 * (found.to_ms - start_ms), rel=0.05)
+
+
+def test_it_is_coarser_the_longer_ago(worked: ServiceWorld) -> None:
+    for days, step_ms in RESOLUTIONS:
+        found = seen(worked, days=days)
+        assert found.step_ms == step_ms
+        assert len(found.lines[0].points) <= 400
+        assert found.to_ms - found.from_ms >= days * DAY_MS
+    week = seen(worked, days=400)
+    assert week.from_ms == over_time.monday_of(week.from_ms)
+    assert week.kept_days == 400
+
+
+def test_leads_see_their_teams_and_others_nothing(worked: ServiceWorld) -> None:
+    lead = worked.principal("ada")
+    found = seen(worked, lead)
+    assert (found.teams, found.of_quotas) == (["vision"], True)
+    assert amounts(found.lines[0])[1] == (2000, None, 2000)
+    assert {line.name for line in found.lines} == {"", "vision", "gpu"}
+    with pytest.raises(BadRequest, match="no team 'nlp' here that you may see: vision"):
+        seen(worked, lead, team="nlp")
+    for name in ("ann", "bob"):
+        with pytest.raises(Forbidden, match="Only admins and leads"):
+            seen(worked, worked.principal(name))
+
+
+def test_a_pool_or_a_team_can_be_chosen_and_one_that_is_unknown_is_refused(
+    worked: ServiceWorld,
+) -> None:
+    found = seen(worked, team="nlp", pool="gpu")
+    assert {held for held, _, _ in amounts(found.lines[0])} == {0}
+    with pytest.raises(BadRequest, match="no pool 'x' here that you may see: gpu"):
+        seen(worked, pool="x")
+
+
+def test_changes_and_finished_experiments_stand_beside_it(worked: ServiceWorld) -> None:
+    worked.script = Script(run_ms=10)
+    jobs.submit(worked.service, worked.principal("ann"), a_request(name="short"), key=None)
+    for _ in range(3):
+        worked.pass_time(MINUTE_MS)
+    found = seen(worked, days=14)
+    assert sum(week.finished for week in found.weeks) == 1
+    assert found.weeks[-1].held_milli_gpu_h > 0
+    assert all(mark.at_ms >= found.from_ms for mark in found.marks)
+
+
+def test_days_and_projects_of_a_report_add_up_to_its_ledger(world: ServiceWorld) -> None:
+    first = world.now_ms // MINUTE_MS - 3 * 24 * 60
+    rows = [
+        ledger_row(
+            first + 700 * number,
+            workload_id=WorkloadId(f"w-{number}"),
+            held_milli_gpu_ms=1000 * MINUTE_MS * (number + 1),
+            project=("", "thesis", "=1+1")[number % 3],
+            team=TeamName(("vision", "nlp")[number % 2]),
+            pool=PoolName("gpu"),
+        )
+        for number in range(6)
+    ]
+    world.store.add_ledger(world.loop.epoch, rows)
+    found = history.report(
+        world.service,
+        world.admin,
+        from_ms=world.now_ms - 5 * DAY_MS,
+        to_ms=world.now_ms,
+        drawn=True,
+    )
+    held = sum(row.held_milli_gpu_ms for row in rows) / HOUR_MS
+    for sums in (found.rows, found.days):
+        assert sum(one.held_milli_gpu_h for one in sums) == pytest.approx(held, rel=0.001)
+    assert {row.project for row in found.rows} == {"", "thesis", "=1+1"}
+    assert (
+        history.report(world.service, world.admin, from_ms=found.from_ms, to_ms=found.to_ms).days
+        == []
+    )
