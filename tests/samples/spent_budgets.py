@@ -1,8 +1,18 @@
-"""Budgets of two teams, as pages get them."""
+"""What was used, as pages get it: budgets of two teams, days of a month, weeks of GPUs and experiments."""
 
 from __future__ import annotations
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.models.reports import (
+    FinishedWeek,
+    ReportDay,
+    UseLine,
+    UseMark,
+    UsePoint,
+    Utilisation,
+)
+
+DAY_MS, WEEK_MS = 86_400_000, 7 * 86_400_000
 
 
 def a_budget_list(now_ms: int) -> models.BudgetList:
@@ -32,4 +42,72 @@ def a_budget_list(now_ms: int) -> models.BudgetList:
                 text="nlp has no budget.",
             ),
         ],
+    )
+
+
+def _points(now_ms: int, most: int, there: int | None) -> list[UsePoint]:
+    """Ninety days, of which the first ten are not known."""
+    return [
+        UsePoint(from_ms=now_ms - (90 - day) * DAY_MS)
+        if day < 10
+        else UsePoint(
+            from_ms=now_ms - (90 - day) * DAY_MS,
+            allocated_milli_gpu=most - 1000 * (day % 7),
+            used_milli_gpu=None if day == 12 else most - 1500 * (day % 7) - 500,
+            there_milli_gpu=there,
+        )
+        for day in range(90)
+    ]
+
+
+def weeks_until(now_ms: int) -> list[FinishedWeek]:
+    """Thirteen weeks, more finished in each."""
+    return [
+        FinishedWeek(
+            from_ms=now_ms - (13 - number) * WEEK_MS,
+            to_ms=now_ms - (12 - number) * WEEK_MS,
+            finished=70 + 7 * number,
+            held_milli_gpu_h=2_000_000 + 50_000 * number,
+        )
+        for number in range(13)
+    ]
+
+
+def days_until(now_ms: int) -> list[ReportDay]:
+    """Twenty days."""
+    return [
+        ReportDay(
+            from_ms=now_ms - (20 - day) * DAY_MS,
+            held_milli_gpu_h=600_000 + 10_000 * (day % 7),
+            used_milli_gpu_h=None if day == 0 else 500_000,
+            idle_milli_gpu_h=30_000,
+            borrowed_milli_gpu_h=150_000,
+            lost_milli_gpu_h=4_000,
+            there_milli_gpu_h=768_000,
+        )
+        for day in range(20)
+    ]
+
+
+def a_utilisation(now_ms: int) -> Utilisation:
+    """Of one pool and two teams, with two changes."""
+    return Utilisation(
+        from_ms=now_ms - 90 * DAY_MS,
+        to_ms=now_ms,
+        step_ms=DAY_MS,
+        kept_days=400,
+        of_quotas=False,
+        pools=["a100"],
+        teams=["nlp", "vision"],
+        lines=[
+            UseLine(of="all", points=_points(now_ms, 31_000, 32_000)),
+            UseLine(of="team", name="nlp", points=_points(now_ms, 16_000, 16_000)),
+            UseLine(of="team", name="vision", points=_points(now_ms, 12_000, None)),
+            UseLine(of="pool", name="a100", points=_points(now_ms, 31_000, 32_000)),
+        ],
+        marks=[
+            UseMark(at_ms=now_ms - 60 * DAY_MS, text="admin: guarantee of <vision> 2 → 4 in a100"),
+            UseMark(at_ms=now_ms - 20 * DAY_MS, text="admin: pool a100 changed"),
+        ],
+        weeks=weeks_until(now_ms),
     )

@@ -22,11 +22,10 @@ from api_of_one_call import openapi
 from judged_runs import a_calibration
 from pydantic import BaseModel
 from replayed_week import replayed
-from spent_budgets import a_budget_list
+from spent_budgets import a_budget_list, a_utilisation, days_until, weeks_until
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler, create_signed_value
-from used_weeks import a_utilisation, days_until, weeks_until
 
 from gpucommons.scheduler import errors, models
 from gpucommons.scheduler.pages import ticket

@@ -541,20 +541,9 @@ async def _picture(page: Page, name: str) -> None:
     await page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
 
 
-async def test_utilisation_is_read_and_zoomed_by_keyboard(open_page: Any) -> None:
+async def test_utilisation_is_read_by_keyboard(open_page: Any) -> None:
     page = await open_page("admin", "admin/utilisation")
-    drawing, reading = page.locator("#drawing"), page.locator("#reading")
-    await expect(drawing.locator("canvas")).to_be_visible()
-    await drawing.focus()
-    await page.keyboard.press("End")
-    await expect(reading).to_have_text("Thu 14 January: allocated 26.0 of 32.0, used 23.0")
-    await page.keyboard.press("ArrowLeft")
-    await expect(reading).to_have_text("Wed 13 January: allocated 27.0 of 32.0, used 24.5")
-    await page.keyboard.press("+")
-    await page.keyboard.press("Home")
-    await expect(reading).to_have_text("Sat 17 October: allocated not known, used not known")
-    await page.keyboard.press("0")
-    await page.emulate_media(color_scheme="dark")
-    await expect(drawing.locator("canvas")).to_have_count(1)
-    await page.get_by_text("The same as a table").click()
-    assert await page.locator("section table tbody tr").count() == 90
+    await page.locator("#drawing").focus()
+    for key, reads in {"End": "Thu 14", "ArrowLeft": "Wed 13", "Home": "Sat 17"}.items():
+        await page.keyboard.press(key)
+        await expect(page.locator("#reading")).to_contain_text(reads)
