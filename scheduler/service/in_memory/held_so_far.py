@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName
-from gpucommons.scheduler.store.base import Store, UsageSum
+from gpucommons.scheduler.store.base import Store
+from gpucommons.scheduler.store.reports.base import Steps, UsageSum
 
 Held = Mapping[tuple[TeamName, PoolName], int]
 
@@ -54,7 +55,7 @@ class HeldSoFar:
 
 
 def _rows(store: Store, from_ms: int, to_ms: int) -> tuple[UsageSum, ...]:
-    return store.usage_sums(from_ms=Millis(from_ms), to_ms=Millis(to_ms))
+    return store.reports.usage(Steps(from_ms=Millis(from_ms), to_ms=Millis(to_ms)))
 
 
 def _added(sums: Iterable[UsageSum]) -> Counter[tuple[TeamName, PoolName]]:

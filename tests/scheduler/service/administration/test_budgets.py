@@ -24,6 +24,7 @@ from gpucommons.scheduler.service import leases
 from gpucommons.scheduler.service.administration import budgets, settings
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.store.base import LedgerRow
+from gpucommons.scheduler.store.reports.base import Steps
 from gpucommons.scheduler.upkeep.budgets import Budgets
 
 HOUR = 3_600_000
@@ -108,13 +109,14 @@ def test_a_month_is_not_added_up_at_each_look(
     world.pass_time(5 * HOUR)
     used(world, 4)
     asked: list[int] = []
-    sums = world.store.usage_sums
+    sums = world.store.reports
 
-    def counted(*, from_ms: Millis, to_ms: Millis, **more: Any) -> Any:
-        asked.append(to_ms - from_ms)
-        return sums(from_ms=from_ms, to_ms=to_ms, **more)
+    class Counted:
+        def usage(self, steps: Steps, **more: Any) -> Any:
+            asked.append(steps.to_ms - steps.from_ms)
+            return sums.usage(steps, **more)
 
-    monkeypatch.setattr(world.store, "usage_sums", counted)
+    monkeypatch.setattr(world.store, "reports", Counted())
     give(world, money=20)
     asked.clear()
     assert give(world, money=20).spent_gpu_hours == 7
