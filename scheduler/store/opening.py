@@ -42,3 +42,16 @@ def is_led(url: str) -> bool:
         return True
     lock.release()
     return False
+
+
+def check_tables(url: str) -> None:
+    """See that a store of SQL is one that this version can open; it is neither changed nor kept open.
+
+    Raises
+    ------
+    BadRequest
+        When a newer version has made its tables.
+    """
+    from gpucommons.scheduler.store.sql import engine  # noqa: PLC0415 - as above
+
+    engine.check_tables(url)

@@ -15,7 +15,7 @@ from http import HTTPStatus
 
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.models import ErrorView
-from gpucommons.scheduler.store.opening import is_led
+from gpucommons.scheduler.store.opening import check_tables, is_led
 from gpucommons.scheduler.wiring.app import read_config
 from gpucommons.scheduler.wiring.options import SchedulerSettings
 
@@ -63,7 +63,8 @@ async def until_led_no_more(
 
 
 def _warm(settings: SchedulerSettings) -> None:
-    """All that takes long; a configuration that cannot be read ends this one, and not the other."""
+    """All that takes long. What this one could not go on with ends it, and not the other."""
+    check_tables(settings.database)
     if settings.config is not None:
         read_config(settings.config)
     of_cluster = () if settings.kubernetes is None else _CLUSTER_MODULES

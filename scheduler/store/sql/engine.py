@@ -59,13 +59,16 @@ def open_engine(url: str) -> Engine:
     Raises
     ------
     BadRequest
-        When the address cannot be used.
+        When the address cannot be used, or a newer version has made the tables.
     Unavailable
         When the database does not answer.
     """
     engine = connected(url)
     try:
         _migrate(engine)
+    except BadRequest:
+        engine.dispose()
+        raise
     except DBAPIError as error:
         engine.dispose()
         shown = "postgresql:…" if engine.dialect.name == "postgresql" else str(engine.url)
@@ -183,8 +186,37 @@ def writing(engine: Engine) -> Iterator[Connection]:
 def _migrate(engine: Engine) -> None:
     with writing(engine) as connection:
         take_turns(connection)
-        if revision(connection) != HEAD:
+        found = revision(connection)
+        _check_known(found)
+        if found != HEAD:
             upgrade(connection, HEAD)
+
+
+def check_tables(url: str) -> None:
+    """See, and change nothing, that these tables are ours to work with.
+
+    Raises
+    ------
+    BadRequest
+        When a newer version has made them.
+    """
+    engine = connected(url)
+    try:
+        with engine.connect() as connection:
+            _check_known(revision(connection))
+    finally:
+        engine.dispose()
+
+
+def _check_known(found: str | None) -> None:
+    """Revisions are numbers that grow. What a newer version wrote, an older one may misread."""
+    if found is not None and found > HEAD:
+        message = (
+            f"A newer version of GPU Commons has made these tables ({found}; this one knows {HEAD})."
+            " Nothing was changed: start that version again, or restore a backup of this one's time"
+            " into a new database."
+        )
+        raise BadRequest(message)
 
 
 def take_turns(connection: Connection) -> None:

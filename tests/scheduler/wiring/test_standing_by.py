@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -97,6 +98,19 @@ async def test_one_whose_configuration_cannot_be_read_is_never_ready(
     broken.write_text("surprise: 1")
     second = Beside(state, config=broken)
     with pytest.raises(BadRequest, match=r"config\.yaml is no configuration"):
+        await second.serving
+    assert (await first.answer("/healthz")).status_code == 200
+    await first.end()
+
+
+async def test_one_of_an_older_version_than_the_tables_is_never_ready(state: Path) -> None:
+    first = Beside(state)
+    await first.until("/healthz", 200)
+    with sqlite3.connect(state / "scheduler.db") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    second = Beside(state)
+    with pytest.raises(BadRequest, match=r"A newer version .* \(9999; this one knows \d{4}\)"):
         await second.serving
     assert (await first.answer("/healthz")).status_code == 200
     await first.end()
