@@ -24,6 +24,7 @@ log = logging.getLogger("gpucommons.labextension")
 
 _V1 = "v1.kernel.websocket.jupyter.org"
 NOTICE = "Parked: this cell waits for its GPU, and goes on by itself."
+NOT_BEGUN = "It could not be handed on to its kernel: run it again. The server's log says why."
 INTERRUPTED = "Interrupted before it began: the notebook stays parked."
 
 
@@ -81,16 +82,21 @@ class Holding:
         self.is_on = False
         held, self._held = self._held, []
         for one in held:
-            if one.page.channels:
-                _send(one, "iopub", "clear_output", {"wait": False})
-                one.page.handle_incoming_message(one.message)
+            try:
+                _hand_on(one)
+            except Exception:
+                log.exception("a cell that waited is not handed on")
+                _end(one, NOT_BEGUN)
 
     def refuse(self, because: str, kernel_id: str | None = None) -> None:
         """What waits, for one kernel or all, is over, and its page is told why."""
-        held = [one for one in self._held if kernel_id in (None, one.page.kernel_id)]
-        self._held = [one for one in self._held if one not in held]
-        for one in held:
-            _answer(one, because)
+        kept: list[_Held] = []
+        over: list[_Held] = []
+        for one in self._held:
+            (over if kernel_id in (None, one.page.kernel_id) else kept).append(one)
+        self._held = kept
+        for one in over:
+            _end(one, because)
 
     def interrupted(self, kernel_id: str) -> None:
         """Its user wants nothing of it any more."""
@@ -158,6 +164,20 @@ def _header(message: Any, *, is_v1: bool) -> dict[str, Any] | None:
             return None
         header = json.loads(message)["header"]
     return header if header.get("msg_type") == "execute_request" else None
+
+
+def _hand_on(one: _Held) -> None:
+    if one.page.channels:
+        _send(one, "iopub", "clear_output", {"wait": False})
+        one.page.handle_incoming_message(one.message)
+
+
+def _end(one: _Held, because: str) -> None:
+    """Tell its page; one that is just going keeps no other from hearing of its own."""
+    try:
+        _answer(one, because)
+    except Exception:
+        log.exception("a page is not told that its cell is over")
 
 
 def _answer(one: _Held, because: str) -> None:

@@ -25,6 +25,8 @@ log = logging.getLogger("gpucommons.labextension")
 
 #: Between two questions whether its turn has come.
 LOOK_EVERY_S = 1.0
+#: After what failed again and again.
+LONGEST_PAUSE_S = 15.0
 AT_WORK = "a kernel is at work"
 _RUNS = frozenset({"active", "warned"})
 #: It ended under its parked notebook: by an admin, a fence, or a server that took its place.
@@ -60,9 +62,10 @@ class Parking:
     is_parked: bool = False
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _lease: LeaseView | None = None
-    #: A cell waits, or has just been interrupted.
+    #: A cell waits.
     _wants: bool = False
-    _gave_up: bool = False
+    #: What the scheduler was told of that last; None where it may not have heard.
+    _told: bool | None = False
     _host_mib: int = 0
 
     def __post_init__(self) -> None:
@@ -83,39 +86,45 @@ class Parking:
         return f"Parked: this cell waits for {size} GPU, and goes on by itself."
 
     def _wanted(self) -> None:
-        self._wants, self._gave_up = True, False
+        self._wants = True
         self._news.set()
 
     def _not_wanted(self) -> None:
-        if self._wants:
-            self._wants, self._gave_up = False, True
+        self._wants = False
         self._news.set()
 
     async def run(self) -> None:
         """Follow the lease."""
+        pause_s = LOOK_EVERY_S
         while True:
             await self._news.wait()
             self._news.clear()
             try:
                 await self.step()
-            except SchedulerError as error:
-                log.warning("parking goes on when the scheduler answers: %s", error)
-                await self._later()
-            except Exception:
-                log.exception("parking goes on")
-                await self._later()
+            except Exception as error:
+                if isinstance(error, SchedulerError):
+                    log.warning("parking goes on when the scheduler answers: %s", error)
+                else:
+                    log.exception("parking goes on")
+                await self._later(pause_s)
+                pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
+            else:
+                pause_s = LOOK_EVERY_S
 
-    async def _later(self) -> None:
-        await self.sleep(LOOK_EVERY_S)
+    async def _later(self, pause_s: float = LOOK_EVERY_S) -> None:
+        await self.sleep(pause_s)
         self._news.set()
 
     async def step(self) -> None:
         """What is due by what is known; raises what the scheduler refuses."""
-        state = "" if self._lease is None else self._lease.state
         if self.is_parked or self.holding.is_on:
-            await self._while_parked(state)
-        elif state == "parking":
+            await self._while_parked(self._state)
+        elif self._state == "parking":
             await self._park()
+
+    @property
+    def _state(self) -> str:
+        return "" if self._lease is None else self._lease.state
 
     async def _park(self) -> None:
         if self.is_busy():
@@ -125,6 +134,7 @@ class Parking:
         self.holding.is_on = True
         done = await asyncio.to_thread(self.kernels.park, self.driver)
         if isinstance(done, str):
+            self._wants = False
             self.holding.release()
             await self._say(done)
             return
@@ -136,46 +146,53 @@ class Parking:
         self._took(await self.scheduler.send(parking_calls.report_parked(self.lease_id, report)))
 
     async def _while_parked(self, state: str) -> None:
-        if self._wants or self._gave_up:
-            asked = parking_calls.unpark(self.lease_id, UnparkRequest(waits=self._wants))
-            lease = await self._asked(asked)
-            self._gave_up = False
+        if state == "parked":
+            self._told = False  # whoever took it out of the line
+        if state in _RUNS or self._wants is not self._told:
+            await self._tell()
+            if self._state in _RUNS:
+                await self._take_back()
+                return
+        elif self._wants:
+            # Each order is kept for good, and bounded; a look is not.
+            await self._look()
         elif state == "parking":
             # It may have said so to a scheduler that was just going.
             await self._say("")
-            lease = self._lease
-        else:
-            lease = self._lease
-        if lease is None:
-            return
-        if lease.state in _RUNS:
-            await self._take_back(lease)
-        elif lease.state in {"ended", "hibernated", "released"}:
-            self._wants = False
-            self.holding.refuse(ENDED.format(text=(lease.ended_text or "it ended").rstrip(".")))
-        elif self._wants or lease.state == "parking":
+        await self._then()
+
+    async def _then(self) -> None:
+        if self._state in _RUNS:
+            self._news.set()
+        elif self._lease is not None and self._state in {"ended", "hibernated", "released"}:
+            self._wants = self._told = False
+            why = (self._lease.ended_text or "it ended").rstrip(".")
+            self.holding.refuse(ENDED.format(text=why))
+        elif self._wants or self._state == "parking":
             await self._later()
 
-    async def _asked(self, call: calls.Call[LeaseView]) -> LeaseView | None:
+    async def _tell(self) -> None:
+        """Ask for its turn, or for none any more; where it has its GPU, its slice is open then."""
+        wants, self._told = self._wants, None
+        told = parking_calls.unpark(self.lease_id, UnparkRequest(waits=wants))
         try:
-            lease = await self.scheduler.send(call)
+            self._took(await self.scheduler.send(told))
         except NotFound:
-            lease = await self.scheduler.send(calls.lease(self.lease_id))
-        self._took(lease)
-        return lease
+            await self._look()
+        self._told = wants
 
-    async def _take_back(self, lease: LeaseView) -> None:
+    async def _look(self) -> None:
+        self._took(await self.scheduler.send(calls.lease(self.lease_id)))
+
+    async def _take_back(self) -> None:
         """It has its GPU again."""
-        if not self._wants:
-            # Its slice is to be open before its memory is there.
-            await self._asked(parking_calls.unpark(self.lease_id, UnparkRequest()))
         stays = await asyncio.to_thread(self.kernels.unpark, self.driver)
+        self._wants = self._told = False
         if stays is None:
-            self.is_parked = self._wants = False
+            self.is_parked = False
             self.holding.release()
             return
         # Nothing may run, and others may have the GPU again.
-        self._wants = False
         self.holding.refuse(stays)
         again = ParkRequest(text="its memory could not go back to its GPU")
         self._took(await self.scheduler.send(parking_calls.park(self.lease_id, again)))

@@ -157,7 +157,7 @@ TABLE = (
     Row(
         method="POST",
         pattern=f"{SWEEP}/budget",
-        call=lambda a: sweep_calls.add_to_budget(a.ref, a.body),
+        call=lambda a: sweep_calls.add_to_budget(a.ref, a.body, key=a.key),
         body=models.MoreBudgetRequest,
     ),
     Row(method="GET", pattern="schedules", call=_schedules),

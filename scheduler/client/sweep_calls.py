@@ -35,7 +35,9 @@ def stop_sweep(ref: str) -> Call[models.SweepView]:
     return Call(method="POST", path=path_of("sweeps", ref, "stop"), answer=models.SweepView)
 
 
-def add_to_budget(ref: str, more: models.MoreBudgetRequest) -> Call[models.SweepView]:
-    """Add trials, GPU hours or time."""
+def add_to_budget(
+    ref: str, more: models.MoreBudgetRequest, *, key: str | None = None
+) -> Call[models.SweepView]:
+    """Add trials, GPU hours or time; the same key adds once."""
     path = path_of("sweeps", ref, "budget")
-    return Call(method="POST", path=path, answer=models.SweepView, body=more)
+    return Call(method="POST", path=path, answer=models.SweepView, body=more, idempotency_key=key)

@@ -28,10 +28,10 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.gpu.errors import AgentUnavailable, GpuError, UnknownDevice, UnknownSlice
 from gpucommons.gpu.slices.slices import CHOSEN_LATER, GpuSlice, SliceId
 from gpucommons.gpu.slices.usage import AuditEntry, UsageMinute, UsageSample
+from gpucommons.scheduler.cluster.heard_notices import HeardNotices
 from gpucommons.scheduler.core.model.types import NodeId
 
 log = logging.getLogger("gpucommons.scheduler.cluster.cluster_agents")
-
 T = TypeVar("T")
 
 #: Agents asked at the same time.
@@ -81,7 +81,7 @@ class ClusterAgents:
         self._clients: dict[str, AgentClient] = {}
         self._where: dict[SliceId, NodeId] = {}
         self._memories: dict[NodeId, str] = {}
-        self._notices: dict[NodeId, CloudNotice] = {}
+        self._notices = HeardNotices()
         #: Nodes that did not answer, and when.
         self._away: dict[NodeId, float] = {}
         #: Where the agent was that did not answer, and until when it is not asked again there.
@@ -101,9 +101,8 @@ class ClusterAgents:
             return dict(self._memories)
 
     def notices(self) -> Mapping[NodeId, CloudNotice]:
-        """What its cloud said last of each node; nobody is asked for it."""
-        with self._lock:
-            return dict(self._notices)
+        """What its cloud said last of each node whose agent answers; nobody is asked for it."""
+        return self._notices.of(self._addresses())
 
     def open(self, gpu_slice: GpuSlice, *, used: bool = False) -> None:
         """Begin to watch a slice; repeating it is harmless.
@@ -270,8 +269,7 @@ class ClusterAgents:
         if found is not None:
             return found
         self._refuse_missing(slice_id, expected - answered.keys())
-        message = f"No node agent has slice {slice_id} open."
-        raise UnknownSlice(message)
+        raise UnknownSlice(f"No node agent has slice {slice_id} open.")
 
     def _refuse_missing(self, slice_id: SliceId, missing: Collection[NodeId]) -> None:
         if missing:
@@ -313,6 +311,7 @@ class ClusterAgents:
                 # Perhaps its token changed: the next time it is read anew.
                 self._clients.pop(address, None)
             raise
+        self._notices.hear(node, address, client.notice)
         self._note_memory(node, client)
         self._note_back(node)
         return answer
@@ -357,10 +356,11 @@ class ClusterAgents:
         return dict(one for one in self._pool.map(ask, nodes) if one is not None)
 
     def _client(self, address: str) -> AgentClient:
+        nodes = len(self._addresses())  # not under the lock: the executor takes its own for this
         with self._lock:
             if address not in self._clients:
                 # Agents' pods come and go; clients hold nothing open.
-                if len(self._clients) > len(self._addresses()) * 2:
+                if len(self._clients) > nodes * 2:
                     self._clients.clear()
                 self._clients[address] = self._connect(address)
             return self._clients[address]
@@ -372,7 +372,6 @@ class ClusterAgents:
 
     def _note_memory(self, node: NodeId, client: AgentClient) -> None:
         with self._lock:
-            self._notices[node] = client.notice
             before = self._memories.get(node)
             if client.memory is not None:
                 self._memories[node] = client.memory
@@ -380,6 +379,7 @@ class ClusterAgents:
             log.warning("the agent of node %s lost what it knew: slices are opened again", node)
 
     def _note_away(self, node: NodeId) -> None:
+        self._notices.forget(node)
         with self._lock:
             before = self._away.get(node)
             self._away[node] = self._now_s()

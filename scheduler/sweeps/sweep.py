@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, WorkloadId
+from gpucommons.scheduler.core.model.types import IntentId, Millis, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.parents import ParentId, ParentKind
 
 #: What a parameter may be.
@@ -93,6 +93,8 @@ class Sweep:
     #: ``arguments`` (``--lr 0.1``) or ``environment`` (``LR=0.1``).
     values_as: str = "arguments"
     stopped: bool = False
+    #: The newest orders to add to its budget: each counts once, however often it is repeated.
+    added: tuple[IntentId, ...] = ()
     by_operator: bool = False
     #: The server from which it was submitted, whose image its jobs may have.
     server: str | None = None

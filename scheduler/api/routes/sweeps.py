@@ -42,10 +42,13 @@ async def stop_sweep(ref: SweepRef, caller: AnyCaller) -> models.SweepView:
 
 @router.post("/sweeps/{ref:path}/budget")
 async def add_to_budget(
-    ref: SweepRef, request: models.MoreBudgetRequest, caller: AnyCaller
+    ref: SweepRef,
+    request: models.MoreBudgetRequest,
+    caller: AnyCaller,
+    key: IdempotencyKey = None,
 ) -> models.SweepView:
     """Add trials, GPU hours or time; a sweep that was over goes on."""
-    return await caller.run(sweeps.add_to_budget, ref, request)
+    return await caller.run(sweeps.add_to_budget, ref, request, key=key)
 
 
 @router.get("/sweeps/{ref:path}/figures", name="sweep_figures")

@@ -167,7 +167,8 @@ def add(arguments: argparse.Namespace) -> int:
     except ValidationError as error:
         raise BadRequest("; ".join(_sentences(error))) from None
     with connect(arguments) as scheduler:
-        view = scheduler.send(sweep_calls.add_to_budget(arguments.sweep, more))
+        call = sweep_calls.add_to_budget(arguments.sweep, more, key=str(uuid.uuid4()))
+        view = scheduler.send(call)
     show(view, f"{view.name} goes on: {_count(view)}", output=arguments.output)
     return 0
 

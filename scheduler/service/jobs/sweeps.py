@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.intents import NoteSchedule
 from gpucommons.scheduler.core.model.types import Millis, TeamName, Workload
-from gpucommons.scheduler.errors import InvalidTransition, Misconfigured, NotFound, PolicyRefused
+from gpucommons.scheduler.errors import (
+    Conflict,
+    InvalidTransition,
+    Misconfigured,
+    NotFound,
+    PolicyRefused,
+)
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
 from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
 from gpucommons.scheduler.principal import Principal, PrincipalKind, Sight
@@ -38,6 +43,8 @@ from gpucommons.scheduler.sweeps.writing import check_grid, check_sampler, space
 MAX_LIVE = 20
 #: On one page: each is counted up from its trials.
 MAX_LISTED = 20
+#: Orders of which it is known that they were carried out.
+_REMEMBERED = 100
 _HOUR_MILLI_GPU_S = 3_600_000
 #: What belongs to one submit and not to many.
 _ONCE = ("after", "not_before_ms", "parent", "resume_from", "min_workers", "max_workers")
@@ -51,17 +58,29 @@ def submit_sweep(
     Its job is checked as if it were submitted now, and keeps the files and the environment of now.
     """
     authorization.submit_sweep(principal)
-    sweep_id = _id_of(service, principal, key)
+    intent = service.asked(principal, NoteSchedule, key=key, request=request)
+    made = None
+    if intent is None:
+        _check_live(service, principal.name)
+        made = _written(service, principal, request)
+        intent = service.ask(principal, _note(made, "started"), key=key, request=request)
+    first = intent.action
+    assert isinstance(first, NoteSchedule)  # noqa: S101 - the fingerprint names the kind of action
+    sweep_id, name = ParentId(first.data["ref"]), first.data["name"]
     known = service.store.sweeps.one(sweep_id)
-    if known is not None:
-        return _view(service, principal, known)
-    _check_live(service, principal.name)
+    if known is None:
+        # Now, or by a scheduler that died before it stored what it had put on record.
+        made = made or _written(service, principal, request)
+        known = Kept(sweep=replace(made, sweep_id=sweep_id, name=name))
+        service.store.sweeps.put(known.sweep)
+    return _view(service, principal, known)
+
+
+def _written(service: Service, principal: Principal, request: models.SweepRequest) -> Sweep:
     job, team = _job_of(service, principal, request)
     sweep = _sweep(service, principal, request, job)
-    sweep = replace(sweep, sweep_id=sweep_id, name=service.store.next_name(team, request.job.name))
-    _note(service, principal, sweep, "started")
-    service.store.sweeps.put(sweep)
-    return _view(service, principal, Kept(sweep=sweep))
+    sweep_id = ParentId(next(service.new_ids))
+    return replace(sweep, sweep_id=sweep_id, name=service.store.next_name(team, request.job.name))
 
 
 def _check_live(service: Service, owner: str) -> None:
@@ -69,13 +88,6 @@ def _check_live(service: Service, owner: str) -> None:
     if sum(1 for one in live if one.sweep.owner == owner and not one.sweep.stopped) >= MAX_LIVE:
         message = f"{owner} has {MAX_LIVE} sweeps and maps that go on, as many as one may: stop one first."
         raise PolicyRefused(message)
-
-
-def _id_of(service: Service, principal: Principal, key: str | None) -> ParentId:
-    """The same key of the same person names the same sweep."""
-    if key is None:
-        return ParentId(next(service.new_ids))
-    return ParentId(str(uuid.uuid5(uuid.NAMESPACE_OID, f"sweep\0{principal.name}\0{key}")))
 
 
 def _job_of(
@@ -204,42 +216,72 @@ def stop_sweep(service: Service, principal: Principal, ref: str) -> models.Sweep
     authorization.stop_sweep(principal, found.sweep)
     if found.standing.ended_ms is None and not found.sweep.stopped:
         stopped = replace(found.sweep, stopped=True)
-        _note(service, principal, stopped, "stopped")
-        service.store.sweeps.put(stopped)
-        found = replace(found, sweep=stopped)
+        service.ask(principal, _note(stopped, "stopped"))
+        found = _changed(service, principal, found, stopped)
     return _view(service, principal, found)
 
 
 def add_to_budget(
-    service: Service, principal: Principal, ref: str, more: models.MoreBudgetRequest
+    service: Service,
+    principal: Principal,
+    ref: str,
+    more: models.MoreBudgetRequest,
+    *,
+    key: str | None = None,
 ) -> models.SweepView:
-    """Add to its budget; one that was over goes on."""
+    """Add to its budget, once for each key; one that was over goes on."""
     found = _find(service, principal, ref)
+    request = (found.sweep.sweep_id, more.model_dump_json())
+    intent = service.asked(principal, NoteSchedule, key=key, request=request)
+    if intent is None or intent.intent_id not in found.sweep.added:
+        _check_goes_on(service, principal, found)
+        grown = _grown(service, found.sweep, more)
+        goes_on = replace(found.sweep, budget=grown, stopped=False)
+        intent = intent or service.ask(
+            principal, _note(goes_on, "given more budget"), key=key, request=request
+        )
+        goes_on = replace(goes_on, added=(*goes_on.added, intent.intent_id)[-_REMEMBERED:])
+        found = _changed(service, principal, found, goes_on)
+    return _view(service, principal, found)
+
+
+def _check_goes_on(service: Service, principal: Principal, found: Kept) -> None:
     if found.sweep.stopped or found.standing.ended_ms is not None:
         authorization.revive_sweep(principal, found.sweep)
         _check_live(service, found.sweep.owner)
     else:
         authorization.add_to_budget(principal, found.sweep)
-    if found.sweep.given:
-        raise InvalidTransition(f"{found.sweep.name} has all its jobs: submit another map.")
-    budget, most = found.sweep.budget, 10_000
-    if found.sweep.sampler == "grid":
-        most = check_grid(found.sweep.space)
+
+
+def _grown(service: Service, sweep: Sweep, more: models.MoreBudgetRequest) -> Budget:
+    if sweep.given:
+        raise InvalidTransition(f"{sweep.name} has all its jobs: submit another map.")
+    budget, most = sweep.budget, 10_000
+    if sweep.sampler == "grid":
+        most = check_grid(sweep.space)
     if budget.trials >= most and not (more.gpu_hours or more.until_ms):
-        message = f"trials: {found.sweep.name} has all {most:,} trials that it may have. Submit another sweep."
+        message = (
+            f"trials: {sweep.name} has all {most:,} trials that it may have. Submit another sweep."
+        )
         raise Misconfigured(message)
     _check_until(service, more.until_ms)
-    grown = Budget(
+    return Budget(
         trials=min(most, budget.trials + more.trials),
         milli_gpu_s=None
         if budget.milli_gpu_s is None
         else budget.milli_gpu_s + round(more.gpu_hours * _HOUR_MILLI_GPU_S),
         until_ms=budget.until_ms if more.until_ms is None else Millis(more.until_ms),
     )
-    goes_on = replace(found.sweep, budget=grown, stopped=False)
-    _note(service, principal, goes_on, "given more budget")
-    service.store.sweeps.put(goes_on)
-    return _view(service, principal, replace(found, sweep=goes_on))
+
+
+def _changed(service: Service, principal: Principal, found: Kept, changed: Sweep) -> Kept:
+    """Store what is on record as done; where that is refused, that is on record too."""
+    try:
+        service.store.sweeps.put(changed, before=found.sweep)
+    except Conflict:
+        service.ask(principal, _note(changed, "not changed", ": another had changed it meanwhile"))
+        raise
+    return replace(found, sweep=changed)
 
 
 def _check_until(service: Service, until_ms: int | None) -> None:
@@ -302,10 +344,10 @@ def note_over(
     service.ask(principal, _on_record(sweep, "over", text, failed=failed), key=key)
 
 
-def _note(service: Service, principal: Principal, sweep: Sweep, change: str) -> None:
+def _note(sweep: Sweep, change: str, why: str = "") -> NoteSchedule:
     """On record first, as all that people change is; and bounded as all that they ask for."""
-    text = f"{sweep.kind.value} {sweep.name} of {sweep.owner} was {change}"
-    service.ask(principal, _on_record(sweep, change.replace(" ", "-"), text))
+    text = f"{sweep.kind.value} {sweep.name} of {sweep.owner} was {change}{why}"
+    return _on_record(sweep, change.replace(" ", "-"), text)
 
 
 def _on_record(sweep: Sweep, change: str, text: str, *, failed: int = 0) -> NoteSchedule:

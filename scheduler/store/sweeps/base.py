@@ -15,8 +15,14 @@ from gpucommons.scheduler.sweeps.sweep import Kept, Sweep, Trial
 class SweepStore(Protocol):
     """Durable memory of sweeps. All methods may be called from any thread."""
 
-    def put(self, sweep: Sweep) -> None:
-        """Add one, or replace what its owner wrote: it is then looked at again (any replica)."""
+    def put(self, sweep: Sweep, *, before: Sweep | None = None) -> None:
+        """Add one, or replace what was written ``before``: it is then looked at again (any replica).
+
+        Raises
+        ------
+        Conflict
+            Where ``before`` is not what is there now.
+        """
         ...
 
     def one(self, sweep_id: ParentId) -> Kept | None:

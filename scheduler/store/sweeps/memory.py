@@ -9,9 +9,9 @@ from itertools import islice
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.principal import Sight
-from gpucommons.scheduler.store.schedules.base import Epoch
+from gpucommons.scheduler.store.schedules.base import Epoch, changed_meanwhile
 from gpucommons.scheduler.store.sweeps.base import is_needed
-from gpucommons.scheduler.sweeps.sweep import Kept, Sweep, Trial
+from gpucommons.scheduler.sweeps.sweep import Kept, Standing, Sweep, Trial
 
 
 class MemorySweeps:
@@ -24,11 +24,14 @@ class MemorySweeps:
         self._trials: dict[ParentId, dict[int, Trial]] = {}
         self._live: set[ParentId] = set()
 
-    def put(self, sweep: Sweep) -> None:
-        """Add one, or replace what its owner wrote."""
+    def put(self, sweep: Sweep, *, before: Sweep | None = None) -> None:
+        """Add one, or replace what was written before."""
         with self._lock:
-            known = self._kept.get(sweep.sweep_id, Kept(sweep=sweep))
-            self._kept[sweep.sweep_id] = Kept(sweep=sweep, standing=known.standing)
+            known = self._kept.get(sweep.sweep_id)
+            if before != (None if known is None else known.sweep):
+                raise changed_meanwhile(sweep.name)
+            standing = Standing() if known is None else known.standing
+            self._kept[sweep.sweep_id] = Kept(sweep=sweep, standing=standing)
             self._live.add(sweep.sweep_id)
 
     def one(self, sweep_id: ParentId) -> Kept | None:

@@ -8,13 +8,24 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, insert, or_, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    delete,
+    exc,
+    insert,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.principal import Sight
 from gpucommons.scheduler.store.codec import decode, encode
-from gpucommons.scheduler.store.schedules.base import Epoch
+from gpucommons.scheduler.store.schedules.base import Epoch, changed_meanwhile
 from gpucommons.scheduler.store.schedules.sql import Reads
 from gpucommons.scheduler.store.sql.intents import insert_into
 from gpucommons.scheduler.store.tables import sweeps, trials
@@ -30,8 +41,8 @@ class SqlSweeps:
     #: A transaction of the leader alone.
     leading: Callable[[Epoch], AbstractContextManager[Connection]]
 
-    def put(self, sweep: Sweep) -> None:
-        """Add one, or replace what its owner wrote."""
+    def put(self, sweep: Sweep, *, before: Sweep | None = None) -> None:
+        """Add one, or replace what was written before."""
         values: dict[str, Any] = {"document": encode(sweep), "live": True}
         new = {
             "sweep_id": sweep.sweep_id,
@@ -41,10 +52,17 @@ class SqlSweeps:
             "made_ms": sweep.made_ms,
             "standing": encode(Standing()),
         }
-        with self.writing() as connection:
-            mine = sweeps.c.sweep_id == sweep.sweep_id
-            if not connection.execute(update(sweeps).where(mine).values(values)).rowcount:
-                connection.execute(insert(sweeps).values(values | new))
+        mine = sweeps.c.sweep_id == sweep.sweep_id
+        try:
+            with self.writing() as connection:
+                if _written(connection, mine) != before:
+                    raise changed_meanwhile(sweep.name)
+                if before is None:
+                    connection.execute(insert(sweeps).values(values | new))
+                else:
+                    connection.execute(update(sweeps).where(mine).values(values))
+        except exc.IntegrityError:
+            raise changed_meanwhile(sweep.name) from None  # another added it just now
 
     def one(self, sweep_id: ParentId) -> Kept | None:
         """One sweep."""
@@ -84,13 +102,12 @@ class SqlSweeps:
         sweep_id = kept.sweep.sweep_id
         mine = sweeps.c.sweep_id == sweep_id
         with self.leading(epoch) as connection:
-            written = select(sweeps.c.document).where(mine).with_for_update()
-            document = connection.execute(written).scalar_one_or_none()
-            if document is None:
+            written = _written(connection, mine)
+            if written is None:
                 return
             standing = kept.standing
             values: dict[str, Any] = {"standing": encode(standing), "ended_ms": standing.ended_ms}
-            if standing.ended_ms is not None and decode(Sweep, document) == kept.sweep:
+            if standing.ended_ms is not None and written == kept.sweep:
                 values["live"] = False
             connection.execute(update(sweeps).where(mine).values(values))
             if trials_:
@@ -128,6 +145,13 @@ class SqlSweeps:
 
 
 _NEWEST = select(sweeps).order_by(sweeps.c.made_ms.desc(), sweeps.c.sweep_id.desc())
+
+
+def _written(connection: Connection, mine: ColumnElement[bool]) -> Sweep | None:
+    """What its owner wrote, kept as it is until the commit; None where it is not there."""
+    written = select(sweeps.c.document).where(mine).with_for_update()
+    document = connection.execute(written).scalar_one_or_none()
+    return None if document is None else decode(Sweep, document)
 
 
 @lru_cache(maxsize=128)

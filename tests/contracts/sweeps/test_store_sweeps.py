@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, WorkloadId
-from gpucommons.scheduler.errors import LeaderLost
+from gpucommons.scheduler.core.model.types import IntentId, Millis, TeamName, UserName, WorkloadId
+from gpucommons.scheduler.errors import Conflict, LeaderLost
 from gpucommons.scheduler.parents import ParentId, ParentKind
 from gpucommons.scheduler.principal import Sight
 from gpucommons.scheduler.store.base import Store
@@ -55,8 +55,25 @@ def test_what_owners_and_the_leader_write_does_not_write_over_each_other(store: 
     assert store.sweeps.one(first.sweep_id) == Kept(sweep=first, standing=Standing(hindrance="h"))
     assert [one.sweep for one in store.sweeps.named("digits-2")] == [other]
     stopped = replace(first, stopped=True)
-    store.sweeps.put(stopped)
+    store.sweeps.put(stopped, before=first)
     assert store.sweeps.one(first.sweep_id) == Kept(sweep=stopped, standing=Standing(hindrance="h"))
+
+
+def test_a_change_of_what_was_changed_meanwhile_is_refused(store: Store) -> None:
+    first = a_sweep()
+    store.sweeps.put(first)
+    stopped = replace(first, stopped=True)
+    store.sweeps.put(stopped, before=first)
+    more = replace(first, budget=Budget(trials=9), added=(IntentId("i-1"),))
+    with pytest.raises(Conflict, match="digits-1 was changed or removed meanwhile"):
+        store.sweeps.put(more, before=first)
+    with pytest.raises(Conflict, match="digits-1 was changed or removed meanwhile"):
+        store.sweeps.put(first)
+    with pytest.raises(Conflict, match="digits-2 was changed or removed meanwhile"):
+        store.sweeps.put(a_sweep(2), before=a_sweep(2))
+    assert [one.sweep for one in store.sweeps.live()] == [stopped]
+    store.sweeps.put(more, before=stopped)
+    assert [one.sweep for one in store.sweeps.live()] == [more]
 
 
 def test_what_is_over_is_not_looked_at_until_its_owner_writes_it_again(store: Store) -> None:
@@ -64,13 +81,13 @@ def test_what_is_over_is_not_looked_at_until_its_owner_writes_it_again(store: St
     sweep, over = a_sweep(), Standing(ended_ms=Millis(9), ended_text="All of it was tried.")
     store.sweeps.put(sweep)
     grown = replace(sweep, budget=Budget(trials=4))
-    store.sweeps.put(grown)
+    store.sweeps.put(grown, before=sweep)
     # The leader had not seen that it was written.
     store.sweeps.stand(epoch, Kept(sweep=sweep, standing=over), [])
     assert store.sweeps.live() == (Kept(sweep=grown, standing=over),)
     store.sweeps.stand(epoch, Kept(sweep=grown, standing=over), [])
     assert store.sweeps.live() == ()
-    store.sweeps.put(sweep)
+    store.sweeps.put(sweep, before=grown)
     assert store.sweeps.live() == (Kept(sweep=sweep, standing=over),)
 
 
@@ -116,7 +133,7 @@ def test_what_ended_long_ago_is_forgotten_and_what_goes_on_is_not(store: Store) 
         store.sweeps.put(one)
         standing = Standing(ended_ms=None if ended_ms is None else Millis(ended_ms))
         store.sweeps.stand(epoch, Kept(sweep=one, standing=standing), [])
-    store.sweeps.put(replace(written, budget=Budget(trials=4)))
+    store.sweeps.put(replace(written, budget=Budget(trials=4)), before=written)
     needed = store.sweeps.needed(ended_since_ms=Millis(10))
     assert needed == frozenset({"files-2", "files-3"})
     store.sweeps.prune(epoch, before_ms=Millis(10))

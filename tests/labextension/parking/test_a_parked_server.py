@@ -55,6 +55,9 @@ class Scheduler(ThreadingHTTPServer):
         self.state = "active"
         self.turn = threading.Event()
         self.said: list[dict[str, Any]] = []
+        #: Each is an order: kept for good, and counted.
+        self.orders: list[bool] = []
+        self.looks = 0
         self.parks = False
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -74,7 +77,10 @@ class Scheduler(ThreadingHTTPServer):
         elif path.endswith("/parked") and self.state == "parking":
             self.said.append(body)
             self.state = "active" if body["because"] else "parked"
+        elif path.endswith(f"/leases/{LEASE}"):
+            self.looks += 1
         elif path.endswith("/unpark"):
+            self.orders.append(body["waits"])
             if not body["waits"]:
                 self.state = "parked" if self.state == "waiting" else self.state
             elif self.state in {"parked", "waiting"}:
@@ -169,9 +175,10 @@ def test_its_gpu_is_free_and_its_next_cell_waits_for_its_turn_and_goes_on(
     first, second = page.send(READ), page.send("print('after', x)")
     notice = "Parked: this cell waits for 1 GPU, and goes on by itself."
     page.printed(first, until=notice)
-    until(lambda: scheduler.state == "waiting", "the place in line")
+    until(lambda: scheduler.looks >= 3, "looks whether its turn has come")
+    assert scheduler.orders == [True]
     assert card.used_mib == 0
-    scheduler.turn.set()
+    scheduler.state = "active"
 
     assert page.until_done(first).strip() == "kept 42"
     assert page.until_done(second).strip() == "after 41"

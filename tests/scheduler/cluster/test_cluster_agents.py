@@ -13,6 +13,7 @@ from gpucommons.gpu.agent.limits.guard import Guard
 from gpucommons.gpu.agent.state.state_file import StateFile
 from gpucommons.gpu.agent.watch import Watch
 from gpucommons.gpu.client.agent_client import AgentClient
+from gpucommons.gpu.clouds.notice import CloudNotice
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.errors import AgentUnavailable, UnknownDevice
 from gpucommons.gpu.linux.fake_processes import FakeProcess, FakeProcesses
@@ -59,7 +60,10 @@ class NodeAgent:
         )
         self.watch.restore(now_ms=0)
         facts = NodeFacts(name=name, cpu_milli=8000, memory_mib=64_000, isolation="none")
-        self._requests = Requests(self.watch, facts, Folders(folder / "slices"))
+        self.cloud_says = CloudNotice()
+        self._requests = Requests(
+            self.watch, facts, Folders(folder / "slices"), cloud=lambda: self.cloud_says
+        )
         self.is_away = False
         self.asked = 0
         #: Whatever it is asked.
@@ -423,3 +427,48 @@ def test_a_node_that_claims_anothers_slice_is_not_asked_for_it(cluster: Cluster)
     assert cluster.nodes[NODES[0]].asked == before
     assert cluster.nodes[NODES[1]].open == set()
     agents.close()
+
+
+@pytest.mark.parametrize("address", ["http://node-2", "http://node-2:8443"])
+def test_a_node_that_comes_back_under_its_name_has_nothing_of_the_one_that_was_taken(
+    cluster: Cluster, address: str
+) -> None:
+    cluster.nodes[NODES[1]].cloud_says = CloudNotice(leaves_ms=100_000)
+    cluster.agents.usage()
+    assert cluster.agents.notices()[NODES[1]].leaves_ms == 100_000
+
+    cluster.nodes[NODES[1]].is_away = True
+    cluster.agents.usage()
+    assert NODES[1] not in cluster.agents.notices()
+    cluster.nodes[NODES[1]] = NodeAgent(NODES[1], cluster.folder / NODES[1])
+    cluster.now_s += AWAY_S
+    cluster.addresses[NODES[1]] = address
+    cluster.agents.usage()
+    assert cluster.agents.notices()[NODES[1]] == CloudNotice()
+
+
+def test_nothing_is_said_of_a_node_that_was_gone_between_two_questions(cluster: Cluster) -> None:
+    cluster.nodes[NODES[1]].cloud_says = CloudNotice(leaves_ms=100_000, at_risk=True)
+    cluster.agents.usage()
+    del cluster.addresses[NODES[1]]
+    assert NODES[1] not in cluster.agents.notices()
+    # Nobody has asked it yet.
+    cluster.addresses[NODES[1]] = "http://node-2"
+    assert NODES[1] not in cluster.agents.notices()
+    cluster.agents.usage()
+    cluster.addresses[NODES[1]] = "http://node-2:8443"
+    assert NODES[1] not in cluster.agents.notices()
+
+
+def test_where_agents_are_is_asked_for_without_the_lock_of_what_they_said(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The executor answers that under its own lock, under which it asks for what agents said."""
+
+    def addresses() -> dict[NodeId, str]:
+        assert not cluster.agents._lock.locked()
+        return cluster.addresses
+
+    monkeypatch.setattr(cluster.agents, "_addresses", addresses)
+    cluster.agents.audit(NODES[0])
+    assert set(cluster.agents.notices()) == {NODES[0]}

@@ -1,0 +1,127 @@
+"""What owners of sweeps ask for is done once, whatever is repeated, lost or asked for by others meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from service_world import ServiceWorld, a_request
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.errors import Conflict
+from gpucommons.scheduler.service.jobs import sweeps
+from gpucommons.scheduler.sweeps.sweep import Sweep
+
+MORE = models.MoreBudgetRequest(trials=2)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> ServiceWorld:
+    return ServiceWorld(tmp_path)
+
+
+def a_sweep(**changes: Any) -> models.SweepRequest:
+    fields = {
+        "job": a_request(name="search"),
+        "space": {"lr": {"low": 0.1, "high": 1}},
+        "objective": {"metric": "accuracy", "direction": "maximize"},
+        "budget": {"trials": 10},
+        "sampler": "random",
+        **changes,
+    }
+    return models.SweepRequest.model_validate(fields)
+
+
+def submit(world: ServiceWorld, request: models.SweepRequest, key: str) -> models.SweepView:
+    return sweeps.submit_sweep(world.service, world.principal("ann"), request, key=key)
+
+
+def add(world: ServiceWorld, ref: str, key: str | None = None) -> models.SweepView:
+    return sweeps.add_to_budget(world.service, world.principal("ann"), ref, MORE, key=key)
+
+
+def stored(world: ServiceWorld) -> Sweep:
+    (kept,) = world.store.sweeps.live()
+    return kept.sweep
+
+
+def meanwhile(world: ServiceWorld, monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]) -> None:
+    """Between the next one's look at the sweep and its writing."""
+    ask = world.store.put_intent
+
+    def asked(*arguments: Any, **named: Any) -> Any:
+        monkeypatch.undo()
+        act()
+        return ask(*arguments, **named)
+
+    monkeypatch.setattr(world.store, "put_intent", asked)
+
+
+def test_a_stop_that_was_answered_is_not_undone_by_who_looked_before(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, ada = submit(world, a_sweep(), "k"), world.principal("ada")
+    meanwhile(world, monkeypatch, lambda: sweeps.stop_sweep(world.service, ada, made.id))
+    with pytest.raises(Conflict, match="search-1 was changed or removed meanwhile: look at it"):
+        add(world, made.id, "more")
+    assert (stored(world).stopped, stored(world).budget.trials) == (True, 10)
+    world.pass_time(1000)
+    told = [one.event.text for one in world.store.events() if "search-1" in one.event.text]
+    assert told[-3:] == [
+        "sweep search-1 of ann was stopped",
+        "sweep search-1 of ann was given more budget",
+        "sweep search-1 of ann was not changed: another had changed it meanwhile",
+    ]
+    # Who has looked at it may let it go on.
+    assert add(world, made.id, "more").trials_of == 12
+    assert not stored(world).stopped
+
+
+def test_of_two_that_add_at_once_neither_is_lost(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = submit(world, a_sweep(), "k")
+    meanwhile(world, monkeypatch, lambda: add(world, made.id, "one"))
+    with pytest.raises(Conflict):
+        add(world, made.id, "other")
+    assert add(world, made.id, "other").trials_of == 14
+
+
+def test_the_same_key_adds_once_also_where_its_scheduler_died_in_between(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = submit(world, a_sweep(), "k")
+
+    def dies(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(world.store.sweeps, "put", dies)
+    with pytest.raises(KeyboardInterrupt):
+        add(world, made.id, "more")
+    monkeypatch.undo()
+    assert stored(world).budget.trials == 10
+    for _ in range(3):
+        assert add(world, made.id, "more").trials_of == 12
+    assert [add(world, made.id).trials_of for _ in range(2)] == [14, 16]
+    other = models.MoreBudgetRequest(trials=9)
+    with pytest.raises(Conflict, match="key"):
+        sweeps.add_to_budget(world.service, world.principal("ann"), made.id, other, key="more")
+
+
+def test_the_key_of_a_sweep_stands_for_no_other_and_gives_the_one_that_was_begun(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(world.store.sweeps, "put", dies)
+    with pytest.raises(KeyboardInterrupt):
+        submit(world, a_sweep(), "k")
+    monkeypatch.undo()
+    made = submit(world, a_sweep(), "k")
+    assert (made.name, submit(world, a_sweep(), "k").id) == ("search-1", made.id)
+    with pytest.raises(Conflict, match="key"):
+        submit(world, a_sweep(budget={"trials": 11}), "k")
+    assert submit(world, a_sweep(budget={"trials": 11}), "l").id != made.id
