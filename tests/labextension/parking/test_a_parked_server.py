@@ -72,6 +72,8 @@ class Scheduler(ThreadingHTTPServer):
         ).model_dump_json()  # fmt: skip
 
     def hear(self, path: str, body: dict[str, Any]) -> None:
+        if self.turn.is_set() and self.state == "waiting":
+            self.state = "active"
         if path.endswith("/activity"):
             self.parks = bool(body.get("parks"))
         elif path.endswith("/parked") and self.state == "parking":
@@ -176,9 +178,9 @@ def test_its_gpu_is_free_and_its_next_cell_waits_for_its_turn_and_goes_on(
     notice = "Parked: this cell waits for 1 GPU, and goes on by itself."
     page.printed(first, until=notice)
     until(lambda: scheduler.looks >= 3, "looks whether its turn has come")
-    assert scheduler.orders == [True]
+    assert len(scheduler.orders) < scheduler.looks
     assert card.used_mib == 0
-    scheduler.state = "active"
+    scheduler.turn.set()
 
     assert page.until_done(first).strip() == "kept 42"
     assert page.until_done(second).strip() == "after 41"
