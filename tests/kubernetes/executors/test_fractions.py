@@ -150,8 +150,10 @@ def scheduler(
         scheduler.start()
         yield scheduler
     finally:
-        scheduler.stop()
-        agent.stop()
+        try:
+            scheduler.stop()
+        finally:  # what it leaves would fail each test after it
+            agent.stop()
 
 
 def lines_of(scheduler: Scheduler, job: str) -> list[str]:
