@@ -21,6 +21,7 @@ from traitlets import Bool, Float, Integer
 from gpucommons.gpu.linux.state_home import state_home
 from gpucommons.labextension.activity.activity import Collector, collector_for
 from gpucommons.labextension.activity.reporter import Reporter
+from gpucommons.labextension.ending import end_after_main
 from gpucommons.labextension.hibernation.hibernation import Hibernation
 from gpucommons.labextension.hibernation.keeper import server_folder
 from gpucommons.labextension.hibernation.kept import KeptKernel, kernels_folder
@@ -307,6 +308,7 @@ class GpuCommonsExtension(ExtensionApp):
 
     async def stop_extension(self) -> None:
         """Stop with the server."""
+        end_after_main()
         kept: Sequence[KeptKernel] = ()
         nothing = keeps_nothing(self.parts.feed.lease, time.time_ns() // 1_000_000)
         if self.parts.hibernation is not None:

@@ -21,6 +21,7 @@ from typing import Protocol
 
 from gpucommons.gpu.hibernation import containers
 from gpucommons.gpu.hibernation.criu import criu_at
+from gpucommons.gpu.hibernation.scratch import scratch
 from gpucommons.gpu.hibernation.self_test import self_test, self_test_as_nobody
 
 logger = logging.getLogger("gpucommons.gpu.agent")
@@ -155,12 +156,9 @@ def try_as_nobody(criu: Path) -> str | None:
     found = criu_at(criu)
     if found is None:
         return f"In {criu} is no CRIU 4.2 or newer that only root can change."
-    scratch = Path(tempfile.mkdtemp(prefix="hibernation-"))
-    try:
+    with scratch(Path(tempfile.gettempdir())) as place:
         as_root = os.geteuid() == 0
-        ability = self_test_as_nobody(found, scratch) if as_root else self_test(found, scratch)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        ability = self_test_as_nobody(found, place) if as_root else self_test(found, place)
     if not ability.can_hibernate:
         return ability.because
     speeds = (ability.save_mib_per_s, ability.wake_mib_per_s)

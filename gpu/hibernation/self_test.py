@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.inside import calls
+from gpucommons.gpu.hibernation.scratch import remove_left, scratch
 from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused
 from gpucommons.gpu.hibernation.unused_account import unused_account
 from gpucommons.gpu.parking import self_test as parking
@@ -59,8 +59,8 @@ def self_test(criu: Criu | None, folder: Path, timeout_s: float = 60) -> Ability
     if criu is None:
         return Ability(can_hibernate=False, because=NO_CRIU)
     try:
-        with tempfile.TemporaryDirectory(dir=folder, prefix="self-test-") as scratch:
-            return _try(criu, Path(scratch), timeout_s)
+        with scratch(folder) as place:
+            return _try(criu, place, timeout_s)
     except OSError as error:
         because = f"The self-test could not run in {folder}: {error.strerror}."
         return Ability(can_hibernate=False, because=because)
@@ -72,17 +72,17 @@ def gpu_self_test(criu: Criu, folder: Path, driver: Path, timeout_s: float = 60)
     Found out with one, as in :func:`self_test`; that one passes first.
     """
     try:
-        with tempfile.TemporaryDirectory(dir=folder, prefix="self-test-") as scratch:
-            return _try_gpu(criu, Path(scratch), driver, timeout_s)
+        with scratch(folder) as place:
+            return _try_gpu(criu, place, driver, timeout_s)
     except OSError as error:
         return f"The self-test could not run in {folder}: {error.strerror}."
 
 
-def _try_gpu(criu: Criu, scratch: Path, driver: Path, timeout_s: float) -> str | None:
-    go = scratch / "go"
+def _try_gpu(criu: Criu, place: Path, driver: Path, timeout_s: float) -> str | None:
+    go = place / "go"
     os.mkfifo(go, 0o600)
-    tree = HibernatableTree(scratch / "tree", criu, driver=driver)
-    (scratch / "tree").mkdir(mode=0o700)
+    tree = HibernatableTree(place / "tree", criu, driver=driver)
+    (place / "tree").mkdir(mode=0o700)
     with _started(tree.run_command(parking.command(driver, go)), timeout_s) as process:
         ready = parking.line(process)
         if ready != "ready":
@@ -103,11 +103,11 @@ def _try_gpu(criu: Criu, scratch: Path, driver: Path, timeout_s: float) -> str |
     return None if told == "same" else "The small process woke with another GPU memory."
 
 
-def _try(criu: Criu, scratch: Path, timeout_s: float) -> Ability:
-    go = scratch / "go"
+def _try(criu: Criu, place: Path, timeout_s: float) -> Ability:
+    go = place / "go"
     os.mkfifo(go, 0o600)
-    tree = HibernatableTree(scratch / "tree", criu)
-    (scratch / "tree").mkdir(mode=0o700)
+    tree = HibernatableTree(place / "tree", criu)
+    (place / "tree").mkdir(mode=0o700)
     program = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_BALLAST_MIB), str(go)]
     with _started(tree.run_command(program), timeout_s) as process:
         ready = parking.line(process)
@@ -135,7 +135,7 @@ def _try(criu: Criu, scratch: Path, timeout_s: float) -> Ability:
         can_hibernate=True,
         save_mib_per_s=max(1, int(mib / max(saved.seconds, 0.001))),
         wake_mib_per_s=max(1, int(mib / max(seconds, 0.001))),
-        disk_mib_per_s=_disk(scratch),
+        disk_mib_per_s=_disk(place),
     )
 
 
@@ -143,11 +143,11 @@ def _started(words: list[str], timeout_s: float) -> AbstractContextManager[subpr
     return parking.started(words, timeout_s, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
 
 
-def _disk(scratch: Path) -> int:
+def _disk(place: Path) -> int:
     """Write some of what cannot be compressed, until the disk has it."""
     block = os.urandom(_MIB)
-    path = scratch / "written"
-    amount = min(_BALLAST_MIB, shutil.disk_usage(scratch).free // _MIB // 4)
+    path = place / "written"
+    amount = min(_BALLAST_MIB, shutil.disk_usage(place).free // _MIB // 4)
     started = time.monotonic()
     with path.open("wb", buffering=0) as stream:
         for _ in range(amount):
@@ -158,6 +158,8 @@ def _disk(scratch: Path) -> int:
 
 def self_test_as_nobody(criu: Criu, folder: Path, timeout_s: float = 60) -> Ability:
     """The same by root, as an account that has less than any user: what it can save, users can."""
+    # First: an account that still has processes is none that nobody has.
+    remove_left(folder)
     return self_test_as(unused_account(), criu, folder, timeout_s)
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 NOBODY = 65534
 #: Given to nobody by the usual systems; below 65536, as containers with users of their own know no more.
 _FREE = range(65533, 65519, -1)
+#: All that may be given.
+ACCOUNTS = frozenset({NOBODY, *_FREE})
 
 
 def unused_account(proc: Path = Path("/proc")) -> int:

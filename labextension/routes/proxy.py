@@ -19,7 +19,13 @@ from tornado import web
 
 from gpucommons.labextension.routes.handlers import ApiHandler
 from gpucommons.scheduler import models
-from gpucommons.scheduler.client import calls, pipeline_calls, schedule_calls, sweep_calls
+from gpucommons.scheduler.client import (
+    calls,
+    parking_calls,
+    pipeline_calls,
+    schedule_calls,
+    sweep_calls,
+)
 from gpucommons.scheduler.client.calls import Call
 from gpucommons.scheduler.errors import BadRequest, NotFound, SchedulerError
 
@@ -213,6 +219,11 @@ TABLE = (
         method="POST",
         pattern=f"leases/{ID}/hibernate",
         call=lambda a: calls.hibernate(a.id, models.HibernateRequest()),
+    ),
+    Row(
+        method="POST",
+        pattern=f"leases/{ID}/park",
+        call=lambda a: parking_calls.park(a.id, models.ParkRequest()),
     ),
     Row(
         method="POST",

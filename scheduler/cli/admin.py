@@ -15,7 +15,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.documents import read_config
 from gpucommons.scheduler.cli.present import clock, show, table
-from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.client import SchedulerClient, calls, parking_calls
 from gpucommons.scheduler.client.call import Call
 from gpucommons.scheduler.errors import BadRequest, NotFound, UnknownTeam
 from gpucommons.scheduler.models.words.state_words import held_words, node_words, state_words
@@ -316,6 +316,16 @@ def reclaim(arguments: argparse.Namespace) -> int:
     )
     if arguments.force:
         text = f"{lease.user}: the notebook is stopped now; your reason is kept for its user"
+    show(lease, text, output=arguments.output)
+    return 0
+
+
+def park(arguments: argparse.Namespace) -> int:
+    """Move a notebook's GPU memory to the host, and give its GPU to others."""
+    request = models.ParkRequest(text=arguments.reason)
+    with connect(arguments) as scheduler:
+        lease = scheduler.send(parking_calls.park(notebook(scheduler, arguments.lease), request))
+    text = f"{lease.user}: {state_words(lease.state)}; `gpucommons idle list` says what came of it"
     show(lease, text, output=arguments.output)
     return 0
 

@@ -302,6 +302,10 @@ def _add_admin(
     idle.add_parser("list", parents=[shared], help="who holds a GPU idle").set_defaults(
         run=admin.idle
     )
+    park = idle.add_parser("park", parents=[shared], help="move its GPU memory to the host")
+    park.add_argument("lease", metavar="NOTEBOOK", help="USER, USER/SERVER, or a lease's id")
+    park.add_argument("--reason", default="", help="told to its user, where it is another's")
+    park.set_defaults(run=admin.park)
     reclaim = commands.add_parser("reclaim", parents=[shared], help="take a notebook's GPU back")
     reclaim.add_argument("lease", metavar="NOTEBOOK", help="USER, USER/SERVER, or a lease's id")
     reclaim.add_argument("--force", action="store_true", help="even if busy; needs --reason")

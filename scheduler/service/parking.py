@@ -6,6 +6,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.intents import NoteParked, Park, Unpark
 from gpucommons.scheduler.core.model.types import State, Workload
 from gpucommons.scheduler.errors import InvalidTransition
+from gpucommons.scheduler.intake.leases import check_on_idle
 from gpucommons.scheduler.models.words.state_words import state_words
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
@@ -46,6 +47,8 @@ def _check_can(service: Service, lease: Workload) -> None:
             " the command gpucommons doctor in its terminal says what is missing."
         )
         raise InvalidTransition(message)
+    if pool is not None:
+        check_on_idle("park", pool)
 
 
 def report_parked(

@@ -189,6 +189,7 @@ class FakeApi:
             ("POST", f"leases/{LEASE_ID}/keep"): self.lease,
             ("POST", f"leases/{LEASE_ID}/drop"): self.lease,
             ("POST", f"leases/{LEASE_ID}/hibernate"): self.lease,
+            ("POST", f"leases/{LEASE_ID}/park"): self.lease,
             ("PUT", f"leases/{LEASE_ID}/on-idle"): self.lease,
             ("PUT", f"leases/{LEASE_ID}/activity"): self.lease,
         }

@@ -69,9 +69,10 @@ class KeptLab(KernelServer):
         context = browser.new_context(locale="en-GB", timezone_id="UTC", viewport=WIDE)
         context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
-        # What Lab says of a server that is away stays until it is closed, again and again.
+        # What Lab says of a server that is away stays until it is closed, again and again; one lies
+        # over the other, whichever came first.
         away = page.locator(".jp-Dialog .jp-mod-accept").first
-        page.add_locator_handler(away, lambda button: button.click())
+        page.add_locator_handler(away, lambda button: button.dispatch_event("click"))
         address = f"http://127.0.0.1:{self.port}/lab/tree/{NOTEBOOK}?reset&token={TOKEN}"
         page.goto(address)
         page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()

@@ -54,6 +54,7 @@ export function MyGpu(): React.JSX.Element {
       ) : hasTile ? (
         <Tile lease={lease} />
       ) : null}
+      {lease?.idle?.can_park ? <Parked lease={lease} /> : null}
       {hasTile ? null : (
         <p className="gc-Muted">
           {isCpu

@@ -45,6 +45,25 @@ it('says where in line its cell waits, for how long, and why', () => {
   expect(html).toContain('Interrupt the kernel to wait no longer.');
 });
 
+it('offers to park, and says how far it is and what stood in the way', () => {
+  const running = { state: 'active', parked_ms: null };
+  expect(drawn(running)).toContain('>Park</button>');
+  expect(drawn(running)).toContain('others have the GPU until a cell runs');
+  const idle = { keeps_left: 0, idle_after_min: 60, warn_after_min: 50 };
+  const tried = { ...idle, not_parked: 'its server says: It is busy.' };
+  expect(drawn({ ...running, idle: tried })).toContain(
+    'Not parked when it was tried: its server says: It is busy.<'
+  );
+  const now = drawn({ ...running, state: 'parking' });
+  expect(now).toContain('Being parked: its GPU memory goes to the host.');
+  expect(now).not.toContain('Park</button>');
+});
+
+it('does not say for how long before a second is over', () => {
+  const html = drawn({ state: 'waiting', position: 1, requested_ms: NOW });
+  expect(html).toContain('1st in line. Its cell goes on by itself.');
+});
+
 it('does not pass old news for new', () => {
   const text = 'This may have changed: the scheduler is not there.';
   expect(drawn({ state: 'parked' }, 'unreachable')).toContain(text);

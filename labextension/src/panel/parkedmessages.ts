@@ -24,15 +24,35 @@ export function parkedMessages({ trans }: Messages) {
     },
 
     inLine(position: number, waitedMs: number): string {
-      return trans.__(
-        '%1 in line, waiting for %2. Its cell goes on by itself.',
-        ordinal(position),
-        duration(waitedMs)
-      );
+      return waitedMs < 1000
+        ? trans.__('%1 in line. Its cell goes on by itself.', ordinal(position))
+        : trans.__(
+            '%1 in line, waiting for %2. Its cell goes on by itself.',
+            ordinal(position),
+            duration(waitedMs)
+          );
     },
 
     likely(span: string): string {
       return trans.__('Likely in %1.', span);
+    },
+
+    park(): string {
+      return trans.__('Park');
+    },
+
+    whatParkDoes(): string {
+      return trans.__(
+        'Move its GPU memory to the host, so that others have the GPU until a cell runs. Variables stay.'
+      );
+    },
+
+    isBeingParked(): string {
+      return trans.__('Being parked: its GPU memory goes to the host.');
+    },
+
+    notParked(because: string): string {
+      return trans.__('Not parked when it was tried: %1.', because);
     },
 
     interrupt(): string {

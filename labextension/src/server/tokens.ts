@@ -39,8 +39,12 @@ export interface IIdle {
   on_idle_allowed?: string[];
   /** What its server said that a stop keeps: `kernels`, `variables` or `nothing`; empty: not said yet. */
   keeps?: string;
-  /** Its server can be parked. */
+  /** It is parked then. */
   parks?: boolean;
+  /** Its user may park it now. */
+  can_park?: boolean;
+  /** Why it was not parked when that was tried last. */
+  not_parked?: string;
 }
 
 export interface ILease {

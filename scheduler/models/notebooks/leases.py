@@ -138,6 +138,8 @@ class IdleView(View):
     on_idle_text: str = ""
     #: It is parked then: that was chosen, its server can, and nothing stood in the way when it was tried.
     parks: bool = False
+    #: It can be parked now, as its user likes: its server says so, and its pool allows it.
+    can_park: bool = False
     #: Why it was not parked when that was tried last, and it has been idle since.
     not_parked: str = ""
 

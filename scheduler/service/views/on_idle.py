@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from gpucommons.scheduler import models
 
+#: While it is being parked, too: its page says so there.
+_CAN_PARK = ("active", "warned", "parking")
 _PARKED = (
     "Its kernels live on and others have its GPU; its next cell waits in line for it, and goes on."
 )
@@ -25,7 +27,10 @@ def with_keeps(lease: models.LeaseView, keeps: str, *, parks: bool) -> models.Le
     if idle is None or not (keeps or parks):
         return lease
     can_park = parks and not idle.not_parked
-    told: dict[str, object] = {"parks": can_park and idle.on_idle == "park"}
+    told: dict[str, object] = {
+        "parks": can_park and idle.on_idle == "park",
+        "can_park": parks and lease.state in _CAN_PARK and "park" in idle.on_idle_allowed,
+    }
     if keeps:
         told["keeps"] = keeps
     if keeps or can_park:

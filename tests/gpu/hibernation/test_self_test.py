@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,9 @@ import pytest
 
 from gpucommons.gpu.hibernation import self_test as module
 from gpucommons.gpu.hibernation.criu import Criu
+from gpucommons.gpu.hibernation.scratch import scratch
 from gpucommons.gpu.hibernation.self_test import NO_CRIU, Ability, self_test, self_test_as_nobody
+from gpucommons.gpu.hibernation.tree import HibernatableTree
 from gpucommons.gpu.hibernation.unused_account import NOBODY, unused_account
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux saves processes")
@@ -25,6 +28,34 @@ def test_where_it_works_it_measures(criu: Criu, tmp_path: Path) -> None:
 
     assert ability.can_hibernate, ability.because
     assert ability.save_mib_per_s > 0 < ability.wake_mib_per_s
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.criu
+def test_what_a_killed_self_test_left_goes_with_the_next(criu: Criu, tmp_path: Path) -> None:
+    place = tmp_path / "gpucommons-self-test-killed"
+    (place / "tree").mkdir(mode=0o700, parents=True)
+    tree = HibernatableTree(place / "tree", criu)
+    # As after a kill in the first moment: its caller is one that lives on.
+    left = subprocess.Popen(tree.run_command(["sleep", "600"]), stdin=subprocess.DEVNULL)
+    assert tree.awake(60) is None
+    mine = tmp_path / "self-test-results"
+    mine.mkdir()
+
+    ability = self_test(criu, tmp_path)
+
+    assert left.wait(60) == -signal.SIGKILL
+    assert ability.can_hibernate, ability.because
+    assert list(tmp_path.iterdir()) == [mine]
+
+
+def test_a_self_test_that_runs_is_left_alone_by_the_next(tmp_path: Path) -> None:
+    with scratch(tmp_path) as first:
+        (first / "tree").mkdir()
+        with scratch(tmp_path) as second:
+            assert (first / "tree").exists()
+            assert first != second
+
     assert list(tmp_path.iterdir()) == []
 
 

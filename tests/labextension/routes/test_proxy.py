@@ -40,6 +40,7 @@ WRITES = [
     (f"leases/{LEASE_ID}/keep", {"minutes": 30}),
     (f"leases/{LEASE_ID}/drop", {}),
     (f"leases/{LEASE_ID}/hibernate", {}),
+    (f"leases/{LEASE_ID}/park", {}),
     ("pipelines/alice/nightly-1/retry", {"step": "clean"}),
     ("pipelines/alice/nightly-1/cancel", {}),
     (f"sweeps/{JOB_ID}/stop", {}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -277,6 +278,24 @@ def test_an_idle_notebook_is_reclaimed_after_its_warning(
     assert answer.out.startswith("ann: the GPU is to be returned at ")
     view = admin.send(calls.lease(lease.id))
     assert view.state == "warned"
+
+
+def test_a_notebook_is_parked_and_the_answer_says_how_far_it_is(
+    cli: Cli, world: WatchedWorld, lease: models.LeaseView
+) -> None:
+    refused = cli("idle", "park", "ann", by="root")
+    assert (refused.code, "cannot park its GPU memory" in refused.err) == (1, True)
+    pools = world.loop.cluster.pools
+    pools["gpu"] = replace(pools["gpu"], on_idle=("park", "cull"))
+    report = models.ActivityReport(parks=True)
+    idle.report_activity(world.service, world.principal("ann"), lease.id, report)
+
+    answer = cli("idle", "park", "ann", by="root")
+
+    assert (answer.code, answer.out) == (
+        0,
+        "ann: being parked; `gpucommons idle list` says what came of it\n",
+    )
 
 
 def test_a_busy_notebook_is_reclaimed_by_force_and_reason_alone(

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from service_world import ServiceWorld, done
 
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import WorkloadId
-from gpucommons.scheduler.errors import Forbidden, InvalidTransition, NoFreeSlice
+from gpucommons.scheduler.errors import Forbidden, InvalidTransition, NoFreeSlice, PolicyRefused
 from gpucommons.scheduler.service import idle, leases, parking
 
 
+def allow_parking(world: ServiceWorld) -> None:
+    pools = world.loop.cluster.pools
+    pools["gpu"] = replace(pools["gpu"], on_idle=("hibernate", "park", "cull"))
+
+
 def a_server(world: ServiceWorld, user: str = "ann", *, parks: bool = True) -> models.LeaseView:
+    allow_parking(world)
     request = models.LeaseRequest(user=user, milli_gpu=1000)
     lease = done(leases.acquire(world.service, world.hub_service, request, key=None))
     done(leases.started(world.service, world.hub_service, lease.id, models.StartedReport(pid=77)))
@@ -42,11 +50,12 @@ def test_a_parked_notebook_gives_its_gpu_to_another_and_waits_to_have_it_back(
     lease = a_server(world)
     assert lease.slice is not None
     assert lease.idle is not None
-    # That it could be parked is no choice of its own.
-    assert not lease.idle.parks
+    # That it could be parked is no choice of its own, and its user may have it at any time.
+    assert (lease.idle.parks, lease.idle.can_park) == (False, True)
     assert ask(world, lease).state == "parking"
     told = say(world, lease)
     assert (told.state, told.slice) == ("parked", None)
+    assert told.idle is None or not told.idle.can_park
     assert told.parked_ms == world.now_ms
     other = a_server(world, "ada")
     waits = unpark(world, lease)
@@ -113,6 +122,17 @@ def test_only_a_server_that_said_that_it_can_is_asked(world: ServiceWorld) -> No
     lease = a_server(world, parks=False)
     with pytest.raises(InvalidTransition, match="cannot park its GPU memory, or has not said yet"):
         ask(world, lease)
+
+
+def test_nobody_is_parked_where_the_pool_does_not_allow_it(world: ServiceWorld) -> None:
+    lease = a_server(world)
+    pools = world.loop.cluster.pools
+    pools["gpu"] = replace(pools["gpu"], on_idle=("hibernate", "cull"))
+    seen = leases.lease(world.service, world.principal("ann"), lease.id)
+    assert seen.idle is not None
+    assert not seen.idle.can_park
+    with pytest.raises(PolicyRefused, match="does not allow park for idle notebooks"):
+        done(parking.park(world.service, world.principal("ann"), lease.id, models.ParkRequest()))
 
 
 def test_its_owner_cannot_end_it_as_a_ticket_while_its_server_lives(world: ServiceWorld) -> None:
