@@ -1,4 +1,4 @@
-"""T9, and how often ranges hold: llm-foundry's 139 runs, each model's predicted from the others'."""
+"""T9: llm-foundry's 139 runs, each model's predicted from the others'."""
 
 from __future__ import annotations
 
@@ -39,15 +39,14 @@ _KINDS = {"a100_40gb": "A100-40", "a100_80gb": "A100-80", "h100_80gb": "H100-80"
 
 
 def figures(folder: Path) -> list[Figure]:
-    """Errors leaving the row's model out, by one row per kind, what is called to fit, coverage."""
+    """Errors leaving the row's model out, by one row per kind, and what is called to fit."""
     rows = rows_of(folder, "t9_llm_foundry.csv")
     if not rows:
         return []
     cases = [case_of(row) for row in rows]
     models = [row["Model"] for row in rows]
     measured = np.array([one.seconds for one in cases])
-    predicted, spreads = _left_out(cases, models)
-    wrong = errors(predicted, measured)
+    wrong = errors(_left_out(cases, models), measured)
     trivial = errors(_constant_mfu(rows, cases), measured)
     by_one = errors(one_row(rows, cases), measured)
     fits = [float(memory_of(one).total[0]) <= one.pool.memory_bytes for one in cases]
@@ -58,7 +57,6 @@ def figures(folder: Path) -> list[Figure]:
         Figure("T9", "formula_median_percent", _at(by_one, 50), n),
         Figure("T9", "formula_p90_percent", _at(by_one, 90), n),
         Figure("T9", "fits_percent", 100 * float(np.mean(fits)), n),
-        Figure("coverage", "p10_p90_percent", _covered(predicted, measured, spreads), n),
     ]
 
 
@@ -108,22 +106,15 @@ def _shape(row: Row) -> tuple[int, int, int]:
     return max(1, round(parameters / (12 * hidden**2))), hidden, max(1, hidden // 128)
 
 
-def _left_out(cases: Sequence[Case], models: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Each model predicted by constants learned from all others, and those runs' own spread."""
-    predicted, spreads = np.zeros(len(cases)), np.zeros((len(cases), 2))
+def _left_out(cases: Sequence[Case], models: Sequence[str]) -> np.ndarray:
+    """Each model predicted by constants learned from all others."""
+    predicted = np.zeros(len(cases))
     for model in dict.fromkeys(models):
         others = [one for one, name in zip(cases, models, strict=True) if name != model]
         known = learned(others)
-        ratios = np.array([one.seconds for one in others]) / seconds_of(others, known)
         here = [index for index, name in enumerate(models) if name == model]
         predicted[here] = seconds_of([cases[index] for index in here], known)
-        spreads[here] = np.percentile(ratios, [8, 92])
-    return predicted, spreads
-
-
-def _covered(predicted: np.ndarray, measured: np.ndarray, spreads: np.ndarray) -> float:
-    inside = (predicted * spreads[:, 0] <= measured) & (measured <= predicted * spreads[:, 1])
-    return 100 * float(np.mean(inside))
+    return predicted
 
 
 def _constant_mfu(rows: Sequence[Row], cases: Sequence[Case]) -> np.ndarray:

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.advisor.setting import Figure, errors
+from benchmarks.advisor.setting import TENTH, Figure, errors
+from gpucommons.scheduler.advisor.choice.advise import spread_after
 from gpucommons.scheduler.advisor.scaling import Scaling, Seen, believed_from, scaling_of
 
 _CLUSTERS = ("aws", "dgx", "rtx", "quad")
@@ -38,7 +39,8 @@ def figures(folder: Path | None) -> list[Figure]:
     whole = {key: scaling_of(_few(seen, 60)) for key, seen in points.items()}
     found = []
     for count in (3, 5, 10):
-        wrong = [_held_out(key, seen, whole, count) for key, seen in points.items()]
+        off = [_held_out(key, seen, whole, count) for key, seen in points.items()]
+        wrong = [float(np.mean(np.abs(np.expm1(one)))) * 100 for one in off]
         trivial = [_perfect(seen, count) for seen in points.values()]
         n = len(wrong)
         found.append(
@@ -51,6 +53,9 @@ def figures(folder: Path | None) -> list[Figure]:
                 "perfect scaling",
             )
         )
+        held = np.abs(np.concatenate(off)) <= TENTH * spread_after(count)
+        name = f"points{count}_percent"
+        found.append(Figure("coverage", name, 100 * float(np.mean(held)), len(held)))
         if count == 5:
             found.append(
                 Figure("T5", "worst5_percent", max(wrong), n, max(trivial), "perfect scaling")
@@ -96,15 +101,17 @@ def _others(key: Key, whole: dict[Key, Scaling]) -> list[Scaling]:
     return [whole[one] for one in whole if one[0] != key[0] and one[1] == key[1]]
 
 
-def _held_out(key: Key, seen: list[Seen], whole: dict[Key, Scaling], count: int) -> float:
+def _held_out(key: Key, seen: list[Seen], whole: dict[Key, Scaling], count: int) -> np.ndarray:
+    """Logarithms of predicted over measured, of all draws."""
     believed = believed_from(_others(key, whole))
     random = np.random.default_rng(0)
     wrong = []
     for _ in range(_DRAWS):
         order = random.permutation(len(seen))
         known = [seen[index] for index in order[:count]]
-        wrong.append(_wrong(scaling_of(known, believed), [seen[index] for index in order[count:]]))
-    return float(np.mean(wrong))
+        gpus, nodes, batch, seconds = _columns([seen[index] for index in order[count:]])
+        wrong.append(np.log(scaling_of(known, believed).step_s(gpus, nodes, batch) / seconds))
+    return np.concatenate(wrong)
 
 
 def _perfect(seen: list[Seen], count: int) -> float:

@@ -21,7 +21,9 @@ _BOUND = np.log(3.0)
 #: Spread between jobs of a project, projects of a family, families of a kind, kinds (log units),
 #: and of one run around its job's typical one.
 _SPREADS = {"kind": 0.20, "family": 0.10, "project": 0.08, "job": 0.06}
-_NOISE = 0.04
+_NOISE = 0.05
+#: Of a level's spread (squared) this part stands between the runs that it was seen by.
+_BETWEEN_RUNS = 1 / 12
 #: So many like runs make a grade A.
 ENOUGH = 5
 #: Beyond so many times the largest scale seen, ranges widen with each doubling.
@@ -38,8 +40,9 @@ class Grade(StrEnum):
     FORMULA = "C"
 
 
-#: Spread of the formula's error where nothing was measured, by grade (log units).
-SPREAD = {Grade.HISTORY: 0.045, Grade.PROBE: 0.075, Grade.FORMULA: 0.16}
+#: Spread of the formula's error before any run of the hub, by what was measured (log units): at
+#: these, four of five published runs lie inside (`benchmarks.advisor.coverage`).
+SPREAD = {Grade.PROBE: 0.075, Grade.FORMULA: 0.25}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,7 +126,7 @@ def _shrunk(
     """What is believed after a level's runs, from what was believed before."""
     spread = _SPREADS[level] ** 2
     seen = float(np.average(_trimmed(ratios), weights=weights))
-    of_mean = (_NOISE**2 + spread / 4) / float(np.sum(weights))
+    of_mean = (_NOISE**2 + spread * _BETWEEN_RUNS) / float(np.sum(weights))
     before = max(variance, spread)
     share = before / (before + of_mean)
     return mean + share * (seen - mean), (1 - share) * before + of_mean * share**2

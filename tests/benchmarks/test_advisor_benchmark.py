@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.advisor import coverage
 from benchmarks.advisor.__main__ import main
 from benchmarks.advisor.setting import TABLES
 
@@ -31,3 +32,10 @@ def test_figures_are_written_by_table_and_name(
     assert found["golden", "passed"] == 6
     assert found["T4", "spearman"] is None
     assert "its data is not here" in capsys.readouterr().out
+
+
+def test_four_of_five_published_runs_lie_in_the_range_of_each_grade() -> None:
+    found = {one.metric: one.value for one in coverage.figures(TABLES)}
+
+    for metric in ("p10_p90_percent", "few_runs_percent", "formula_tables_percent"):
+        assert 75 <= (found[metric] or 0) <= 85

@@ -27,8 +27,9 @@ _PLANS = 3
 _TIGHT_COUNTS = 1.25
 #: So much less time is not worth sharing out weights or making activations again.
 _AS_FAST = 1.02
-#: Error of a scaling fitted to a few points, and to enough (log units).
-_FEW_POINTS, _ENOUGH_POINTS = 0.17, 0.10
+#: Error of a scaling fitted to at least so many points (log units): four of five points of Sia's
+#: trainings that were held out lie inside (`benchmarks.advisor.sia`).
+_SPREADS = ((10, 0.11), (ENOUGH, 0.15), (0, 0.19))
 CANNOT_SAY = "Can't say yet. Try 2 minutes on one GPU?"
 
 
@@ -181,13 +182,17 @@ def _plain(question: Question, known: network.Transformer | network.Traced, pool
     return plan_of(question, computed, correction_of(question, gpus))
 
 
+def spread_after(points: int) -> float:
+    """Error of a scaling that so many points of an unknown training tell (log units)."""
+    return next(spread for fewest, spread in _SPREADS if points >= fewest)
+
+
 def _from_runs(question: Question, pool: Pool) -> list[Plan]:
     """Data parallel, at scales no further than twice what this very training was seen at."""
     scaling = scaling_of(question.seen)
     count = len(question.seen)
     grade = Grade.HISTORY if count >= ENOUGH else Grade.PROBE
-    spread = _ENOUGH_POINTS if count >= ENOUGH else _FEW_POINTS
-    learned = Correction(factor=1.0, spread=spread, grade=grade, runs=float(count))
+    learned = Correction(factor=1.0, spread=spread_after(count), grade=grade, runs=float(count))
     plans = []
     for size in sizes(pool):
         gpus = int(size)
