@@ -100,8 +100,8 @@ def _objective() -> bool:
         replace(
             question,
             objective=Objective.CHEAPEST_BY_DEADLINE,
-            deadline_s=cheap.run_s.middle * 0.7,
+            deadline_s=cheap.run_s.middle * 0.8,
         )
     )
-    sooner = by_then.run_s.high <= cheap.run_s.middle * 0.7
+    sooner = by_then.run_s.high <= cheap.run_s.middle * 0.8
     return fast.layout != cheap.layout and sooner and (by_then.cost or 0) >= (cheap.cost or 0)
