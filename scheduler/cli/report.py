@@ -44,8 +44,10 @@ def report(arguments: argparse.Namespace) -> int:
     """Usage by team and user in the last days, or in a month."""
     start, end = arguments.month or _last(arguments.days, datetime.now(tz=UTC))
     with connect(arguments) as scheduler:
-        asked = {"from_ms": _millis(start), "to_ms": _millis(end)}
-        answer = scheduler.send(report_calls.report(**asked, sample=arguments.sample))
+        call = report_calls.report(
+            from_ms=_millis(start), to_ms=_millis(end), sample=arguments.sample
+        )
+        answer = scheduler.send(call)
     if arguments.parquet is not None:
         text = _written(arguments.parquet, answer)
     else:

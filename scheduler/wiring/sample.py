@@ -234,7 +234,7 @@ def _estimate(number: int, end_ms: int) -> Estimate:
     return Estimate(
         workload_id=WorkloadId(f"sample-wait-{number}"),
         made_ms=Millis(made_ms),
-        wait_class=("notebook gpu", "job gpu")[number % 2],
+        wait_class=("notebook gpu", "job gpu")[number // 10 % 2],
         raw=window,
         window=window,
         started_ms=Millis(made_ms + took_ms),

@@ -48,11 +48,11 @@ def report_parquet(report: Report) -> bytes:
         "user": [row.owner for row in rows] + [TEAM_ITSELF] * len(lent),
         "project": [row.project for row in rows] + [""] * len(lent),
     }
-    hours = {
+    hours: dict[str, list[float | None]] = {
         column: [_hours(getattr(row, field)) for row in rows] + [0.0] * len(lent)
         for column, field in _HOURS.items()
     }
-    hours["lent_gpu_hours"] = [None] * len(rows) + [_hours(amount) for amount in lent.values()]
+    hours["lent_gpu_hours"] = [*(None for _ in rows), *map(_hours, lent.values())]
     cost = [None if row.cost_micro is None else from_micro(row.cost_micro) for row in rows]
     columns = {
         **{name: pa.array(values, pa.string()) for name, values in texts.items()},

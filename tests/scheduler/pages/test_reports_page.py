@@ -70,7 +70,7 @@ async def test_sample_data_are_offered_and_marked_on_each_page_and_file(
     }
     for path, route in pages.items():
         own = scheduler.answers[f"GET /v1/{route}"]
-        assert "sample" not in (await admin.page(path)).lower()
+        assert "sample data" not in (await admin.page(path)).lower()
         scheduler.answers[f"GET /v1/{route}"] = own.model_copy(update={"has_sample": True})
         assert f'{path}?sample=1">Show this page with sample data' in await admin.page(path)
         told = own.model_copy(update={"has_sample": True, "is_sample": True})
