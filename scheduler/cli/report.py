@@ -1,15 +1,18 @@
-"""``gpucommons report``: GPU hours by team, user and project, as a table, JSON or CSV."""
+"""``gpucommons report``: GPU hours by team, user and project, as a table, JSON, CSV or Parquet."""
 
 from __future__ import annotations
 
 import argparse
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import show, table
 from gpucommons.scheduler.client import report_calls
-from gpucommons.scheduler.models.words.report_rows import report_csv, report_table
+from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.models.words.report_parquet import report_parquet
+from gpucommons.scheduler.models.words.report_rows import SAMPLE_NOTE, report_csv, report_table
 
 HEADER = ("TEAM", "OWNER", "PROJECT", "HELD", "USED", "IDLE", "BORROWED", "LENT", "LOST")
 _DIGITS = 4
@@ -25,7 +28,15 @@ def add_command(
     span = command.add_mutually_exclusive_group()
     span.add_argument("--days", type=days, default=30, help="the last so many (default 30)")
     span.add_argument("--month", type=month, metavar="YYYY-MM", help="a month, in UTC")
-    command.add_argument("--csv", action="store_true", help="for a spreadsheet")
+    form = command.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="for a spreadsheet")
+    form.add_argument(
+        "--parquet",
+        type=Path,
+        metavar="FILE",
+        help="write its rows to a file that is not there yet (extra `reports`)",
+    )
+    command.add_argument("--sample", action="store_true", help="the demo's sample data instead")
     command.set_defaults(run=report)
 
 
@@ -33,10 +44,27 @@ def report(arguments: argparse.Namespace) -> int:
     """Usage by team and user in the last days, or in a month."""
     start, end = arguments.month or _last(arguments.days, datetime.now(tz=UTC))
     with connect(arguments) as scheduler:
-        answer = scheduler.send(report_calls.report(from_ms=_millis(start), to_ms=_millis(end)))
-    text = report_csv(answer).rstrip() if arguments.csv else as_table(answer)
+        call = report_calls.report(
+            from_ms=_millis(start), to_ms=_millis(end), sample=arguments.sample
+        )
+        answer = scheduler.send(call)
+    if arguments.parquet is not None:
+        text = _written(arguments.parquet, answer)
+    else:
+        text = report_csv(answer).rstrip() if arguments.csv else as_table(answer)
     show(answer, text, output=arguments.output)
     return 0
+
+
+def _written(path: Path, answer: models.Report) -> str:
+    """What was done, in a sentence."""
+    content = report_parquet(answer)
+    try:
+        with path.open("xb") as file:
+            file.write(content)
+    except OSError as error:
+        raise BadRequest(f"{path} cannot be written: {error.strerror}.") from None
+    return f"{path} holds {len(answer.rows)} rows by user, and what teams lent."
 
 
 def month(text: str) -> tuple[datetime, datetime]:
@@ -73,4 +101,10 @@ def as_table(answer: models.Report) -> str:
     shown = report_table(answer, unknown="unknown")
     rows = [*shown.rows, shown.total] if shown.rows else []
     header = (*HEADER, *(name.upper() for name in shown.columns[len(HEADER) :]))
-    return "\n".join(filter(None, (table(header, rows), "GPU hours", shown.note)))
+    return "\n".join(
+        filter(None, (table(header, rows), "GPU hours", shown.note, _sample_note(answer)))
+    )
+
+
+def _sample_note(answer: models.Report) -> str:
+    return SAMPLE_NOTE if answer.is_sample else ""

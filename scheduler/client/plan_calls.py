@@ -11,13 +11,13 @@ def job_plan(ref: str) -> Call[models.PlanRecord]:
     return Call(method="GET", path=path_of("jobs", ref, "plan"), answer=models.PlanRecord)
 
 
-def calibration(*, days: int = 90) -> Call[models.CalibrationView]:
+def calibration(*, days: int = 90, sample: bool = False) -> Call[models.CalibrationView]:
     """How often windows and plans were right."""
     return Call(
         method="GET",
         path=path_of("calibration"),
         answer=models.CalibrationView,
-        query={"days": str(days)},
+        query={"days": str(days)} | ({"sample": "true"} if sample else {}),
     )
 
 

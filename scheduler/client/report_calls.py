@@ -7,18 +7,20 @@ from gpucommons.scheduler.client.call import Call, path_of
 from gpucommons.scheduler.models.reports import Utilisation
 
 
-def report(*, from_ms: int, to_ms: int, drawn: bool = False) -> Call[models.Report]:
+def report(
+    *, from_ms: int, to_ms: int, drawn: bool = False, sample: bool = False
+) -> Call[models.Report]:
     """Usage by team, user and project in a span (admins all, others their own teams)."""
     return Call(
         method="GET",
         path=path_of("report"),
         answer=models.Report,
-        query={"from_ms": str(from_ms), "to_ms": str(to_ms)} | ({"drawn": "true"} if drawn else {}),
+        query={"from_ms": str(from_ms), "to_ms": str(to_ms)} | _flags(drawn=drawn, sample=sample),
     )
 
 
 def utilisation(
-    *, days: int = 90, pool: str | None = None, team: str | None = None
+    *, days: int = 90, pool: str | None = None, team: str | None = None, sample: bool = False
 ) -> Call[Utilisation]:
     """GPUs allocated beside GPUs used (admins; leads their teams)."""
     asked = {"days": str(days), "pool": pool, "team": team}
@@ -26,5 +28,11 @@ def utilisation(
         method="GET",
         path=path_of("utilisation"),
         answer=Utilisation,
-        query={name: value for name, value in asked.items() if value is not None},
+        query={name: value for name, value in asked.items() if value is not None}
+        | _flags(sample=sample),
     )
+
+
+def _flags(**given: bool) -> dict[str, str]:
+    """Only what is set."""
+    return {name: "true" for name, is_set in given.items() if is_set}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpucommons.scheduler.models.fields import View
-from gpucommons.scheduler.models.reports import FinishedWeek, ReportDay
+from gpucommons.scheduler.models.reports import FinishedWeek, ReportDay, SampleView
 
 
 class EventView(View):
@@ -108,7 +108,7 @@ REPORT_COLUMNS = (
 )  # fmt: skip
 
 
-class Report(View):
+class Report(SampleView):
     """Usage by team, user and project in a span."""
 
     #: What is counted: days that are long over in whole quarters of an hour, so it may be more than asked.

@@ -51,6 +51,13 @@ class UseLine(View):
     points: list[UsePoint]
 
 
+class SampleView(View):
+    """Whether numbers are the demo's sample data, and whether it has some."""
+
+    is_sample: bool = False
+    has_sample: bool = False
+
+
 class UseMark(View):
     """Something that was changed meanwhile."""
 
@@ -58,7 +65,7 @@ class UseMark(View):
     text: str
 
 
-class Utilisation(View):
+class Utilisation(SampleView):
     """Allocated beside used over time."""
 
     from_ms: int

@@ -15,9 +15,9 @@ from typing import Any
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import calls, plan_calls, report_calls
 from gpucommons.scheduler.errors import Forbidden, NotFound, SchedulerError
+from gpucommons.scheduler.models.words.report_parquet import can_write_parquet
 from gpucommons.scheduler.models.words.report_rows import (
     project_table,
-    report_csv,
     team_table,
     user_table,
 )
@@ -32,7 +32,7 @@ from gpucommons.scheduler.pages.present import (
     report,
     waiting,
 )
-from gpucommons.scheduler.pages.reports import drawing, utilisation
+from gpucommons.scheduler.pages.reports import drawing, sample, utilisation
 from gpucommons.scheduler.pages.settings import WRITES_OFF
 
 _HOUR_MS = 3_600_000
@@ -168,10 +168,17 @@ class Admin(PageHandler):
         if key == "report":
             month = report.month_of(self.get_query_argument("month", ""), shared.nodes.now_ms)
             asked = await self.ask(
-                report_calls.report(from_ms=month.from_ms, to_ms=month.to_ms, drawn=True)
+                report_calls.report(
+                    from_ms=month.from_ms,
+                    to_ms=month.to_ms,
+                    drawn=True,
+                    sample=sample.is_asked(self),
+                )
             )
             return {
+                "asked": asked,
                 "month": month.key,
+                "has_parquet": can_write_parquet(),
                 "days": drawing.days(asked.days),
                 "weeks": drawing.weeks(asked.weeks),
                 "figures": report.figures(asked),
@@ -229,18 +236,6 @@ class Admin(PageHandler):
     async def _jobs(self) -> list[models.JobView]:
         pages = await self.ask_all(lambda cursor: calls.jobs(live=True, cursor=cursor))
         return [job for page in pages for job in page.jobs]
-
-
-class ReportCsv(PageHandler):
-    """The monthly report as a file."""
-
-    async def get(self) -> None:
-        """Send it."""
-        month = report.month_of(self.get_query_argument("month", ""), self.site.now_ms())
-        asked = await self.ask(report_calls.report(from_ms=month.from_ms, to_ms=month.to_ms))
-        self.set_header("Content-Type", "text/csv; charset=UTF-8")
-        self.set_header("Content-Disposition", f'attachment; filename="gpucommons-{month.key}.csv"')
-        self.finish(report_csv(asked))
 
 
 def _watches(me: models.WhoAmI) -> bool:

@@ -6,6 +6,7 @@ from gpucommons.scheduler.client import plan_calls
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.pages.base import PageHandler
 from gpucommons.scheduler.pages.present import calibration
+from gpucommons.scheduler.pages.reports.sample import is_asked
 
 SPANS = (7, 30, 90, 365)
 
@@ -17,7 +18,7 @@ class Calibration(PageHandler):
         """Show it."""
         await self.whoami()
         days = _days(self.get_query_argument("days", "90"))
-        asked = await self.ask(plan_calls.calibration(days=days))
+        asked = await self.ask(plan_calls.calibration(days=days, sample=is_asked(self)))
         self.show(
             "calibration.html",
             active="calibration",

@@ -30,7 +30,7 @@ from gpucommons.scheduler.pages import (
 from gpucommons.scheduler.pages.base import Headers, NoSuchPage, PageHandler
 from gpucommons.scheduler.pages.bounded import BoundedServer
 from gpucommons.scheduler.pages.present import words
-from gpucommons.scheduler.pages.reports import utilisation
+from gpucommons.scheduler.pages.reports import files, utilisation
 from gpucommons.scheduler.pages.settings import PagesSettings, Site, new_hub_auth
 
 __all__ = ["PagesSettings", "Server", "application", "start"]
@@ -129,7 +129,8 @@ def application(site: Site) -> Application:
             route("calibration", calibration.Calibration),
             route("docs", api_docs.ApiDocs),
             route(r"docs/openapi\.json", api_docs.ApiDocument),
-            route("admin/report.csv", admin.ReportCsv),
+            route("admin/report.csv", files.ReportCsv),
+            route("admin/report.parquet", files.ReportParquet),
             route("admin/utilisation.csv", utilisation.UtilisationCsv),
             route("admin/budgets", budgets.SaveBudget),
             route("admin/quotas/check", admin_writes.CheckQuotas),

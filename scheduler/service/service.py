@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
@@ -29,7 +29,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.whatif.counterfactuals import Way
 from gpucommons.scheduler.environments.base import AsAsked, Environments
-from gpucommons.scheduler.errors import SchedulerError, Unavailable, error_classes
+from gpucommons.scheduler.errors import BadRequest, SchedulerError, Unavailable, error_classes
 from gpucommons.scheduler.files.log_reader import LogChunk
 from gpucommons.scheduler.files.snapshots import SnapshotPlace
 from gpucommons.scheduler.forecast.forecast import Forecast
@@ -199,6 +199,8 @@ class Service:
     slices: Slices
     now_ms: Callable[[], Millis]
     new_ids: Iterator[str]
+    #: Sample data of the demo, in a store of their own; None everywhere else.
+    sample: Callable[[], Store] | None = None
     #: Why a pool makes no slices of a size; None where it does.
     why_not: Callable[[PoolName, int], str | None] = lambda _pool, _milli_gpu: None
     #: Why a user's job cannot have a secret; None where it can, or nobody here knows.
@@ -220,6 +222,21 @@ class Service:
     uploads: Allowance = field(default_factory=lambda: uploads(UPLOAD_GIB_PER_DAY))
     #: How much else each person may ask for.
     orders: Allowance = field(default_factory=orders)
+
+    def told_of(self, *, sample: bool) -> Service:
+        """This, or one that knows the demo's sample data alone: for pages that look back.
+
+        Raises
+        ------
+        BadRequest
+            Where there are none.
+        """
+        if not sample:
+            return self
+        if self.sample is None:
+            message = "There is no sample data here: only a demo has some (gpucommons up --demo)."
+            raise BadRequest(message)
+        return replace(self, store=self.sample())
 
     def ask(
         self,

@@ -37,6 +37,8 @@ class Settings:
     idle_after_s: int
     warn_after_s: int
     only_watch: bool = False
+    #: Reports can show sample data.
+    sample_data: bool = False
     agent_metrics_port: int | None = None
     cloud: str | None = None
     cloud_metadata: str = LINK_LOCAL
@@ -95,6 +97,7 @@ def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
         idle_after_s=arguments.idle_after_s,
         warn_after_s=arguments.warn_after_s,
         only_watch=arguments.only_watch,
+        sample_data=arguments.demo,
         agent_metrics_port=arguments.agent_metrics_port,
         cloud=arguments.cloud,
         cloud_metadata=arguments.cloud_metadata,

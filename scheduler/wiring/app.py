@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import yaml
@@ -59,6 +59,7 @@ from gpucommons.scheduler.upkeep.upkeep import OPERATOR, Upkeep
 from gpucommons.scheduler.wiring.asked import Asked, wall_ms
 from gpucommons.scheduler.wiring.options import SchedulerSettings
 from gpucommons.scheduler.wiring.premises import Premises, premises
+from gpucommons.scheduler.wiring.sample import sample_history
 
 #: Bytes of log in one answer.
 _LOG_BYTES = 256 << 10
@@ -265,6 +266,7 @@ def _service(
         environments=outside.where.environments,
         now_ms=loop.now,
         new_ids=around.new_ids,
+        sample=cache(lambda: sample_history(loop.now())) if settings.sample_data else None,
         forecasts=outside.forecaster,
         settings=ServiceSettings(
             idle=limits,

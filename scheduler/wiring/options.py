@@ -76,6 +76,8 @@ class SchedulerSettings:
     replica: ReplicaOptions | None = None
     #: Where another scheduler leads the SQLite store: wait, ready, for its end.
     stand_by: bool = False
+    #: Pages that look back can show sample data, which lie in no store (the demo).
+    sample_data: bool = False
     #: None = no hub: the API answers at its unix socket alone, and to jobs.
     hub: HubOptions | None = None
 
@@ -149,6 +151,11 @@ def parser() -> argparse.ArgumentParser:
         help="files that a job ran from are kept so long after its end, for `again` (default: 30)",
     )
     add(
+        "--sample-data",
+        action="store_true",
+        help="let reports show sample data, labelled and nowhere stored (the demo)",
+    )
+    add(
         "--stalled-after-s",
         type=_positive,
         default=60,
@@ -212,6 +219,7 @@ def read_settings(arguments: Sequence[str], environ: Mapping[str, str]) -> Sched
         max_snapshot_mib=given.max_snapshot_mib,
         retention_days=given.retention_days,
         snapshot_days=given.snapshot_days,
+        sample_data=given.sample_data,
         submits_per_hour=given.submits_per_hour,
         upload_gib_per_day=given.upload_gib_per_day,
         stalled_after_s=given.stalled_after_s,

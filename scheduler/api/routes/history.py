@@ -52,9 +52,14 @@ async def report(
     to_ms: Annotated[int, Query(ge=0, le=4_102_444_800_000)],
     *,
     drawn: bool = False,
+    sample: bool = False,
 ) -> models.Report:
-    """Usage by team, user and project in a span; ``drawn``: also by day and week."""
-    return await caller.run_dear(history.report, from_ms=from_ms, to_ms=to_ms, drawn=drawn)
+    """Usage by team, user and project in a span; ``drawn``: also by day and week; ``sample``: of the
+    demo's sample data.
+    """
+    return await caller.run_dear(
+        history.report, from_ms=from_ms, to_ms=to_ms, drawn=drawn, sample=sample
+    )
 
 
 @router.get("/utilisation")
@@ -63,18 +68,20 @@ async def utilisation(
     days: Annotated[int, Query(ge=1, le=400)] = 90,
     pool: Annotated[models.Name | None, Query()] = None,
     team: Annotated[models.Name | None, Query()] = None,
+    *,
+    sample: bool = False,
 ) -> Utilisation:
     """GPUs allocated beside GPUs used, over time (admins; leads their teams)."""
-    asked = over_time.Asked(days=days, pool=pool, team=team)
+    asked = over_time.Asked(days=days, pool=pool, team=team, sample=sample)
     return await caller.run_dear(over_time.utilisation, asked)
 
 
 @router.get("/calibration")
 async def calibration(
-    caller: AnyCaller, days: Annotated[int, Query(ge=1, le=400)] = 90
+    caller: AnyCaller, days: Annotated[int, Query(ge=1, le=400)] = 90, *, sample: bool = False
 ) -> models.CalibrationView:
     """How often windows and plans were right: of all teams, without names."""
-    return await caller.run_dear(past.calibration, days=days)
+    return await caller.run_dear(past.calibration, days=days, sample=sample)
 
 
 def metrics_router(registry: CollectorRegistry) -> APIRouter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpucommons.scheduler.models.fields import View
+from gpucommons.scheduler.models.reports import SampleView
 
 
 class JudgedLine(View):
@@ -95,7 +96,7 @@ class SpeedDrawn(View):
     right: bool
 
 
-class CalibrationView(View):
+class CalibrationView(SampleView):
     """How often ranges were right."""
 
     from_ms: int

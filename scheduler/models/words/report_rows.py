@@ -13,6 +13,8 @@ from gpucommons.scheduler.money import from_micro
 
 #: What a spreadsheet takes for a formula.
 _RISKY = ("=", "+", "-", "@", "\t", "\r")
+#: Wherever sample data is shown or written.
+SAMPLE_NOTE = "Sample data of the demo: made up, and nowhere stored."
 #: In the place of a user: what a whole team lent.
 TEAM_ITSELF = "(team)"
 
@@ -111,7 +113,8 @@ def report_csv(report: Report) -> str:
     shown = report_table(report, unknown="")
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
-    for row in (shown.columns, *shown.rows, shown.total):
+    note = ((SAMPLE_NOTE,),) if report.is_sample else ()
+    for row in (shown.columns, *shown.rows, shown.total, *note):
         writer.writerow(map(in_a_spreadsheet, row))
     return out.getvalue()
 

@@ -12,11 +12,11 @@ from typing import Any
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.client import report_calls
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.models.reports import UseLine, UsePoint, Utilisation
-from gpucommons.scheduler.models.words.report_rows import in_a_spreadsheet
+from gpucommons.scheduler.models.reports import UsePoint, Utilisation
+from gpucommons.scheduler.models.words.report_rows import SAMPLE_NOTE, in_a_spreadsheet
 from gpucommons.scheduler.pages.base import PageHandler
 from gpucommons.scheduler.pages.present.words import iso
-from gpucommons.scheduler.pages.reports import drawing
+from gpucommons.scheduler.pages.reports import drawing, sample
 
 #: What can be chosen, in days.
 SPANS = (2, 14, 90, 365)
@@ -42,7 +42,10 @@ async def asked(page: PageHandler) -> tuple[Utilisation, int]:
         raise BadRequest(message)
     pool = page.get_query_argument("pool", "") or None
     team = page.get_query_argument("team", "") or None
-    found = await page.ask(report_calls.utilisation(days=int(text), pool=pool, team=team))
+    call = report_calls.utilisation(
+        days=int(text), pool=pool, team=team, sample=sample.is_asked(page)
+    )
+    found = await page.ask(call)
     return found, int(text)
 
 
@@ -125,19 +128,22 @@ class UtilisationCsv(PageHandler):
         """Send it."""
         found, days = await asked(self)
         self.set_header("Content-Type", "text/csv; charset=UTF-8")
-        name = f"gpucommons-utilisation-{days}-days.csv"
+        mark = "sample-" if found.is_sample else ""
+        name = f"gpucommons-{mark}utilisation-{days}-days.csv"
         self.set_header("Content-Disposition", f'attachment; filename="{name}"')
-        self.finish(as_csv(found.lines))
+        self.finish(as_csv(found))
 
 
-def as_csv(lines: Sequence[UseLine]) -> str:
+def as_csv(found: Utilisation) -> str:
     """A row for each point; what is not known is empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(("From, UTC", "Of", "Name", "Allocated GPUs", "Used GPUs", "There"))
-    for line in lines:
+    for line in found.lines:
         for one in line.points:
             amounts = (one.allocated_milli_gpu, one.used_milli_gpu, one.there_milli_gpu)
             known = ("" if a is None else f"{a / WHOLE_MILLI_GPU:.3f}" for a in amounts)
             writer.writerow(map(in_a_spreadsheet, (iso(one.from_ms), line.of, line.name, *known)))
+    if found.is_sample:
+        writer.writerow((SAMPLE_NOTE,))
     return out.getvalue()

@@ -208,7 +208,15 @@ function start(element) {
   });
 }
 
+/** Without the library there is the table, opened. */
+function showTable(element) {
+  element.hidden = true;
+  document.querySelector('[data-same]').open = true;
+}
+
 const element = document.querySelector('[data-drawn]');
-if (element) {
+if (element && window.uPlot) {
   start(element);
+} else if (element) {
+  showTable(element);
 }

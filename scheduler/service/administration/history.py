@@ -145,8 +145,14 @@ def newest_events(service: Service, principal: Principal, where: EventFilter) ->
     return models.EventList(events=[event_view(one, principal) for one in page], last=last)
 
 
-def report(
-    service: Service, principal: Principal, *, from_ms: int, to_ms: int, drawn: bool = False
+def report(  # noqa: PLR0913 - a span, and which of it, all named
+    service: Service,
+    principal: Principal,
+    *,
+    from_ms: int,
+    to_ms: int,
+    drawn: bool = False,
+    sample: bool = False,
 ) -> models.Report:
     """Usage by team, user and project in a span; of the caller's own teams, or of all for admins.
 
@@ -160,6 +166,7 @@ def report(
             f" {_LONGEST_REPORT_DAYS} days."
         )
         raise BadRequest(message)
+    service = service.told_of(sample=sample)
     from_ms, to_ms = in_whole_rows(from_ms=from_ms, to_ms=to_ms, now_ms=service.now_ms())
     pools = service.loop.cluster.pools
     teams = authorization.report_teams(principal)
@@ -171,6 +178,8 @@ def report(
         rows=report_rows(priced, currency),
         currency=currency,
         all_teams=teams is None,
+        is_sample=sample,
+        has_sample=service.sample is not None,
         days=over_time.days(service, Millis(from_ms), Millis(to_ms), teams) if drawn else [],
         weeks=over_time.weeks(service, from_ms, to_ms, teams) if drawn else [],
         **_lent(service, Millis(from_ms), Millis(to_ms), teams),

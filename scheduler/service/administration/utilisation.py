@@ -40,12 +40,15 @@ class Asked:
     days: int
     pool: str | None = None
     team: str | None = None
+    #: Of the demo's sample data.
+    sample: bool = False
 
 
 def utilisation(service: Service, principal: Principal, asked: Asked) -> Utilisation:
     """GPUs that were allocated and used over the last days."""
     authorization.utilisation(principal)
     mine = authorization.utilisation_teams(principal)
+    service = service.told_of(sample=asked.sample)
     cluster = service.loop.cluster
     steps = _steps(asked.days, service.now_ms())
     whole = past_of(service, steps, mine)
@@ -60,6 +63,8 @@ def utilisation(service: Service, principal: Principal, asked: Asked) -> Utilisa
     pool = None if asked.pool is None else PoolName(asked.pool)
     past = whole if team is None else replace(whole, teams=frozenset({team}))
     return Utilisation(
+        is_sample=asked.sample,
+        has_sample=service.sample is not None,
         from_ms=steps.from_ms,
         to_ms=steps.to_ms,
         step_ms=steps.length_ms,

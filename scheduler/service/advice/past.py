@@ -59,14 +59,19 @@ def judge(service: Service, workload: Workload) -> JudgedRun:
     return judged(seen, plan)
 
 
-def calibration(service: Service, principal: Principal, *, days: int) -> models.CalibrationView:
+def calibration(
+    service: Service, principal: Principal, *, days: int, sample: bool = False
+) -> models.CalibrationView:
     """How often ranges were right, of clocks and of plans: the same for everybody, and without names."""
     authorization.calibration(principal)
+    service = service.told_of(sample=sample)
     now_ms = service.now_ms()
     since_ms = Millis(now_ms - days * _DAY_MS)
     estimates = [one for one in service.store.estimates() if one.made_ms >= since_ms]
     runs = service.store.plans.runs(since_ms=since_ms)
-    return calibration_view(estimates, runs, from_ms=since_ms, now_ms=now_ms)
+    view = calibration_view(estimates, runs, from_ms=since_ms, now_ms=now_ms)
+    told = {"is_sample": sample, "has_sample": service.sample is not None}
+    return view.model_copy(update=told)
 
 
 def like(service: Service, request: models.AdviceRequest, spec: Spec, now_ms: Millis) -> Like:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from datetime import UTC, datetime
+from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from command_line import Cli, WatchedWorld
 
@@ -20,6 +22,7 @@ from gpucommons.scheduler.core.model.types import (
     UserName,
     WorkloadId,
 )
+from gpucommons.scheduler.models.words import report_parquet
 from gpucommons.scheduler.models.words.report_rows import report_csv
 from gpucommons.scheduler.store.base import LedgerRow
 from gpucommons.scheduler.store.quota_minutes.base import QuotaMinute
@@ -144,3 +147,38 @@ def test_members_see_their_own_teams_alone(cli: Cli) -> None:
 
     assert {row["team"] for row in own.json["rows"]} <= {"vision"}
     assert others.json["rows"] == []
+
+
+def test_parquet_has_the_rows_with_numbers_as_numbers(
+    cli: Cli, world: WatchedWorld, tmp_path: Path
+) -> None:
+    held(world, "=cmd()", 1, NOVEMBER_MS, project="thesis")
+    asked, path = ("report", "--month", "2026-11"), tmp_path / "november.parquet"
+
+    answer = cli(*asked, "--parquet", str(path), by="root")
+
+    assert answer.out == f"{path} holds 3 rows by user, and what teams lent.\n"
+    read = {row["user"]: row for row in pq.read_table(path).to_pylist()}
+    assert read["ann"]["held_gpu_hours"] == 12.0
+    assert read["ann"]["used_gpu_hours"] == 6.0
+    assert read["ada"]["used_gpu_hours"] is None
+    # Nothing obeys it: it is no spreadsheet.
+    assert read["=cmd()"]["project"] == "thesis"
+    total = csv.DictReader(io.StringIO(cli(*asked, "--csv", by="root").out))
+    assert sum(row["held_gpu_hours"] for row in read.values()) == float([*total][-1]["Held"])
+    again = cli(*asked, "--parquet", str(path), by="root")
+    assert (again.code, "cannot be written: File exists" in again.err) == (2, True)
+
+
+def test_without_the_library_it_is_said_what_brings_it(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(report_parquet, "find_spec", lambda _name: None)
+    answer = cli("report", "--parquet", str(tmp_path / "x"), by="root")
+    assert "pip install 'gpucommons[reports]'" in answer.err
+    assert not (tmp_path / "x").exists()
+
+
+def test_sample_data_are_refused_where_there_are_none(cli: Cli) -> None:
+    answer = cli("report", "--sample", by="root")
+    assert (answer.code, "only a demo has some" in answer.err) == (2, True)

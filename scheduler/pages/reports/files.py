@@ -1,0 +1,57 @@
+"""The report of a month as a file."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler.client import report_calls
+from gpucommons.scheduler.models import Report
+from gpucommons.scheduler.models.words.report_parquet import report_parquet
+from gpucommons.scheduler.models.words.report_rows import report_csv
+from gpucommons.scheduler.pages.base import PageHandler
+from gpucommons.scheduler.pages.present.report import month_of
+from gpucommons.scheduler.pages.reports.sample import is_asked
+
+
+class _ReportFile(PageHandler):
+    """Sends it; each kind of file says how it is written."""
+
+    ending: str
+    content_type: str
+
+    async def get(self) -> None:
+        """Send it."""
+        month, sample = (
+            month_of(self.get_query_argument("month", ""), self.site.now_ms()),
+            is_asked(self),
+        )
+        call = report_calls.report(from_ms=month.from_ms, to_ms=month.to_ms, sample=sample)
+        content = self.written(await self.ask(call))
+        name = f"gpucommons-{'sample-' if sample else ''}{month.key}.{self.ending}"
+        self.set_header("Content-Type", self.content_type)
+        self.set_header("Content-Disposition", f'attachment; filename="{name}"')
+        self.finish(content)
+
+    def written(self, report: Report) -> str | bytes:
+        """The file."""
+        raise NotImplementedError
+
+
+class ReportCsv(_ReportFile):
+    """For spreadsheets."""
+
+    ending = "csv"
+    content_type = "text/csv; charset=UTF-8"
+
+    def written(self, report: Report) -> str:
+        """With its total."""
+        return report_csv(report)
+
+
+class ReportParquet(_ReportFile):
+    """For programs; offered where the library is installed."""
+
+    ending = "parquet"
+    content_type = "application/vnd.apache.parquet"
+
+    def written(self, report: Report) -> bytes:
+        """Without a total."""
+        return report_parquet(report)

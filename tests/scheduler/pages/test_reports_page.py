@@ -1,0 +1,106 @@
+"""Pages that look back: the report with its files, utilisation, and the demo's sample data."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from gpucommons.scheduler.models.words import report_parquet
+
+
+async def test_utilisation_shows_lines_tables_and_changes_to_admins_and_leads(visit: Any) -> None:
+    for name in ("admin", "lead"):
+        text = await (await visit(name)).page("admin/utilisation")
+        for words in (
+            "Allocated beside used, GPUs by day",
+            "team vision: allocated",
+            "admin: guarantee of &lt;vision&gt; 2 → 4 in a100",
+            "kept for 400 days",
+            "Week 01, from 8 January: 154 finished, 5.9 per 100 GPU hours",
+            'data-drawn="{&#34;step&#34;: 86400',
+        ):
+            assert words in text
+        assert "<script>" not in text
+    refused = await (await visit("alice")).get("admin/utilisation")
+    assert refused.status_code == 403
+    assert "Only admins and leads of teams see how GPUs were used over time." in refused.text
+    assert "Utilisation" not in await (await visit("alice")).page("admin")
+
+
+async def test_what_was_chosen_of_utilisation_is_asked_for_and_a_span_that_is_none_is_refused(
+    visit: Any, scheduler: Any
+) -> None:
+    admin = await visit("admin")
+    answer = await admin.get("admin/utilisation.csv?days=14&pool=a100&team=")
+    assert answer.headers["Content-Type"].startswith("text/csv")
+    lines = answer.text.splitlines()
+    assert lines[0] == '"From, UTC",Of,Name,Allocated GPUs,Used GPUs,There'
+    assert len(lines) == 1 + 4 * 90
+    assert lines[1].endswith(",all,,,,")
+    assert ",team,nlp,13.000,11.000,16.000" in answer.text
+    for path in ("admin/utilisation", "admin/utilisation.csv"):
+        refused = await admin.get(path, params={"days": "<b>"})
+        assert refused.status_code == 422
+        assert "&lt;b&gt;&#39; days are not shown: 2, 14, 90, 365 are." in refused.text
+
+
+async def test_the_report_draws_days_and_says_what_its_columns_mean(visit: Any) -> None:
+    text = await (await visit("admin")).page("admin/report")
+    for words in (
+        "GPU hours by day",
+        "held 600.0 of 768.0, no data of use, borrowed 150.0, idle 30.0, lost at most 4.0",
+        "By project",
+        "<dt>Borrowed</dt>",
+        "Experiments finished per week",
+    ):
+        assert words in text
+
+
+async def test_sample_data_are_offered_and_marked_on_each_page_and_file(
+    visit: Any, scheduler: Any, cluster: Any
+) -> None:
+    admin, note = await visit("admin"), "Sample data of the demo: made up, and nowhere stored."
+    pages = {
+        "admin/report": "report",
+        "admin/utilisation": "utilisation",
+        "calibration": "calibration",
+    }
+    for path, route in pages.items():
+        own = scheduler.answers[f"GET /v1/{route}"]
+        assert "sample data" not in (await admin.page(path)).lower()
+        scheduler.answers[f"GET /v1/{route}"] = own.model_copy(update={"has_sample": True})
+        assert f'{path}?sample=1">Show this page with sample data' in await admin.page(path)
+        told = own.model_copy(update={"has_sample": True, "is_sample": True})
+        scheduler.answers[f"GET /v1/{route}"] = told
+        text = await admin.page(f"{path}?sample=1")
+        for words in (
+            note,
+            '<span class="pill warn">sample data</span>',
+            'name="sample" value="1"',
+        ):
+            assert words in text
+    for name in ("report", "utilisation"):
+        answer = await admin.get(f"admin/{name}.csv?sample=1")
+        assert "gpucommons-sample-" in answer.headers["Content-Disposition"]
+        assert answer.text.rstrip().endswith(f'"{note}"')
+
+
+async def test_parquet_is_offered_where_its_library_is(
+    visit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = await visit("admin")
+    assert "Download Parquet" in await admin.page("admin/report")
+    answer = await admin.get("admin/report.parquet?month=2026-12")
+    assert 'filename="gpucommons-2026-12.parquet"' in answer.headers["Content-Disposition"]
+    rows = pq.read_table(io.BytesIO(answer.content)).to_pylist()
+    assert [(row["user"], row["held_gpu_hours"]) for row in rows] == [
+        ("=cmd", 10.0),
+        ("(team)", 0.0),
+    ]
+    monkeypatch.setattr(report_parquet, "find_spec", lambda _name: None)
+    assert "Download Parquet" not in await admin.page("admin/report")
+    refused = await admin.get("admin/report.parquet")
+    assert (refused.status_code, "gpucommons[reports]" in refused.text) == (422, True)
