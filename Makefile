@@ -13,7 +13,7 @@ TRACES ?= traces
 # In the order of tests/conftest.py: stories first, so that none is left for one process alone.
 PYTEST := $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup setup-hibernation setup-kubernetes setup-kubernetes-programs setup-frameworks demo test test-here test-kubernetes test-panel test-frameworks check fix properties peers tour tour-kubernetes tour-z2jh bench docs dist images release clean
+.PHONY: help setup setup-hibernation setup-kubernetes setup-kubernetes-programs setup-frameworks demo test test-here test-kubernetes test-panel test-frameworks check fix properties peers tour tour-kubernetes tour-training tour-z2jh bench docs dist images release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -93,6 +93,9 @@ tour-kubernetes: setup-kubernetes ## The same on two real Kubernetes nodes of th
 
 tour-z2jh: setup-kubernetes images ## A real Zero to JupyterHub release beside our chart and images (as root; Z2JH=checkout of its repository)
 	$(BIN)/python -m benchmarks.tour_z2jh
+
+tour-training: setup ## The same with frameworks (make setup-frameworks), sweeps, schedules, pipelines, drills
+	$(BIN)/python -m benchmarks.tour_training
 
 bench: setup ## The scheduling core beside its peers; JSON into build/bench (TRACES=folder of traces)
 	nice -n 5 $(BIN)/python -m benchmarks.suite --traces $(TRACES) --out build/bench

@@ -36,6 +36,8 @@ class Script:
     makes: str = ""
     #: Finds its final number in a line of the log; empty where it prints none.
     final: str = ""
+    #: The launcher that is proposed for its workers; empty where it has one worker.
+    launcher: str = ""
     #: Of somebody else: where it comes from.
     origin: str = ""
 
@@ -71,6 +73,7 @@ def ours() -> tuple[Script, ...]:
             "ddp_snapshot.py",
             ddp,
             workers=2,
+            launcher="torchrun",
             saves_every=1,
             makes="snapshot.pt",
         ),
@@ -138,24 +141,28 @@ def by_launcher() -> tuple[Script, ...]:
     return (
         Script(
             name="accelerate",
+            launcher="accelerate",
             files=("accelerate_processes.py",),
             makes="accelerate_weights.npy",
             **fields,  # type: ignore[arg-type] # as above
         ),
         Script(
             name="tensorflow",
+            launcher="tensorflow",
             files=("tensorflow_workers.py",),
             makes="model/weights.npy",
             **fields,  # type: ignore[arg-type] # as above
         ),
         Script(
             name="jax-processes",
+            launcher="jax",
             files=("jax_processes.py",),
             makes="jax_weights.npy",
             **fields,  # type: ignore[arg-type] # as above
         ),
         Script(
             name="tensorflow-servers",
+            launcher="tensorflow",
             files=("tensorflow_servers.py", "tensorflow_servers.yaml"),
             job_file="tensorflow_servers.yaml",
             makes="servers_weights.npy",
@@ -163,18 +170,21 @@ def by_launcher() -> tuple[Script, ...]:
         ),
         Script(
             name="mpi-ranks",
+            launcher="mpi",
             files=("mpi_ranks.py",),
             makes="mpi_weights.npy",
             **fields,  # type: ignore[arg-type] # as above
         ),
         Script(
             name="ray-tasks",
+            launcher="ray",
             files=("ray_tasks.py",),
             makes="ray_weights.npy",
             **fields,  # type: ignore[arg-type] # as above
         ),
         Script(
             name="spark-rows",
+            launcher="spark",
             files=("spark_rows.py",),
             makes="spark_weights.npy",
             **fields,  # type: ignore[arg-type] # as above

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -51,6 +50,8 @@ class Played:
     final: str = ""
     #: How its workers were joined.
     launcher: str = ""
+    #: The same as it was said at submit, with why.
+    launcher_text: str = ""
 
     def line(self) -> dict[str, object]:
         """As one JSON object."""
@@ -62,8 +63,6 @@ class Stage:
 
     def __init__(self, machine: Machine, scheduler: SchedulerClient, environment: Path) -> None:
         self._machine, self._scheduler, self._environment = machine, scheduler, environment
-        #: The caller's home on that machine.
-        self._folder = machine.state / "homes" / getpass.getuser()
 
     def play(self, script: Script) -> Played:
         """Play one script; what fails is told, not raised."""
@@ -71,7 +70,8 @@ class Stage:
         said = self._submit(script, place)
         if said.returncode != 0:
             return _refused(script, said.stderr)
-        job = str(json.loads(said.stdout)["id"])
+        made = json.loads(said.stdout)
+        job = str(made["id"])
         if self._wait_for_step(script, job):
             self._claim()
         view = self._wait_for_end(job)
@@ -89,10 +89,11 @@ class Stage:
             attempts=len(view.attempts),
             final=self._final(script, job),
             launcher="" if view.request is None else view.request.launcher,
+            launcher_text=made["launcher_text"],
         )
 
     def _lay_out(self, script: Script) -> Path:
-        place = self._folder / script.name
+        place = self._machine.home() / script.name
         for file in script.files:
             (place / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(script.folder / file, place / file)
@@ -103,27 +104,15 @@ class Stage:
         if script.job_file:
             with (place / script.job_file).open("a") as file:
                 file.write("team: research\n")
-            return self._cli(*common, "-f", script.job_file, cwd=place)
+            return self._machine.cli(*common, "-f", script.job_file, cwd=place)
         what = ["--", *script.command] if script.command else [script.files[0]]
-        return self._cli(
+        return self._machine.cli(
             *(*common, "--team", "research"),
             *("--gpus", str(_GPUS // script.workers), "--workers", str(script.workers)),
             *("--memory-mib", str(_MEMORY_MIB // script.workers), "--name", script.name),
             *script.options,
             *what,
             cwd=place,
-        )
-
-    def _cli(self, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(Path(sys.executable).with_name("gpucommons")), *words],
-            cwd=cwd,
-            # Results come back beside a script that lies below its owner's home.
-            env=self._machine.environment() | {"HOME": str(self._folder)},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
         )
 
     def _claim(self) -> None:
@@ -193,10 +182,10 @@ def _repeated(steps: Sequence[float], saves_every: int) -> int:
     return max(0, twice - saves_every)
 
 
-def cluster(folder: Path) -> Path:
-    """The configuration, with the caller as the only user of both teams."""
-    place = folder / CLUSTER.name
-    place.write_text(CLUSTER.read_text().replace("USER", getpass.getuser()))
+def cluster(config: Path, folder: Path) -> Path:
+    """A configuration, with the caller as the only user of its teams."""
+    place = folder / config.name
+    place.write_text(config.read_text().replace("USER", getpass.getuser()))
     return place
 
 
@@ -205,7 +194,7 @@ def stage(environment: Path) -> Iterator[Stage]:
     """A machine for as long as the block lasts."""
     with (
         tempfile.TemporaryDirectory(prefix="gcscripts") as folder,
-        Machine(cluster(Path(folder)), idle_after_s=3600, warn_after_s=3000) as machine,
+        Machine(cluster(CLUSTER, Path(folder)), idle_after_s=3600, warn_after_s=3000) as machine,
         SchedulerClient(f"unix:{machine.state / 'api.sock'}") as scheduler,
     ):
         yield Stage(machine, scheduler, environment)

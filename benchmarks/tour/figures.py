@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import statistics
+from collections.abc import Iterable
 from pathlib import Path
 
 from benchmarks.tour.machine import Machine
@@ -35,10 +36,11 @@ def lost_and_doubled(machine: Machine) -> tuple[int, int]:
     lost = sum(job["state"] not in _FINAL for job in jobs)
     doubled = 0
     for job in jobs:
-        spans = sorted(
-            (a["started_ms"], a["ended_ms"] or float("inf"))
-            for a in job["attempts"]
-            if a["started_ms"]
-        )
-        doubled += any(later[0] < earlier[1] for earlier, later in itertools.pairwise(spans))
+        doubled += overlap((a["started_ms"], a["ended_ms"]) for a in job["attempts"])
     return lost, doubled
+
+
+def overlap(spans: Iterable[tuple[int | None, int | None]]) -> bool:
+    """Whether two of a job's attempts ran at the same time, by their starts and ends."""
+    ran = sorted((start, end or float("inf")) for start, end in spans if start)
+    return any(later[0] < earlier[1] for earlier, later in itertools.pairwise(ran))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import signal
@@ -62,7 +63,7 @@ class Machine:
             start_new_session=True,
         )
         try:
-            wait_for("the login page", self._answers, timeout_s=90)
+            wait_for("the login page", self._answers, timeout_s=180)
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -102,11 +103,17 @@ class Machine:
         """For the command line: this machine's scheduler."""
         return {**os.environ, "GPUCOMMONS_STATE": str(self.state)}
 
-    def cli(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run ``gpucommons …`` as the operator."""
+    def home(self) -> Path:
+        """The caller's home on that machine."""
+        return self.state / "homes" / getpass.getuser()
+
+    def cli(self, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Run ``gpucommons …`` as the operator; in a folder below their home, where that matters."""
         return subprocess.run(
             [str(Path(sys.executable).parent / "gpucommons"), *words],
-            env=self.environment(),
+            cwd=cwd,
+            # Results come back beside a script that lies below its owner's home.
+            env=self.environment() | ({} if cwd is None else {"HOME": str(self.home())}),
             capture_output=True,
             text=True,
             timeout=60,

@@ -38,15 +38,6 @@ BY_HAND = {
 ENDS_OTHERS = ("ray-tasks",)
 #: Without them mpirun starts nothing for root, as which CI runs.
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-PROPOSED = {
-    "accelerate": "accelerate",
-    "tensorflow": "tensorflow",
-    "jax-processes": "jax",
-    "tensorflow-servers": "tensorflow",
-    "mpi-ranks": "mpi",
-    "ray-tasks": "ray",
-    "spark-rows": "spark",
-}
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +98,7 @@ def test_two_workers_are_joined_go_on_after_a_preemption_and_end_with_the_number
         played = playing.result()
 
     assert (played.runs, played.attempts, played.resumes) == (True, 2, True), played
-    assert (played.launcher, played.steps_repeated) == (PROPOSED[name], 0), played
+    assert (played.launcher, played.steps_repeated) == (BY_LAUNCHER[name].launcher, 0), played
     assert played.files_back, played
     assert played.curve_points > 0, played
     assert played.final == by_hand, played

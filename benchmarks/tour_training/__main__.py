@@ -1,0 +1,94 @@
+"""Play the tour of training: ``python -m benchmarks.tour_training [--json FILE]``.
+
+Rows E1–E12 of the walk-throughs on simulated GPUs: the frameworks on a machine of their own, all the
+rest beside them on another one, whose scheduler is killed again and again. Exit code 1 when a row does
+not hold. What the product does not have is printed as missing, and counts as nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from benchmarks.real_scripts.play import cluster
+from benchmarks.tour.machine import Machine
+from benchmarks.tour.timeline import Timeline, TourFailedError
+from benchmarks.tour_training import rows_again, rows_launchers, rows_stopped, rows_sweep
+from benchmarks.tour_training.researcher import Researcher
+from gpucommons.scheduler.client import SchedulerClient
+
+CONFIG = Path(__file__).with_name("cluster.yaml")
+#: Rows of the walk-throughs, or parts of them, that the product does not have.
+MISSING = {
+    "E8": "starts when data changed, after another job's run, below a metric",
+    "E10": "growth in place: a job grows by a new attempt, to twice its size at most within ten minutes",
+    "E12": "the offer to make a notebook a job",
+}
+
+
+def play(line: Timeline, person: Researcher) -> dict[str, object]:
+    """All rows but those of the frameworks, in an order in which each finds what it needs."""
+    first_ms = rows_again.begin_schedule(line, person)
+    rows_launchers.a_worker_fails(line, person)
+    rows_stopped.drilled(line, person)
+    rows_stopped.spot(line, person)
+    job = rows_stopped.begin_elastic(person)
+    rows_again.pipeline(line, person)
+    gained = rows_stopped.elastic(line, person, job)
+    swept = rows_sweep.sweep(line, person)
+    scheduled = rows_again.schedule(line, person, first_ms)
+    return {"elastic_gain": gained, **vars(swept), **vars(scheduled)}
+
+
+def _tour(line: Timeline) -> dict[str, object]:
+    began = time.monotonic()
+    with ThreadPoolExecutor(1) as beside, tempfile.TemporaryDirectory(prefix="gctour") as folder:
+        frameworks = beside.submit(rows_launchers.frameworks, line)
+        config = cluster(CONFIG, Path(folder))
+        with (
+            Machine(config, idle_after_s=3600, warn_after_s=3000) as machine,
+            SchedulerClient(f"unix:{machine.state / 'api.sock'}") as scheduler,
+        ):
+            line.row("", f"gpucommons up answers after {time.monotonic() - began:.1f} s")
+            found = play(line, Researcher(machine, scheduler))
+        played = frameworks.result()
+    for row, what in MISSING.items():
+        line.row(row, f"MISSING: {what}")
+    return {
+        "frameworks_resumed": len(played.resumed),
+        "frameworks": played.resumed,
+        "frameworks_missing": played.missing,
+        "frameworks_failed": played.failed,
+        **found,
+        "rows_missing": MISSING,
+        "load": round(os.getloadavg()[1], 1),
+        "tour_s": round(time.monotonic() - began, 1),
+    }
+
+
+def main() -> int:
+    """Parse the command line and play."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tour_training", description=__doc__)
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    arguments = parser.parse_args()
+    try:
+        found = _tour(Timeline())
+    except TourFailedError as error:
+        sys.stderr.write(f"tour: {error}\n")
+        return 1
+    text = json.dumps(found)
+    if arguments.json is not None:
+        arguments.json.write_text(text + "\n")
+    print(text)
+    wrong = [found[key] for key in ("frameworks_failed", "lost_trials", "doubled_trials")]
+    return 1 if any(wrong) or found["lost_triggers"] or found["doubled_triggers"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

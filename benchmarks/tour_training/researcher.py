@@ -1,0 +1,107 @@
+"""Who plays: a member of both teams, with a folder of scripts, the command line and the API."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import shutil
+import signal
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+
+from benchmarks.tour.machine import Machine
+from benchmarks.tour.timeline import TourFailedError, wait_for
+from gpucommons.scheduler import models
+from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.client.call import Call
+from gpucommons.scheduler.errors import Unavailable
+
+SCRIPTS = Path(__file__).with_name("scripts")
+T = TypeVar("T")
+ENDED = frozenset({"succeeded", "failed", "cancelled"})
+
+
+class Researcher:
+    """Works on one machine, beside its scheduler's sudden ends."""
+
+    def __init__(self, machine: Machine, scheduler: SchedulerClient) -> None:
+        self.machine, self._scheduler = machine, scheduler
+        self.name = getpass.getuser()
+        self.folder = machine.home() / "training"
+        shutil.copytree(SCRIPTS, self.folder)
+
+    def send(self, call: Call[T]) -> T:
+        """One call; where the scheduler is just being started again, once more."""
+
+        def answer() -> T | None:
+            with suppress(Unavailable):
+                return self._scheduler.send(call)
+            return None
+
+        return wait_for("the scheduler's answer", answer, timeout_s=60)
+
+    def cli(self, *words: str) -> dict[str, Any]:
+        """``gpucommons … --output json`` in the folder of scripts."""
+        end = words.index("--") if "--" in words else len(words)
+        asked = (*words[:end], "--output", "json", *words[end:])
+        done = self.machine.cli(*asked, cwd=self.folder)
+        if done.returncode != 0:
+            message = f"gpucommons {' '.join(words)}: {done.stderr.strip()}"
+            raise TourFailedError(message)
+        return dict(json.loads(done.stdout))
+
+    def submit(self, *words: str) -> models.JobView:
+        """``gpucommons submit``; what runs comes last."""
+        return models.JobView.model_validate(self.cli("submit", *words))
+
+    def ask_for(self, team: str, *, gpus: int, seconds: float, name: str) -> models.JobView:
+        """A job that only holds its GPUs for a while."""
+        role = models.RoleRequest(milli_gpu=gpus * 1000, command=["sleep", str(seconds)])
+        request = models.JobRequest(name=name, team=team, roles=[role])
+        return self.send(calls.submit(request, key=str(uuid.uuid4())))
+
+    def job(self, ref: str) -> models.JobView:
+        """A job as it is now."""
+        return self.send(calls.job(ref))
+
+    def when(
+        self,
+        ref: str,
+        what: str,
+        ask: Callable[[models.JobView], T | None],
+        *,
+        timeout_s: float = 90,
+    ) -> T:
+        """Wait until a job shows this."""
+        return wait_for(
+            f"{ref}: {what}", lambda: ask(self.job(ref)), timeout_s=timeout_s, every_s=0.3
+        )
+
+    def end_of(self, ref: str, *, timeout_s: float = 120) -> models.JobView:
+        """Wait until a job is over."""
+        return self.when(
+            ref, "its end", lambda job: job if job.state in ENDED else None, timeout_s=timeout_s
+        )
+
+    def all_jobs(self) -> Iterator[models.JobView]:
+        """All that there are, page by page, with their attempts."""
+        cursor = None
+        while True:
+            page = self.send(calls.jobs(cursor=cursor))
+            yield from page.jobs
+            if (cursor := page.cursor) is None:
+                return
+
+    def log(self, ref: str, attempt: int, rank: int = 0) -> list[str]:
+        """The log of one worker of one attempt."""
+        return self.send(calls.log(ref, attempt=attempt, rank=rank)).lines
+
+    def kill_scheduler(self) -> None:
+        """SIGKILL; ``up`` starts it again."""
+        with suppress(psutil.NoSuchProcess):  # it was killed already
+            self.machine.need("scheduler").send_signal(signal.SIGKILL)

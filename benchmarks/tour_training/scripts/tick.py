@@ -1,0 +1,3 @@
+"""What the schedule starts each minute."""
+
+print("trained again", flush=True)
