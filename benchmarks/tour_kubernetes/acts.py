@@ -24,6 +24,7 @@ from benchmarks.tour.timeline import Timeline, check, wait_for
 from benchmarks.tour_kubernetes.site import HUB, JOBS, Site
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.errors import Unavailable
 
 SCRIPT = Path(__file__).with_name("two_workers.py")
 STEPS, SECONDS_PER_STEP = 40, 0.5
@@ -219,7 +220,10 @@ def _log(person: Person, site: Site, job: Job, rank: int) -> list[str]:
 
 
 def _steps(site: Site, person: Person, job: Job) -> int:
-    view = view_of(site, person, job)
+    try:
+        view = view_of(site, person, job)
+    except Unavailable:
+        return 0  # asked again, as people do
     check(view["state"] not in FINAL, f"the job {view['state']}: {view['ended_text']}")
     progress = view.get("progress") or {}
     return int(progress.get("step") or 0)

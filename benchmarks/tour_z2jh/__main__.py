@@ -20,6 +20,7 @@ from benchmarks.tour_z2jh.restoring import restored
 from benchmarks.tour_z2jh.site import Site
 from benchmarks.tour_z2jh.values import SYSTEM, idle_soon
 from deploy.release.contents import ROOT, read, version
+from gpucommons.scheduler.errors import SchedulerError
 from tests.kubernetes.cluster import control_plane
 from tests.kubernetes.node import real_node
 from tests.kubernetes.toolchain import toolchain
@@ -113,7 +114,7 @@ def main() -> int:
         with Site(given.z2jh, given.images) as site:
             line.row("", f"two nodes with all images: {time.monotonic() - began:.1f} s")
             found = play(line, site) | {"tour_s": round(time.monotonic() - began, 1)}
-    except TourFailedError as error:
+    except (TourFailedError, SchedulerError) as error:
         sys.stderr.write(f"tour: {error}\n")
         return 1
     text = json.dumps(found)

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +24,8 @@ from deploy.release.contents import UID, CannotRelease, Debian, Image
 #: Counts changes of this module that change what comes out.
 LAYOUT = 1
 PREFIX = "usr/local"
+#: Older, a base is made anew: a week of Debian's updates is missing at most.
+_BASE_KEPT_S = 7 * 86_400
 #: Whatever is dated in an image is dated so.
 EPOCH = "1700000000"
 #: What the loader lists: a library's name, and where it would be found.
@@ -104,11 +107,11 @@ class Workshop:
 
     @cached_property
     def debian(self) -> Written:
-        """The base alone; its bytes are read once."""
+        """The base alone; its bytes are read once. Debian mends its packages, so it is not kept for long."""
         debian = self._debian
         facts = [LAYOUT, debian.suite, debian.packages, debian.without]
         made = self._folder / f"debian-{_hash(json.dumps(facts).encode())[:16]}.tar.gz"
-        if not made.exists():
+        if not made.exists() or time.time() - made.stat().st_mtime > _BASE_KEPT_S:
             tar = made.with_suffix("")
             _bootstrap(debian, tar)
             partial = made.with_suffix(".partial")

@@ -4,6 +4,9 @@ The ratio of measured to predicted time is believed level by level: this job's o
 project's, its model family's, its GPU kind's, then the formula (James and Stein's shrinkage with
 known variances, Efron and Morris 1975). Runs count half after two weeks, and not at all where
 driver or image are others: what they measured is gone.
+
+What runs report is their scripts' own word. So another project speaks with one voice, however many runs
+it has, and the best grade comes of the own project's runs alone.
 """
 
 from __future__ import annotations
@@ -21,10 +24,15 @@ _BOUND = np.log(3.0)
 #: Spread between jobs of a project, projects of a family, families of a kind, kinds (log units),
 #: and of one run around its job's typical one.
 _SPREADS = {"kind": 0.20, "family": 0.10, "project": 0.08, "job": 0.06}
+<<<<<<< HEAD
 _NOISE = 0.05
 #: Of a level's spread (squared) this part stands between the runs that it was seen by.
 _BETWEEN_RUNS = 1 / 12
 #: So many like runs make a grade A.
+=======
+_NOISE = 0.04
+#: So many like runs of the own project make a grade A.
+>>>>>>> refs/tmp/podjobs
 ENOUGH = 5
 #: Beyond so many times the largest scale seen, ranges widen with each doubling.
 _FAR, _WIDER = 2.0, 0.12
@@ -81,7 +89,7 @@ class Correction:
     factor: float
     spread: float
     grade: Grade
-    #: Like runs, each counted by its age.
+    #: Like runs, each counted by its age; those of another project as one.
     runs: float
 
 
@@ -96,16 +104,15 @@ def correction(asked: Asked, runs: Sequence[Run]) -> Correction:
         like = [run for run in usable if _alike(run, asked, level)]
         if not like:
             break
-        weights = np.array([0.5 ** (run.age_s / HALF_LIFE_S) for run in like])
-        ratios = np.array([np.log(run.measured_s / run.formula_s) for run in like])
-        mean, variance = _shrunk(mean, variance, level, ratios, weights)
+        mean, variance = _shrunk(mean, variance, level, *_voices(asked, like))
     near = [run for run in usable if _alike(run, asked, "family")]
-    weight = float(sum(0.5 ** (run.age_s / HALF_LIFE_S) for run in near))
+    weight = float(np.sum(_voices(asked, near)[1]))
+    own = sum(_weight(run) for run in near if run.project == asked.project)
     spread = float(np.sqrt(variance + _NOISE**2)) + _beyond(asked, near)
     return Correction(
         factor=float(np.exp(np.clip(mean, -_BOUND, _BOUND))),
         spread=spread,
-        grade=_grade(asked, weight, usable),
+        grade=_grade(asked, own, usable),
         runs=weight,
     )
 
@@ -118,6 +125,23 @@ def _counts(run: Run, asked: Asked) -> bool:
 def _alike(run: Run, asked: Asked, level: str) -> bool:
     depth = _LEVELS.index(level)
     return all(getattr(run, one) == getattr(asked, one) for one in _LEVELS[: depth + 1])
+
+
+def _weight(run: Run) -> float:
+    return float(0.5 ** (run.age_s / HALF_LIFE_S))
+
+
+def _voices(asked: Asked, runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
+    """Ratios and weights: of each own run, and one of each other project, which weighs a run at most."""
+    found: list[tuple[float, float]] = []
+    others: dict[str, list[tuple[float, float]]] = {}
+    for run in runs:
+        mine = found if run.project == asked.project else others.setdefault(run.project, [])
+        mine.append((float(np.log(run.measured_s / run.formula_s)), _weight(run)))
+    for voice in others.values():
+        ratios = np.array([ratio for ratio, _ in voice])
+        found.append((float(np.median(ratios)), min(1.0, sum(weight for _, weight in voice))))
+    return np.array([ratio for ratio, _ in found]), np.array([weight for _, weight in found])
 
 
 def _shrunk(
@@ -145,7 +169,7 @@ def _beyond(asked: Asked, near: Sequence[Run]) -> float:
     return _WIDER * float(doublings + (asked.gpus > _FAR * largest))
 
 
-def _grade(asked: Asked, weight: float, usable: Sequence[Run]) -> Grade:
-    if weight >= ENOUGH:
+def _grade(asked: Asked, own: float, usable: Sequence[Run]) -> Grade:
+    if own >= ENOUGH:
         return Grade.HISTORY
     return Grade.PROBE if usable or asked.probed else Grade.FORMULA

@@ -122,8 +122,10 @@ def _actions(look: Look, now_ms: Millis) -> tuple[Pause | NoteAgent, ...]:
     known, lost = _known(cluster), {one.attempt_id for one in look.gone}
     unknown = [one for one in look.began if one.attempt_id not in known]
     live = {job.workload_id: job for job in cluster.workloads.values() if not is_final(job)}
+    named = {one: f"{job.spec.team}/{job.spec.name}" for one, job in live.items()}
     done = {
-        one.job_id: one.name
+        # Objects of a cluster name no job as its owner knows it.
+        one.job_id: named.get(WorkloadId(one.job_id), one.name)
         for one in unknown
         if one.succeeded and WorkloadId(one.job_id) in live.keys() | asked
     }
@@ -132,7 +134,11 @@ def _actions(look: Look, now_ms: Millis) -> tuple[Pause | NoteAgent, ...]:
         "found": _names(job for job in jobs if _attempt(job) not in lost),
         "again": _names(job for job in jobs if _attempt(job) in lost),
         "paused": sorted(done.values()),
-        "stopped": sorted(one.name or one.attempt_id for one in unknown if one.running),
+        "stopped": sorted(
+            named.get(WorkloadId(one.job_id), one.name) or one.attempt_id
+            for one in unknown
+            if one.running
+        ),
         "over": sorted(
             one.name or one.attempt_id
             for one in unknown

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 
 from gpucommons.scheduler.core.model.types import Millis
+from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.service.advice.past import judge
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.base import Epoch, WorkloadFilter
 from gpucommons.scheduler.store.plans.base import JudgedRun
 from gpucommons.scheduler.upkeep.stored_jobs import stored_jobs
+
+_LOG = logging.getLogger(__name__)
 
 _MINUTE_MS, _DAY_MS = 60_000, 86_400_000
 #: Agents tell of a minute once it is over, and the ledger has it then.
@@ -38,18 +42,22 @@ class Judging:
             self._under, self._done_ms = epoch, Millis(until_ms - _LOOK_BACK_MS)
         if until_ms < self._done_ms + _MINUTE_MS:
             return
-        found = self._found(Millis(self._done_ms - _OVERLAP_MS), until_ms)
+        found = list(self._found(Millis(self._done_ms - _OVERLAP_MS), until_ms))
         if found:
             store.plans.judge(epoch, found)
         self._done_ms = until_ms
 
-    def _found(self, since_ms: Millis, until_ms: Millis) -> list[JudgedRun]:
+    def _found(self, since_ms: Millis, until_ms: Millis) -> Iterator[JudgedRun]:
         store = self._service.store
         ended = stored_jobs(store, WorkloadFilter(live=False, ended_after_ms=since_ms))
-        return [
-            judge(self._service, one)
-            for one in ended
-            if one.spec.plan is not None
-            and (one.ended_ms or 0) <= until_ms
-            and store.plans.run(one.workload_id) is None
-        ]
+        for one in ended:
+            if one.spec.plan is None or (one.ended_ms or 0) > until_ms:
+                continue
+            if store.plans.run(one.workload_id) is not None:
+                continue
+            try:
+                yield judge(self._service, one)
+            except Unavailable:
+                raise
+            except Exception:  # noqa: BLE001 - one that cannot be judged keeps no other from it
+                _LOG.exception("the plan of %s could not be judged", one.workload_id)

@@ -8,12 +8,14 @@ import io
 import json
 import os
 import tarfile
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from deploy.release import layers
 from deploy.release.archive import Run, Written, pack, write_archive
 from deploy.release.contents import CannotRelease, Debian, Image
 from deploy.release.layers import Workshop
@@ -177,3 +179,21 @@ def test_a_package_whose_libraries_the_image_lacks_is_refused_by_name(
         lists(elsewhere)
         with pytest.raises(CannotRelease, match=r"one.so needs libx.so.1, .* add Debian's package"):
             workshop._check_libraries(module.parent)
+
+
+def test_a_base_is_kept_for_a_week_and_then_made_of_the_packages_of_that_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def bootstrap(_debian: object, tar: Path) -> None:
+        made.append("base")
+        tar.write_bytes(b"%d" % len(made))
+
+    monkeypatch.setattr(layers, "_bootstrap", bootstrap)
+    first = Workshop(tmp_path, DEBIAN).debian
+    assert Workshop(tmp_path, DEBIAN).debian == first
+    week_ago = time.time() - 8 * 86_400
+    os.utime(first.path, (week_ago, week_ago))
+    assert Workshop(tmp_path, DEBIAN).debian.digest != first.digest
+    assert made == ["base", "base"]

@@ -20,17 +20,18 @@ def save(cycle: CycleState, action: SetBudget | NoteBudgets, by: str) -> None:
 
 
 def set_budget(cycle: CycleState, action: SetBudget, by: str) -> None:
-    """Give a team a budget, or take it away. Whether it is used up is noted anew soon."""
+    """Give a team a budget, or take it away; whether it is used up comes with it."""
     team = cycle.teams.get(action.team)
     if team is None:
         known = ", ".join(sorted(cycle.teams)) or "none"
         raise UnknownTeam(f"There is no team {action.team}. Teams are: {known}.")
-    changed = with_its_facts(cycle, replace(team, budget=action.budget))
+    changed = replace(team, budget=action.budget, budget_spent=action.spent)
     change = changes.of_team(team, changed)
     cycle.rules.teams = {**cycle.teams, team.name: changed}
     if change.text:
         text = f"{team.name}: {change.text}."
         cycle.tell("team-changed", text, by=by, team=team.name, data=change.data)
+    _tell_news(cycle, team, changed, by)
 
 
 def note_budgets(cycle: CycleState, action: NoteBudgets, by: str) -> None:
@@ -42,9 +43,16 @@ def note_budgets(cycle: CycleState, action: NoteBudgets, by: str) -> None:
     }
     if not changed:
         return
-    cycle.rules.teams = {**cycle.teams, **changed}
+    before = cycle.teams
+    cycle.rules.teams = {**before, **changed}
     for name, team in sorted(changed.items()):
-        cycle.tell("budget", team.budget_spent or f"{name} has budget left.", by=by, team=name)
+        _tell_news(cycle, before[name], team, by)
+
+
+def _tell_news(cycle: CycleState, before: Team, team: Team, by: str) -> None:
+    if team.budget_spent != before.budget_spent:
+        text = team.budget_spent or f"{team.name} has budget left."
+        cycle.tell("budget", text, by=by, team=team.name)
 
 
 def with_its_facts(cycle: CycleState, team: Team) -> Team:

@@ -8,6 +8,7 @@ from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.explain import beside_gpus
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
+from gpucommons.scheduler.core.model.resources import Quota
 from gpucommons.scheduler.core.model.types import PoolName, Reason, ReasonClass, Workload
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.queue import unused_quota
@@ -32,17 +33,30 @@ def limited(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) ->
             f" {format_milli_gpu(use.training)}; this needs {format_milli_gpu(need)}."
         )
         return Reason(code=ReasonClass.LIMIT, text=text)
+    budget = _budget(cycle, workload, found)
     beyond = beside_gpus.beyond_its_part(cycle, spec, pool)
     if beyond is not None and found.guaranteed_milli_gpu - use.guaranteed >= need:
         unblock = beside_gpus.within_its_part(cycle, spec, pool)
         may_not = "it" if not spec.over_quota else spec.team
-        text = f"{beyond}; beyond that {may_not} would have to borrow, which it may not."
+        why = f": {budget}" if budget else "."
+        text = f"{beyond}; beyond that {may_not} would have to borrow, which it may not{why}"
         return Reason(code=ReasonClass.LIMIT, text=text, unblock=unblock)
     text = (
         f"{format_milli_gpu(use.guaranteed)} of {spec.team}'s"
-        f" {format_milli_gpu(found.guaranteed_milli_gpu)} guaranteed GPUs are in use, and {_may_not(workload)}."
+        f" {format_milli_gpu(found.guaranteed_milli_gpu)} guaranteed GPUs are in use, and {_may_not(workload)}"
     )
-    return Reason(code=ReasonClass.LIMIT, text=text)
+    if budget:
+        unblock = "Ask an admin for more budget."
+        return Reason(code=ReasonClass.LIMIT, text=f"{text}: {budget}", unblock=unblock)
+    return Reason(code=ReasonClass.LIMIT, text=f"{text}.")
+
+
+def _budget(cycle: CycleState, workload: Workload, found: Quota) -> str:
+    """What is said of its team's budget, where that alone keeps the job from borrowing."""
+    team = cycle.teams.get(workload.spec.team)
+    if team is None or team.may_borrow or not found.over_quota_weight:
+        return ""
+    return team.budget_spent if workload.spec.over_quota else ""
 
 
 def beyond_what_is_free(team: str, size: int, *, left: int, fixed: int) -> str:

@@ -1,6 +1,7 @@
 """Whose stop speaks for whom: code, command and environment of one team, with its variables.
 
-Numbers in a command do not count: the trials of a sweep, and a run with another seed, save and go on
+What is linked from a home may change after the stop, and may be the code: such a job speaks for itself
+alone. Numbers in a command do not count: the trials of a sweep, and a run with another seed, save and go on
 by the same code. Those in variables count, as one may switch saving off, but for what a sweep, map or
 pipeline gives its jobs.
 """
@@ -21,7 +22,7 @@ MOST = 2_000
 
 def badge_key(spec: Spec) -> BadgeKey | None:
     """What a badge of this job belongs to; None where nobody knows what code it runs."""
-    if spec.snapshot is None:
+    if spec.snapshot is None or spec.links:
         return None
     commands = [
         (role.name, role.count > 1, [_without_numbers(word) for word in role.command])

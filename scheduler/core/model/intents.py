@@ -232,6 +232,8 @@ class SetBudget:
 
     team: TeamName
     budget: Budget | None
+    #: A sentence where it is used up already, by who reads the ledger: it holds from its first cycle on.
+    spent: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -73,11 +73,11 @@ def superseded(launch: Launch) -> Iterator[AttemptId]:
     return (a.attempt_id for a in launch.workload.attempts if a.attempt_id not in kept)
 
 
-def earlier(launch: Launch, unknown: Mapping[str, Sequence[AttemptId]]) -> tuple[AttemptId, ...]:
-    """All attempts of the job before this one, newest first; ``unknown`` are newer than any on record."""
+def earlier(launch: Launch, by_job: Mapping[str, Sequence[AttemptId]]) -> tuple[AttemptId, ...]:
+    """All attempts of the job before this one, newest first; what is not on record is newer than that."""
     before = [a.attempt_id for a in launch.workload.attempts if a.number < launch.attempt.number]
     own = launch.attempt.attempt_id
-    newer = (one for one in unknown.get(launch.workload.workload_id, ()) if one < own)
+    newer = (one for one in by_job.get(launch.workload.workload_id, ()) if one < own)
     return tuple(reversed(dict.fromkeys((*before, *newer))))
 
 

@@ -10,7 +10,8 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +64,14 @@ def _found(folder: AttemptFolder) -> Found:
     )
 
 
-def by_job(found: Iterable[Found]) -> dict[str, list[AttemptId]]:
-    """Ids of attempts by their job's, oldest first."""
+def by_job(root: Path) -> dict[str, list[AttemptId]]:
+    """Ids of all attempts that have a folder by their job's, oldest first."""
     jobs = defaultdict[str, list[AttemptId]](list)
-    for one in found:
-        jobs[one.job_id].append(one.attempt_id)
+    for path in sorted(root.iterdir()):
+        # One that cannot be read has nothing to hand over, and keeps nobody from starting.
+        with suppress(OSError, ValueError):
+            plan = read_json(AttemptFolder(path).plan) or {}
+            jobs[str(plan.get("job_id", ""))].append(AttemptId(path.name))
     return jobs
 
 

@@ -128,8 +128,9 @@ class LocalExecutor:
         self._tracked: dict[AttemptId, Attempt] = {}
         self._supervisors: dict[AttemptId, subprocess.Popen[bytes]] = {}
         self._counts = Counts()
-        #: Attempts of each job that a restored store may not know: they have its working folder.
-        self._unknown: Mapping[str, Sequence[AttemptId]] = {}
+        #: Attempts of each job, as their folders name it: one that a restored store does not know may have
+        #: its working folder.
+        self._by_job: Mapping[str, Sequence[AttemptId]] = {}
 
     def _track(self, attempt: Attempt) -> None:
         self._tracked[attempt.attempt_id] = attempt
@@ -190,7 +191,7 @@ class LocalExecutor:
             prepared=machine.prepared,
             training=self._training,
             superseded=self._runs(superseded(launch)),
-            earlier=self._runs(earlier(launch, self._unknown)),
+            earlier=self._runs(earlier(launch, self._by_job)),
             hibernation=hibernation_plan(
                 launch,
                 settings.nodes(),
@@ -280,13 +281,13 @@ class LocalExecutor:
 
     def since(self, at_ms: Millis) -> tuple[Found, ...]:
         """See the protocol."""
-        found = leftovers.found_since(self._root, at_ms)
-        self._unknown = leftovers.by_job(found)
-        return found
+        return leftovers.found_since(self._root, at_ms)
 
     def adopt(self, known: Sequence[Attempt]) -> tuple[Live, ...]:
         """See the protocol."""
         ours = {attempt.attempt_id: attempt for attempt in known}
+        # At each start: a job may have its GPUs again long after the first one on a restored store.
+        self._by_job = leftovers.by_job(self._root)
         found = []
         for path in self._root.iterdir():
             folder, attempt_id = AttemptFolder(path), AttemptId(path.name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -40,11 +42,14 @@ def set_budget(
     """Give a team a budget, or take it away."""
     authorization.set_budget(principal)
     name = TeamName(team)
-    if name not in service.loop.cluster.teams:
+    found = service.loop.cluster.teams.get(name)
+    if found is None:
         known = ", ".join(sorted(service.loop.cluster.teams)) or "none"
         raise UnknownTeam(f"There is no team {team!r}. Teams: {known}.")
     wanted = None if change.budget is None else budget_of(change.budget)
-    intent = service.ask(principal, SetBudget(team=name, budget=wanted))
+    # It may be used up already, and holds at once: a minute is enough to borrow for days.
+    used_up = spent(service, {name: replace(found, budget=wanted)}).get(name, "")
+    intent = service.ask(principal, SetBudget(team=name, budget=wanted, spent=used_up))
 
     def answer() -> models.BudgetView:
         return next(one for one in states(service, frozenset({name})) if one.team == name)
@@ -52,8 +57,13 @@ def set_budget(
     return decision(service, intent, lambda _: answer())
 
 
-def states(service: Service, of: frozenset[TeamName] | None = None) -> list[models.BudgetView]:
-    """All teams' budgets in this month, as far as minutes are written."""
+def states(
+    service: Service,
+    of: frozenset[TeamName] | None = None,
+    *,
+    teams: Mapping[TeamName, Team] | None = None,
+) -> list[models.BudgetView]:
+    """All teams' budgets in this month, as far as minutes are written; or those of teams as they may be."""
     cluster, now_ms = service.loop.cluster, service.now_ms()
     start = datetime.fromtimestamp(now_ms / 1000, UTC).replace(
         day=1, hour=0, minute=0, second=0, microsecond=0
@@ -69,14 +79,15 @@ def states(service: Service, of: frozenset[TeamName] | None = None) -> list[mode
     currency = prices.currency_of(pools.values())
     return [
         _view(team, held.get(team.name, 0), cost.get(team.name, Cost()), currency, start)
-        for team in cluster.teams.values()
+        for team in (cluster.teams if teams is None else teams).values()
         if of is None or team.name in of
     ]
 
 
-def spent(service: Service) -> dict[TeamName, str]:
+def spent(service: Service, teams: Mapping[TeamName, Team] | None = None) -> dict[TeamName, str]:
     """Whose budget is used up, with the sentence that their jobs get to read."""
-    return {TeamName(one.team): one.text for one in states(service) if one.state == "full"}
+    found = states(service, teams=teams)
+    return {TeamName(one.team): one.text for one in found if one.state == "full"}
 
 
 def _view(

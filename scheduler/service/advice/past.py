@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler import models
 from gpucommons.scheduler.advisor import history
 from gpucommons.scheduler.advisor.signature import family_of, signature_of
@@ -24,6 +25,8 @@ from gpucommons.scheduler.store.plans.base import JudgedRun
 _MINUTE_MS, _DAY_MS = 60_000, 86_400_000
 #: A run that says more than this of a formula is a mistake: another script, another count of steps.
 _ABSURD = 3.0
+#: A run that held its GPUs for less teaches nothing: its steps cost nobody anything, true or not.
+_SHORTEST_MS = 5 * _MINUTE_MS
 
 
 def job_plan(service: Service, principal: Principal, ref: str) -> models.PlanRecord:
@@ -90,6 +93,8 @@ def _teaching(service: Service, now_ms: Millis) -> Iterator[history.Run]:
     for run in service.store.plans.runs():
         plan, measured = run.plan, run.actual.step_s
         if measured is None or plan.simulated or not run.followed:
+            continue
+        if run.actual.held_milli_gpu_ms < _SHORTEST_MS * plan.gpus * WHOLE_MILLI_GPU:
             continue
         if not 1 / _ABSURD <= measured / plan.formula_s <= _ABSURD:
             continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpucommons.scheduler.core.model.types import Millis, Spec, UserName, WorkloadId
 from gpucommons.scheduler.intake import check_pending
 from gpucommons.scheduler.parents import Parent, ParentId
@@ -24,6 +26,15 @@ def beside(
 def check_submits(service: Service, spec: Spec) -> None:
     """Refuse what is more than its owner may submit within an hour."""
     check_hour(service, spec.owner, size_bytes=len(request_of(spec).model_dump_json().encode()))
+
+
+def check_sweep(service: Service, owner: UserName, *, size_bytes: int) -> None:
+    """Refuse what is more of sweeps and jobs than one may write within an hour: both are kept for as long."""
+    since_ms = Millis(service.now_ms() - _HOUR_MS)
+    jobs = service.store.submits(owner, since_ms=since_ms)
+    written = service.store.sweeps.size_bytes(owner, since_ms=since_ms)
+    before = replace(jobs, size_bytes=jobs.size_bytes + written)
+    service.submits.check(owner, before, size_bytes)
 
 
 def check_hour(service: Service, owner: UserName, *, size_bytes: int) -> None:

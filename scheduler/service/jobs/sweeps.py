@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.intents import NoteSchedule
-from gpucommons.scheduler.core.model.types import Millis, TeamName, Workload
+from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, Workload
 from gpucommons.scheduler.errors import (
     Conflict,
     InvalidTransition,
@@ -20,6 +20,7 @@ from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
 from gpucommons.scheduler.principal import Principal, PrincipalKind, Sight
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs import repeating
+from gpucommons.scheduler.service.jobs.caps import check_sweep
 from gpucommons.scheduler.service.jobs.environments import script_reader
 from gpucommons.scheduler.service.jobs.jobs import check_labels, checked_in_time
 from gpucommons.scheduler.service.jobs.owners import owner_of
@@ -62,6 +63,7 @@ def submit_sweep(
     made = None
     if intent is None:
         _check_live(service, principal.name)
+        check_sweep(service, UserName(principal.name), size_bytes=len(request.model_dump_json()))
         made = _written(service, principal, request)
         intent = service.ask(principal, _note(made, "started"), key=key, request=request)
     first = intent.action

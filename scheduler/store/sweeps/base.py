@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from gpucommons.scheduler.core.model.types import Millis
+from gpucommons.scheduler.core.model.types import Millis, UserName
 from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.principal import Sight
 from gpucommons.scheduler.store.schedules.base import Epoch
@@ -39,6 +39,10 @@ class SweepStore(Protocol):
 
     def live(self) -> tuple[Kept, ...]:
         """Those to look at: not over, or written since they were; oldest first."""
+        ...
+
+    def size_bytes(self, owner: UserName, *, since_ms: Millis) -> int:
+        """How long what somebody has submitted since then is together."""
         ...
 
     def trials(self, sweep_id: ParentId) -> tuple[Trial, ...]:

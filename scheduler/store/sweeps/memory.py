@@ -6,9 +6,10 @@ import threading
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from gpucommons.scheduler.core.model.types import Millis
+from gpucommons.scheduler.core.model.types import Millis, UserName
 from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.principal import Sight
+from gpucommons.scheduler.store.codec import encode
 from gpucommons.scheduler.store.schedules.base import Epoch, changed_meanwhile
 from gpucommons.scheduler.store.sweeps.base import is_needed
 from gpucommons.scheduler.sweeps.sweep import Kept, Standing, Sweep, Trial
@@ -57,6 +58,11 @@ class MemorySweeps:
         """Oldest first."""
         with self._lock:
             return tuple(sorted((self._kept[one] for one in self._live), key=_age))
+
+    def size_bytes(self, owner: UserName, *, since_ms: Millis) -> int:
+        """As they are kept elsewhere."""
+        mine = (one.sweep for one in self._newest() if one.sweep.owner == owner)
+        return sum(len(encode(one)) for one in mine if one.made_ms > since_ms)
 
     def trials(self, sweep_id: ParentId) -> tuple[Trial, ...]:
         """By number."""

@@ -14,6 +14,7 @@ from sqlalchemy import (
     Select,
     delete,
     exc,
+    func,
     insert,
     or_,
     select,
@@ -21,7 +22,7 @@ from sqlalchemy import (
     update,
 )
 
-from gpucommons.scheduler.core.model.types import Millis
+from gpucommons.scheduler.core.model.types import Millis, UserName
 from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.principal import Sight
 from gpucommons.scheduler.store.codec import decode, encode
@@ -88,6 +89,12 @@ class SqlSweeps:
         """Oldest first."""
         oldest = select(sweeps).order_by(sweeps.c.made_ms, sweeps.c.sweep_id)
         return self._read(oldest.where(sweeps.c.live))
+
+    def size_bytes(self, owner: UserName, *, since_ms: Millis) -> int:
+        """As they are kept."""
+        size = func.coalesce(func.sum(func.length(sweeps.c.document)), 0)
+        mine = select(size).where(sweeps.c.owner == owner, sweeps.c.made_ms > since_ms)
+        return int(self.read(lambda connection: connection.execute(mine).scalar_one()))
 
     def trials(self, sweep_id: ParentId) -> tuple[Trial, ...]:
         """By number."""

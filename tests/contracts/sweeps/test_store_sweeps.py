@@ -110,6 +110,18 @@ def test_who_does_not_lead_writes_nothing_and_what_is_dropped_is_gone(store: Sto
     assert store.sweeps.trials(ParentId("s-1")) == ()
 
 
+def test_what_somebody_has_submitted_lately_is_added_up_whether_it_goes_on_or_not(
+    store: Store,
+) -> None:
+    owner = UserName("ada")
+    for one in (a_sweep(1), a_sweep(2), replace(a_sweep(3), stopped=True), a_sweep(4, "eve")):
+        store.sweeps.put(one)
+    each = store.sweeps.size_bytes(owner, since_ms=Millis(2))
+    assert each > 300
+    assert 2 * each - 50 < store.sweeps.size_bytes(owner, since_ms=Millis(1)) < 2 * each + 50
+    assert store.sweeps.size_bytes(owner, since_ms=Millis(3)) == 0
+
+
 def test_those_that_somebody_sees_are_listed_by_page_newest_first(store: Store) -> None:
     for number in range(1, 6):
         store.sweeps.put(

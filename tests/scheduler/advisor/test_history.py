@@ -44,6 +44,19 @@ def test_own_runs_count_most_and_five_make_grade_a() -> None:
     assert own.spread < far.spread
 
 
+def test_another_project_speaks_with_one_voice_however_many_runs_it_has() -> None:
+    invented = replace(RUN, job="x", project="q", measured_s=2.9)
+    many = correction(ASKED, [invented] * 20)
+    assert many == correction(ASKED, [invented])
+    assert (many.grade, many.runs) == (Grade.PROBE, 1)
+    # A few own runs outweigh it, and are what the best grade rests on.
+    own = [replace(RUN, measured_s=1.0)] * 4
+    held = correction(ASKED, [*own, *([invented] * 20)])
+    assert held.grade is Grade.PROBE
+    assert held.factor == pytest.approx(1.0, rel=0.05)
+    assert correction(ASKED, [*own, own[0], invented]).grade is Grade.HISTORY
+
+
 def test_runs_of_another_driver_kind_or_without_sense_do_not_count() -> None:
     for strange in (
         replace(RUN, environment="d2"),

@@ -6,11 +6,12 @@ import io
 import itertools
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.core.model.intents import Intent, Pause, Submit
+from gpucommons.scheduler.core.model.intents import Intent, NoteAgent, Pause, Submit
 from gpucommons.scheduler.core.model.state import AttemptEnded, Changes, Cluster, Event
 from gpucommons.scheduler.core.model.types import (
     AttemptId,
@@ -18,6 +19,7 @@ from gpucommons.scheduler.core.model.types import (
     Millis,
     State,
     UserName,
+    Workload,
     WorkloadId,
 )
 from gpucommons.scheduler.executors.base import Found
@@ -32,6 +34,7 @@ from gpucommons.scheduler.store.opening import open_store
 from tests.scheduler.loop.test_loop_restarts import A_JOB, Crash, Rig, cycles, with_one_team
 
 RUN_MS, NOW = 20_000, Millis(1_700_000_000_000)
+NOBODY = Cluster()
 
 
 class Kept(Rig):
@@ -114,7 +117,7 @@ def test_a_job_that_ended_well_since_the_backup_is_paused_and_not_run_again(rig:
     loop = rig.boot()
     cycles(rig, loop, 5)
     assert rig.state(waiting) is State.PAUSED
-    assert rig.reconciled()["paused"] == ["digits-1"]
+    assert rig.reconciled()["paused"] == ["vision/digits-1"]
     cycles(rig, loop, 60, step_ms=1000)
     assert rig.state(waiting) is State.PAUSED
 
@@ -158,11 +161,23 @@ def restored(*jobs: str) -> MemoryStore:
     return store
 
 
-def look(store: MemoryStore, found: Watched, *, stopping: bool = False) -> list[str]:
+def test_a_job_has_its_own_name_where_a_cluster_knows_only_whose_it_is() -> None:
+    job = WorkloadId("a")
+    live = Workload(workload_id=job, spec=A_JOB, submitted_ms=NOW, since_ms=NOW, state=State.QUEUED)
+    done = replace(ended_well(job), name="a job of ada")
+    store = restored()
+    look(store, Watched(done), cluster=Cluster(workloads={job: live}))
+    (note,) = (one.action for one in store.pending_intents() if isinstance(one.action, NoteAgent))
+    assert note.text.endswith(f"resume or cancel them: vision/{A_JOB.name}.")
+
+
+def look(
+    store: MemoryStore, found: Watched, *, stopping: bool = False, cluster: Cluster = NOBODY
+) -> list[str]:
     """Start once; returns whom it has paused by then."""
     steady = itertools.count()
     clocks = Clocks(now=lambda: NOW, steady_s=lambda: next(steady), wait=lambda _s: stopping)
-    reconcile(store, found, Cluster(), clocks)  # type: ignore[arg-type] # what it asks of Acting
+    reconcile(store, found, cluster, clocks)  # type: ignore[arg-type] # what it asks of Acting
     asked = [one.action for one in store.pending_intents()]
     return sorted(one.workload_id for one in asked if isinstance(one, Pause))
 

@@ -12,12 +12,16 @@ from judged_runs import MINUTE, a_run, a_window
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.types import Millis, WorkloadId
+from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import advice
 from gpucommons.scheduler.service.advice import past
 from gpucommons.scheduler.service.jobs import jobs, repeating
+from gpucommons.scheduler.service.lookup import workload_of
+from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.base import LogPoint
+from gpucommons.scheduler.store.plans.base import JudgedRun
+from gpucommons.scheduler.upkeep import judging
 from gpucommons.scheduler.upkeep.judging import Judging
 
 TRAINING: dict[str, Any] = {
@@ -271,3 +275,37 @@ def test_few_cases_get_no_share(world: ServiceWorld) -> None:
     assert found.grades[2].speed.text == "1 of 1: too few to say"
     assert found.grades[2].speed.percent is None
     assert found.clocks[0].share.text == "none yet"
+
+
+def test_a_job_that_cannot_be_judged_keeps_no_other_from_it(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plans(world)[0]
+    strange, other = run(world, plan), run(world, plan)
+
+    def fails(service: Service, workload: Workload) -> JudgedRun:
+        if workload.workload_id == strange:
+            raise ZeroDivisionError
+        return past.judge(service, workload)
+
+    monkeypatch.setattr(judging, "judge", fails)
+    judge(world)
+    assert [one.workload_id for one in world.store.plans.runs()] == [other]
+
+
+def test_a_run_that_held_its_gpus_for_less_than_minutes_teaches_nothing(
+    world: ServiceWorld,
+) -> None:
+    found = workload_of(world.service, WorkloadId(run(world, plans(world)[0])))
+    whole = past.judge(world.service, found)
+    assert whole.followed
+    held = 4 * MINUTE * whole.plan.gpus * 1000
+    short = replace(
+        whole,
+        workload_id=WorkloadId("short"),
+        actual=replace(whole.actual, held_milli_gpu_ms=held),
+    )
+    world.store.plans.judge(world.loop.epoch, [short])
+    assert plans(world)[0].grade == "C"
+    world.store.plans.judge(world.loop.epoch, [whole])
+    assert plans(world)[0].grade == "B"

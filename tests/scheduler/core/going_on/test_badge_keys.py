@@ -35,6 +35,11 @@ def test_another_variable_or_value_is_another_environment() -> None:
     assert badge_key(spec(A="x", B="y")) == badge_key(spec(B="y", A="x"))
 
 
+def test_a_job_with_links_has_a_badge_of_its_own_only() -> None:
+    # What they lead to may be its code, and changes without a submit.
+    assert badge_key(replace(spec(), links=("train.py",), links_from="project")) is None
+
+
 def test_numbers_that_a_sweep_gives_its_trials_do_not_count() -> None:
     assert badge_key(spec(1, LR="0.1")) == badge_key(spec(2, LR="0.2"))
     assert badge_key(spec(1, OPTIMIZER="adam")) != badge_key(spec(2, OPTIMIZER="sgd"))

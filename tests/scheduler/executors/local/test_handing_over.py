@@ -17,7 +17,7 @@ from launches import a_launch, attempt_id, ended, gone, lines, python, stopping,
 
 from gpucommons.scheduler.core.model.types import Attempt, Millis
 from gpucommons.scheduler.executors.base import Launch
-from gpucommons.scheduler.executors.local.local import LocalExecutor
+from gpucommons.scheduler.executors.local.local import LocalExecutor, LocalSettings
 from gpucommons.scheduler.working_folder.holders import kill_holders
 from gpucommons.scheduler.working_folder.taking_over import make_new, take_over
 
@@ -117,6 +117,27 @@ def test_an_earlier_attempts_folder_is_gone_from_its_place(executor: LocalExecut
 
     assert not (executor.folder(first.attempt.attempt_id).run / "work").exists()
     assert (executor.folder(second.attempt.attempt_id).run / "work" / "log").exists()
+
+
+def test_a_folder_that_a_restored_store_does_not_know_is_found_at_any_start(
+    executor: LocalExecutor, home: Path, tmp_path: Path
+) -> None:
+    launch = a_launch(*python(APPENDS))
+    run_on(executor, attempt(launch, 1))
+    # The backup was made before, and its first start has passed: nobody asks what began since then.
+    executor.close()
+    settings = LocalSettings(
+        state_dir=tmp_path / "state",
+        home_of=lambda _user: home,
+        nodes=tuple,
+        environ={"PATH": os.environ["PATH"]},
+    )
+    later = LocalExecutor(settings)
+    later.adopt([])
+    try:
+        assert run_on(later, attempt(launch, 2)) == ["xx"]
+    finally:
+        later.close()
 
 
 @pytest.mark.parametrize("way", ["stands in it", "writes a file", "mapped a file"])
