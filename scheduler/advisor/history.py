@@ -24,15 +24,10 @@ _BOUND = np.log(3.0)
 #: Spread between jobs of a project, projects of a family, families of a kind, kinds (log units),
 #: and of one run around its job's typical one.
 _SPREADS = {"kind": 0.20, "family": 0.10, "project": 0.08, "job": 0.06}
-<<<<<<< HEAD
 _NOISE = 0.05
 #: Of a level's spread (squared) this part stands between the runs that it was seen by.
 _BETWEEN_RUNS = 1 / 12
-#: So many like runs make a grade A.
-=======
-_NOISE = 0.04
 #: So many like runs of the own project make a grade A.
->>>>>>> refs/tmp/podjobs
 ENOUGH = 5
 #: Beyond so many times the largest scale seen, ranges widen with each doubling.
 _FAR, _WIDER = 2.0, 0.12
