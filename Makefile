@@ -46,7 +46,7 @@ test-here: setup ## Those in Python, without Kubernetes
 	$(PYTEST) -m "not kubernetes and not frameworks"
 
 test-kubernetes: setup ## Those on real API servers and kubelets
-	$(PYTEST) -m kubernetes tests/kubernetes tests/contracts/test_executor.py # one cluster a process
+	$(PYTEST) -n 2 -m kubernetes tests/kubernetes tests/contracts/test_executor.py # one cluster a process
 
 test-panel: setup ## Those in TypeScript
 	$(BIN)/npm test
@@ -64,7 +64,7 @@ setup-frameworks: setup ## Install torch, TensorFlow, JAX, Lightning, … apart 
 	$(BIN)/python -m benchmarks.real_scripts.environment
 
 test-frameworks: setup-frameworks ## Scripts of the real frameworks: preempted, resumed, brought to their end
-	$(BIN)/pytest -n 2 --dist worksteal -m frameworks tests/frameworks # each process has a product of its own
+	$(BIN)/pytest -m frameworks tests/frameworks
 
 check: setup ## Look, don't touch: lint, types, import contracts
 	$(BIN)/ruff check .
