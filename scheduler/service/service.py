@@ -45,6 +45,7 @@ from gpucommons.scheduler.service.in_memory.allowance import (
     uploads,
 )
 from gpucommons.scheduler.service.in_memory.held_so_far import HeldSoFar
+from gpucommons.scheduler.service.in_memory.importances import Importances
 from gpucommons.scheduler.service.in_memory.refused_reports import RefusedReports
 from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.in_memory.trials import KnownTrials
@@ -209,6 +210,7 @@ class Service:
     environments: Environments = field(default_factory=AsAsked)
     forecasts: Forecasts = field(default_factory=NoForecasts)
     trials: KnownTrials = field(default_factory=KnownTrials)
+    importances: Importances = field(default_factory=Importances)
     #: Where checkpoints and results of jobs are kept, by executor; local jobs keep their own.
     files: Mapping[str, JobFiles] = field(default_factory=dict)
     #: What jobs made that ran on this machine; None where none do.

@@ -92,12 +92,12 @@ class Pipelines:
         """What is next, also where a job was stored by a scheduler that died before it was recorded."""
         children = self._recorded(piped)
         decision = decide(piped, children, now_ms)
-        # Of what has never had its turn there is no job.
-        stands = decision.standing.steps
+        # Of what has never had its turn there is no job; once that is written, it is known.
+        before = piped.standing.steps
         given_up = (
             name
-            for name, each in stands.items()
-            if each.job is None and each.state is StepState.CANCELLED
+            for name, each in decision.standing.steps.items()
+            if each.job is None and each.state is StepState.CANCELLED and each != before.get(name)
         )
         found = self._stored(piped, {*decision.submits, *given_up})
         return decide(piped, children | found, now_ms) if found else decision

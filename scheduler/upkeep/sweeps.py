@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gpucommons.scheduler.core.model.intents import Action, Cancel, Pause, Resume
 from gpucommons.scheduler.core.model.lifecycle import is_final
@@ -53,6 +53,33 @@ _OWNER_PATIENCE_MS = 600_000
 _UNFORESEEN = "The scheduler failed at this sweep; its log says why"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Known:
+    """What the leader alone writes of a sweep: true for as long as it leads, and the sweep goes on."""
+
+    trials: dict[int, Trial]
+    #: As they are stored.
+    stored: dict[int, Trial]
+    #: What it has read is in ``trials``: one is nothing without the other.
+    reader: CurveReader
+
+    def unwritten(self) -> list[Trial]:
+        """Those that differ from what is stored."""
+        return [
+            one for number, one in self.trials.items() if _is_news(self.stored.get(number), one)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Failed:
+    """Looks at a sweep that failed, one after the other."""
+
+    #: As its owner had written it.
+    sweep: Sweep
+    tries: int
+    again_ms: Millis
+
+
 class Sweeps:
     """One pass after the other, from one thread of the leader."""
 
@@ -60,34 +87,29 @@ class Sweeps:
         self._service = service
         self._epoch = epoch
         self._sampler = Sampler()
-        self._reader = CurveReader(service.store)
-        #: The leader alone writes trials: what was read or written under its epoch is true.
-        self._known: dict[ParentId, dict[int, Trial]] = {}
-        self._stored: dict[ParentId, dict[int, Trial]] = {}
+        self._known: dict[ParentId, _Known] = {}
         self._known_under: Epoch | None = None
-        #: Sweeps at which looks failed: when the next one is due, and how many failed in a row.
-        self._later: dict[ParentId, tuple[Millis, int]] = {}
         #: Sweeps whose owner JupyterHub does not know: since when.
         self._unknown: dict[ParentId, Millis] = {}
+        self._failed: dict[ParentId, _Failed] = {}
 
     def step(self) -> None:
         """See to each that goes on; what goes wrong with one keeps no other from its turn."""
         epoch = self._epoch()
         if epoch != self._known_under:
-            self._known, self._stored, self._known_under = {}, {}, epoch
+            self._known, self._known_under = {}, epoch
         live = self._service.store.sweeps.live()
         now_ms = self._service.now_ms()
         self._sampler.forget(one.sweep.sweep_id for one in live)
         ids = {one.sweep.sweep_id for one in live}
-        self._later = {one: later for one, later in self._later.items() if one in ids}
         self._unknown = {one: since for one, since in self._unknown.items() if one in ids}
+        self._known = {one: known for one, known in self._known.items() if one in ids}
+        self._failed = {one: failed for one, failed in self._failed.items() if one in ids}
         for kept in live:
-            # What its owner asks for is done at once.
-            if kept.sweep.stopped or self._is_due(kept.sweep.sweep_id, now_ms):
+            failed = self._failed.get(kept.sweep.sweep_id)
+            # What its owner has asked for since is tried at once.
+            if failed is None or failed.again_ms <= now_ms or failed.sweep != kept.sweep:
                 self._try(epoch, kept, now_ms)
-
-    def _is_due(self, sweep_id: ParentId, now_ms: Millis) -> bool:
-        return sweep_id not in self._later or self._later[sweep_id][0] <= now_ms
 
     def _try(self, epoch: Epoch, kept: Kept, now_ms: Millis) -> None:
         """One look; where it fails the next one waits, each time for longer."""
@@ -97,21 +119,24 @@ class Sweeps:
         except (LeaderLost, Unavailable):
             raise  # no other would fare better
         except Exception as error:
-            tries = self._later.get(sweep_id, (now_ms, 0))[1] + 1
+            before = self._failed.get(sweep_id)
+            tries = 1 if before is None else before.tries + 1
             wait_ms = back_off.doubling(_FIRST_WAIT_MS, tries, longest_ms=_LONGEST_WAIT_MS)
-            self._later[sweep_id] = (Millis(now_ms + wait_ms), tries)
+            again_ms = Millis(now_ms + wait_ms)
+            self._failed[sweep_id] = _Failed(sweep=kept.sweep, tries=tries, again_ms=again_ms)
             why = str(error)  # nothing here can draw, say
             if not isinstance(error, SchedulerError):
                 why = _UNFORESEEN
                 log.exception("a look at sweep %s failed; next in %s s", sweep_id, wait_ms // 1000)
             self._write(epoch, kept, Standing(hindrance=why))
         else:
-            self._later.pop(sweep_id, None)
+            self._failed.pop(sweep_id, None)
 
     def _look(self, epoch: Epoch, kept: Kept) -> None:
         sweep, now_ms = kept.sweep, self._service.now_ms()
-        trials = self._trials(sweep)
-        jobs = self._seen(sweep, trials)
+        known = self._known_of(sweep)
+        trials = known.trials
+        jobs = self._seen(sweep, known)
         decision = decide(
             sweep,
             _in_order(trials),
@@ -157,24 +182,28 @@ class Sweeps:
         standing = Standing(ended_ms=self._service.now_ms(), ended_text=why)
         self._write(epoch, kept, standing)
 
-    def _trials(self, sweep: Sweep) -> dict[int, Trial]:
+    def _known_of(self, sweep: Sweep) -> _Known:
         if sweep.sweep_id not in self._known:
-            found = self._service.store.sweeps.trials(sweep.sweep_id)
-            self._known[sweep.sweep_id] = {one.number: one for one in found}
-            self._stored[sweep.sweep_id] = dict(self._known[sweep.sweep_id])
+            store = self._service.store
+            found = {one.number: one for one in store.sweeps.trials(sweep.sweep_id)}
+            self._known[sweep.sweep_id] = _Known(
+                trials=found, stored=dict(found), reader=CurveReader(store)
+            )
         return self._known[sweep.sweep_id]
 
-    def _seen(self, sweep: Sweep, trials: dict[int, Trial]) -> dict[int, Workload]:
+    def _seen(self, sweep: Sweep, known: _Known) -> dict[int, Workload]:
         """Look at the jobs of those that are not over; those that go on."""
         jobs: dict[int, Workload] = {}
-        for number, trial in trials.items():
+        for number, trial in known.trials.items():
             if trial.state is not TrialState.LIVE or trial.job is None:
                 continue
             job = self._job(trial.job)
             if job is None:
-                trials[number] = replace(trial, state=TrialState.ENDED, text="Its job is gone.")
+                gone = replace(trial, state=TrialState.ENDED, text="Its job is gone.")
+                known.trials[number] = gone
                 continue
-            trials[number] = self._with_job(sweep, trial, job)
+            points = known.reader.new_points(job) if sweep.metric else ()
+            known.trials[number] = self._with_job(sweep, told(sweep, trial, points), job)
             if not is_final(job):
                 jobs[number] = job
         return jobs
@@ -187,8 +216,6 @@ class Sweeps:
             return None
 
     def _with_job(self, sweep: Sweep, trial: Trial, job: Workload) -> Trial:
-        if sweep.metric:
-            trial = told(sweep, trial, self._reader.new_points(job))
         held = held_milli_gpu_s(job, self._service.now_ms())
         return over(sweep, replace(trial, milli_gpu_s=held), job)
 
@@ -245,16 +272,16 @@ class Sweeps:
     def _write(self, epoch: Epoch, kept: Kept, standing: Standing) -> None:
         """What has changed since it was read, if anything has."""
         sweep_id = kept.sweep.sweep_id
-        trials, stored = self._known.get(sweep_id, {}), self._stored.get(sweep_id, {})
-        changed = [one for number, one in trials.items() if _is_news(stored.get(number), one)]
+        known = self._known.get(sweep_id)
+        changed = [] if known is None else known.unwritten()
         is_over = standing.ended_ms is not None
         if not changed and standing == kept.standing and not is_over:
             return
         self._service.store.sweeps.stand(epoch, replace(kept, standing=standing), changed)
-        stored.update({one.number: one for one in changed})
+        if known is not None:
+            known.stored.update({one.number: one for one in changed})
         if is_over:
             self._known.pop(sweep_id, None)
-            self._stored.pop(sweep_id, None)
 
 
 def _in_order(trials: dict[int, Trial]) -> Sequence[Trial]:
@@ -262,6 +289,8 @@ def _in_order(trials: dict[int, Trial]) -> Sequence[Trial]:
 
 
 def _is_news(before: Trial | None, now: Trial) -> bool:
+    if now is before:
+        return False  # as nearly all of thousands are
     if before is None:
         return True
     if now.milli_gpu_s - before.milli_gpu_s >= _WRITE_EVERY_MILLI_GPU_S:

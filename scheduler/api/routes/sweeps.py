@@ -54,7 +54,7 @@ async def add_to_budget(
 @router.get("/sweeps/{ref:path}/figures", name="sweep_figures")
 async def sweep_figures(ref: SweepRef, caller: AnyCaller) -> models.SweepFigures:
     """Its GPUs over time, and which parameters matter."""
-    return await caller.run(sweeps.figures, ref)
+    return await caller.run_dear(sweeps.figures, ref)
 
 
 @router.get("/sweeps/{ref:path}", name="sweep")

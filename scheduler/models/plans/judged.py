@@ -21,7 +21,7 @@ class JudgedLine(View):
 class PlanRecord(View):
     """A job's plan, as it was said, beside what came."""
 
-    #: "FSDP × 4 on 4 A100-40 of train, said 16:10, grade B".
+    #: "FSDP × 4 on 4 × A100-40 of train, grade B".
     text: str
     grade: str = ""
     made_ms: int | None = None

@@ -27,7 +27,6 @@ from gpucommons.scheduler.service.jobs.owners import owner_of
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
 from gpucommons.scheduler.service.views.sweeps import gpus_in_use, sweep_view
-from gpucommons.scheduler.sweeps.importance import importance_of
 from gpucommons.scheduler.sweeps.passing import command_with, variables_of
 from gpucommons.scheduler.sweeps.sweep import (
     Budget,
@@ -197,9 +196,11 @@ def figures(service: Service, principal: Principal, ref: str) -> models.SweepFig
     found = _find(service, principal, ref)
     authorization.sweep_figures(principal, found.sweep)
     trials = service.store.sweeps.trials(found.sweep.sweep_id)
-    importance, why_not = importance_of(found.sweep, trials)
+    importance, why_not = service.importances.of(found.sweep, trials)
     return models.SweepFigures(
-        gpus=_gpus_in_use(service, found, trials), importance=importance, importance_text=why_not
+        gpus=_gpus_in_use(service, found, trials),
+        importance=dict(importance),
+        importance_text=why_not,
     )
 
 

@@ -66,11 +66,19 @@ def gpus_in_use(rows: Sequence[LedgerRow], from_ms: int, to_ms: int) -> list[mod
         held[row.minute_ms // span_ms] += row.held_milli_gpu_ms
     if not held:
         return []
+    # Of the first and the last one only a part is known.
+    ends_ms = max(row.minute_ms for row in rows) + _MINUTE_MS
     # A zero behind the last one: nothing was held from there on.
     until = min(to_ms // span_ms, max(held) + 1)
+    spans = ((max(from_ms, at * span_ms), at) for at in range(min(held), until + 1))
     return [
-        models.GpusInUse(at_ms=at * span_ms, milli_gpu=round(held[at] / span_ms))
-        for at in range(min(held), until + 1)
+        models.GpusInUse(
+            at_ms=at_ms,
+            milli_gpu=round(held[at] / (min(ends_ms, (at + 1) * span_ms) - at_ms))
+            if held[at]
+            else 0,
+        )
+        for at_ms, at in spans
         if at != to_ms // span_ms or held[at]
     ]
 

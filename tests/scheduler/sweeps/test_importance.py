@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,16 @@ BOTH = Sweep(
     request="{}",
     space=(Parameter(name="lr", low=0, high=1), Parameter(name="seed", low=0, high=1)),
     metric="loss",
+)
+ROW = LedgerRow(
+    workload_id=WorkloadId("w"),
+    minute_ms=Millis(0),
+    team=TeamName("vision"),
+    pool=PoolName("train"),
+    owner=UserName("ann"),
+    kind=Kind.RETRAIN,
+    hold_class=HoldClass.OVER_QUOTA,
+    held_milli_gpu_ms=2000 * 60_000,
 )
 
 
@@ -72,16 +83,7 @@ def test_a_scheduler_that_tells_it_holds_no_package_that_only_others_need() -> N
 
 def test_gpus_over_time_are_few_points_and_go_down_to_nothing() -> None:
     def row(minute: int) -> LedgerRow:
-        return LedgerRow(
-            workload_id=WorkloadId("w"),
-            minute_ms=Millis(minute * 60_000),
-            team=TeamName("vision"),
-            pool=PoolName("train"),
-            owner=UserName("ann"),
-            kind=Kind.RETRAIN,
-            hold_class=HoldClass.OVER_QUOTA,
-            held_milli_gpu_ms=2000 * 60_000,
-        )
+        return replace(ROW, minute_ms=Millis(minute * 60_000))
 
     found = gpus_in_use([row(1), row(2), row(5)], 0, 20 * 60_000)
     assert [(one.at_ms // 60_000, one.milli_gpu) for one in found] == [
@@ -95,3 +97,12 @@ def test_gpus_over_time_are_few_points_and_go_down_to_nothing() -> None:
     assert gpus_in_use([], 0, 60_000) == []
     day = [row(minute) for minute in range(24 * 60)]
     assert len(gpus_in_use(day, 0, 24 * 3_600_000)) <= 241
+
+
+@pytest.mark.parametrize("begins", [0, 7, 1003])
+def test_what_was_held_all_the_time_is_no_ramp_at_either_end(begins: int) -> None:
+    """Twenty hours are drawn in spans of six minutes: of the first and the last only a part is known."""
+    rows = [replace(ROW, minute_ms=Millis((begins + m) * 60_000)) for m in range(1205)]
+    found = gpus_in_use(rows, begins * 60_000, (begins + 1205) * 60_000 + 30_000)
+    assert {one.milli_gpu for one in found} == {2000}
+    assert found[0].at_ms == begins * 60_000

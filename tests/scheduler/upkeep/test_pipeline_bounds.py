@@ -196,3 +196,23 @@ def test_what_was_copied_for_a_step_that_waits_is_not_copied_again(
         upkeep.step()
     step = pipelines.pipeline(world.service, world.principal("ann"), "ann", "nightly-1").steps[1]
     assert (step.state, copied) == ("succeeded", [1])
+
+
+def test_a_step_that_was_cancelled_without_a_job_is_looked_up_once(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.script = Script(run_ms=10_000)
+    run(world, {"name": "a"}, {"name": "b", "after": {"a": "ok"}})
+    assert states(world, seconds=2) == ["submitted", "waiting"]
+    ann = world.principal("ann")
+    only_b = models.StepRef(step="b")
+    pipelines.cancel_pipeline(world.service, ann, "ann", "nightly-1", only_b)
+    asked, ask = list[str](), world.store.intent_with_key
+
+    def counted(by: Any, key: str, fingerprint: str) -> Any:
+        asked.append(key)
+        return ask(by, key, fingerprint)
+
+    monkeypatch.setattr(world.store, "intent_with_key", counted)
+    assert states(world, seconds=6) == ["submitted", "cancelled"]
+    assert len(asked) == 1

@@ -1,0 +1,35 @@
+"""Which parameters of sweeps matter, worked out once for all who look, until more is told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from gpucommons.scheduler.core.model.types import Millis
+from gpucommons.scheduler.parents import ParentId
+from gpucommons.scheduler.sweeps.importance import importance_of
+from gpucommons.scheduler.sweeps.sweep import Sweep, Trial
+
+#: Sweeps whose answer is kept: more than people look at side by side.
+_MOST = 64
+
+
+class Importances:
+    """Of thousands of trials it takes seconds. May be used from any thread."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._known: dict[ParentId, tuple[tuple[int, Millis], tuple[Mapping[str, float], str]]] = {}
+
+    def of(self, sweep: Sweep, trials: Sequence[Trial]) -> tuple[Mapping[str, float], str]:
+        """As :func:`importance_of`; who asks for the same meanwhile waits for the first one's."""
+        told = [one.best_ms for one in trials if one.best is not None]
+        asked = (len(told), max(told, default=Millis(0)))
+        with self._turn:
+            of, answer = self._known.pop(sweep.sweep_id, (None, ({}, "")))
+            if of != asked:
+                answer = importance_of(sweep, trials)
+            self._known[sweep.sweep_id] = (asked, answer)
+            while len(self._known) > _MOST:
+                del self._known[next(iter(self._known))]
+        return answer
