@@ -14,7 +14,7 @@ from gpucommons.scheduler.errors import TooLarge, TooManyRequests
 from gpucommons.scheduler.scripts.frameworks import Script
 from gpucommons.scheduler.service import leases, quotes
 from gpucommons.scheduler.service.in_memory.allowance import Allowance, SubmitLimit
-from gpucommons.scheduler.service.jobs import environments, jobs, repeating
+from gpucommons.scheduler.service.jobs import environments, jobs, repeating, sweeps
 from gpucommons.scheduler.service.jobs.jobs import JobFilter
 from gpucommons.scheduler.service.views.listed import (
     LISTED_REQUEST_BYTES,
@@ -179,3 +179,22 @@ def test_who_submitted_too_much_within_the_hour_has_no_script_read(
     with pytest.raises(TooManyRequests):
         jobs.submit(service, world.principal("ann"), request, key=None)
     assert len(reads) == 1
+
+
+def test_what_is_written_of_sweeps_counts_as_jobs_do_stopped_or_not(world: ServiceWorld) -> None:
+    service, ann = replace(world.service, submits=SubmitLimit(per_hour=10)), world.principal("ann")
+    large = models.SweepRequest.model_validate(
+        {
+            "job": a_request(),
+            "space": {"seed": [f"{n:060}" for n in range(900)]},
+            "objective": {"metric": "loss"},
+            "budget": {"trials": 2},
+            "sampler": "grid",
+        }
+    )
+    made = sweeps.submit_sweep(service, ann, large, key=None)
+    sweeps.stop_sweep(service, ann, made.id)
+    with pytest.raises(TooManyRequests, match="as many jobs within one hour"):
+        sweeps.submit_sweep(service, ann, large, key=None)
+    world.pass_time(HOUR_MS)
+    sweeps.submit_sweep(service, ann, large, key=None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,15 +19,8 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import AttemptEnded, ProgressReported
 from gpucommons.scheduler.core.model.types import Progress, State, Workload
-from gpucommons.scheduler.errors import (
-    Forbidden,
-    Misconfigured,
-    NotFound,
-    PolicyRefused,
-    TooManyRequests,
-)
+from gpucommons.scheduler.errors import Forbidden, Misconfigured, NotFound, PolicyRefused
 from gpucommons.scheduler.executors.fake import Script
-from gpucommons.scheduler.service.in_memory.allowance import SubmitLimit
 from gpucommons.scheduler.service.jobs import jobs, sweeps
 from gpucommons.scheduler.store.memory import MemoryStore
 from gpucommons.scheduler.upkeep.sweeps import Sweeps
@@ -294,17 +286,6 @@ def test_what_is_over_goes_on_for_its_owner_alone_and_within_what_one_may_have(
         sweeps.add_to_budget(world.service, ann, made.id, more)
     monkeypatch.undo()
     assert sweeps.add_to_budget(world.service, ann, made.id, more).trials_of == 11
-
-
-def test_what_is_written_of_sweeps_counts_as_jobs_do_stopped_or_not(world: ServiceWorld) -> None:
-    service = replace(world.service, submits=SubmitLimit(per_hour=10))
-    ann, large = world.principal("ann"), a_sweep(space={"seed": [f"{n:060}" for n in range(900)]})
-    made = sweeps.submit_sweep(service, ann, large, key=None)
-    sweeps.stop_sweep(service, ann, made.id)
-    with pytest.raises(TooManyRequests, match="as many jobs within one hour"):
-        sweeps.submit_sweep(service, ann, large, key=None)
-    world.pass_time(60 * MINUTE)
-    sweeps.submit_sweep(service, ann, large, key=None)
 
 
 def test_a_look_that_fails_is_tried_again_later_and_later_and_a_stop_at_once(
