@@ -28,6 +28,7 @@ from gpucommons.scheduler.client import (
     parking_calls,
     pipeline_calls,
     plan_calls,
+    report_calls,
     schedule_calls,
     sweep_calls,
 )
@@ -72,6 +73,7 @@ def test_every_call_is_a_route_and_every_route_a_call(app: FastAPI) -> None:
             parking_calls,
             pipeline_calls,
             plan_calls,
+            report_calls,
             schedule_calls,
             sweep_calls,
         )
