@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,7 +19,8 @@ from benchmarks.tour import (
 )
 from benchmarks.tour.machine import Machine, idle_cost
 from benchmarks.tour.person import Person
-from benchmarks.tour.timeline import Timeline, TourFailedError, check
+from benchmarks.tour.playing import played
+from benchmarks.tour.timeline import Timeline, check
 
 CONFIG = Path(__file__).with_name("tour.yaml")
 IDLE_AFTER_S, WARN_AFTER_S = 14, 8
@@ -87,29 +88,29 @@ def play_kept_alone(line: Timeline, machine: Machine) -> dict[str, object]:
     return asdict(play_kept(line, machine, alice, bob))
 
 
+def _tour(
+    line: Timeline, rows: Callable[[Timeline, Machine], dict[str, object]]
+) -> dict[str, object]:
+    began = time.monotonic()
+    with Machine(CONFIG, idle_after_s=IDLE_AFTER_S, warn_after_s=WARN_AFTER_S) as machine:
+        up_s = time.monotonic() - began
+        line.row(
+            "", f"gpucommons up answers after {up_s:.1f} s; users are trusted (--trusted-users)"
+        )
+        found = rows(line, machine) | {"up_s": round(up_s, 2)}
+    return found | {"tour_s": round(time.monotonic() - began, 1)}
+
+
 def main() -> int:
     """Parse the command line and play."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="also write the figures here")
     parser.add_argument("--kept", action="store_true", help="play rows D3–D9 alone")
     arguments = parser.parse_args()
-    line, began = Timeline(), time.monotonic()
-    try:
-        with Machine(CONFIG, idle_after_s=IDLE_AFTER_S, warn_after_s=WARN_AFTER_S) as machine:
-            up_s = time.monotonic() - began
-            line.row(
-                "", f"gpucommons up answers after {up_s:.1f} s; users are trusted (--trusted-users)"
-            )
-            rows = play_kept_alone if arguments.kept else play
-            found = rows(line, machine) | {"up_s": round(up_s, 2)}
-    except TourFailedError as error:
-        sys.stderr.write(f"tour: {error}\n")
+    rows = play_kept_alone if arguments.kept else play
+    found = played(lambda: _tour(Timeline(), rows), arguments.json)
+    if found is None:
         return 1
-    found["tour_s"] = round(time.monotonic() - began, 1)
-    text = json.dumps(found)
-    if arguments.json is not None:
-        arguments.json.write_text(text + "\n")
-    print(text)
     check(found.get("final_metric_equal", True) is True, "the final metric differs")
     return 0
 

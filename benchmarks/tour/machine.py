@@ -18,6 +18,7 @@ from typing import Self
 import httpx
 import psutil
 
+from benchmarks.tour.playing import gpucommons
 from benchmarks.tour.timeline import TourFailedError, wait_for
 
 PARTS = ("agent", "scheduler", "culler")
@@ -109,16 +110,9 @@ class Machine:
 
     def cli(self, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         """Run ``gpucommons …`` as the operator; in a folder below their home, where that matters."""
-        return subprocess.run(
-            [str(Path(sys.executable).parent / "gpucommons"), *words],
-            cwd=cwd,
-            # Results come back beside a script that lies below its owner's home.
-            env=self.environment() | ({} if cwd is None else {"HOME": str(self.home())}),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        # Results come back beside a script that lies below its owner's home.
+        env = self.environment() | ({} if cwd is None else {"HOME": str(self.home())})
+        return gpucommons(*words, env=env, cwd=cwd)
 
     def __exit__(
         self,

@@ -9,13 +9,13 @@ code 1 when something does not hold.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
 from pathlib import Path
 
-from benchmarks.tour.timeline import Timeline, TourFailedError, check
+from benchmarks.tour.playing import played
+from benchmarks.tour.timeline import Timeline, check
 from benchmarks.tour_kubernetes import acts, first_fraction
 from benchmarks.tour_kubernetes.site import Site
 from gpucommons.scheduler.executors.kubernetes.settings import PoolPlace
@@ -78,16 +78,11 @@ def main() -> int:
         sys.stderr.write(f"tour: real nodes need root and {toolchain.HOW_TO_GET}: {absent}\n")
         return 1
     line = Timeline()
-    try:
-        found = _first_fraction(line) if arguments.first_fraction else _tour(line, arguments)
-    except TourFailedError as error:
-        sys.stderr.write(f"tour: {error}\n")
-        return 1
-    text = json.dumps(found)
-    if arguments.json is not None:
-        arguments.json.write_text(text + "\n")
-    print(text)
-    return 0
+    found = played(
+        lambda: _first_fraction(line) if arguments.first_fraction else _tour(line, arguments),
+        arguments.json,
+    )
+    return 1 if found is None else 0
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ import yaml
 from kubernetes import client
 from obstore.store import S3Store
 
+from benchmarks.tour.playing import gpucommons
 from benchmarks.tour.timeline import TourFailedError, wait_for
 from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
 from gpucommons.scheduler.up.proxy import find_proxy
@@ -93,14 +94,7 @@ class Site:
 
     def cli(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run ``gpucommons …`` as the operator."""
-        return subprocess.run(
-            [Path(sys.executable).parent / "gpucommons", *words],
-            env={**os.environ, "GPUCOMMONS_STATE": str(self.state)},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        return gpucommons(*words, env={**os.environ, "GPUCOMMONS_STATE": str(self.state)})
 
     def _start_cluster(self) -> None:
         self._cluster.start()

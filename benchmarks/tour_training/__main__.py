@@ -8,7 +8,6 @@ not hold. What the product does not have is printed as missing, and counts as no
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -18,7 +17,8 @@ from pathlib import Path
 
 from benchmarks.real_scripts.play import cluster
 from benchmarks.tour.machine import Machine
-from benchmarks.tour.timeline import Timeline, TourFailedError
+from benchmarks.tour.playing import played
+from benchmarks.tour.timeline import Timeline
 from benchmarks.tour_training import rows_again, rows_launchers, rows_stopped, rows_sweep
 from benchmarks.tour_training.researcher import Researcher
 from gpucommons.scheduler.client import SchedulerClient
@@ -77,15 +77,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tour_training", description=__doc__)
     parser.add_argument("--json", type=Path, help="also write the figures here")
     arguments = parser.parse_args()
-    try:
-        found = _tour(Timeline())
-    except TourFailedError as error:
-        sys.stderr.write(f"tour: {error}\n")
+    found = played(lambda: _tour(Timeline()), arguments.json)
+    if found is None:
         return 1
-    text = json.dumps(found)
-    if arguments.json is not None:
-        arguments.json.write_text(text + "\n")
-    print(text)
     wrong = [found[key] for key in ("frameworks_failed", "lost_trials", "doubled_trials")]
     return 1 if any(wrong) or found["lost_triggers"] or found["doubled_triggers"] else 0
 

@@ -12,6 +12,7 @@ from benchmarks.tour_training import figures
 from benchmarks.tour_training.researcher import Researcher
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import pipeline_calls, schedule_calls
+from gpucommons.scheduler.wiring.asked import wall_ms
 
 _MINUTE_MS = 60_000
 _NAME = "each-minute"
@@ -41,7 +42,7 @@ def schedule(line: Timeline, person: Researcher, first_ms: int) -> Scheduled:
     """E8: killed between two runs, and kept away from one; each time must stand on record once."""
     _wait_until(_next_minute_ms() - 2_000)
     due_ms = _next_minute_ms()
-    while _now_ms() < due_ms + 3_000:
+    while wall_ms() < due_ms + 3_000:
         person.kill_scheduler()
     line.row("", "scheduler killed again and again until the time of a run was over")
     view = wait_for(
@@ -78,16 +79,12 @@ def _view(person: Researcher) -> models.ScheduleView:
     return person.send(schedule_calls.schedule(person.name, _NAME))
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def _next_minute_ms() -> int:
-    return (_now_ms() // _MINUTE_MS + 1) * _MINUTE_MS
+    return (wall_ms() // _MINUTE_MS + 1) * _MINUTE_MS
 
 
 def _wait_until(at_ms: int) -> None:
-    time.sleep(max(0, at_ms - _now_ms()) / 1000)
+    time.sleep(max(0, at_ms - wall_ms()) / 1000)
 
 
 def pipeline(line: Timeline, person: Researcher) -> None:

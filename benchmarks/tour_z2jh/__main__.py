@@ -7,12 +7,12 @@ programs of `make setup-kubernetes`, and `make images`. Exit code 1 when somethi
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
 from pathlib import Path
 
+from benchmarks.tour.playing import played
 from benchmarks.tour.timeline import Timeline, TourFailedError, check
 from benchmarks.tour_kubernetes import acts as jobs
 from benchmarks.tour_z2jh import acts, browsing
@@ -109,19 +109,15 @@ def main() -> int:
     if wanting:
         sys.stderr.write(f"tour: {wanting}\n")
         return 1
-    line, began = Timeline(), time.monotonic()
-    try:
-        with Site(given.z2jh, given.images) as site:
-            line.row("", f"two nodes with all images: {time.monotonic() - began:.1f} s")
-            found = play(line, site) | {"tour_s": round(time.monotonic() - began, 1)}
-    except (TourFailedError, SchedulerError) as error:
-        sys.stderr.write(f"tour: {error}\n")
-        return 1
-    text = json.dumps(found)
-    if given.json is not None:
-        given.json.write_text(text + "\n")
-    print(text)
-    return 0
+    found = played(lambda: _tour(Timeline(), given), given.json, (TourFailedError, SchedulerError))
+    return 1 if found is None else 0
+
+
+def _tour(line: Timeline, given: argparse.Namespace) -> dict[str, object]:
+    began = time.monotonic()
+    with Site(given.z2jh, given.images) as site:
+        line.row("", f"two nodes with all images: {time.monotonic() - began:.1f} s")
+        return play(line, site) | {"tour_s": round(time.monotonic() - began, 1)}
 
 
 def _wanting(given: argparse.Namespace) -> str | None:

@@ -15,6 +15,7 @@ import httpx
 import yaml
 from kubernetes import client
 
+from benchmarks.tour.playing import gpucommons
 from benchmarks.tour.timeline import wait_for
 from benchmarks.tour_kubernetes.site import JOBS
 from benchmarks.tour_z2jh import pictures
@@ -51,14 +52,8 @@ class Site:
 
     def gpucommons(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Our command line, with the administrator's kubeconfig."""
-        return subprocess.run(
-            [Path(sys.executable).parent / "gpucommons", *words],
-            env={**os.environ, "KUBECONFIG": str(self._cluster.kubeconfig)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        env = {**os.environ, "KUBECONFIG": str(self._cluster.kubeconfig)}
+        return gpucommons(*words, env=env, timeout_s=120)
 
     def kubectl(self, namespace: str) -> Kubectl:
         """The real kubectl."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -29,7 +30,14 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.whatif.counterfactuals import Way
 from gpucommons.scheduler.environments.base import AsAsked, Environments
-from gpucommons.scheduler.errors import BadRequest, SchedulerError, Unavailable, error_classes
+from gpucommons.scheduler.errors import (
+    BadRequest,
+    Conflict,
+    PolicyRefused,
+    SchedulerError,
+    Unavailable,
+    error_classes,
+)
 from gpucommons.scheduler.files.log_reader import LogChunk
 from gpucommons.scheduler.files.snapshots import SnapshotPlace
 from gpucommons.scheduler.forecast.forecast import Forecast
@@ -267,6 +275,17 @@ class Service:
         )
         self.loop.wake()
         return intent
+
+    @contextmanager
+    def refusal_on_record(
+        self, principal: Principal, note: Callable[[SchedulerError], Action]
+    ) -> Iterator[None]:
+        """What is on record as done is refused by the store after all: that is on record, too."""
+        try:
+            yield
+        except (Conflict, PolicyRefused) as error:
+            self.ask(principal, note(error))
+            raise
 
     def asked(
         self, principal: Principal, action: type[Action], *, key: str | None, request: Any

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gpucommons.scheduler.client import report_calls
 from gpucommons.scheduler.models import Report
 from gpucommons.scheduler.models.words.report_parquet import report_parquet
@@ -16,13 +18,12 @@ class _ReportFile(PageHandler):
 
     ending: str
     content_type: str
+    written: Callable[[Report], str | bytes]
 
     async def get(self) -> None:
         """Send it."""
-        month, sample = (
-            month_of(self.get_query_argument("month", ""), self.site.now_ms()),
-            is_asked(self),
-        )
+        month = month_of(self.get_query_argument("month", ""), self.site.now_ms())
+        sample = is_asked(self)
         call = report_calls.report(from_ms=month.from_ms, to_ms=month.to_ms, sample=sample)
         content = self.written(await self.ask(call))
         name = f"gpucommons-{'sample-' if sample else ''}{month.key}.{self.ending}"
@@ -30,28 +31,18 @@ class _ReportFile(PageHandler):
         self.set_header("Content-Disposition", f'attachment; filename="{name}"')
         self.finish(content)
 
-    def written(self, report: Report) -> str | bytes:
-        """The file."""
-        raise NotImplementedError
-
 
 class ReportCsv(_ReportFile):
-    """For spreadsheets."""
+    """For spreadsheets, with its total."""
 
     ending = "csv"
     content_type = "text/csv; charset=UTF-8"
-
-    def written(self, report: Report) -> str:
-        """With its total."""
-        return report_csv(report)
+    written = staticmethod(report_csv)
 
 
 class ReportParquet(_ReportFile):
-    """For programs; offered where the library is installed."""
+    """For programs, without a total; offered where the library is installed."""
 
     ending = "parquet"
     content_type = "application/vnd.apache.parquet"
-
-    def written(self, report: Report) -> bytes:
-        """Without a total."""
-        return report_parquet(report)
+    written = staticmethod(report_parquet)

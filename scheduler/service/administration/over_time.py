@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName
@@ -58,7 +58,7 @@ class Past:
     sums: tuple[UsageSum, ...] = ()
     sizes: tuple[QuotaMinute, ...] = ()
     #: Whose quotas count as what is there; None = all GPUs do.
-    teams: frozenset[TeamName] | None = field(default=None)
+    teams: frozenset[TeamName] | None = None
 
     def tallies(
         self, of: Callable[[UsageSum], bool], *, there: Callable[[QuotaMinute], bool]

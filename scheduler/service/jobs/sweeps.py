@@ -9,7 +9,6 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.intents import NoteSchedule
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, Workload
 from gpucommons.scheduler.errors import (
-    Conflict,
     InvalidTransition,
     Misconfigured,
     NotFound,
@@ -279,11 +278,10 @@ def _grown(service: Service, sweep: Sweep, more: models.MoreBudgetRequest) -> Bu
 
 def _changed(service: Service, principal: Principal, found: Kept, changed: Sweep) -> Kept:
     """Store what is on record as done; where that is refused, that is on record too."""
-    try:
+    with service.refusal_on_record(
+        principal, lambda _: _note(changed, "not changed", ": another had changed it meanwhile")
+    ):
         service.store.sweeps.put(changed, before=found.sweep)
-    except Conflict:
-        service.ask(principal, _note(changed, "not changed", ": another had changed it meanwhile"))
-        raise
     return replace(found, sweep=changed)
 
 

@@ -12,7 +12,6 @@ from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import TeamName, UserName
 from gpucommons.scheduler.errors import (
     BadRequest,
-    Conflict,
     InvalidTransition,
     Misconfigured,
     NotFound,
@@ -216,11 +215,10 @@ def _changed(
 ) -> models.PipelineView:
     if changed != piped.pipeline:
         service.ask(principal, _note(changed, change, f" was {change}"))
-        try:
+        with service.refusal_on_record(
+            principal, lambda error: _note(changed, change, f" was not {change}: {error}")
+        ):
             service.store.pipelines.put(changed, next_ms=service.now_ms(), before=piped.pipeline)
-        except Conflict as error:
-            service.ask(principal, _note(changed, change, f" was not {change}: {error}"))
-            raise
     return pipeline_view(service, principal, replace(piped, pipeline=changed))
 
 

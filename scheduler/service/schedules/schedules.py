@@ -8,7 +8,7 @@ from typing import Literal
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.intents import NoteSchedule
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName
-from gpucommons.scheduler.errors import BadRequest, Conflict, Misconfigured, NotFound, PolicyRefused
+from gpucommons.scheduler.errors import BadRequest, Misconfigured, NotFound, PolicyRefused
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL, SCHEDULE_ORIGIN
 from gpucommons.scheduler.principal import Principal, PrincipalKind, Sight
 from gpucommons.scheduler.schedules import times
@@ -231,7 +231,7 @@ def drop_schedule(
     """Remove a schedule; its jobs stay. Answers with what it was."""
     found = _find(service, principal, owner, name)
     authorization.drop_schedule(principal, found.schedule)
-    _note(service, principal, found.schedule, "removed")
+    service.ask(principal, _note(found.schedule, "removed"))
     service.store.schedules.drop(found.schedule.schedule_id)
     return schedule_view(service, principal, found)
 
@@ -250,28 +250,24 @@ def _stored(
 ) -> models.ScheduleView:
     standing = Standing() if known is None else known.standing
     scheduled = Scheduled(schedule=made, standing=standing)
-    _note(service, principal, made, change)
+    service.ask(principal, _note(made, change))
     before = None if known is None else known.schedule
     next_ms = next_look_ms(scheduled)
-    try:
+    with service.refusal_on_record(
+        principal, lambda error: _note(made, change, f"not {change}: {error}")
+    ):
         service.store.schedules.put(made, next_ms=next_ms, before=before, most=MAX_SCHEDULES)
-    except (Conflict, PolicyRefused) as error:
-        _note(service, principal, made, change, f"not {change}: {error}")
-        raise
     return schedule_view(service, principal, scheduled)
 
 
-def _note(
-    service: Service, principal: Principal, schedule: Schedule, change: str, words: str = ""
-) -> None:
+def _note(schedule: Schedule, change: str, words: str = "") -> NoteSchedule:
     """On record first, as all that people change is; and bounded as all that they ask for."""
-    action = NoteSchedule(
+    return NoteSchedule(
         kind=f"schedule-{change.replace(' ', '-')}",
         text=f"schedule {schedule.name} of {schedule.owner} was {words or change}",
         team=schedule.team,
         data={"owner": schedule.owner, "name": schedule.name, "schedule": schedule.cron},
     )
-    service.ask(principal, action)
 
 
 def _find(service: Service, principal: Principal, owner: str, name: str) -> Scheduled:
