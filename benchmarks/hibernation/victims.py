@@ -1,14 +1,17 @@
-"""Jobs that are stopped together on one disk: when all of their GPUs are free, and how many were saved.
+"""When GPUs are free after a stop: of one large job, and of jobs that are stopped together on one disk.
 
-Who writes when is decided as for the product's jobs, by turns; who gets none in time is told to leave.
+Of those, who writes when is decided as for the product's jobs, by turns; who gets none in time is told
+to leave.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,6 +20,9 @@ from gpucommons.gpu.hibernation.tree import HibernatableTree, Saved
 from gpucommons.scheduler.executors.local.attempt.saving_turns import Turn, give_back, take_turn
 
 VICTIMS, MIB, GRACE_S = 10, 1000, 30.0
+LARGE_MIB, LARGE_TIMES, LARGE_SECONDS = 2000, 3, 300.0
+#: What a stop may take besides writing, and at which share of the disk's speed that has to go.
+ALLOWED_S, ALLOWED_PERCENT = 3.0, 80
 #: As supervisors count it: beside the memory.
 _ALWAYS_MS = 500
 _LOOK_S = 0.05
@@ -28,9 +34,45 @@ time.sleep(3600)
 """
 
 
+def large_rows(criu: Criu, place: Path) -> Iterator[dict[str, object]]:
+    """One row a save. A disk's speed moves: it is measured before and after, and the slower one counts."""
+    for number in range(LARGE_TIMES):
+        folder = place / f"large-{number}"
+        victim = _Victim(criu, folder, LARGE_MIB)
+        victim.wait_ready()
+        before = _disk_mib_per_s(place)
+        begun = time.monotonic()
+        save_s = victim.save(LARGE_SECONDS)
+        free_s = time.monotonic() - begun
+        disk = min(before, _disk_mib_per_s(place))
+        shutil.rmtree(folder)
+        yield {
+            "what": "large",
+            "mib": LARGE_MIB,
+            "saved": save_s is not None,
+            "free_s": round(free_s, 2),
+            "allowed_s": round(ALLOWED_S + LARGE_MIB / (disk * ALLOWED_PERCENT / 100), 2),
+            "disk_beside_mib_per_s": round(disk),
+            "load": round(os.getloadavg()[0], 1),
+        }
+
+
+def _disk_mib_per_s(place: Path) -> float:
+    """Write as much of what cannot be compressed, until the disk has it."""
+    block, path = os.urandom(1 << 20), place / "beside"
+    begun = time.monotonic()
+    with path.open("wb", buffering=0) as stream:
+        for _ in range(LARGE_MIB):
+            stream.write(block)
+        os.fsync(stream.fileno())
+    seconds = time.monotonic() - begun
+    path.unlink()
+    return LARGE_MIB / seconds
+
+
 def victims_row(criu: Criu, place: Path, rate_mib_per_s: int) -> dict[str, object]:
     """Start them, stop them all at once, and wait until the last of them is gone."""
-    victims = [_Victim(criu, place / f"victim-{number}") for number in range(VICTIMS)]
+    victims = [_Victim(criu, place / f"victim-{number}", MIB) for number in range(VICTIMS)]
     for one in victims:
         one.wait_ready()
     begun = time.monotonic()
@@ -52,11 +94,11 @@ def victims_row(criu: Criu, place: Path, rate_mib_per_s: int) -> dict[str, objec
 
 
 class _Victim:
-    def __init__(self, criu: Criu, folder: Path) -> None:
+    def __init__(self, criu: Criu, folder: Path, mib: int) -> None:
         folder.mkdir(mode=0o700)
         self._tree = HibernatableTree(folder, criu)
         self._process = subprocess.Popen(
-            self._tree.run_command([sys.executable, "-c", _PROGRAM, str(MIB)]),
+            self._tree.run_command([sys.executable, "-c", _PROGRAM, str(mib)]),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
@@ -68,15 +110,21 @@ class _Victim:
 
     def stop(self, turns: Path, rate_mib_per_s: int) -> float | None:
         """How long saving it took; None where it was told to leave."""
-        assert self._process.stdout is not None
         half_s = time.time() + GRACE_S / 2
         need_ms = _ALWAYS_MS + MIB * 1000 // max(1, rate_mib_per_s)
         turn = _turn(turns, need_ms, int(half_s * 1000))
+        if turn is None:
+            return self.save(None)
+        seconds = self.save(max(0.1, half_s - time.time()))
+        give_back(turns, turn, now_ms=int(time.time() * 1000))
+        return seconds
+
+    def save(self, within_s: float | None) -> float | None:
+        """Wait until it is gone; how long saving took, None where it was told to leave instead."""
+        assert self._process.stdout is not None
         begun, seconds = time.monotonic(), None
-        if turn is not None:
-            if isinstance(self._tree.save(max(0.1, half_s - time.time())), Saved):
-                seconds = time.monotonic() - begun
-            give_back(turns, turn, now_ms=int(time.time() * 1000))
+        if within_s is not None and isinstance(self._tree.save(within_s), Saved):
+            seconds = time.monotonic() - begun
         if seconds is None:
             self._process.terminate()
         self._process.wait()
