@@ -145,8 +145,10 @@ class Guest:
         self._quietly("close")
 
     def _quietly(self, name: str) -> None:
+        if self._made is None:
+            return
         try:
-            getattr(self._executor, name)()
+            getattr(self._made, name)()
         except Exception as error:  # noqa: BLE001 - the others rest and close, too
             _LOG.warning("%s does not %s: %s", self.name, name, error)
 
