@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpucommons.gpu import shim
@@ -13,6 +14,7 @@ from gpucommons.gpu.devices.memory_limits import MemoryLimits
 from gpucommons.gpu.errors import GpuError
 from gpucommons.gpu.linux.pod_cgroups import PodCgroups
 from gpucommons.gpu.node.telemetry import Telemetry
+from gpucommons.gpu.plugins import PROVIDERS, BrokenPlugin, take_in
 from gpucommons.gpu.providers.base import MigProfile, NodeTraits, SharingProvider
 from gpucommons.gpu.providers.node.cgroup_mem import FIRST_DRIVER, CgroupMemProvider
 from gpucommons.gpu.providers.node.exclusive import ExclusiveProvider
@@ -26,6 +28,7 @@ from gpucommons.gpu.slices.cgroups import Cgroups, find_mount
 from gpucommons.gpu.slices.slice_folders import SliceFolders
 from gpucommons.gpu.slices.slices import SliceId
 
+_LOG = logging.getLogger(__name__)
 #: A limit is tried on a group of this name.
 _TRIAL = SliceId("gpucommons-trial")
 _TRIAL_MIB = 4096
@@ -53,6 +56,30 @@ class Wishes:
 
 def survey(telemetry: Telemetry, folders: SliceFolders, wishes: Wishes) -> Ground:
     """Look at this node; a test group is made and removed where a limit could work."""
+    return _with_plugins(_survey(telemetry, folders, wishes))
+
+
+def _with_plugins(ground: Ground) -> Ground:
+    """Providers of other packages come first: an admin installed them for this node."""
+
+    def accept(name: str, factory: object) -> SharingProvider:
+        provider: SharingProvider = factory()  # type: ignore[operator] # what else it is fails here
+        asked = (one for one in vars(SharingProvider) if not one.startswith("_"))
+        missing = [one for one in asked if not hasattr(provider, one)]
+        if missing or provider.name != name or name in {one.name for one in ground.providers}:
+            why = f"it lacks {', '.join(missing)}" if missing else "its name is not its own"
+            message = f"The provider {name} is left out: {why}."
+            raise BrokenPlugin(message)
+        provider.probe(ground.traits)
+        return provider
+
+    found = take_in(PROVIDERS, accept)
+    for trouble in found.troubles:
+        _LOG.warning("%s", trouble)
+    return replace(ground, providers=(*found.usable.values(), *ground.providers))
+
+
+def _survey(telemetry: Telemetry, folders: SliceFolders, wishes: Wishes) -> Ground:
     devices = telemetry.devices()
     simulated = bool(devices) and all(device.simulated for device in devices)
     if simulated or not devices:

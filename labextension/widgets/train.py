@@ -63,7 +63,7 @@ class TrainPanel(ManyJobs, anywidget.AnyWidget):
     gpu_memory_gib = traitlets.Float(0.0, min=0, max=16_384).tag(sync=True)
     workers = traitlets.Int(1, min=1, max=1024).tag(sync=True)
     #: What joins several workers; ``auto``: what the file proposes.
-    launcher = traitlets.Enum((AUTO, *LAUNCHERS), AUTO).tag(sync=True)
+    launcher = traitlets.Unicode(AUTO).tag(sync=True)
     #: What forms offer for it, with words, and why it is proposed; empty where nothing is to be joined.
     launchers: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
     proposed = traitlets.Unicode("").tag(sync=True)
@@ -301,7 +301,8 @@ class TrainPanel(ManyJobs, anywidget.AnyWidget):
         if self.workers == 1 and self.milli_gpu <= _ONE_GPU and self.launcher == AUTO:
             self.launchers = []
             return
-        self.launchers = [[AUTO, auto], *([name, name] for name in LAUNCHERS)]
+        chosen = () if self.launcher in {AUTO, *LAUNCHERS} else (self.launcher,)  # a plugin's
+        self.launchers = [[AUTO, auto], *([name, name] for name in (*LAUNCHERS, *chosen))]
 
     def _on_message(self, _widget: object, message: object, _buffers: object) -> None:
         """The page's buttons; everything else was set through the traits."""

@@ -126,8 +126,8 @@ def _add_submit(
     command.add_argument("--priority", choices=("low", "normal", "high"), help="within the team")
     command.add_argument(
         "--launcher",
-        choices=(AUTO, *LAUNCHERS),
-        help="of several workers; default: the one that the script or command proposes",
+        help=f"of several workers ({', '.join(LAUNCHERS)}, or one of a plugin); default: {AUTO}, the one"
+        " that the script or command proposes",
     )
     command.add_argument("--guaranteed-only", action="store_true", help="never on borrowed GPUs")
     command.add_argument("--retrain", action="store_true", help="a retrain job: borrows only")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
+from types import MappingProxyType
 
 from gpucommons.gpu.slices.slices import MpsDaemon, format_milli_gpu
 from gpucommons.scheduler import models
@@ -25,7 +26,9 @@ from gpucommons.scheduler.intake.teams import names
 from gpucommons.scheduler.money import to_micro
 
 
-def plan_config(config: models.ConfigModel, cluster: Cluster, executor: str) -> PutConfig:
+def plan_config(
+    config: models.ConfigModel, cluster: Cluster, executors: tuple[str, ...]
+) -> PutConfig:
     """Read a configuration that makes sense as such; what it leaves out stays as it is.
 
     Raises
@@ -33,7 +36,7 @@ def plan_config(config: models.ConfigModel, cluster: Cluster, executor: str) -> 
     Misconfigured, UnknownPool
         When names appear twice, a pool is missing, or a pool cannot be (see :func:`plan_pools`).
     """
-    pools = plan_pools(config, executor)
+    pools = plan_pools(config, executors, cluster.pools)
     _one_currency({**cluster.pools, **{pool.name: pool for pool in pools}}.values())
     _once("teams", [team.name for team in config.teams])
     both = {team.name for team in config.teams} & set(config.removed_teams)
@@ -55,16 +58,25 @@ def plan_config(config: models.ConfigModel, cluster: Cluster, executor: str) -> 
     )
 
 
-def plan_pools(config: models.ConfigModel, executor: str) -> tuple[Pool, ...]:
-    """Read the pools alone, for an installation whose work this executor runs.
+def plan_pools(
+    config: models.ConfigModel,
+    executors: tuple[str, ...],
+    known: Mapping[PoolName, Pool] = MappingProxyType({}),
+) -> tuple[Pool, ...]:
+    """Read the pools alone, for an installation that has these executors.
+
+    A pool that names none keeps the one it has; a new one gets the first.
 
     Raises
     ------
     Misconfigured
-        When a name appears twice, a notebook size is no block size, or another executor is named.
+        When a name appears twice, a notebook size is no block size, or an executor is not there.
     """
     _once("pools", [pool.name for pool in config.pools])
-    return tuple(_pool(pool, executor) for pool in config.pools)
+    return tuple(
+        _pool(pool, _executor(pool, executors, known.get(PoolName(pool.name))))
+        for pool in config.pools
+    )
 
 
 def planned_quotas(
@@ -141,13 +153,22 @@ def _check_quota(team: str, pool: str, quota: models.QuotaModel) -> None:
         raise Misconfigured(message)
 
 
+def _executor(pool: models.PoolModel, executors: tuple[str, ...], known: Pool | None) -> str:
+    if pool.executor in executors:
+        return pool.executor
+    if pool.executor is None:
+        return known.executor if known is not None else executors[0]
+    here = (
+        f"{executors[0]} runs all work" if len(executors) == 1 else f"there are {names(executors)}"
+    )
+    message = (
+        f"Pool {pool.name}: there is no executor {pool.executor} here, {here}. Leave `executor` out,"
+        " or start the scheduler with --executor where a package brings it."
+    )
+    raise Misconfigured(message)
+
+
 def _pool(pool: models.PoolModel, executor: str) -> Pool:
-    if pool.executor not in (None, executor):
-        message = (
-            f"Pool {pool.name}: there is no executor {pool.executor} here, {executor} runs all work."
-            " Leave `executor` out."
-        )
-        raise Misconfigured(message)
     for size in pool.notebook_sizes:
         if not is_block_size(size):
             message = (

@@ -9,8 +9,10 @@ from __future__ import annotations
 from gpucommons.scheduler.launchers.gang import Gang, Start, Worker
 from gpucommons.scheduler.launchers.table import (
     AUTO,
+    BUILT_IN,
     LAUNCHERS,
     PLAIN,
+    add,
     refusal,
     starts,
     told_of_each,
@@ -18,11 +20,13 @@ from gpucommons.scheduler.launchers.table import (
 
 __all__ = [
     "AUTO",
+    "BUILT_IN",
     "LAUNCHERS",
     "PLAIN",
     "Gang",
     "Start",
     "Worker",
+    "add",
     "refusal",
     "starts",
     "told_of_each",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Iterable, Mapping
 
+from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.launchers.accelerate import ACCELERATE
 from gpucommons.scheduler.launchers.deepspeed import DEEPSPEED
 from gpucommons.scheduler.launchers.gang import Asked, Gang, Launcher, Start
@@ -19,24 +21,71 @@ from gpucommons.scheduler.launchers.torchrun import TORCHRUN
 AUTO = "auto"
 PLAIN = _PLAIN.name
 _ALL = (_PLAIN, TORCHRUN, ACCELERATE, DEEPSPEED, TENSORFLOW, JAX, MPI, RAY, SPARK)
-LAUNCHERS: Mapping[str, Launcher] = {one.name: one for one in _ALL}
+#: What comes with this release.
+BUILT_IN: Mapping[str, Launcher] = {one.name: one for one in _ALL}
+_ADDED: dict[str, Launcher] = {}
+LAUNCHERS: Mapping[str, Launcher] = ChainMap(dict(BUILT_IN), _ADDED)
+
+
+def add(launchers: Iterable[Launcher]) -> None:
+    """Those that other packages bring, in place of what was added before."""
+    found = {one.name: one for one in launchers}
+    _ADDED.clear()
+    _ADDED.update(found)
 
 
 def starts(launcher: str, gang: Gang) -> tuple[Start, ...]:
-    """How each worker is started, by rank; one that this release does not know joins nobody."""
-    return LAUNCHERS.get(launcher, _PLAIN).starts(gang)
+    """How each worker is started, by rank.
+
+    Raises
+    ------
+    Misconfigured
+        When the launcher is not here any more, or is another's and fails. Started without it, each
+        worker would do all the work alone, and look well.
+    """
+    found = LAUNCHERS.get(launcher)
+    if found is None:
+        message = (
+            f"The launcher {launcher} is not installed here any more, so that the workers could not"
+            " find each other. An admin can install it again, or submit with another launcher."
+        )
+        raise Misconfigured(message)
+    if launcher in BUILT_IN:
+        return found.starts(gang)
+    try:
+        made = tuple(found.starts(gang))
+    except Exception as error:
+        raise Misconfigured(_failed(launcher, error)) from error
+    if len(made) != len(gang.workers):
+        why = ValueError(f"{len(made)} commands for {len(gang.workers)} workers")
+        raise Misconfigured(_failed(launcher, why))
+    return made
+
+
+def _failed(launcher: str, error: Exception) -> str:
+    return (
+        f"The launcher {launcher}, which another package brings, failed: {type(error).__name__}:"
+        f" {error}. Tell an admin, or submit with another launcher."
+    )
 
 
 def refusal(launcher: str, asked: Asked) -> str | None:
     """Why a job cannot be started so; None where it can."""
-    found = LAUNCHERS[launcher]
+    found = LAUNCHERS.get(launcher)
+    if found is None:
+        return f"There is no launcher {launcher} here. Those there are: {AUTO}, {', '.join(LAUNCHERS)}."
     set_twice = next((name for name in found.variables if name in asked.variables), None)
     if set_twice is not None:
         return (
             f"The variable {set_twice} is set by the launcher {launcher}, so that all workers agree:"
             " leave it out, or choose the launcher plain."
         )
-    return found.refusal(asked)
+    if launcher in BUILT_IN:
+        return found.refusal(asked)
+    try:
+        return found.refusal(asked)
+    except Exception as error:  # noqa: BLE001 - another's code, which must not end a request
+        return _failed(launcher, error)
 
 
 def told_of_each(launcher: str) -> int:

@@ -42,6 +42,8 @@ Line = Annotated[
         pattern=r"^[^\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]*$", max_length=500
     ),
 ]
+#: Which there are depends on the plugins of the service.
+LauncherName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
 EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
 
 #: Variables that decide about devices, isolation or identity: the scheduler alone sets them.

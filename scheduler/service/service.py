@@ -187,8 +187,8 @@ class ServiceSettings:
     idle: IdleLimits = IdleLimits()
     #: All users share one operating-system account: nothing isolates them.
     shared_account: bool = False
-    #: Who runs the work of all pools.
-    executor: str = "local"
+    #: Who can run the work of pools; the first, of those that name none.
+    executors: tuple[str, ...] = ("local",)
     #: Where the hub's pages are, with a slash at the end; "" where there are none, or elsewhere.
     pages_url: str = ""
     #: For how long history is kept; None = for ever.

@@ -67,6 +67,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " token in STATE/agent/metrics-token",
     )
     parser.add_argument(
+        "--executor",
+        action="append",
+        default=[],
+        metavar="NAME[=FILE]",
+        help="an executor that another package brings, with its settings; pools choose it by name",
+    )
+    parser.add_argument(
         "--cloud",
         choices=NAMES,
         help="ask this cloud's metadata service whether it takes the machine back",

@@ -139,6 +139,8 @@ def _scheduler(machine: Machine) -> Part:
     ]
     if settings.shared_account:
         argv += ["--shared-account", "--home-template", str(folder.homes / "{username}")]
+    for executor in settings.executors:
+        argv += ["--executor", executor]
     if settings.sample_data:
         argv.append("--sample-data")
     if settings.admission != "accounts":

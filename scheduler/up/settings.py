@@ -40,6 +40,8 @@ class Settings:
     #: Reports can show sample data.
     sample_data: bool = False
     agent_metrics_port: int | None = None
+    #: ``NAME[=FILE]``, as the scheduler takes them.
+    executors: tuple[str, ...] = ()
     cloud: str | None = None
     cloud_metadata: str = LINK_LOCAL
 
@@ -99,6 +101,7 @@ def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
         only_watch=arguments.only_watch,
         sample_data=arguments.demo,
         agent_metrics_port=arguments.agent_metrics_port,
+        executors=tuple(arguments.executor),
         cloud=arguments.cloud,
         cloud_metadata=arguments.cloud_metadata,
     )

@@ -56,6 +56,7 @@ from gpucommons.scheduler.upkeep.retention import Kept, Retention
 from gpucommons.scheduler.upkeep.schedules import Schedules
 from gpucommons.scheduler.upkeep.sweeps import Sweeps
 from gpucommons.scheduler.upkeep.upkeep import OPERATOR, Upkeep
+from gpucommons.scheduler.wiring import plugins
 from gpucommons.scheduler.wiring.asked import Asked, wall_ms
 from gpucommons.scheduler.wiring.options import SchedulerSettings
 from gpucommons.scheduler.wiring.premises import Premises, premises
@@ -102,8 +103,10 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
     """
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     first_config = None if settings.config is None else read_config(settings.config)
-    executor = LocalExecutor.name if settings.kubernetes is None else AWAY
-    first_pools = () if first_config is None else plan_pools(first_config, executor)
+    own = LocalExecutor.name if settings.kubernetes is None else AWAY
+    executors = (own, *settings.executors)
+    first_pools = () if first_config is None else plan_pools(first_config, executors)
+    plugins.add_launchers()
     hub = None if settings.hub is None else Hub(settings.hub.api_url, token=settings.hub.token)
     store = open_store(settings.database)
     replica = _replica(settings, store, lambda: loop.wake())  # noqa: PLW0108 - made below
@@ -130,7 +133,10 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
     where = premises(settings, kept, asked)
     around = Surroundings(
         store=store,
-        executors={where.executor.name: where.executor},
+        executors={
+            where.executor.name: where.executor,
+            **plugins.guests(settings, where.executor, kept, asked),
+        },
         now=now_ms,
         new_ids=IdSource(now_ms),
         token_of=partial(attempt_tokens.token_of, key),
@@ -271,7 +277,7 @@ def _service(
         settings=ServiceSettings(
             idle=limits,
             shared_account=settings.shared_account,
-            executor=outside.where.executor.name,
+            executors=tuple(around.executors),
             kept_days=settings.retention_days,
             pages_url="" if settings.hub is None or settings.hub.host else settings.hub.prefix,
         ),

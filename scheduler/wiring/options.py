@@ -72,6 +72,8 @@ class SchedulerSettings:
     #: Secrets that all replicas share; None = made in ``state``.
     attempt_key_file: Path | None = None
     cookie_secret_file: Path | None = None
+    #: Brought by other packages, with their settings.
+    executors: Mapping[str, Path | None] = field(default_factory=dict)
     #: None = the only scheduler of its store.
     replica: ReplicaOptions | None = None
     #: Where another scheduler leads the SQLite store: wait, ready, for its end.
@@ -161,6 +163,14 @@ def parser() -> argparse.ArgumentParser:
         default=60,
         help="/healthz fails when no decision was made, or followed, for so long",
     )
+    add(
+        "--executor",
+        action="append",
+        type=named_executor,
+        default=[],
+        metavar="NAME[=FILE]",
+        help="an executor that another package brings, with its settings; pools choose it by name",
+    )
     add("--kubernetes", type=Path, help="YAML that describes the cluster where jobs run")
     _add_cluster_options(found)
     return found
@@ -187,6 +197,15 @@ def _add_cluster_options(found: argparse.ArgumentParser) -> None:
         help="where another scheduler leads the SQLite store, wait for its end: an upgrade hands over",
     )
     add("--replica-url", default="", help="this replica's API, as the others reach it")
+
+
+def named_executor(text: str) -> tuple[str, Path | None]:
+    """Read ``NAME`` or ``NAME=FILE``."""
+    name, equals, file = text.partition("=")
+    if not name or (equals and not file):
+        message = f"{text} names no executor: write NAME, or NAME=FILE with its settings."
+        raise argparse.ArgumentTypeError(message)
+    return name, Path(file).absolute() if file else None
 
 
 def _positive(text: str) -> int:
@@ -230,6 +249,7 @@ def read_settings(arguments: Sequence[str], environ: Mapping[str, str]) -> Sched
         storage_claim=given.storage_claim,
         attempt_key_file=given.attempt_key_file,
         cookie_secret_file=given.cookie_secret_file,
+        executors=dict(given.executor),
         replica=_replica_options(given),
         stand_by=given.stand_by,
         hub=_hub_options(environ),

@@ -230,7 +230,7 @@ class ServiceWorld:
             slices=Slices(self.agent, cluster=lambda: self.loop.cluster, observe=self.loop.observe),
             now_ms=lambda: self.now_ms,
             new_ids=ids,
-            settings=ServiceSettings(executor=executor),
+            settings=ServiceSettings(executors=(executor,)),
             files={} if files is None else {"fake": files},
         )
         if config:

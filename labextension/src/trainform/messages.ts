@@ -86,7 +86,10 @@ export function trainMessages(msg: Messages) {
       return [
         { value: AUTO, label: auto },
         ...(workers > 1 || launcher === PLAIN ? [plain] : []),
-        ...LAUNCHERS.map(name => ({ value: name, label: name }))
+        // A plugin's launcher is known by the job that names it.
+        ...[...new Set([...LAUNCHERS, launcher])]
+          .filter(name => name !== AUTO && name !== PLAIN)
+          .map(name => ({ value: name, label: name }))
       ];
     },
 

@@ -11,6 +11,7 @@ from gpucommons.scheduler.models.fields import (
     Argument,
     EnvName,
     Id,
+    LauncherName,
     MilliGpu,
     Model,
     Name,
@@ -85,19 +86,9 @@ class JobRequest(Model):
     #: Go on from what this job of the same owner and team saved last. If it still waits, the new
     #: one takes its place: it is cancelled in the same step.
     resume_from: Ref | None = None
-    #: How several workers find each other; ``auto``: as the script or command proposes.
-    launcher: Literal[
-        "auto",
-        "plain",
-        "torchrun",
-        "accelerate",
-        "deepspeed",
-        "tensorflow",
-        "jax",
-        "mpi",
-        "ray",
-        "spark",
-    ] = "auto"
+    #: How several workers find each other, by the name of a launcher; ``auto``: as the script or
+    #: command proposes.
+    launcher: LauncherName = "auto"
     snapshot: Sha256 | None = None
     working_dir: RelativePath = "."
     #: Python that it runs with: name or path of a kernel, venv or conda environment, or an image;

@@ -61,7 +61,7 @@ def check_config(
 def _planned(
     service: Service, principal: Principal, config: models.ConfigModel, cluster: Cluster
 ) -> PutConfig:
-    action = plan_config(config, cluster, service.settings.executor)
+    action = plan_config(config, cluster, service.settings.executors)
     _check_managers(config, action, cluster, principal)
     return action
 

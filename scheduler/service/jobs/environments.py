@@ -153,9 +153,9 @@ def _of_workers(request: models.JobRequest, read: Reader) -> list[str]:
 def _joining(request: models.JobRequest, read: Reader) -> Joining | None:
     """What its launcher must find where its Python is the environment's own."""
     name = launcher_of(request, read) if request.launcher == launchers.AUTO else request.launcher
-    found = launchers.LAUNCHERS[name]
+    found = launchers.LAUNCHERS.get(name)
     is_elsewhere = request.roles[0].command[0] not in _PYTHON or not _PATHS.isdisjoint(request.env)
-    if is_elsewhere or not (found.module or found.program):
+    if found is None or is_elsewhere or not (found.module or found.program):
         return None
     return Joining(launcher=name, module=found.module, program=found.program)
 

@@ -379,7 +379,7 @@ def request_of(spec: Spec) -> models.JobRequest:
         not_before_ms=spec.not_before_ms,
         parent=spec.parent,
         resume_from=spec.resume_from,
-        launcher=spec.launcher,  # type: ignore[arg-type] # a spec holds one of them
+        launcher=spec.launcher,
         snapshot=spec.snapshot,
         working_dir=spec.working_dir,
         environment=spec.environment,

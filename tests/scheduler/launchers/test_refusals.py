@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 import pytest
 
 from gpucommons.scheduler.launchers import AUTO, LAUNCHERS, refusal
@@ -77,6 +75,8 @@ def test_what_agrees_is_not(launcher: str, what: Asked) -> None:
     assert refusal(launcher, what) is None
 
 
-def test_every_door_knows_the_same_names() -> None:
-    known = get_args(JobRequest.model_fields["launcher"].annotation)
-    assert known == (AUTO, *LAUNCHERS)
+@pytest.mark.parametrize("name", [AUTO, *LAUNCHERS])
+def test_every_launcher_can_be_asked_for(name: str) -> None:
+    role = {"command": ["python", "train.py"]}
+    request = JobRequest.model_validate({"name": "a", "roles": [role], "launcher": name})
+    assert request.launcher == name

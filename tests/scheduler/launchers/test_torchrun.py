@@ -73,4 +73,3 @@ def test_a_notebook_is_one_process_however_many_gpus_it_has() -> None:
 
 def test_plain_workers_stay_as_they_are() -> None:
     assert [(one.command, one.env) for one in starts("plain", a_gang())] == [(TRAIN, {})] * 2
-    assert [one.command for one in starts("of a later release", a_gang())] == [TRAIN, TRAIN]
