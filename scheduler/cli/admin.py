@@ -14,6 +14,7 @@ from gpucommons.gpu.slices.slices import format_milli_gpu, parse_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.documents import read_config
+from gpucommons.scheduler.cli.operating.pruning import pruned
 from gpucommons.scheduler.cli.present import clock, show, table
 from gpucommons.scheduler.client import SchedulerClient, calls, parking_calls
 from gpucommons.scheduler.client.call import Call
@@ -77,17 +78,20 @@ def _limit(milli_gpu: int | None) -> str:
 def apply(arguments: argparse.Namespace) -> int:
     """Apply a YAML file with pools, teams and policy."""
     config = read_config(arguments.file)
+    kept: list[str] = []
     with connect(arguments) as scheduler:
+        if arguments.prune:
+            config, kept = pruned(scheduler, config, force=arguments.force)
+        # What an entry leaves out goes to its default: people must see that here at the latest.
+        planned = scheduler.send(calls.check_config(config))
         if arguments.dry_run:
-            planned = scheduler.send(calls.check_config(config))
-            text = "\n".join(planned.changes) or "Nothing would change."
+            text = "\n".join([*planned.changes, *kept]) or "Nothing would change."
             show(planned, text, output=arguments.output)
             return 0
-        # What an entry leaves out goes to its default: people must see that here at the latest.
-        changes = scheduler.send(calls.check_config(config)).changes
         answer = scheduler.send(calls.put_config(config))
-    text = "\n".join(["Applied:", *(f"  {change}" for change in changes)])
-    show(answer, text if changes else "Nothing changed.", output=arguments.output)
+    done = ["Applied:", *(f"  {one}" for one in planned.changes)]
+    lines = [*(done if planned.changes else ["Nothing changed."]), *kept]
+    show(answer, "\n".join(lines), output=arguments.output)
     return 0
 
 

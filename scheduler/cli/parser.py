@@ -286,12 +286,6 @@ def _add_admin(
         "--changes", action="store_true", help="the last changes: when, who, old → new"
     )
     teams.set_defaults(run=admin.teams)
-    apply = commands.add_parser("apply", parents=[shared], help="apply pools, teams and policy")
-    apply.add_argument("-f", "--file", type=Path, required=True)
-    apply.add_argument("--dry-run", action="store_true", help="only say what would change")
-    apply.set_defaults(run=admin.apply)
-    about = "print pools, teams and policy as they are, as a file for apply"
-    commands.add_parser("config", parents=[shared], help=about).set_defaults(run=admin.write_config)
     nodes = commands.add_parser("nodes", parents=[shared], help="the capacity map; cordon, fence …")
     nodes.add_argument("action", nargs="?", choices=("cordon", "uncordon", "fence", "notice"))
     nodes.add_argument("node", nargs="?")

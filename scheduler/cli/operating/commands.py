@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from gpucommons.scheduler.cli import admin
 from gpucommons.scheduler.cli.operating import audit, backup, support
@@ -14,6 +15,7 @@ def add_commands(
     """Add them."""
     _add_backup(commands)
     _add_quota(commands, shared)
+    _add_apply(commands, shared)
     bundle = commands.add_parser(
         "support-bundle",
         parents=[shared],
@@ -72,3 +74,18 @@ def _add_quota(
     change.add_argument("--weight", type=int)
     change.add_argument("--dry-run", action="store_true", help="only check the layout")
     change.set_defaults(run=admin.quota_set)
+
+
+def _add_apply(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    apply = commands.add_parser("apply", parents=[shared], help="apply pools, teams and policy")
+    apply.add_argument("-f", "--file", type=Path, required=True)
+    apply.add_argument("--dry-run", action="store_true", help="only say what would change")
+    about = "remove teams that FILE does not name; refused while one of them has work"
+    apply.add_argument("--prune", action="store_true", help=about)
+    about = "with --prune: a team that has work loses its quotas, and goes once it has none"
+    apply.add_argument("--force", action="store_true", help=about)
+    apply.set_defaults(run=admin.apply)
+    about = "print pools, teams and policy as they are, as a file for apply"
+    commands.add_parser("config", parents=[shared], help=about).set_defaults(run=admin.write_config)

@@ -39,7 +39,7 @@ from tests.kubernetes.fixtures import need
 
 VERSIONS = ("1.33.0", "1.34.0", "1.35.0", "1.36.0")
 #: Not Kubernetes' own: nothing to hold them against.
-_FOREIGN = {"SecurityContextConstraints"}
+_FOREIGN = {"PrometheusRule", "SecurityContextConstraints"}
 
 
 @pytest.fixture(autouse=True)
