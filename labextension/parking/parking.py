@@ -67,6 +67,8 @@ class Parking:
     #: What the scheduler was told of that last; None where it may not have heard.
     _told: bool | None = False
     _host_mib: int = 0
+    #: The scheduler knows that all is on the host, and waits for its node to see that.
+    _is_said: bool = False
 
     def __post_init__(self) -> None:
         self.holding.notice = self._notice
@@ -142,8 +144,10 @@ class Parking:
         await self._say("")
 
     async def _say(self, because: str) -> None:
+        self._is_said = False
         report = ParkedReport(because=because, host_mib=0 if because else self._host_mib)
         self._took(await self.scheduler.send(parking_calls.report_parked(self.lease_id, report)))
+        self._is_said = not because
 
     async def _while_parked(self, state: str) -> None:
         if state == "parked":
@@ -153,12 +157,12 @@ class Parking:
             if self._state in _RUNS:
                 await self._take_back()
                 return
-        elif self._wants:
-            # Each order is kept for good, and bounded; a look is not.
-            await self._look()
-        elif state == "parking":
+        elif state == "parking" and not self._is_said:
             # It may have said so to a scheduler that was just going.
             await self._say("")
+        elif self._wants or state == "parking":
+            # Each order is kept for good, and bounded; a look is not.
+            await self._look()
         await self._then()
 
     async def _then(self) -> None:
@@ -194,6 +198,7 @@ class Parking:
             return
         # Nothing may run, and others may have the GPU again.
         self.holding.refuse(stays)
+        self._is_said = False
         again = ParkRequest(text="its memory could not go back to its GPU")
         self._took(await self.scheduler.send(parking_calls.park(self.lease_id, again)))
 

@@ -160,6 +160,8 @@ class Standing:
     ended_text: str = ""
     #: Why its next job could not be submitted yet.
     hindrance: str = ""
+    #: Since when JupyterHub does not know its owner; None = it does, as far as was asked.
+    owner_unknown_ms: Millis | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -89,8 +89,6 @@ class Sweeps:
         self._sampler = Sampler()
         self._known: dict[ParentId, _Known] = {}
         self._known_under: Epoch | None = None
-        #: Sweeps whose owner JupyterHub does not know: since when.
-        self._unknown: dict[ParentId, Millis] = {}
         self._failed: dict[ParentId, _Failed] = {}
 
     def step(self) -> None:
@@ -102,7 +100,6 @@ class Sweeps:
         now_ms = self._service.now_ms()
         self._sampler.forget(one.sweep.sweep_id for one in live)
         ids = {one.sweep.sweep_id for one in live}
-        self._unknown = {one: since for one, since in self._unknown.items() if one in ids}
         self._known = {one: known for one, known in self._known.items() if one in ids}
         self._failed = {one: failed for one, failed in self._failed.items() if one in ids}
         for kept in live:
@@ -128,7 +125,7 @@ class Sweeps:
             if not isinstance(error, SchedulerError):
                 why = _UNFORESEEN
                 log.exception("a look at sweep %s failed; next in %s s", sweep_id, wait_ms // 1000)
-            self._write(epoch, kept, Standing(hindrance=why))
+            self._write(epoch, kept, replace(kept.standing, hindrance=why))
         else:
             self._failed.pop(sweep_id, None)
 
@@ -155,22 +152,18 @@ class Sweeps:
         for number in decision.resumes:
             self._ask(trials[number], lambda job: Resume(workload_id=job, of_parent=True))
         try:
-            hindrance = self._submit(sweep, trials)
+            standing = Standing(hindrance=self._submit(sweep, trials))
         except OwnerUnknown as error:
-            hindrance = str(error)
-            if self._has_left(sweep, now_ms):
+            since_ms = kept.standing.owner_unknown_ms
+            since_ms = now_ms if since_ms is None else since_ms
+            standing = Standing(hindrance=str(error), owner_unknown_ms=since_ms)
+            # JupyterHub may know its owner again in a moment; who stays away is waited for no longer.
+            if now_ms - since_ms >= _OWNER_PATIENCE_MS:
                 left = tuple(n for n, trial in trials.items() if trial.state not in OVER)
-                gone = Decision(cancels=left, ended_text=hindrance)
+                gone = Decision(cancels=left, ended_text=standing.hindrance)
                 self._finish(epoch, kept, trials, gone)
                 return
-        else:
-            self._unknown.pop(sweep.sweep_id, None)
-        self._write(epoch, kept, Standing(hindrance=hindrance))
-
-    def _has_left(self, sweep: Sweep, now_ms: Millis) -> bool:
-        """JupyterHub may know its owner again in a moment; who stays away is waited for no longer."""
-        since_ms = self._unknown.setdefault(sweep.sweep_id, now_ms)
-        return now_ms - since_ms >= _OWNER_PATIENCE_MS
+        self._write(epoch, kept, standing)
 
     def _finish(
         self, epoch: Epoch, kept: Kept, trials: dict[int, Trial], decision: Decision

@@ -65,6 +65,8 @@ class Page:
             suppress_origin=True,
             timeout=_PATIENCE_S,
         )
+        #: What came for other requests while one was followed: a kernel's channels keep no common order.
+        self._others: list[dict[str, Any]] = []
 
     def close(self) -> None:
         self.socket.close()
@@ -111,9 +113,16 @@ class Page:
         """What comes for this request."""
         end = time.monotonic() + _PATIENCE_S
         while time.monotonic() < end:
-            message = json.loads(self.socket.recv())
-            if message["parent_header"].get("msg_id") == number:
+            message = next((one for one in self._others if _asked(one) == number), None)
+            if message is not None:
+                self._others.remove(message)
                 yield message
+                continue
+            message = json.loads(self.socket.recv())
+            if _asked(message) == number:
+                yield message
+            else:
+                self._others.append(message)
         raise AssertionError("the kernel did not answer")
 
     def printed(self, number: str, *, until: str) -> str:
@@ -146,6 +155,11 @@ class Page:
 
     def run(self, code: str) -> str:
         return self.until_done(self.send(code)).strip()
+
+
+def _asked(message: dict[str, Any]) -> str | None:
+    number: str | None = message["parent_header"].get("msg_id")
+    return number
 
 
 @dataclass

@@ -183,7 +183,7 @@ def test_its_gpu_is_free_and_its_next_cell_waits_for_its_turn_and_goes_on(
     scheduler.turn.set()
 
     assert page.until_done(first).strip() == "kept 42"
-    assert page.until_done(second).strip() == "after 41"
+    assert page.until_done(second).strip() == f"{notice}\nafter 41"
     assert card.used_mib == 8
 
 

@@ -26,14 +26,16 @@ class Kernels:
         self.on_gpu = False
         #: Why they cannot be parked.
         self.stay: str | None = None
+        #: Why they cannot have their GPU back.
+        self.lost: str | None = None
 
     def park(self, driver: Path) -> str | int:
         self.on_gpu = self.stay is not None
         return self.stay or 512
 
     def unpark(self, driver: Path) -> str | None:
-        self.on_gpu = True
-        return None
+        self.on_gpu = self.lost is None
+        return self.lost
 
 
 class Page:
@@ -73,6 +75,10 @@ class Line:
         self.state = "parked"
         self.asked: list[bool] = []
         self.looks = 0
+        #: How often it said that it is parked, or why not.
+        self.said = 0
+        #: Something of it is still seen on the GPU.
+        self.is_seen = False
         self.slept: list[float] = []
         self.refuses: Exception | None = None
         #: Called before each pause: what happens meanwhile.
@@ -103,7 +109,12 @@ class Line:
         if call.path.endswith("/unpark"):
             self._ask(call)
         elif call.path.endswith("/parked"):
+            self.said += 1
             self.state = "active" if call.body.because else "parked"  # type: ignore[union-attr]
+            if self.is_seen:
+                self.state = "parking"
+        elif call.path.endswith("/park"):
+            self.state = "parking"
         elif call.method == "GET":
             self.looks += 1
         return self.view()
@@ -186,6 +197,25 @@ def test_a_refused_wish_is_told_again_ever_more_rarely_and_not_lost(line: Line) 
     assert line.slept[:7] == [1.0, 2.0, 4.0, 8.0, LONGEST_PAUSE_S, LONGEST_PAUSE_S, LONGEST_PAUSE_S]
     line.refuses = None
     line.follow(lambda: line.state == "waiting")
+
+
+def test_what_cannot_have_its_gpu_back_says_once_that_it_is_parked_however_long_that_takes(
+    line: Line,
+) -> None:
+    page = Page()
+    line.kernels.lost, line.is_seen, line.state = "its GPU is another one", True, "active"
+    line.cell("x", page)
+    line.follow(lambda: line.looks >= 300)
+    assert (line.said, line.state) == (1, "parking")
+    assert page.errors() == ["its GPU is another one"]
+
+    line.state = "parked"
+    line.follow(lambda: line.looks > 300)
+    line.kernels.lost = None
+    line.cell("y", page)
+    line.follow(lambda: line.state == "waiting")
+    line.state = "active"
+    line.follow(lambda: page.begun == ["y"])
 
 
 def test_a_cell_that_came_while_it_could_not_be_parked_does_not_undo_the_next_time(
