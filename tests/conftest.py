@@ -12,6 +12,7 @@ import gc
 import os
 import signal
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def _check_is_found(item: pytest.Item) -> None:
     """No make target would play it, and nobody would miss it."""
-    path = item.path.relative_to(_HERE).as_posix()
+    path = _place(item.path)
     for mark, places in APART.items():
         if item.get_closest_marker(mark) and not path.startswith(places):
             message = (
@@ -84,15 +85,22 @@ def _check_is_found(item: pytest.Item) -> None:
 
 
 def _waits_for_others(item: pytest.Item) -> bool:
-    path = item.path.relative_to(_HERE).as_posix()
+    path = _place(item.path)
     marked = any(item.get_closest_marker(name) for name in OF_OTHER_PROGRAMS)
     return marked or path.startswith(WITH_PROGRAMS)
 
 
 def _turn(item: pytest.Item) -> int:
-    path = item.path.relative_to(_HERE)
-    if path.as_posix() in STORIES:
+    path = _place(item.path)
+    if path in STORIES:
         return 0
     if _waits_for_others(item):
         return 1
-    return 2 + (LONG.index(path.parts[0]) if path.parts[0] in LONG else len(LONG))
+    first = path.partition("/")[0]
+    return 2 + (LONG.index(first) if first in LONG else len(LONG))
+
+
+@cache
+def _place(path: Path) -> str:
+    """Below this folder: asked three times of each of thousands of tests."""
+    return path.relative_to(_HERE).as_posix()

@@ -23,17 +23,16 @@ from typing import Any
 from gpucommons.scheduler.curves import event_watch
 from gpucommons.scheduler.in_pod import starting
 from gpucommons.scheduler.in_pod.kept_files import keep
+from gpucommons.scheduler.in_pod.told_files import FINISHED_FILE, TOLD_FILE
 from gpucommons.scheduler.in_pod.tree import Tree, tree_of
 from gpucommons.scheduler.in_pod.worker import (
     ANSWER_S,
-    FINISHED_FILE,
     NOT_BEGUN,
     NOT_EXECUTABLE,
     NOT_FOUND,
     NOT_KEPT,
     ORDERS_WAIT_S,
     STOPPED,
-    TOLD_FILE,
     Api,
     Refused,
     Unreachable,

@@ -31,8 +31,6 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126
 NOT_BEGUN = "gpucommons could not run the command: "
 #: What leaves because it was told to: a shell's status for SIGTERM.
 STOPPED = 143
-#: In the attempt's folder, by their names alone: ``should_stop`` answered yes; the work is done.
-TOLD_FILE, FINISHED_FILE = ".told-to-stop", ".finished"
 #: What lies there when a container ends, its pod's status shows.
 TERMINATION_LOG = Path("/dev/termination-log")
 #: A scheduler that restarts, or a change of leader, takes seconds; a rolled node some minutes.

@@ -50,7 +50,15 @@ class NotPrepared(Exception):
 
 
 #: What stands above the command, and what it imports.
-_WORKER = ("__init__.py", "command.py", "kept_files.py", "starting.py", "tree.py", "worker.py")
+_WORKER = (
+    "__init__.py",
+    "command.py",
+    "kept_files.py",
+    "starting.py",
+    "told_files.py",
+    "tree.py",
+    "worker.py",
+)
 _BESIDE = ("event_watch.py",)
 #: Of `gpu`, what saving and waking processes is made of, and what that imports.
 _FOR_TREES = ("devices", "hibernation", "linux", "parking", "shim")

@@ -27,10 +27,9 @@ from typing import TYPE_CHECKING
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.errors import SchedulerError, StaleAttempt, Unavailable
+from gpucommons.scheduler.in_pod.told_files import FINISHED_FILE, TOLD_FILE
 from gpucommons.scheduler.in_pod.worker import (
-    FINISHED_FILE,
     STOPPED,
-    TOLD_FILE,
     Api,
     Refused,
     Unreachable,

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from databases import database, postgresql  # noqa: F401 fixtures are found by their names
+from databases import (  # noqa: F401 fixtures are found by their names
+    database,
+    database_with_tables,
+    postgresql,
+    tables,
+)
 from versitygw import s3, s3_storage  # noqa: F401 as above
 
 from gpucommons.scheduler.store.base import Store
@@ -23,13 +29,26 @@ from tests.kubernetes.fixtures import (  # noqa: F401 as above
 )
 
 
+@pytest.fixture(scope="session")
+def file_with_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tables") / "store.db"
+    open_store(f"sqlite:///{path}").close()
+    return path
+
+
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database, or for tests of ``store`` a copy of one that was opened before: migrations
+    take longer than most of these tests."""
+    filled = "store" in request.fixturenames
     if request.param == "memory":
         return "memory:"
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/store.db"
-    return str(request.getfixturevalue("database"))
+        file = tmp_path / "store.db"
+        if filled:
+            shutil.copy(request.getfixturevalue("file_with_tables"), file)
+        return f"sqlite:///{file}"
+    return str(request.getfixturevalue("database_with_tables" if filled else "database"))
 
 
 @pytest.fixture

@@ -6,9 +6,12 @@ import os
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from gpucommons.scheduler.store.opening import open_store
 
 
 @pytest.fixture(scope="session")
@@ -49,10 +52,32 @@ def _forget_power_cuts(url: str) -> None:
 @pytest.fixture
 def database(postgresql: str, request: pytest.FixtureRequest) -> Iterator[str]:
     """Address of a fresh database."""
+    with _database(postgresql, f"test_{abs(hash(request.node.nodeid))}") as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def tables(postgresql: str) -> Iterator[str]:
+    """Name of a database with our tables: a copy of it is there sooner than all migrations have run."""
+    with _database(postgresql, "tables") as address:
+        open_store(address).close()
+        yield "tables"
+
+
+@pytest.fixture
+def database_with_tables(
+    postgresql: str, tables: str, request: pytest.FixtureRequest
+) -> Iterator[str]:
+    """Address of a database as it is when it was opened once."""
+    with _database(postgresql, f"test_{abs(hash(request.node.nodeid))}", copied=tables) as address:
+        yield address
+
+
+@contextmanager
+def _database(server: str, name: str, *, copied: str = "template1") -> Iterator[str]:
     import psycopg  # noqa: PLC0415 - only where there is a server
 
-    name = f"test_{abs(hash(request.node.nodeid))}"
-    with psycopg.connect(postgresql, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type] # digits only
-        yield postgresql.replace("/postgres?", f"/{name}?")
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {copied}")  # type: ignore[arg-type] # ours
+        yield server.replace("/postgres?", f"/{name}?")
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type] # as above

@@ -13,7 +13,7 @@ from gpucommons.scheduler.core.model.types import AttemptId, Millis
 from gpucommons.scheduler.executors.base import Executor, Launch
 from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld, Script
 from gpucommons.scheduler.executors.local.local import LocalExecutor, LocalSettings
-from gpucommons.scheduler.in_pod.worker import FINISHED_FILE, TOLD_FILE
+from gpucommons.scheduler.in_pod.told_files import FINISHED_FILE, TOLD_FILE
 
 PATIENCE_S = 90
 

@@ -13,9 +13,6 @@ _SECOND, _MINUTE, _HOUR = 1_000, 60_000, 3_600_000
 #: Below so many of a unit, the unit itself; beyond, the next larger one.
 _FEW = 120
 _TWICE = 2
-_ORDINARY = frozenset(
-    {"A", "An", "It", "Its", "No", "Saving", "Some", "The", "There", "This", "Waking"}
-)
 
 
 def goes_on(way: WayToGoOn) -> str:
@@ -134,13 +131,6 @@ def began_anew(way: WayToGoOn) -> str:
     if way.way is Way.WORKING_FOLDER:
         return f"Its command was started anew {times}; whether it went on is not known."
     return f"It has started over {times}."
-
-
-def as_clause(sentence: str) -> str:
-    """A sentence as part of another one: its first word small, unless it may be a name."""
-    text = sentence.strip().rstrip(".")
-    first, _, _ = text.partition(" ")
-    return text[:1].lower() + text[1:] if first in _ORDINARY else text
 
 
 def saved_words(image: ProcessImage) -> str:

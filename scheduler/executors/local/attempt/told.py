@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpucommons.scheduler.core.going_on.exits import Exit, Meaning, meaning
-from gpucommons.scheduler.in_pod.worker import FINISHED_FILE, TOLD_FILE
+from gpucommons.scheduler.in_pod.told_files import FINISHED_FILE, TOLD_FILE
 
 #: What may be sent with an announcement.
 NOTICE_SIGNALS: Mapping[str, signal.Signals] = {"SIGUSR1": signal.SIGUSR1}
