@@ -3,6 +3,9 @@
 It looks at each log in turn, from where it was the last time, for a bounded while per pass. After a
 restart it reads a log from its start again, which gives the same points. A script that reports by
 itself is left alone: what is read of it would only be a poorer copy.
+
+Whoever judges a job by its curve asks first whether more of it may come (:meth:`LogFollowing.unread`):
+a job may end between two passes, or while no scheduler runs.
 """
 
 from __future__ import annotations
@@ -41,6 +44,9 @@ _PATIENCE_MS, _LONGEST_MS = 500, 2_000
 _MOST_ENDED = 200
 #: An end is committed a moment after the time that it bears.
 _MARGIN_MS = 10_000
+#: Ends before the first pass: the first cycles of a busy machine may long be over by then, and whoever
+#: led before may have died without a look at them.
+_BEFORE_MS = 600_000
 
 
 #: Beside the script's own word nothing is read; beside these the log tells points, but not how far it is.
@@ -72,6 +78,10 @@ class TakesCurves(Protocol):
         """Points of a job's curve were read."""
         ...
 
+    def keeps_points(self, workload_id: WorkloadId) -> bool:
+        """Some of them are not in the store yet."""
+        ...
+
 
 @dataclass(kw_only=True)
 class _Followed:
@@ -100,11 +110,13 @@ class LogFollowing:
     #: What was committed when the store was asked last for jobs that are over.
     _known: Cluster | None = None
     _ended: tuple[Workload, ...] = ()
+    #: Jobs that are over, until somebody was told that nothing more comes.
+    _asked: dict[WorkloadId, Workload] = field(default_factory=dict)
 
     def step(self) -> None:
         """Read what was written since the last pass."""
         now_ms, until_s = self.now_ms(), self.steady_s() + PASS_S
-        since_ms = (now_ms if self._since_ms is None else self._since_ms) - _MARGIN_MS
+        since_ms = now_ms - _BEFORE_MS if self._since_ms is None else self._since_ms - _MARGIN_MS
         seen: set[AttemptId] = set()
         late = False
         due = sorted(self._attempts(since_ms), key=lambda pair: self._due_ms(pair[1]))
@@ -116,13 +128,27 @@ class LogFollowing:
         self._followed = {
             known: one for known, one in self._followed.items() if known in seen or not one.over
         }
+        if len(self._asked) > _MOST_ENDED:
+            self._asked.clear()  # who still wants to know asks again
         if not late:
             self._since_ms = now_ms
 
     def pause(self) -> None:
         """Another replica does it."""
         self._followed.clear()
+        self._asked.clear()
         self._since_ms, self._known, self._ended = None, None, ()
+
+    def unread(self, job: Workload) -> bool:
+        """A job that is over has told more than the store knows, or may have; the next pass reads it."""
+        if not job.attempts:
+            return False
+        known = self._followed.get(job.attempts[-1].attempt_id)
+        if known is None or not known.over or self.loop.keeps_points(job.workload_id):
+            self._asked[job.workload_id] = job
+            return True
+        self._asked.pop(job.workload_id, None)
+        return False
 
     def _due_ms(self, attempt: Attempt) -> int:
         known = self._followed.get(attempt.attempt_id)
@@ -135,12 +161,13 @@ class LogFollowing:
             where = WorkloadFilter(live=False, ended_after_ms=Millis(since_ms))
             self._ended = self.store.workloads(where, limit=_MOST_ENDED).items
             self._known = cluster
-        found = {one.workload_id: one for one in (*self._ended, *cluster.workloads.values())}
-        for workload in found.values():
+        asked = dict(self._asked)
+        jobs = (*asked.values(), *self._ended, *cluster.workloads.values())
+        for workload in {one.workload_id: one for one in jobs}.values():
             if is_lease(workload):
                 continue
             for attempt in workload.attempts:
-                is_followed = attempt.attempt_id in self._followed
+                is_followed = attempt.attempt_id in self._followed or workload.workload_id in asked
                 if attempt.ended_ms is not None and attempt.ended_ms < since_ms and not is_followed:
                     continue
                 if attempt.started_ms is not None or attempt.ended_ms is not None:
@@ -151,22 +178,27 @@ class LogFollowing:
     def _look(self, workload: Workload, attempt: Attempt, now_ms: Millis) -> None:
         known = self._followed.get(attempt.attempt_id)
         if known is None:
-            known = _Followed(curve=LogCurve(first_line=self._last_line(workload)))
+            known = _Followed(curve=LogCurve(first_line=self._last_line(workload, attempt)))
             self._followed[attempt.attempt_id] = known
         if known.over or (known.due_ms > now_ms and attempt.ended_ms is None):
             return
         if _is_told(workload, attempt, _OWN):
             known.over = attempt.ended_ms is not None
             return
-        points = self._read(workload, attempt, known)
+        points, over = self._read(workload, attempt, known)
         known.wait_ms = 0 if points else min(_LONGEST_MS, known.wait_ms + _PATIENCE_MS)
         known.due_ms = now_ms + known.wait_ms
         if points:
             stored = [stored_point(attempt, point, Source.LOG, now_ms) for point in points]
             self.loop.keep_points(workload.workload_id, stored)
             self._tell(workload, attempt, known)
+        # Said after its points are handed on: whoever waits for that finds them.
+        known.over = over
 
-    def _read(self, workload: Workload, attempt: Attempt, known: _Followed) -> list[Point]:
+    def _read(
+        self, workload: Workload, attempt: Attempt, known: _Followed
+    ) -> tuple[list[Point], bool]:
+        """What its next pieces tell, and whether nothing more comes."""
         found: list[Point] = []
         for _ in range(_PIECES):
             try:
@@ -174,21 +206,20 @@ class LogFollowing:
             except SchedulerError as error:
                 # Its node is gone, or its log was dropped: nothing more will come.
                 log.debug("the log of %s is not read: %s", workload.spec.name, error)
-                known.over = attempt.ended_ms is not None
-                return found
+                return found, attempt.ended_ms is not None
             known.offset = chunk.next_offset
             found += known.curve.read(chunk.lines)
             if chunk.end or not chunk.lines:
-                known.over = chunk.end
-                break
-        return found
+                return found, chunk.end
+        return found, False
 
-    def _last_line(self, workload: Workload) -> int:
+    def _last_line(self, workload: Workload, attempt: Attempt) -> int:
         """Where an earlier attempt's counted lines ended."""
-        if len(workload.attempts) <= 1:
+        if attempt.number <= 1:
             return 0
         points = self.store.points(workload.workload_id, source=Source.LOG)
-        return max((point.step for point in points if point.unit == Unit.LINE), default=0)
+        before = (one for one in points if one.attempt_number < attempt.number)
+        return max((one.step for one in before if one.unit == Unit.LINE), default=0)
 
     def _tell(self, workload: Workload, attempt: Attempt, known: _Followed) -> None:
         newest = known.curve.newest

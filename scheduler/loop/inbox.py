@@ -27,6 +27,8 @@ class Inbox:
     waiting: list[Observation] = field(default_factory=list)
     #: Points of curves that were read, of jobs that may be over by now.
     points: dict[WorkloadId, list[LogPoint]] = field(default_factory=dict)
+    #: Those of them that are being written.
+    leaving: frozenset[WorkloadId] = frozenset()
 
     def put(self, observation: Observation) -> None:
         """Keep one more."""
@@ -55,10 +57,16 @@ class Inbox:
                 # The newest always stays.
                 del kept[-2::-2]
 
+    def has_points(self, workload_id: WorkloadId) -> bool:
+        """Some of a job are not in the store yet."""
+        with self.lock:
+            return workload_id in self.points or workload_id in self.leaving
+
     def write_points(self, store: Store, epoch: Epoch, seen: Curves) -> None:
         """Have what was read written together with what attempts told; it is dropped once it is."""
         with self.lock:
             read, self.points = self.points, {}
+            self.leaving = frozenset(read)
         curves: dict[WorkloadId, list[LogPoint]] = defaultdict(list)
         for workload_id, points in read.items():
             curves[workload_id].extend(points)
@@ -72,6 +80,8 @@ class Inbox:
                 for workload_id, points in read.items():
                     self.points[workload_id] = points + self.points.get(workload_id, [])
             raise
+        finally:
+            self.leaving = frozenset()
 
     def clear(self) -> None:
         """They are no longer ours to record."""

@@ -181,6 +181,10 @@ class Loop:
         self._inbox.put_points(workload_id, points)
         self._alarm.within(PROGRESS_S)
 
+    def keeps_points(self, workload_id: WorkloadId) -> bool:
+        """Points of a job's curve were read that the store has not got yet."""
+        return self._inbox.has_points(workload_id)
+
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call back after each commit, from the loop's thread; returns what ends that."""
         self._callbacks.append(callback)

@@ -83,9 +83,17 @@ class _Failed:
 class Sweeps:
     """One pass after the other, from one thread of the leader."""
 
-    def __init__(self, service: Service, *, epoch: Callable[[], Epoch]) -> None:
+    def __init__(
+        self,
+        service: Service,
+        *,
+        epoch: Callable[[], Epoch],
+        unread: Callable[[Workload], bool] = lambda _job: False,
+    ) -> None:
         self._service = service
         self._epoch = epoch
+        #: A job that is over may have told more than is known yet.
+        self._unread = unread
         self._sampler = Sampler()
         self._known: dict[ParentId, _Known] = {}
         self._known_under: Epoch | None = None
@@ -195,6 +203,8 @@ class Sweeps:
                 gone = replace(trial, state=TrialState.ENDED, text="Its job is gone.")
                 known.trials[number] = gone
                 continue
+            if sweep.metric and is_final(job) and self._unread(job):
+                continue  # judged by all of its curve, or not yet
             points = known.reader.new_points(job) if sweep.metric else ()
             known.trials[number] = self._with_job(sweep, told(sweep, trial, points), job)
             if not is_final(job):

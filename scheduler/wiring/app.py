@@ -152,6 +152,9 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
     forecaster = Forecaster(loop, store, now_ms=now_ms, idle_after_ms=idle_after_ms)
     outside = Outside(where=where, hub=hub, forecaster=forecaster, kept=kept)
     service = _service(settings, around, loop, outside)
+    log_following = LogFollowing(
+        loop=loop, logs=service.logs, store=store, now_ms=loop.now, steady_s=time.monotonic
+    )
     return Scheduler(
         settings=settings,
         store=store,
@@ -166,17 +169,11 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
             also=where.also(service),
         ),
         schedules=Schedules(service, epoch=lambda: loop.epoch),
-        sweeps=Sweeps(service, epoch=lambda: loop.epoch),
+        sweeps=Sweeps(service, epoch=lambda: loop.epoch, unread=log_following.unread),
         pipelines=Pipelines(service, epoch=lambda: loop.epoch),
         judging=Judging(service, epoch=lambda: loop.epoch),
         budgets=Budgets(service),
-        log_following=LogFollowing(
-            loop=loop,
-            logs=service.logs,
-            store=store,
-            now_ms=loop.now,
-            steady_s=time.monotonic,
-        ),
+        log_following=log_following,
         retention=Retention(
             store=store,
             places=_places(where.executor, kept, settings.retention_days * _DAY_MS),

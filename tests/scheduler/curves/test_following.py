@@ -37,6 +37,7 @@ class World:
     kept: list[LogPoint] = field(default_factory=list)
     printed: dict[AttemptId, bytes] = field(default_factory=lambda: defaultdict(bytes))
     reads: int = 0
+    on_the_way: set[WorkloadId] = field(default_factory=set)
     now_ms: int = NOW
 
     def __post_init__(self) -> None:
@@ -58,6 +59,9 @@ class World:
         assert workload_id == JOB
         self.kept.extend(points)
         self.store.add_points(self.epoch, {workload_id: points})
+
+    def keeps_points(self, workload_id: WorkloadId) -> bool:
+        return workload_id in self.on_the_way
 
     def read(self, workload: Workload, attempt: Attempt, *, rank: int, offset: int) -> LogChunk:
         assert rank == 0
@@ -123,6 +127,40 @@ def test_a_job_that_came_and_went_between_two_looks_has_its_curve() -> None:
     assert world.told == []
 
 
+def test_a_job_that_ended_while_no_scheduler_ran_has_its_curve_however_late_the_first_look() -> None:
+    world = World()
+    over = _job(_attempt(ended_ms=NOW), state=State.SUCCEEDED, ended_ms=NOW)
+    world.store.commit(world.epoch, Changes(now_ms=NOW, workloads=(over,)))
+    world.printed[AttemptId("a-1")] = b"epoch 1 loss 0.5\n"
+    world.now_ms += 5 * 60_000
+    world.looks()
+    assert [(point.step, point.metrics["loss"]) for point in world.kept] == [(1, 0.5)]
+
+
+def test_who_judges_a_job_hears_whether_its_log_was_read_to_the_end() -> None:
+    world = World()
+    over = _job(_attempt(ended_ms=NOW), state=State.SUCCEEDED, ended_ms=NOW)
+    world.printed[AttemptId("a-1")] = b"".join(b"epoch %d loss 0.5\n" % n for n in range(40))
+    world.now_ms += 24 * 3_600_000
+    world.looks()
+    # Longer ago than anybody looks by themselves: it is read as somebody asks.
+    assert (world.following.unread(over), world.kept) == (True, [])
+    world.looks()
+    assert world.following.unread(over)
+    assert 0 < len(world.kept) < 40
+    world.looks()
+    world.on_the_way.add(JOB)
+    assert world.following.unread(over)
+    world.on_the_way.clear()
+    assert not world.following.unread(over)
+    assert len(world.kept) == 40
+
+
+def test_a_job_that_never_began_has_nothing_to_be_read() -> None:
+    world = World()
+    assert not world.following.unread(_job(state=State.CANCELLED, ended_ms=NOW))
+
+
 def test_who_reports_by_itself_is_not_read() -> None:
     world = World()
     told = Progress(step=3, metrics={"loss": 0.5}, at_ms=Millis(NOW + 1))
@@ -157,6 +195,11 @@ def test_counted_lines_of_a_later_attempt_follow_those_of_the_first() -> None:
     assert steps == [(1, 1), (1, 2), (1, 3), (2, 4), (2, 5), (2, 6)]
     # A line count is no progress that a sentence could name.
     assert world.told == []
+
+    world.following.pause()
+    world.looks()
+    again = [(p.attempt_number, p.step) for p in world.store.points(JOB, source="log")]
+    assert again == steps
 
 
 def test_a_log_that_is_not_there_ends_nothing() -> None:

@@ -38,3 +38,16 @@ def test_points_that_could_not_be_written_wait_for_the_next_cycle() -> None:
     waiting.write_points(store, new, [(LOUD, point(1, 3))])
     assert [one.step for one in store.points(LOUD)] == [1, 2, 3]
     assert waiting.points == {}
+
+
+def test_points_are_known_to_be_on_their_way_until_they_are_written() -> None:
+    class Slow(MemoryStore):
+        def add_points(self, *said: object) -> None:
+            seen.append(waiting.has_points(LOUD))
+
+    seen: list[bool] = []
+    store, waiting = Slow(), Inbox()
+    waiting.put_points(LOUD, [point(1, 1)])
+    assert (waiting.has_points(LOUD), waiting.has_points(QUIET)) == (True, False)
+    waiting.write_points(store, store.take_lead("me"), ())
+    assert (seen, waiting.has_points(LOUD)) == ([True], False)
