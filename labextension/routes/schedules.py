@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from jupyter_server.auth.decorator import authorized
+from pydantic import Field
 from tornado import web
 
 from gpucommons.labextension.routes.files import FileHandler, FileOrJob
@@ -16,6 +17,7 @@ from gpucommons.scheduler.models import (
     ScheduleRequest,
     ScheduleView,
     TimeZone,
+    TriggerRequest,
 )
 
 _NUMBER = re.compile(r"-[0-9]+$")
@@ -24,8 +26,9 @@ _NUMBER = re.compile(r"-[0-9]+$")
 class Scheduling(FileOrJob):
     """A file, or a job that was asked for before, and when it is to start."""
 
-    schedule: Cron
+    schedule: Cron | None = None
     time_zone: TimeZone
+    triggers: list[TriggerRequest] = Field(default_factory=list, max_length=8)
 
 
 class ScheduleHandler(FileHandler):
@@ -44,13 +47,18 @@ class ScheduleHandler(FileHandler):
             self.answer(view)
 
     async def _schedule(self, asked: Scheduling, scheduler: Any) -> ScheduleView:
+        if asked.schedule is None and not asked.triggers:
+            raise BadRequest("Say when: write times, or what starts it besides.")
         # What is no time is said before a file is packed.
-        await scheduler.send(schedule_calls.schedule_times(asked.schedule, asked.time_zone))
+        if asked.schedule is not None:
+            await scheduler.send(schedule_calls.schedule_times(asked.schedule, asked.time_zone))
         job = await self.job_of(asked, scheduler)
         name = _NUMBER.sub("", job.name) or job.name
         owner = (await scheduler.send(calls.whoami())).name
         await _check_is_new(scheduler, owner, name)
-        request = ScheduleRequest(schedule=asked.schedule, time_zone=asked.time_zone, job=job)
+        request = ScheduleRequest(
+            schedule=asked.schedule, time_zone=asked.time_zone, triggers=asked.triggers, job=job
+        )
         view: ScheduleView = await scheduler.send(schedule_calls.put_schedule(owner, name, request))
         return view
 
@@ -61,7 +69,7 @@ async def _check_is_new(scheduler: Any, owner: str, name: str) -> None:
     except NotFound:
         return
     message = (
-        f"You have a schedule {name} already ({known.schedule}, {known.what}): write another name"
+        f"You have a schedule {name} already ({known.what}): write another name"
         " under More…, or remove that one first."
     )
     raise BadRequest(message)

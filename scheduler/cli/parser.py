@@ -194,7 +194,7 @@ def _add_submit(
     plans.add_to_submit(command)
     command.add_argument("--max-mib", type=_positive, default=SNAPSHOT_MIB, help="largest snapshot")
     command.add_argument("--follow", action="store_true", help="print the log until the job ends")
-    schedules.add_when(command, needed=False)
+    schedules.add_when(command)
     command.set_defaults(run=submit.submit)
 
 

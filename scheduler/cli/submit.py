@@ -20,6 +20,7 @@ from gpucommons.scheduler.cli.documents import read_job, read_mapping
 from gpucommons.scheduler.cli.follow import follow
 from gpucommons.scheduler.cli.present import printable, show
 from gpucommons.scheduler.cli.schedules import commands as schedules
+from gpucommons.scheduler.cli.schedules import when
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.client.submission import LOCK_FILE, FileJob, request_for_file
@@ -54,7 +55,7 @@ def submit(arguments: argparse.Namespace) -> int:
         if any(role.gpu_memory_mib for role in request.roles):
             # What it comes to, before anything is asked for.
             sys.stderr.write(printable(scheduler.send(calls.quote_job(request)).text) + "\n")
-        if arguments.schedule is not None:
+        if when.is_given(arguments):
             return schedules.put(scheduler, arguments, request.name, job=request)
         view = scheduler.send(calls.submit(request, key=str(uuid.uuid4())))
         _say_shortened(request.name, view.name)

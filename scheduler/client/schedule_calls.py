@@ -51,6 +51,12 @@ def run_schedule(owner: str, name: str) -> Call[models.ScheduleView]:
     return Call(method="POST", path=path, answer=models.ScheduleView)
 
 
+def post_metric(owner: str, name: str, posted: models.MetricPost) -> Call[models.ScheduleView]:
+    """Post a value of a metric that its triggers watch."""
+    path = path_of("schedules", owner, name, "metrics")
+    return Call(method="POST", path=path, answer=models.ScheduleView, body=posted)
+
+
 def drop_schedule(owner: str, name: str) -> Call[models.ScheduleView]:
     """Remove a schedule; its jobs stay."""
     return Call(method="DELETE", path=path_of("schedules", owner, name), answer=models.ScheduleView)

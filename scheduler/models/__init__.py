@@ -139,12 +139,15 @@ from gpucommons.scheduler.models.jobs.reasons import (
 )
 from gpucommons.scheduler.models.jobs.schedules import (
     Cron,
+    MetricPost,
     ScheduleList,
     ScheduleRequest,
     ScheduleRunView,
     ScheduleTimes,
     ScheduleView,
     TimeZone,
+    TriggerRequest,
+    TriggerView,
 )
 from gpucommons.scheduler.models.jobs.sweeps import (
     BudgetRequest,
@@ -292,6 +295,7 @@ __all__ = [
     "LentRow",
     "LogView",
     "MemoryTermView",
+    "MetricPost",
     "MilliGpu",
     "Model",
     "MoreBudgetRequest",
@@ -378,6 +382,8 @@ __all__ = [
     "TransformerModel",
     "TreeReport",
     "TrialView",
+    "TriggerRequest",
+    "TriggerView",
     "UnknownModel",
     "UnparkRequest",
     "UploadList",

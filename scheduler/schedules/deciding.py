@@ -2,31 +2,41 @@
 
 The rules and their names are those of Kubernetes' CronJob, with two differences: a time that passed
 without a start is recorded with its reason, whatever the reason; and of several that passed together
-only the last one is started, never a hundred.
+only the last one is started, never a hundred. Triggers have the same rules, each for itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from gpucommons.scheduler.core.model.types import Millis, WorkloadId
-from gpucommons.scheduler.schedules import times
+from gpucommons.scheduler.schedules import sensing, times
 from gpucommons.scheduler.schedules.schedule import (
     Concurrency,
     Outcome,
     Run,
+    Schedule,
     Scheduled,
     Standing,
 )
+from gpucommons.scheduler.schedules.triggers import Sensed
 
 #: Runs that are remembered.
 RUNS_KEPT = 100
 #: Times that are counted one by one: there may have been more.
 COUNTED = 1000
+#: Runs of one schedule that triggers start within an hour: jobs that wait for each other go in circles.
+MOST_AN_HOUR = 12
 _MINUTE_MS = 60_000
+_HOUR_MS = 60 * _MINUTE_MS
 _NOT_RUNNING = "The scheduler did not run at that time"
 _STILL_ON = "The run before still went on"
+_TOGETHER = "Several came together, of which the last one counts"
+_STORM = (
+    f"Triggers had started {MOST_AN_HOUR} runs within an hour, as many as they may: look at what starts"
+    " it so often"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +46,10 @@ class Start:
     due_ms: Millis
     #: Runs to be cancelled for it.
     replaces: tuple[WorkloadId, ...] = ()
+    #: The trigger whose time it is, by its key; "" = the calendar's, or by hand.
+    of: str = ""
+    #: Of the data, as it was looked at last.
+    version: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +68,8 @@ class _Due:
     before_last_ms: Millis | None
     last_ms: Millis
     count: int
+    #: The trigger whose times these are, by its key; "" = the calendar's.
+    of: str = ""
 
 
 def decide(scheduled: Scheduled, live: Collection[WorkloadId], now_ms: Millis) -> Decision:
@@ -61,48 +77,65 @@ def decide(scheduled: Scheduled, live: Collection[WorkloadId], now_ms: Millis) -
     schedule, standing = scheduled.schedule, scheduled.standing
     if (asked_ms := _asked(scheduled)) is not None:
         # Whoever asks knows what goes on: no rule for times holds for it.
-        return Decision(
-            standing=replace(standing, live=tuple(sorted(live))), start=Start(due_ms=asked_ms)
-        )
+        asked = Start(due_ms=asked_ms, version=sensing.version_known(scheduled))
+        return Decision(standing=replace(standing, live=tuple(sorted(live))), start=asked)
     due = None if schedule.suspended else _due(scheduled, now_ms)
     if due is None:
         return Decision(standing=standing)
     standing = replace(standing, live=tuple(sorted(live)))
     if due.before_last_ms is not None:
-        standing = _with(standing, _missed(due, standing, now_ms), seen_ms=due.before_last_ms)
+        missed = _missed(due, standing, now_ms)
+        standing = _with(standing, missed, seen_ms=due.before_last_ms, of=due.of)
+    start = Start(due_ms=due.last_ms, of=due.of, version=sensing.version_known(scheduled))
+    if kept_out := _kept_out(schedule, standing, due, now_ms):
+        return Decision(standing=record(standing, kept_out[0], start, now_ms, kept_out[1]))
+    replaced = tuple(sorted(live)) if schedule.concurrency is Concurrency.REPLACE else ()
+    return Decision(standing=standing, start=replace(start, replaces=replaced))
+
+
+def _kept_out(
+    schedule: Schedule, standing: Standing, due: _Due, now_ms: Millis
+) -> tuple[Outcome, str] | None:
+    """Why what is due does not start; ``standing.live`` are those that are not over."""
     late = schedule.starting_deadline_s
     if late is not None and now_ms - due.last_ms > late * 1000:
         text = f"{standing.hindrance or _NOT_RUNNING}, and {late} s later it was too late"
-        return Decision(standing=record(standing, Outcome.MISSED, due.last_ms, now_ms, text))
-    if live and schedule.concurrency is Concurrency.FORBID:
-        return Decision(standing=record(standing, Outcome.SKIPPED, due.last_ms, now_ms, _STILL_ON))
-    replaced = tuple(sorted(live)) if schedule.concurrency is Concurrency.REPLACE else ()
-    return Decision(standing=standing, start=Start(due_ms=due.last_ms, replaces=replaced))
+        return Outcome.MISSED, text
+    if standing.live and schedule.concurrency is Concurrency.FORBID:
+        return Outcome.SKIPPED, _STILL_ON
+    if due.of and _lately(standing, now_ms) >= MOST_AN_HOUR:
+        return Outcome.SKIPPED, _STORM
+    return None
 
 
 def record(
-    standing: Standing, outcome: Outcome, due_ms: Millis, now_ms: Millis, text: str = ""
+    standing: Standing, outcome: Outcome, due: Start, now_ms: Millis, text: str = ""
 ) -> Standing:
     """What became of one time."""
-    by_hand = is_by_hand(due_ms)
-    run = Run(outcome=outcome, due_ms=due_ms, at_ms=now_ms, text=text, by_hand=by_hand)
-    return _with(standing, run, seen_ms=due_ms)
+    return _with(
+        standing,
+        replace(_run_of(standing, due, now_ms), outcome=outcome, text=text),
+        seen_ms=due.due_ms,
+        of=due.of,
+    )
 
 
 def started(
-    standing: Standing, due_ms: Millis, now_ms: Millis, *, job: WorkloadId, name: str
+    standing: Standing, due: Start, now_ms: Millis, *, job: WorkloadId, name: str
 ) -> Standing:
     """Its job is stored."""
-    run = Run(
-        outcome=Outcome.STARTED,
-        due_ms=due_ms,
-        at_ms=now_ms,
-        job=job,
-        job_name=name,
-        by_hand=is_by_hand(due_ms),
-    )
+    run = replace(_run_of(standing, due, now_ms), job=job, job_name=name, version=due.version)
     live = tuple(sorted({*standing.live, job}))
-    return _with(replace(standing, live=live), run, seen_ms=due_ms)
+    return _with(replace(standing, live=live), run, seen_ms=due.due_ms, of=due.of)
+
+
+def _run_of(standing: Standing, due: Start, now_ms: Millis) -> Run:
+    run = Run(outcome=Outcome.STARTED, due_ms=due.due_ms, at_ms=now_ms)
+    if not due.of:
+        return replace(run, by_hand=is_by_hand(due.due_ms))
+    trigger = next((one for one in standing.sensed if one.key == due.of), None)
+    fired = None if trigger is None else trigger.fired
+    return run if fired is None else replace(run, trigger=fired.words, cause=fired.cause)
 
 
 def next_look_ms(scheduled: Scheduled) -> Millis | None:
@@ -112,7 +145,14 @@ def next_look_ms(scheduled: Scheduled) -> Millis | None:
         return asked_ms
     if schedule.suspended:
         return None
-    return next(times.after(schedule.cron, schedule.time_zone, _since(scheduled)), None)
+    times_of_calendar = _calendar(schedule, _since(scheduled))
+    of_triggers = (sensing.next_sense_ms(scheduled, one) for one in schedule.triggers)
+    found = (next(times_of_calendar, None), *of_triggers)
+    return min((one for one in found if one is not None), default=None)
+
+
+def _calendar(schedule: Schedule, after_ms: Millis) -> Iterator[Millis]:
+    return times.after(schedule.cron, schedule.time_zone, after_ms) if schedule.cron else iter(())
 
 
 def next_by_hand(now_ms: Millis) -> Millis:
@@ -125,10 +165,15 @@ def is_by_hand(due_ms: Millis) -> bool:
     return due_ms % _MINUTE_MS != 0
 
 
-def tried_ms(scheduled: Scheduled, now_ms: Millis) -> Millis:
-    """The time that is being acted on now: the one that was asked for, or the last that cron may have."""
+def tried(scheduled: Scheduled, now_ms: Millis) -> Start:
+    """What is being acted on now: what was asked for, a trigger's time, or the last that cron may have."""
     asked_ms = _asked(scheduled)
-    return Millis(now_ms // _MINUTE_MS * _MINUTE_MS) if asked_ms is None else asked_ms
+    if asked_ms is not None:
+        return Start(due_ms=asked_ms)
+    fired = _first_fired(scheduled)
+    if fired is not None:
+        return Start(due_ms=fired.last_ms, of=fired.of)
+    return Start(due_ms=Millis(now_ms // _MINUTE_MS * _MINUTE_MS))
 
 
 def _asked(scheduled: Scheduled) -> Millis | None:
@@ -142,9 +187,31 @@ def _since(scheduled: Scheduled) -> Millis:
 
 
 def _due(scheduled: Scheduled, now_ms: Millis) -> _Due | None:
+    """The earliest of what is due, of the calendar and of triggers."""
+    found = (_first_fired(scheduled), _due_by_calendar(scheduled, now_ms))
+    return min((one for one in found if one is not None), key=lambda one: one.last_ms, default=None)
+
+
+def _first_fired(scheduled: Scheduled) -> _Due | None:
+    keys = {trigger.key for trigger in scheduled.schedule.triggers}
+    found = [
+        _Due(
+            first_ms=one.fired.first_ms,
+            before_last_ms=one.fired.before_last_ms,
+            last_ms=one.fired.last_ms,
+            count=one.fired.count - 1,
+            of=one.key,
+        )
+        for one in scheduled.standing.sensed
+        if one.fired is not None and one.key in keys
+    ]
+    return min(found, key=lambda one: one.last_ms, default=None)
+
+
+def _due_by_calendar(scheduled: Scheduled, now_ms: Millis) -> _Due | None:
     schedule = scheduled.schedule
     found: list[Millis] = []
-    for one in times.after(schedule.cron, schedule.time_zone, _since(scheduled)):
+    for one in _calendar(schedule, _since(scheduled)):
         if one > now_ms:
             break
         if len(found) == COUNTED:
@@ -169,32 +236,67 @@ def _due(scheduled: Scheduled, now_ms: Millis) -> _Due | None:
 
 
 def _missed(due: _Due, standing: Standing, now_ms: Millis) -> Run:
-    return Run(
-        outcome=Outcome.MISSED,
-        due_ms=due.first_ms,
-        at_ms=now_ms,
-        text=standing.hindrance or _NOT_RUNNING,
+    """All before the last one of several."""
+    run = _run_of(standing, Start(due_ms=due.first_ms, of=due.of), now_ms)
+    return replace(
+        run,
+        outcome=Outcome.SKIPPED if due.of else Outcome.MISSED,
+        text=standing.hindrance or (_TOGETHER if due.of else _NOT_RUNNING),
         count=due.count,
         until_ms=due.before_last_ms if due.count > 1 else None,
     )
 
 
-def _with(standing: Standing, run: Run, *, seen_ms: Millis) -> Standing:
-    before, last = standing.runs, standing.runs[-1] if standing.runs else None
-    if last is not None and run.job is None and _same(last, run):
-        # A run that goes on for a day must not fill the record with those that it kept out.
-        before = before[:-1]
-        run = replace(
-            last,
-            count=last.count + run.count,
-            until_ms=run.until_ms or run.due_ms,
-            at_ms=run.at_ms,
-        )
-    runs = (*before, run)[-RUNS_KEPT:]
-    standing = replace(standing, runs=runs, hindrance="", starting_ms=None)
+def _lately(standing: Standing, now_ms: Millis) -> int:
+    """Runs that triggers started within the last hour."""
+    since_ms = now_ms - _HOUR_MS
+    return sum(bool(one.trigger and one.job and one.at_ms > since_ms) for one in standing.runs)
+
+
+def _with(standing: Standing, run: Run, *, seen_ms: Millis, of: str) -> Standing:
+    standing = replace(
+        standing,
+        runs=_remembered(standing.runs, run),
+        hindrance="",
+        starting_ms=None,
+        starting_of="",
+        sensed=tuple(_settled(one, run, seen_ms, of) for one in standing.sensed),
+    )
+    if of:
+        return standing
     if run.by_hand:
         return replace(standing, asked_ms=seen_ms)
     return replace(standing, seen_ms=seen_ms)
+
+
+def _settled(sensed: Sensed, run: Run, seen_ms: Millis, of: str) -> Sensed:
+    """A trigger after a run, and after its own times up to one are on record."""
+    is_own, fired = sensed.key == of, sensed.fired
+    if run.outcome is Outcome.STARTED or (is_own and run.outcome is Outcome.REFUSED):
+        # Whatever started it, the run has read the data as they were then.
+        sensed = replace(sensed, used=sensed.version)
+    if not is_own or fired is None or fired.first_ms > seen_ms:
+        return sensed
+    if fired.last_ms <= seen_ms:
+        return replace(sensed, fired=None)
+    left = replace(fired, first_ms=fired.last_ms, before_last_ms=None, count=1)
+    return replace(sensed, fired=left)
+
+
+def _remembered(runs: tuple[Run, ...], run: Run) -> tuple[Run, ...]:
+    # A run that goes on for a day must not fill the record with those that it kept out.
+    for at in reversed(range(len(runs))):
+        one = runs[at]
+        if run.job is not None or one.job is not None:
+            break
+        if one.trigger != run.trigger:
+            continue
+        if not _same(one, run):
+            break
+        until_ms = run.until_ms or run.due_ms
+        more = replace(run, due_ms=one.due_ms, until_ms=until_ms, count=one.count + run.count)
+        return (*runs[:at], more, *runs[at + 1 :])
+    return (*runs, run)[-RUNS_KEPT:]
 
 
 def _same(one: Run, other: Run) -> bool:

@@ -8,6 +8,7 @@ from typing import NewType
 
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.errors import PolicyRefused
+from gpucommons.scheduler.schedules.triggers import Posted, Sensed, Trigger
 
 #: A lowercase UUIDv7.
 ScheduleId = NewType("ScheduleId", str)
@@ -30,7 +31,7 @@ class Schedule:
     name: str
     owner: UserName
     team: TeamName
-    #: Five fields, as cron has them.
+    #: Five fields, as cron has them; "" = triggers alone.
     cron: str
     #: A name of the IANA time zone database.
     time_zone: str
@@ -52,6 +53,10 @@ class Schedule:
     by_operator: bool = False
     #: The notebook server that it was written from, whose image its runs may have; None = elsewhere.
     server: str | None = None
+    #: What starts a run beside the calendar.
+    triggers: tuple[Trigger, ...] = ()
+    #: What was posted of the metrics that triggers watch.
+    posted: tuple[Posted, ...] = ()
 
 
 class Outcome(StrEnum):
@@ -84,6 +89,12 @@ class Run:
     until_ms: Millis | None = None
     #: Its owner asked for it: no time of the schedule.
     by_hand: bool = False
+    #: The trigger whose time it was, in words; "" = the calendar's, or by hand.
+    trigger: str = ""
+    #: What happened, of the last of several.
+    cause: str = ""
+    #: Of the data that it was started with.
+    version: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,6 +113,10 @@ class Standing:
     hindrance: str = ""
     #: The time whose job was about to be submitted: whether it was is looked up before anything else.
     starting_ms: Millis | None = None
+    #: The trigger whose time that is, by its key; "" = the calendar's, or by hand.
+    starting_of: str = ""
+    #: Of each trigger, what is known of it.
+    sensed: tuple[Sensed, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

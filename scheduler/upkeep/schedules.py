@@ -20,16 +20,18 @@ from gpucommons.scheduler.errors import (
     Unavailable,
     UnknownWorkload,
 )
+from gpucommons.scheduler.models.jobs.jobs import DATA_VERSION_LABEL
 from gpucommons.scheduler.schedules.deciding import (
     Start,
     decide,
     next_look_ms,
     record,
     started,
-    tried_ms,
+    tried,
 )
 from gpucommons.scheduler.schedules.schedule import Concurrency, Outcome, Scheduled, Standing
 from gpucommons.scheduler.service.lookup import workload_of
+from gpucommons.scheduler.service.schedules.looking import sensed
 from gpucommons.scheduler.service.schedules.runs import run_of, submit_run
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.base import Epoch
@@ -63,15 +65,26 @@ class Schedules:
 
     def _look(self, epoch: Epoch, scheduled: Scheduled, now_ms: Millis) -> None:
         stands = self._with_what_was_begun(scheduled, now_ms)
+        stands = replace(stands, standing=self._sensed(stands, now_ms))
         decision = decide(stands, self._live(stands), now_ms)
         start = decision.start
         if start is None:
             self._stand(epoch, scheduled, decision.standing)
             return
-        begun = replace(decision.standing, starting_ms=start.due_ms)
+        begun = replace(decision.standing, starting_ms=start.due_ms, starting_of=start.of)
         if self._stand(epoch, scheduled, begun):
             after = self._started(scheduled, begun, start, now_ms)
             self._stand(epoch, replace(scheduled, standing=begun), after)
+
+    def _sensed(self, scheduled: Scheduled, now_ms: Millis) -> Standing:
+        """After what was heard of its triggers; what fails there keeps no time of the calendar."""
+        try:
+            return sensed(self._service, scheduled, now_ms)
+        except (LeaderLost, Unavailable):
+            raise
+        except Exception:
+            log.exception("triggers of schedule %s failed", scheduled.schedule.schedule_id)
+            return replace(scheduled.standing, hindrance=_UNFORESEEN)
 
     def _stand(self, epoch: Epoch, scheduled: Scheduled, standing: Standing) -> bool:
         """Write where it stands; whether its owner has not changed it since it was read."""
@@ -82,8 +95,8 @@ class Schedules:
 
     def _give_up(self, epoch: Epoch, scheduled: Scheduled, now_ms: Millis) -> None:
         """What nobody foresaw is a refusal of this time: tried again and again, it would never be over."""
-        due_ms = tried_ms(scheduled, now_ms)
-        standing = record(scheduled.standing, Outcome.REFUSED, due_ms, now_ms, _UNFORESEEN)
+        due = tried(scheduled, now_ms)
+        standing = record(scheduled.standing, Outcome.REFUSED, due, now_ms, _UNFORESEEN)
         try:
             self._stand(epoch, scheduled, standing)
         except Misconfigured:
@@ -95,13 +108,16 @@ class Schedules:
         standing, due_ms = scheduled.standing, scheduled.standing.starting_ms
         if due_ms is None:
             return scheduled
-        job = run_of(self._service, scheduled.schedule, due_ms)
+        due = Start(due_ms=due_ms, of=standing.starting_of)
+        job = run_of(self._service, scheduled.schedule, due)
         if job is None:
-            return replace(scheduled, standing=replace(standing, starting_ms=None))
+            begun = replace(standing, starting_ms=None, starting_of="")
+            return replace(scheduled, standing=begun)
         if scheduled.schedule.concurrency is Concurrency.REPLACE:
             self._cancel(one for one in standing.live if one != job.workload_id)
         name, job_id = job.spec.name, job.workload_id
-        return replace(scheduled, standing=started(standing, due_ms, now_ms, job=job_id, name=name))
+        due = replace(due, version=job.spec.labels.get(DATA_VERSION_LABEL, ""))
+        return replace(scheduled, standing=started(standing, due, now_ms, job=job_id, name=name))
 
     def _live(self, scheduled: Scheduled) -> frozenset[WorkloadId]:
         """Its runs that are not over."""
@@ -118,15 +134,15 @@ class Schedules:
     ) -> Standing:
         schedule = scheduled.schedule
         try:
-            made = submit_run(self._service, schedule, start.due_ms)
+            made = submit_run(self._service, schedule, start)
         except Unavailable as error:
             return replace(standing, hindrance=str(error))
         except SchedulerError as error:
             log.info("the schedule %s of %s was refused: %s", schedule.name, schedule.owner, error)
-            return record(standing, Outcome.REFUSED, start.due_ms, now_ms, str(error))
+            return record(standing, Outcome.REFUSED, start, now_ms, str(error))
         # Only now: what could not be replaced goes on.
         self._cancel(start.replaces)
-        return started(standing, start.due_ms, now_ms, job=WorkloadId(made.id), name=made.name)
+        return started(standing, start, now_ms, job=WorkloadId(made.id), name=made.name)
 
     def _cancel(self, jobs: Iterable[WorkloadId]) -> None:
         for job in jobs:

@@ -24,7 +24,11 @@ class Rule:
 JOB = {"name": "digits", "roles": [{"command": ["true"]}]}
 SWEEP = {"job": JOB, "given": [{"lr": 0.1}]}
 PIPELINE = {"name": "nightly", "steps": [{"name": "clean", "job": JOB}]}
-SCHEDULE = {"schedule": "0 2 * * *", "job": JOB}
+SCHEDULE = {
+    "schedule": "0 2 * * *",
+    "triggers": [{"metric": {"name": "accuracy", "below": 97}}],
+    "job": JOB,
+}
 LEASE = {"user": "ann", "milli_gpu": 250}
 SHA = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 #: Of an attempt, and of a token without any right of ours.
@@ -211,6 +215,15 @@ RULES: dict[str, Rule] = {
         "/schedules/ann/nightly/run",
         ("ann-token",),
         NOBODY | {"ann-reads": 403, "ada-token": 403, "root-token": 403, "bob-token": 404},
+    ),
+    "post_metric": Rule(
+        "POST",
+        "/schedules/ann/nightly/metrics",
+        ("ann-token",),
+        NOBODY
+        | {"ann-reads": 403, "ada-token": 403, "root-token": 403, "alf-token": 403}
+        | {"bob-token": 404},
+        body={"name": "accuracy", "value": 98},
     ),
     "suspend_schedule": Rule(
         "POST",

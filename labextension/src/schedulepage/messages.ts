@@ -1,7 +1,7 @@
 /** Sentences of the page of schedules, which come with its code. */
 import { count, duration } from '../text/format';
 import type { Messages } from '../text/messages';
-import type { ISchedule, IScheduleRun } from '../server/schedules';
+import type { ISchedule, IScheduleRun, ITrigger } from '../server/schedules';
 import { zonedWords } from './zonedtime';
 
 /** More in a row are not counted one by one. */
@@ -16,7 +16,7 @@ export function scheduleMessages(msg: Messages) {
 
     none(): string {
       return trans.__(
-        'No schedules yet. Choose “On a schedule” in Train to make one.'
+        'No schedules yet. Choose “On a schedule, or by triggers” in Train to make one.'
       );
     },
 
@@ -68,8 +68,48 @@ export function scheduleMessages(msg: Messages) {
       return `${from} – ${zonedWords(run.until_ms, timeZone)}, ${times}`;
     },
 
-    why({ by_hand: byHand }: IScheduleRun): string {
-      return byHand ? trans.__('by hand') : trans.__('schedule');
+    why({ by_hand: byHand, cause }: IScheduleRun): string {
+      return cause || (byHand ? trans.__('by hand') : trans.__('schedule'));
+    },
+
+    /** `When data/ changed`, `After clean finished`. */
+    trigger({ kind, words }: ITrigger): string {
+      return kind === 'after'
+        ? trans.__('After %1.', words)
+        : trans.__('When %1.', words);
+    },
+
+    /** What is known of it. */
+    known(trigger: ITrigger, timeZone: string): string {
+      const { kind, version, every_s: every, changed_ms: changed } = trigger;
+      if (kind === 'after') {
+        return '';
+      }
+      if (kind === 'metric') {
+        return trigger.posted_ms == null
+          ? trans.__('Nothing was posted yet.')
+          : trans.__(
+              'Last posted: %1, %2.',
+              trigger.value ?? '',
+              zonedWords(trigger.posted_ms, timeZone)
+            );
+      }
+      const often = trans.__(
+        'Looked at every %1.',
+        duration((every ?? 0) * 1000)
+      );
+      if (!version) {
+        return often;
+      }
+      const last =
+        changed == null
+          ? trans.__('No change yet.')
+          : trans.__('Last change: %1.', zonedWords(changed, timeZone));
+      return `${often} ${last} ${trans.__('Version %1.', version)}`;
+    },
+
+    version({ version }: IScheduleRun): string {
+      return trans.__('data %1', version ?? '');
     },
 
     outcome({ outcome }: IScheduleRun): string {

@@ -3,7 +3,7 @@ import { Dialog, showDialog } from '@jupyterlab/apputils';
 import * as React from 'react';
 
 import { useNow, usePanel, useTopics, useWords } from '../components/context';
-import { h } from '../components/h';
+import { Fragment, h } from '../components/h';
 import { ActionButton, Callout, LinkButton, Pill } from '../components/parts';
 import { CommandIDs } from '../lab/ids';
 import { dot } from '../model/jobs';
@@ -115,10 +115,25 @@ function ScheduleBox(props: {
       <div className="gc-Two gc-Schedule-two">
         <div>
           <h2>{trans.__('When it runs')}</h2>
-          <p>
-            <code>{schedule.schedule}</code> {schedule.time_zone}
-          </p>
-          <NextTimes schedule={schedule} />
+          {schedule.schedule ? (
+            <>
+              <p>
+                <code>{schedule.schedule}</code> {schedule.time_zone}
+              </p>
+              <NextTimes schedule={schedule} />
+            </>
+          ) : null}
+          {(schedule.triggers ?? []).map(each => (
+            <p key={each.words}>
+              {msg.trigger(each)}{' '}
+              <span className="gc-Muted">
+                {msg.known(each, schedule.time_zone)}
+              </span>
+              {each.problem ? (
+                <span className="gc-Error"> {each.problem}</span>
+              ) : null}
+            </p>
+          ))}
           <p className="gc-Muted">{msg.rules(schedule)}</p>
         </div>
         <LastRuns schedule={schedule} />
@@ -233,6 +248,9 @@ function RunRow(props: {
               {run.job_name}
             </LinkButton>
             {job ? <span className="gc-Muted">{msg.state(job)}</span> : null}
+            {run.version ? (
+              <span className="gc-Muted">{msg.version(run)}</span>
+            ) : null}
           </span>
         )}
       </td>

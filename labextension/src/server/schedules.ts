@@ -13,13 +13,34 @@ export interface IScheduleRun {
   job_id?: string | null;
   job_name: string;
   by_hand: boolean;
+  /** The trigger whose time it was, and what happened. */
+  trigger?: string;
+  cause?: string;
+  /** Of the data that it started with. */
+  version?: string;
+}
+
+export interface ITrigger {
+  /** `path`, `url`, `command`, `after` or `metric`. */
+  kind: string;
+  words: string;
+  every_s?: number | null;
+  version: string;
+  checked_ms?: number | null;
+  changed_ms?: number | null;
+  /** Why the last look told nothing. */
+  problem: string;
+  value?: number | null;
+  posted_ms?: number | null;
 }
 
 export interface ISchedule {
   name: string;
   owner: string;
   team: string;
+  /** Empty: triggers alone start it. */
   schedule: string;
+  triggers?: ITrigger[];
   time_zone: string;
   concurrency_policy: string;
   starting_deadline_s?: number | null;

@@ -1,4 +1,5 @@
 /** *Train*: what to run, on how much, for how long; what the quota says to it; submit. */
+import { PageConfig } from '@jupyterlab/coreutils';
 import * as React from 'react';
 
 import { Fragment, h } from '../components/h';
@@ -6,6 +7,14 @@ import { Fragment, h } from '../components/h';
 import { CommandIDs } from '../lab/ids';
 import { isFinal, stepText } from '../model/jobs';
 import { isByMemory, ITrainForm, scheduling } from '../submission/request';
+import {
+  hasTriggers,
+  isWhole,
+  keepTriggers,
+  NO_TRIGGERS,
+  triggersBody,
+  triggersOf
+} from '../submission/triggers';
 import type { Connection } from '../server/api';
 import { putSchedule } from '../server/schedules';
 import { submitSweep } from '../server/sweeps';
@@ -27,7 +36,7 @@ import { trainMessages, type TrainMessages } from './messages';
 import { TrainMore } from './more';
 import { SweepFields, SweepQuota } from './sweep';
 import { sweepWords } from './sweepmessages';
-import { useTimes, When } from './when';
+import { ITimes, useTimes, When } from './when';
 import { Environment, FIRST, WhatToRun } from './what';
 import { Workers } from './workers';
 
@@ -58,7 +67,7 @@ export function TrainForm(): React.JSX.Element {
   const [refused, setRefused] = React.useState<IRefused | null>(null);
   const hindrance =
     whyNot(train, model.connection, msg, isSwept) ??
-    (isScheduled && !times?.next.length ? msg.timesFirst() : null) ??
+    (isScheduled ? whyNoTime(train, times, msg) : null) ??
     (unsent && words.mistake(unsent));
   const node = useFocus(train);
   const { source } = form;
@@ -214,10 +223,18 @@ export function TrainForm(): React.JSX.Element {
 
   async function schedule(): Promise<void> {
     const made = await train.send(sent =>
-      putSchedule(train.api, scheduling(sent))
+      putSchedule(train.api, {
+        ...scheduling(sent),
+        ...(sent.cron.trim() ? {} : { schedule: undefined }),
+        triggers: triggersBody(
+          triggersOf(train),
+          PageConfig.getOption('serverRoot')
+        )
+      })
     );
     if (made !== null) {
       train.setExpanded(false);
+      keepTriggers(train, NO_TRIGGERS);
       void commands.execute(CommandIDs.schedules, {
         wanted: `${made.owner}/${made.name}`
       });
@@ -272,6 +289,22 @@ function whyNot(
   // What is asked of one job is not what a trial is asked.
   const refusal = isSwept ? null : train.refusal;
   return mistake ? msg.mistake(mistake, train.form) : refusal;
+}
+
+/** Why a schedule cannot be made: times that are none, or neither times nor whole triggers. */
+function whyNoTime(
+  train: TrainModel,
+  times: ITimes | null,
+  msg: TrainMessages
+): string | null {
+  const draft = triggersOf(train);
+  if (!isWhole(draft)) {
+    return msg.metricFirst();
+  }
+  if (train.form.cron.trim() === '' && hasTriggers(draft)) {
+    return null;
+  }
+  return times?.next.length ? null : msg.timesFirst();
 }
 
 /** Sends the focus where it was asked to, and keeps a button in sight that lines push down. */

@@ -1,4 +1,5 @@
 /** Sentences of the *Train* form, which come with its code. */
+import type { ITriggerDraft } from '../submission/triggers';
 import { baseName, bytes, clock, count, duration } from '../text/format';
 import type { Messages } from '../text/messages';
 import {
@@ -256,6 +257,23 @@ export function trainMessages(msg: Messages) {
     ofRuns(): string {
       return trans.__(
         'Each run takes the files as they are now. It is last in line, on borrowed GPUs unless your team’s policy says otherwise.'
+      );
+    },
+
+    /** What a look at data costs, where one is asked for; else what may be written. */
+    ofTriggers({ data }: ITriggerDraft): string {
+      return data.trim()
+        ? trans.__(
+            'Data are looked at every 5 minutes by a small job of yours without a GPU. What is there at the first look starts nothing.'
+          )
+        : trans.__(
+            'Leave the times empty to start by these alone. Data are a file, a folder or an https address; a metric is posted with gpucommons schedule metric.'
+          );
+    },
+
+    metricFirst(): string {
+      return trans.__(
+        'Write a metric and the number that it falls below, or neither.'
       );
     },
 

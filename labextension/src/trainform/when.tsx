@@ -8,6 +8,7 @@ import { told } from '../server/api';
 import { nextTimes } from '../server/schedules';
 import { SelectField, TextField } from './fields';
 import { trainMessages } from './messages';
+import { Triggers } from './triggers';
 
 const ONCE = 'once';
 const SCHEDULED = 'schedule';
@@ -33,7 +34,7 @@ export function When(props: { times: ITimes | null }): React.JSX.Element {
         value={isScheduled ? SCHEDULED : ONCE}
         options={[
           { value: ONCE, label: trans.__('Once, as soon as it fits') },
-          { value: SCHEDULED, label: trans.__('On a schedule') }
+          { value: SCHEDULED, label: trans.__('On a schedule, or by triggers') }
         ]}
         onChange={value => {
           train.update(
@@ -70,6 +71,7 @@ export function When(props: { times: ITimes | null }): React.JSX.Element {
               </p>
             )}
           </div>
+          <Triggers />
           <p className="gc-Muted gc-Hint">{msg.ofRuns()}</p>
         </>
       ) : null}

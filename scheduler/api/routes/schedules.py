@@ -9,7 +9,7 @@ from fastapi import Path, Query
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller
 from gpucommons.scheduler.api.routes.routers import a_router
-from gpucommons.scheduler.service.schedules import schedules
+from gpucommons.scheduler.service.schedules import schedules, triggers
 
 router = a_router("schedules")
 
@@ -71,6 +71,14 @@ async def resume_schedule(
 async def run_schedule(owner: Owner, name: ScheduleName, caller: AnyCaller) -> models.ScheduleView:
     """Start a run of one's own as soon as the scheduler looks, also of a suspended schedule."""
     return await caller.run(schedules.run_schedule, owner, name)
+
+
+@router.post("/schedules/{owner}/{name}/metrics")
+async def post_metric(
+    owner: Owner, name: ScheduleName, posted: models.MetricPost, caller: AnyCaller
+) -> models.ScheduleView:
+    """Post a value of a metric; where it falls below that of a trigger, a run starts."""
+    return await caller.run(triggers.post_metric, owner, name, posted)
 
 
 @router.delete("/schedules/{owner}/{name}")

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect, owner_and_name
 from gpucommons.scheduler.cli.present import printable, show, table
+from gpucommons.scheduler.cli.schedules import describing, when
+from gpucommons.scheduler.cli.schedules.documents import read_schedule
 from gpucommons.scheduler.client import SchedulerClient, calls, schedule_calls
 from gpucommons.scheduler.errors import BadRequest, NotFound
 from gpucommons.scheduler.models.fields import base_name
 
-#: More in a row are not counted one by one.
-_COUNTED = 1000
 _LOCAL_TIME = Path("/etc/localtime")
 _STEERING = {
     "run": (schedule_calls.run_schedule, "starts a run within seconds"),
@@ -46,19 +44,34 @@ def add_commands(
     again = own.add_parser("repeat", parents=[shared], help="start a job that ran again and again")
     again.add_argument("job", help="name or id; its files and environment stay as they were")
     again.add_argument("--name", help="of the schedule (default: the job's without its number)")
-    add_when(again, needed=True)
+    add_when(again)
     again.set_defaults(run=repeat)
+    file = own.add_parser(
+        "apply", parents=[shared], help="make one as a YAML file says, or write it anew"
+    )
+    file.add_argument("file", type=Path, metavar="FILE")
+    file.add_argument("--max-mib", type=int, default=200, help=argparse.SUPPRESS)
+    file.set_defaults(run=apply)
+    told = own.add_parser(
+        "metric",
+        parents=[shared],
+        help="post a value of a metric; where it falls below that of a trigger, a run starts",
+    )
+    told.add_argument("schedule", metavar="NAME")
+    told.add_argument("metric", help="such as accuracy")
+    told.add_argument("value", type=float)
+    told.set_defaults(run=post_metric)
     for name, (_, text) in _STEERING.items():
         command = own.add_parser(name, parents=[shared], help=text)
         command.add_argument("schedule", metavar="NAME", help="NAME, or OWNER/NAME")
         command.set_defaults(run=steer, steering=name)
 
 
-def add_when(command: argparse.ArgumentParser, *, needed: bool) -> None:
+def add_when(command: argparse.ArgumentParser) -> None:
     """The options that say when; their names are Kubernetes' CronJob's."""
+    when.add_triggers(command)
     command.add_argument(
         "--schedule",
-        required=needed,
         metavar="CRON",
         help='start it again and again: minute, hour, day, month, weekday, as in "0 2 * * *"; or @daily',
     )
@@ -98,11 +111,12 @@ def check_when(arguments: argparse.Namespace) -> None:
     BadRequest
         With what to add.
     """
-    if arguments.schedule is not None and arguments.follow:
+    starts = when.is_given(arguments)
+    if starts and arguments.follow:
         raise BadRequest("--follow: nothing starts now. Look with `gpucommons schedule show`.")
     options = ("overwrite", "time_zone", "concurrency_policy", "starting_deadline", "in_guarantee")
     given = [f"--{name.replace('_', '-')}" for name in options if getattr(arguments, name)]
-    if arguments.schedule is None and given:
+    if not starts and given:
         message = f"{', '.join(given)}: of a schedule alone. Say when with --schedule."
         raise BadRequest(message)
 
@@ -118,6 +132,7 @@ def put(
     """Make a schedule of a job that was packed, or of one that ran, and say when it comes."""
     asked = {
         "schedule": arguments.schedule,
+        "triggers": when.triggers(arguments),
         "time_zone": arguments.time_zone or local_zone(),
         "concurrency_policy": arguments.concurrency_policy,
         "starting_deadline_s": arguments.starting_deadline,
@@ -131,7 +146,7 @@ def put(
     if not arguments.overwrite:
         _check_is_new(scheduler, owner, name)
     view = scheduler.send(schedule_calls.put_schedule(owner, name, request))
-    show(view, f"{describe(view)}\n  no run was started now", output=arguments.output)
+    show(view, f"{describing.describe(view)}\n  no run was started now", output=arguments.output)
     return 0
 
 
@@ -142,7 +157,7 @@ def _check_is_new(scheduler: SchedulerClient, owner: str, name: str) -> None:
     except NotFound:
         return
     message = (
-        f"You have a schedule {name} already ({known.schedule}, {known.what}): choose another --name,"
+        f"You have a schedule {name} already ({known.what}): choose another --name,"
         " or write it anew with --overwrite."
     )
     raise BadRequest(message)
@@ -150,9 +165,34 @@ def _check_is_new(scheduler: SchedulerClient, owner: str, name: str) -> None:
 
 def repeat(arguments: argparse.Namespace) -> int:
     """Make a schedule of a job that ran."""
+    if not when.is_given(arguments):
+        raise BadRequest(when.SAY_WHEN)
     with connect(arguments) as scheduler:
         job = scheduler.send(calls.job(arguments.job))
         return put(scheduler, arguments, arguments.name or base_name(job.name), of_job=job.id)
+
+
+def apply(arguments: argparse.Namespace) -> int:
+    """Make a schedule as a file says; what is there under that name is written anew."""
+    name, request, packed = read_schedule(arguments.file, max_bytes=arguments.max_mib << 20)
+    with connect(arguments) as scheduler:
+        if packed is not None:
+            scheduler.send(calls.put_snapshot(packed.sha256, packed.content))
+        owner = scheduler.send(calls.whoami()).name
+        view = scheduler.send(schedule_calls.put_schedule(owner, name, request))
+    show(view, f"{describing.describe(view)}\n  no run was started now", output=arguments.output)
+    return 0
+
+
+def post_metric(arguments: argparse.Namespace) -> int:
+    """Tell a schedule a value of a metric."""
+    posted = models.MetricPost(name=arguments.metric, value=arguments.value)
+    with connect(arguments) as scheduler:
+        owner, name = owner_and_name(scheduler, arguments.schedule)
+        view = scheduler.send(schedule_calls.post_metric(owner, name, posted))
+    lines = [describing.trigger(one, view) for one in view.triggers if one.value == arguments.value]
+    show(view, printable("\n".join(lines)), output=arguments.output)
+    return 0
 
 
 def listing(arguments: argparse.Namespace) -> int:
@@ -162,10 +202,7 @@ def listing(arguments: argparse.Namespace) -> int:
         while found.cursor is not None:
             more = scheduler.send(schedule_calls.schedules(found.cursor))
             found = more.model_copy(update={"schedules": [*found.schedules, *more.schedules]})
-    rows = [
-        (one.name, one.owner, one.team, one.schedule, one.time_zone, _next(one), _last(one))
-        for one in found.schedules
-    ]
+    rows = [(one.name, one.owner, one.team, *describing.row(one)) for one in found.schedules]
     header = ("NAME", "OWNER", "TEAM", "SCHEDULE", "TIME ZONE", "NEXT", "LAST")
     show(found, table(header, rows), output=arguments.output)
     return 0
@@ -177,7 +214,7 @@ def detail(arguments: argparse.Namespace) -> int:
         view = scheduler.send(
             schedule_calls.schedule(*owner_and_name(scheduler, arguments.schedule))
         )
-    show(view, describe(view), output=arguments.output)
+    show(view, describing.describe(view), output=arguments.output)
     return 0
 
 
@@ -188,75 +225,6 @@ def steer(arguments: argparse.Namespace) -> int:
         view = scheduler.send(call(*owner_and_name(scheduler, arguments.schedule)))
     show(view, f"{view.name} {text}", output=arguments.output)
     return 0
-
-
-def describe(view: models.ScheduleView) -> str:
-    """A schedule in lines."""
-    who = [f"team {view.team}", f"by {view.owner}"]
-    if "CPU only" not in view.what and view.kind in _CLASSES:
-        who.append(_CLASSES[view.kind])
-    who.append(f"while a run goes on: {_WHILE[view.concurrency_policy]}")
-    lines = [
-        f"{view.name}  {view.schedule} {view.time_zone}{_suspended(view)}",
-        f"  {view.what}, from the files as they were when it was written",
-        f"  {' · '.join(who)}",
-    ]
-    if view.next_ms:
-        lines.append(f"  next: {', '.join(_at(one, view) for one in view.next_ms)}")
-    if view.asked:
-        lines.append("  a run was asked for and starts as soon as the scheduler looks")
-    if view.hindrance:
-        lines.append(f"  a run is due and waits: {view.hindrance}")
-    return printable("\n".join([*lines, *_runs(view)]))
-
-
-def _suspended(view: models.ScheduleView) -> str:
-    if not view.suspend:
-        return ""
-    return " · suspended by a lead or an admin" if view.held else " · suspended"
-
-
-_CLASSES = {
-    "retrain": "on borrowed GPUs, unless the team's policy says otherwise",
-    "training": "on guaranteed and borrowed GPUs",
-}
-_WHILE = {
-    "Allow": "another starts beside it",
-    "Forbid": "the next is skipped",
-    "Replace": "it is cancelled for the next",
-}
-
-
-def _runs(view: models.ScheduleView) -> Iterator[str]:
-    for one in view.runs:
-        span = _at(one.due_ms, view)
-        if one.until_ms is not None:
-            least = "at least " if one.count >= _COUNTED else ""
-            span += f" to {_at(one.until_ms, view)}, {least}{one.count:,} times"
-        if one.by_hand:
-            span += " by hand"
-        yield f"  {span}  {one.job_name or f'{one.outcome}: {one.text}'}"
-
-
-def _next(view: models.ScheduleView) -> str:
-    if view.suspend:
-        return "suspended"
-    return _at(view.next_ms[0], view) if view.next_ms else ""
-
-
-def _last(view: models.ScheduleView) -> str:
-    run = next(iter(view.runs), None)
-    return "" if run is None else run.job_name or run.outcome
-
-
-def _at(ms: int, view: models.ScheduleView) -> str:
-    """A time as its schedule counts."""
-    try:
-        zone = ZoneInfo(view.time_zone)
-    except (ZoneInfoNotFoundError, ValueError):
-        # This machine has no such zone: the scheduler's has.
-        return f"{datetime.fromtimestamp(ms / 1000, ZoneInfo('UTC')):%a %d %b %H:%M} UTC"
-    return f"{datetime.fromtimestamp(ms / 1000, zone):%a %d %b %H:%M}"
 
 
 def local_zone() -> str:

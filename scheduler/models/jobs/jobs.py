@@ -181,6 +181,10 @@ class ResultsView(View):
 ORIGIN_LABEL = "origin"
 #: Before the name of the schedule that did.
 SCHEDULE_ORIGIN = "schedule "
+#: Before the name of the schedule for which a job looks at data.
+LOOK_ORIGIN = "look of schedule "
+#: On a job of a schedule that watches data: their version, as they were looked at last.
+DATA_VERSION_LABEL = "data-version"
 #: Before the name of the pipeline that it is a step of.
 PIPELINE_ORIGIN = "pipeline "
 #: On a job: which object of a cluster it was made of. Only who submits for others may say so: the

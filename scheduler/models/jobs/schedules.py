@@ -6,20 +6,80 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from gpucommons.scheduler.models.fields import Model, Ref, View
+from gpucommons.scheduler.models.fields import Argument, Model, Ref, View
 from gpucommons.scheduler.models.jobs.jobs import JobRequest
 
 #: As in Kubernetes' CronJob.
 ConcurrencyPolicy = Literal["Allow", "Forbid", "Replace"]
 Cron = Annotated[str, StringConstraints(pattern=r"^[ -~]{1,120}$")]
 TimeZone = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9+_/-]{1,64}$")]
+Metric = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./@ -]{1,100}$")]
+
+
+class DataTrigger(Model):
+    """Data that are looked at again and again, each time by a small job of the owner without a GPU."""
+
+    #: A file or folder: absolute, or below the owner's home (``~/data``). Its content counts.
+    path: Annotated[str, StringConstraints(pattern=r"^(/|~/)[^\x00-\x1f]{0,1000}$")] | None = None
+    #: An address that answers HEAD, as an object of S3 does: its version, else its ETag, counts.
+    url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]{1,1000}$")] | None = None
+    #: A command in the job's folder and environment: the last line that it prints counts.
+    command: list[Argument] = Field(default_factory=list, max_length=64)
+    #: Seconds between two looks.
+    every_s: int = Field(default=300, strict=True, ge=60, le=86_400)
+
+    @model_validator(mode="after")
+    def _one_source(self) -> DataTrigger:
+        if sum(map(bool, (self.path, self.url, self.command))) != 1:
+            message = "Give one of path, url and command: what is looked at."
+            raise ValueError(message)
+        return self
+
+
+class AfterTrigger(Model):
+    """The end of another job of the same owner."""
+
+    #: Its name (all jobs of that name count: ``clean-1``, ``clean-2``, …), or its id.
+    job: Ref
+    on: Literal["ok", "any", "failed"] = "ok"
+
+
+class MetricTrigger(Model):
+    """A value that is posted to the schedule falls below another."""
+
+    name: Metric
+    below: float = Field(allow_inf_nan=False)
+
+
+class TriggerRequest(Model):
+    """What starts a run beside the calendar: one of these."""
+
+    data: DataTrigger | None = None
+    after: AfterTrigger | None = None
+    metric: MetricTrigger | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> TriggerRequest:
+        if sum(one is not None for one in (self.data, self.after, self.metric)) != 1:
+            message = "A trigger is one of data, after and metric."
+            raise ValueError(message)
+        return self
+
+
+class MetricPost(Model):
+    """A value of a metric that triggers of a schedule watch."""
+
+    name: Metric
+    value: float = Field(allow_inf_nan=False)
 
 
 class ScheduleRequest(Model):
     """When a job starts again and again; fields are named as in Kubernetes' CronJob."""
 
-    #: Minute, hour, day of month, month, day of week; or ``@daily`` and the like.
-    schedule: Cron
+    #: Minute, hour, day of month, month, day of week; or ``@daily`` and the like. Left out: triggers alone.
+    schedule: Cron | None = None
+    #: What starts a run besides.
+    triggers: list[TriggerRequest] = Field(default_factory=list, max_length=8)
     time_zone: TimeZone = "UTC"
     concurrency_policy: ConcurrencyPolicy = "Forbid"
     #: A run that could not start within so long after its time is missed; left out: never too late.
@@ -41,6 +101,13 @@ class ScheduleRequest(Model):
             raise ValueError(message)
         return self
 
+    @model_validator(mode="after")
+    def _starts_at_all(self) -> ScheduleRequest:
+        if self.schedule is None and not self.triggers:
+            message = "Say when: give schedule, or at least one of triggers."
+            raise ValueError(message)
+        return self
+
 
 class ScheduleRunView(View):
     """One time of a schedule, or several that were missed together."""
@@ -57,6 +124,31 @@ class ScheduleRunView(View):
     job_name: str = ""
     #: Its owner asked for it.
     by_hand: bool = False
+    #: The trigger whose time it was, in words; empty: the calendar's, or by hand.
+    trigger: str = ""
+    #: What happened, of the last of several.
+    cause: str = ""
+    #: Of the data that it started with, as they were looked at last.
+    version: str = ""
+
+
+class TriggerView(View):
+    """What starts a run beside the calendar, and what is known of it."""
+
+    #: ``path``, ``url``, ``command``, ``after`` or ``metric``.
+    kind: str
+    #: What happens, in a few words.
+    words: str
+    #: Of data: seconds between two looks, the version of the last, and when that was; None = none yet.
+    every_s: int | None = None
+    version: str = ""
+    checked_ms: int | None = None
+    changed_ms: int | None = None
+    #: Why the last look told nothing.
+    problem: str = ""
+    #: Of a metric: what was posted last, and when.
+    value: float | None = None
+    posted_ms: int | None = None
 
 
 class ScheduleView(View):
@@ -66,7 +158,9 @@ class ScheduleView(View):
     #: Empty where the viewer may not know.
     owner: str
     team: str
+    #: Empty: triggers alone start it.
     schedule: str
+    triggers: list[TriggerView] = []
     time_zone: str
     concurrency_policy: str
     starting_deadline_s: int | None = None

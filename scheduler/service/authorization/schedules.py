@@ -79,6 +79,17 @@ def run_schedule(principal: Principal, found: Schedule) -> None:
     _check_held(principal, found, "start")
 
 
+def post_metric(principal: Principal, found: Schedule) -> None:
+    """Its owner alone, as of a run: what falls starts a job with their account and files."""
+    schedule(principal, found)
+    if not may_write_schedule(principal, found.owner):
+        message = (
+            f"The schedule {found.name} belongs to {found.owner}: only they post metrics to it."
+        )
+        raise Forbidden(message)
+    may_submit(principal)
+
+
 def no_schedule(owner: str, name: str) -> str:
     """The answer for one that is not there, or not theirs to see."""
     return f"There is no schedule {name!r} of {owner}, or it is not yours to see. Another's is OWNER/NAME."

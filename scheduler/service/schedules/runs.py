@@ -5,16 +5,18 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.types import Millis, Workload
+from gpucommons.scheduler.core.model.types import Workload
 from gpucommons.scheduler.errors import Misconfigured
+from gpucommons.scheduler.models.jobs.jobs import DATA_VERSION_LABEL
 from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
+from gpucommons.scheduler.schedules.deciding import Start
 from gpucommons.scheduler.schedules.schedule import Schedule
 from gpucommons.scheduler.service.jobs import repeating
 from gpucommons.scheduler.service.jobs.owners import owner_of
 from gpucommons.scheduler.service.service import Service
 
 
-def submit_run(service: Service, schedule: Schedule, due_ms: Millis) -> models.JobView:
+def submit_run(service: Service, schedule: Schedule, due: Start) -> models.JobView:
     """Submit the job of one time as its owner; a repeated call answers with the same job.
 
     Raises
@@ -28,17 +30,25 @@ def submit_run(service: Service, schedule: Schedule, due_ms: Millis) -> models.J
         service, schedule.owner, by_operator=schedule.by_operator, server=schedule.server
     )
     request = stored_request(schedule)
-    part_of = Parent(
+    if due.version:
+        request = request.model_copy(
+            update={"labels": {**request.labels, DATA_VERSION_LABEL: due.version}}
+        )
+    return repeating.submit_of_parent(
+        service, owner, request, key=_key(schedule, due), part_of=part_of(schedule)
+    )
+
+
+def part_of(schedule: Schedule) -> Parent:
+    """What all jobs of a schedule are part of."""
+    return Parent(
         parent_id=ParentId(schedule.schedule_id), kind=ParentKind.SCHEDULE, name=schedule.name
     )
-    return repeating.submit_of_parent(
-        service, owner, request, key=_key(schedule, due_ms), part_of=part_of
-    )
 
 
-def run_of(service: Service, schedule: Schedule, due_ms: Millis) -> Workload | None:
+def run_of(service: Service, schedule: Schedule, due: Start) -> Workload | None:
     """The job that :func:`submit_run` made of this time; None where it made none."""
-    return repeating.scheduled_job(service, schedule.owner, key=_key(schedule, due_ms))
+    return repeating.scheduled_job(service, schedule.owner, key=_key(schedule, due))
 
 
 def stored_request(schedule: Schedule) -> models.JobRequest:
@@ -59,5 +69,7 @@ def stored_request(schedule: Schedule) -> models.JobRequest:
         raise Misconfigured(message) from None
 
 
-def _key(schedule: Schedule, due_ms: Millis) -> str:
-    return f"schedule-{schedule.schedule_id}-{due_ms}"
+def _key(schedule: Schedule, due: Start) -> str:
+    # Triggers have times of their own, which may be those of the calendar.
+    of = f"{due.of}-" if due.of else ""
+    return f"schedule-{schedule.schedule_id}-{of}{due.due_ms}"

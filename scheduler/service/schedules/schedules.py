@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import Literal
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.intents import NoteSchedule
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName
-from gpucommons.scheduler.errors import BadRequest, Misconfigured, NotFound, PolicyRefused
+from gpucommons.scheduler.errors import BadRequest, Misconfigured, PolicyRefused
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL, SCHEDULE_ORIGIN
 from gpucommons.scheduler.principal import Principal, PrincipalKind, Sight
 from gpucommons.scheduler.schedules import times
@@ -27,6 +26,8 @@ from gpucommons.scheduler.service.jobs.environments import script_reader
 from gpucommons.scheduler.service.jobs.jobs import check_labels, checked_in_time
 from gpucommons.scheduler.service.jobs.owners import owner_of
 from gpucommons.scheduler.service.lookup import find_job
+from gpucommons.scheduler.service.schedules.finding import find, note
+from gpucommons.scheduler.service.schedules.triggers import posted_still, triggers_of
 from gpucommons.scheduler.service.schedules.views import schedule_view
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
@@ -57,7 +58,8 @@ def put_schedule(
     """
     authorization.put_schedule(principal, owner)
     now_ms = service.now_ms()
-    times.check(request.schedule, request.time_zone, now_ms)
+    if request.schedule is not None:
+        times.check(request.schedule, request.time_zone, now_ms)
     mine = service.store.schedules.all(UserName(owner))
     known = next((one for one in mine if one.schedule.name == name), None)
     if known is None and len(mine) >= MAX_SCHEDULES:
@@ -71,12 +73,13 @@ def put_schedule(
     _check_bytes(service, [one.schedule for one in mine if one is not known], job.snapshot)
     before = None if known is None else known.schedule
     held = before is not None and before.held
+    triggers = triggers_of(service, principal, name, request.triggers, before)
     made = Schedule(
         schedule_id=before.schedule_id if before else ScheduleId(next(service.new_ids)),
         name=name,
         owner=UserName(owner),
         team=TeamName(job.team or ""),
-        cron=request.schedule,
+        cron=request.schedule or "",
         time_zone=request.time_zone,
         concurrency=Concurrency(request.concurrency_policy),
         starting_deadline_s=request.starting_deadline_s,
@@ -88,6 +91,8 @@ def put_schedule(
         snapshot=job.snapshot,
         by_operator=by_operator,
         server=principal.server_name,
+        triggers=triggers,
+        posted=posted_still(before, triggers),
     )
     return _stored(service, principal, made, known, "written")
 
@@ -187,14 +192,14 @@ def times_of(
 
 def schedule(service: Service, principal: Principal, owner: str, name: str) -> models.ScheduleView:
     """One schedule."""
-    return schedule_view(service, principal, _find(service, principal, owner, name))
+    return schedule_view(service, principal, find(service, principal, owner, name))
 
 
 def run_schedule(
     service: Service, principal: Principal, owner: str, name: str
 ) -> models.ScheduleView:
     """Start a run as soon as the scheduler looks, also of one that is suspended."""
-    found = _find(service, principal, owner, name)
+    found = find(service, principal, owner, name)
     authorization.run_schedule(principal, found.schedule)
     made = replace(found.schedule, asked_ms=next_by_hand(service.now_ms()))
     if made == found.schedule:
@@ -206,7 +211,7 @@ def suspend_schedule(
     service: Service, principal: Principal, owner: str, name: str
 ) -> models.ScheduleView:
     """Start no more runs; one that goes on is left alone. What others suspend, the owner cannot lift."""
-    found = _find(service, principal, owner, name)
+    found = find(service, principal, owner, name)
     authorization.suspend_schedule(principal, found.schedule)
     held = found.schedule.held or found.schedule.owner != principal.name
     return _changed(
@@ -218,7 +223,7 @@ def resume_schedule(
     service: Service, principal: Principal, owner: str, name: str
 ) -> models.ScheduleView:
     """Start runs again, from the next time on."""
-    found = _find(service, principal, owner, name)
+    found = find(service, principal, owner, name)
     authorization.resume_schedule(principal, found.schedule)
     return _changed(
         service, principal, found, replace(found.schedule, suspended=False, held=False), "resumed"
@@ -229,9 +234,9 @@ def drop_schedule(
     service: Service, principal: Principal, owner: str, name: str
 ) -> models.ScheduleView:
     """Remove a schedule; its jobs stay. Answers with what it was."""
-    found = _find(service, principal, owner, name)
+    found = find(service, principal, owner, name)
     authorization.drop_schedule(principal, found.schedule)
-    service.ask(principal, _note(found.schedule, "removed"))
+    service.ask(principal, note(found.schedule, "removed"))
     service.store.schedules.drop(found.schedule.schedule_id)
     return schedule_view(service, principal, found)
 
@@ -250,30 +255,11 @@ def _stored(
 ) -> models.ScheduleView:
     standing = Standing() if known is None else known.standing
     scheduled = Scheduled(schedule=made, standing=standing)
-    service.ask(principal, _note(made, change))
+    service.ask(principal, note(made, change))
     before = None if known is None else known.schedule
     next_ms = next_look_ms(scheduled)
     with service.refusal_on_record(
-        principal, lambda error: _note(made, change, f"not {change}: {error}")
+        principal, lambda error: note(made, change, f"not {change}: {error}")
     ):
         service.store.schedules.put(made, next_ms=next_ms, before=before, most=MAX_SCHEDULES)
     return schedule_view(service, principal, scheduled)
-
-
-def _note(schedule: Schedule, change: str, words: str = "") -> NoteSchedule:
-    """On record first, as all that people change is; and bounded as all that they ask for."""
-    return NoteSchedule(
-        kind=f"schedule-{change.replace(' ', '-')}",
-        text=f"schedule {schedule.name} of {schedule.owner} was {words or change}",
-        team=schedule.team,
-        data={"owner": schedule.owner, "name": schedule.name, "schedule": schedule.cron},
-    )
-
-
-def _find(service: Service, principal: Principal, owner: str, name: str) -> Scheduled:
-    authorization.schedules(principal)
-    for found in service.store.schedules.all(UserName(owner)):
-        if found.schedule.name == name:
-            authorization.schedule(principal, found.schedule)
-            return found
-    raise NotFound(authorization.no_schedule(owner, name))

@@ -8,9 +8,10 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.models.words.what_runs import what_runs
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.schedules import times
+from gpucommons.scheduler.schedules import sensing, times
 from gpucommons.scheduler.schedules.deciding import RUNS_KEPT
 from gpucommons.scheduler.schedules.schedule import Run, Scheduled
+from gpucommons.scheduler.schedules.triggers import Trigger
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.schedules.runs import stored_request
 from gpucommons.scheduler.service.service import Service
@@ -24,7 +25,8 @@ def schedule_view(
     now_ms = service.now_ms()
     asked = found.asked_ms > standing.asked_ms
     is_trying = standing.starting_ms is not None and (asked or not found.suspended)
-    coming = () if found.suspended else times.after(found.cron, found.time_zone, now_ms)
+    has_times = found.cron and not found.suspended
+    coming = times.after(found.cron, found.time_zone, now_ms) if has_times else ()
     try:
         request = stored_request(found)
         kind, what = str(request.kind), what_runs(request)
@@ -35,6 +37,7 @@ def schedule_view(
         owner=found.owner,
         team=found.team,
         schedule=found.cron,
+        triggers=[_trigger(scheduled, one) for one in found.triggers],
         time_zone=found.time_zone,
         concurrency_policy=found.concurrency.value,
         starting_deadline_s=found.starting_deadline_s,
@@ -61,4 +64,24 @@ def _run(one: Run) -> models.ScheduleRunView:
         job_id=one.job,
         job_name=one.job_name,
         by_hand=one.by_hand,
+        trigger=one.trigger,
+        cause=one.cause,
+        version=one.version,
+    )
+
+
+def _trigger(scheduled: Scheduled, trigger: Trigger) -> models.TriggerView:
+    sensed = sensing.sensed_of(scheduled.standing, trigger)
+    posted = sensing.posted_of(scheduled.schedule, trigger)
+    is_data = sensing.is_looked_at(trigger)
+    return models.TriggerView(
+        kind=trigger.kind.value,
+        words=trigger.words,
+        every_s=trigger.every_s if is_data else None,
+        version=sensed.version or "",
+        checked_ms=sensed.checked_ms if is_data and sensed.checked_ms else None,
+        changed_ms=sensed.changed_ms,
+        problem=sensed.problem,
+        value=None if posted is None else posted.value,
+        posted_ms=None if posted is None else posted.at_ms,
     )

@@ -9,7 +9,7 @@ import pytest
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName
 from gpucommons.scheduler.errors import Conflict, LeaderLost
 from gpucommons.scheduler.principal import Sight
-from gpucommons.scheduler.schedules.deciding import record
+from gpucommons.scheduler.schedules.deciding import Start, record
 from gpucommons.scheduler.schedules.schedule import (
     Concurrency,
     Outcome,
@@ -33,7 +33,9 @@ NIGHTLY = Schedule(
     request="{}",
 )
 OTHERS = replace(NIGHTLY, schedule_id=ScheduleId("s-2"), owner=UserName("bob"))
-MISSED = record(Standing(), Outcome.MISSED, Millis(500), Millis(600), "The scheduler did not run")
+MISSED = record(
+    Standing(), Outcome.MISSED, Start(due_ms=Millis(500)), Millis(600), "The scheduler did not run"
+)
 
 
 def test_schedules_are_there_after_a_restart(url: str, store: Store) -> None:

@@ -35,7 +35,20 @@ async def test_a_schedule_that_is_there_is_not_replaced_unasked(served: Any, api
     assert not [r for r in api.requests if r.method == "PUT"]
 
 
-@pytest.mark.parametrize("body", [WHEN, {**WHEN, "job": JOB, "owner": "bob"}, {"job": JOB}])
+async def test_triggers_go_along_and_may_stand_alone(served: Any, api: Any) -> None:
+    triggers = [{"data": {"path": "~/data"}}, {"after": {"job": "clean"}}]
+    body = {"time_zone": "UTC", "triggers": triggers, "job": JOB}
+    answer = await served.http.post("gpucommons/schedule", json=body)
+    assert answer.status_code == 200, answer.text
+    sent = _put(api)
+    assert "schedule" not in sent
+    assert [list(each) for each in sent["triggers"]] == [["data"], ["after"]]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [WHEN, {**WHEN, "job": JOB, "owner": "bob"}, {"job": JOB}, {"time_zone": "UTC", "job": JOB}],
+)
 async def test_what_is_no_schedule_is_refused(served: Any, api: Any, body: Any) -> None:
     answer = await served.http.post("gpucommons/schedule", json=body)
     assert answer.status_code == 422

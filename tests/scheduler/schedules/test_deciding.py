@@ -64,7 +64,7 @@ def test_nothing_is_due_before_its_time_and_one_run_at_it() -> None:
     assert decide(FRESH, (), Millis(TWO - 1)).start is None
     found = decide(FRESH, (), TWO)
     assert (found.start, found.standing) == (Start(due_ms=TWO), Standing())
-    after = started(found.standing, TWO, TWO, job=JOB, name="nightly-1")
+    after = started(found.standing, Start(due_ms=TWO), TWO, job=JOB, name="nightly-1")
     assert next_look_ms(replace(FRESH, standing=after)) == TWO + DAY
 
 
@@ -139,7 +139,7 @@ def test_a_run_that_is_asked_for_starts_beside_all_rules_and_takes_no_time_from_
         assert next_look_ms(scheduled) == asked_ms
         found = decide(scheduled, {JOB}, TWO)
         assert found.start == Start(due_ms=asked_ms)
-        after = started(found.standing, asked_ms, TWO, job=WorkloadId("w-2"), name="nightly-2")
+        after = started(found.standing, found.start, TWO, job=WorkloadId("w-2"), name="nightly-2")
         assert [(run.by_hand, run.due_ms) for run in after.runs] == [(True, asked_ms)]
         then = replace(scheduled, standing=after)
         # The time of the schedule that has come meanwhile is still due, and by its own rules.
@@ -211,10 +211,10 @@ def test_no_time_is_unrecorded_and_none_is_started_twice(
         found = decide(scheduled, {JOB} if goes_on else (), now)
         standing = found.standing
         if found.start is not None:
-            due = found.start.due_ms
+            due = found.start
             if comes_to == "stored":
                 standing = started(standing, due, now, job=JOB, name="nightly-1")
-                starts.append(due)
+                starts.append(due.due_ms)
             elif comes_to == "refused":
                 standing = record(standing, Outcome.REFUSED, due, now, "no")
             else:

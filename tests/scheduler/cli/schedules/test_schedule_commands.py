@@ -69,12 +69,65 @@ def test_a_job_that_ran_is_repeated_on_what_it_may_use(cli: Cli, world: WatchedW
     assert "on guaranteed and borrowed GPUs · while a run goes on: it is cancelled" in made.out
 
 
+def test_triggers_are_written_shown_and_posted_to(
+    cli: Cli, world: WatchedWorld, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text("print('epoch 1')\n")
+    data = tmp_path / "data"
+    triggers = ("--after-job", "clean:any", "--when-below", "accuracy=97.5")
+    looks = ("--when-data", str(data), "--when-tells", "python count.py", "--look-every", "60")
+    script = str(tmp_path / "train.py")
+    made = cli("submit", script, "--name", "retrain", *triggers, *looks)
+    assert made.code == 0, made.err
+    assert made.out.splitlines()[0] == "retrain  on triggers"
+    assert [line.strip() for line in made.out.splitlines() if line.startswith("  when ")] == [
+        f"when {data} changed; looked at every 1 min, not looked at yet",
+        "when What python tells changed; looked at every 1 min, not looked at yet",
+        "when clean ended",
+        "when accuracy fell below 97.5; nothing was posted yet",
+    ]
+    told = cli("schedule", "metric", "retrain", "accuracy", "96.9")
+    assert told.out.startswith("accuracy fell below 97.5; last posted 96.9"), told.err
+    Schedules(world.service, epoch=lambda: world.epoch).step()
+    assert "(accuracy 96.9 is below 97.5)  retrain-1" in cli("schedule", "show", "retrain").out
+    assert "accuracy fell below 97.5" in cli("schedule", "list").out
+    other = cli("schedule", "metric", "retrain", "loss", "1")
+    assert (other.code, "watches no metric 'loss', but: accuracy" in other.err) == (4, True)
+
+
+def test_a_file_says_the_same(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print('epoch 1')\n")
+    file = tmp_path / "schedule.yaml"
+    file.write_text(
+        "name: retrain\nschedule: '0 2 * * *'\ntime_zone: Europe/Berlin\n"
+        "triggers:\n- data: {path: /srv/data}\n- after: {job: clean}\njob: {run: train.py}\n"
+    )
+    made = cli("schedule", "apply", str(file))
+    assert made.code == 0, made.err
+    assert made.out.splitlines()[0] == "retrain  0 2 * * * Europe/Berlin"
+    assert "  when clean finished" in made.out
+    file.write_text("name: retrain\ntriggers:\n- data: {path: data}\njob: {run: train.py}\n")
+    refused = cli("schedule", "apply", str(file))
+    assert (refused.code, "data" in refused.err) == (2, True)
+    file.write_text("schedule: '@daily'\njob: {run: train.py}\n")
+    assert "name is missing" in cli("schedule", "apply", str(file)).err
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
         (("--schedule", "@daily", "--follow"), "--follow: nothing starts now"),
         (("--time-zone", "UTC"), "--time-zone: of a schedule alone. Say when with --schedule."),
         (("--schedule", "often"), "five fields"),
+        (("--look-every", "60"), "of --when-data and --when-tells alone"),
+        (("--when-below", "accuracy"), "Write accuracy=97.5, say"),
+        (("--when-below", "accuracy=nan"), "below"),
+        (("--when-tells", "'"), "is no command"),
+        (("--when-data", "x", "--look-every", "1"), "every_s"),
+        (("--after-job", "clean:never"), "'ok', 'any' or 'failed'"),
+        (("--after-job", "clean", "--after-job", "clean"), "is there twice"),
+        (("--after-job", "train"), "cannot wait for its own runs"),
+        (("--after-job", "clean-7"), "clean-7"),
         (("--schedule", "@daily", "--time-zone", "Mars/Base"), "such as Europe/Berlin"),
         (("--schedule", f"{ESCAPES} * * * *"), "schedule"),
     ],
@@ -84,7 +137,7 @@ def test_what_is_no_schedule_is_refused(
 ) -> None:
     (tmp_path / "train.py").write_text("print('epoch 1')\n")
     refused = cli("submit", str(tmp_path / "train.py"), *options)
-    assert refused.code in (1, 2)
+    assert refused.code in (1, 2, 4)
     assert says in refused.err
     assert "\x1b" not in refused.err
     assert cli("schedule", "list", "--output", "json").json["schedules"] == []

@@ -1,0 +1,37 @@
+import { expect, it } from 'vitest';
+
+import { hasTriggers, isWhole, NO_TRIGGERS, triggersBody } from './triggers';
+
+it('sends what is typed, with paths of the folder that the reader sees', () => {
+  const draft = {
+    data: 'data/day',
+    after: ' clean ',
+    on: 'any' as const,
+    metric: 'accuracy',
+    below: '97.5'
+  };
+  expect(triggersBody(draft, '~/work/')).toEqual([
+    { data: { path: '~/work/data/day' } },
+    { after: { job: 'clean', on: 'any' } },
+    { metric: { name: 'accuracy', below: 97.5 } }
+  ]);
+  expect(triggersBody(NO_TRIGGERS, '~')).toEqual([]);
+});
+
+it.each([
+  ['/srv/data', { path: '/srv/data' }],
+  ['~/data', { path: '~/data' }],
+  ['https://minio/b/k', { url: 'https://minio/b/k' }]
+])('takes %s as it is', (data, expected) => {
+  const [first] = triggersBody({ ...NO_TRIGGERS, data }, '/home/ann');
+  expect(first).toEqual({ data: expected });
+});
+
+it('knows what is no trigger yet', () => {
+  expect(hasTriggers(NO_TRIGGERS)).toBe(false);
+  expect(hasTriggers({ ...NO_TRIGGERS, after: 'clean' })).toBe(true);
+  expect(isWhole(NO_TRIGGERS)).toBe(true);
+  expect(isWhole({ ...NO_TRIGGERS, metric: 'accuracy' })).toBe(false);
+  expect(isWhole({ ...NO_TRIGGERS, below: '97' })).toBe(false);
+  expect(isWhole({ ...NO_TRIGGERS, metric: 'loss', below: '1e-3' })).toBe(true);
+});

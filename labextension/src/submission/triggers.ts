@@ -1,0 +1,69 @@
+/** What starts a schedule beside the calendar: as *Train* has it typed, and as the server takes it. Pure. */
+import type { TrainModel } from './train';
+
+export type On = 'ok' | 'any' | 'failed';
+
+export interface ITriggerDraft {
+  /** A file, a folder or an address. */
+  data: string;
+  /** The name of a job. */
+  after: string;
+  on: On;
+  metric: string;
+  below: string;
+}
+
+export const NO_TRIGGERS: ITriggerDraft = {
+  data: '',
+  after: '',
+  on: 'ok',
+  metric: '',
+  below: ''
+};
+
+const drafts = new WeakMap<TrainModel, ITriggerDraft>();
+
+export function triggersOf(train: TrainModel): ITriggerDraft {
+  return drafts.get(train) ?? NO_TRIGGERS;
+}
+
+export function keepTriggers(
+  train: TrainModel,
+  some: Partial<ITriggerDraft>
+): void {
+  drafts.set(train, { ...triggersOf(train), ...some });
+  train.changed.emit();
+}
+
+/** Whether any is typed. */
+export function hasTriggers(draft: ITriggerDraft): boolean {
+  return [draft.data, draft.after, draft.metric].some(each => each.trim());
+}
+
+/** Whether what is typed can be sent; a value that a metric falls below is a number. */
+export function isWhole(draft: ITriggerDraft): boolean {
+  const { metric, below } = draft;
+  const hasValue = below.trim() !== '' && Number.isFinite(Number(below));
+  return metric.trim() === '' ? below.trim() === '' : hasValue;
+}
+
+/** As `PUT /v1/schedules` takes them; paths are those of this server's folder, unless they are whole. */
+export function triggersBody(draft: ITriggerDraft, root: string): object[] {
+  const found: object[] = [];
+  const data = draft.data.trim();
+  if (/^https?:\/\//.test(data)) {
+    found.push({ data: { url: data } });
+  } else if (data) {
+    const isFull = data.startsWith('/') || data.startsWith('~/');
+    const path = isFull ? data : `${root.replace(/\/+$/, '')}/${data}`;
+    found.push({ data: { path } });
+  }
+  if (draft.after.trim()) {
+    found.push({ after: { job: draft.after.trim(), on: draft.on } });
+  }
+  if (draft.metric.trim()) {
+    const below = Number(draft.below);
+    found.push({ metric: { name: draft.metric.trim(), below } });
+  }
+  return found;
+}

@@ -1,0 +1,82 @@
+/** *Besides, when* of *Train*: what starts a schedule beside the calendar, or instead of it. */
+import * as React from 'react';
+
+import { usePanel, useWords } from '../components/context';
+import { Fragment, h } from '../components/h';
+import {
+  ITriggerDraft,
+  keepTriggers,
+  On,
+  triggersOf
+} from '../submission/triggers';
+import { SelectField } from './fields';
+import { trainMessages } from './messages';
+
+export function Triggers(): React.JSX.Element {
+  const { train, trans } = usePanel();
+  const msg = useWords(trainMessages);
+  const draft = triggersOf(train);
+  return (
+    <>
+      <Typed
+        field="data"
+        label={trans.__('Also when these data change')}
+        example="data/"
+      />
+      <div className="gc-Pair">
+        <Typed
+          field="after"
+          label={trans.__('Also after a job of yours')}
+          example="clean"
+        />
+        <SelectField
+          id="gc-trigger-on"
+          label={trans.__('that')}
+          value={draft.on}
+          options={[
+            { value: 'ok', label: trans.__('finished') },
+            { value: 'failed', label: trans.__('failed') },
+            { value: 'any', label: trans.__('ended, however') }
+          ]}
+          onChange={value => {
+            keepTriggers(train, { on: value as On });
+          }}
+        />
+      </div>
+      <div className="gc-Pair">
+        <Typed
+          field="metric"
+          label={trans.__('Also when a metric')}
+          example="accuracy"
+        />
+        <Typed field="below" label={trans.__('falls below')} example="97.5" />
+      </div>
+      <p className="gc-Muted gc-Hint">{msg.ofTriggers(draft)}</p>
+    </>
+  );
+}
+
+function Typed(props: {
+  field: Exclude<keyof ITriggerDraft, 'on'>;
+  label: string;
+  example: string;
+}): React.JSX.Element {
+  const { train } = usePanel();
+  const { field } = props;
+  const id = `gc-trigger-${field}`;
+  return (
+    <div className="gc-Field">
+      <label htmlFor={id}>{props.label}</label>
+      <input
+        id={id}
+        className="jp-mod-styled gc-Input"
+        value={triggersOf(train)[field]}
+        placeholder={props.example}
+        spellCheck={false}
+        onChange={event => {
+          keepTriggers(train, { [field]: event.target.value });
+        }}
+      />
+    </div>
+  );
+}

@@ -1,0 +1,39 @@
+"""``schedule.yaml``: a schedule with the fields of the API, its job written like one of a file of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.cli.documents import read_mapping, request_of_mapping
+from gpucommons.scheduler.client.snapshot import Packed
+from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.models.words.yaml_mistakes import field_sentences
+
+
+def read_schedule(
+    path: Path, *, max_bytes: int
+) -> tuple[str, models.ScheduleRequest, Packed | None]:
+    """Its name, the request, and the folder that goes along.
+
+    Raises
+    ------
+    BadRequest
+        With what is wrong in the file.
+    """
+    document = read_mapping(path, of="name, schedule, triggers and job")
+    packed = None
+    if isinstance(job := document.get("job"), dict):
+        where = f"{path}: job"
+        document["job"], packed = request_of_mapping(path, job, where=where, max_bytes=max_bytes)
+    name = document.pop("name", None)
+    if not isinstance(name, str):
+        message = f"{path}: name is missing: what the schedule is called."
+        raise BadRequest(message)
+    try:
+        return name, models.ScheduleRequest.model_validate(document), packed
+    except ValidationError as error:
+        message = f"{path}: {field_sentences(path.read_bytes(), error)}"
+        raise BadRequest(message) from None

@@ -1,0 +1,157 @@
+"""What a schedule's triggers have to go by: ends of its owner's jobs, posts, and looks at data.
+
+A look is a small job of the owner without a GPU. That it is begun stands on record before it is submitted,
+under a key made of that moment: whoever dies in between submits the same one again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.types import Kind, Millis, State, Workload
+from gpucommons.scheduler.errors import Misconfigured, SchedulerError
+from gpucommons.scheduler.models.fields import base_name
+from gpucommons.scheduler.models.jobs.jobs import LOOK_ORIGIN, ORIGIN_LABEL
+from gpucommons.scheduler.schedules import looks, sensing
+from gpucommons.scheduler.schedules.schedule import Schedule, Scheduled, Standing
+from gpucommons.scheduler.schedules.sensing import Ended
+from gpucommons.scheduler.schedules.triggers import Sensed, Trigger, TriggerKind
+from gpucommons.scheduler.service.jobs import repeating
+from gpucommons.scheduler.service.jobs.owners import owner_of
+from gpucommons.scheduler.service.lookup import workload_of
+from gpucommons.scheduler.service.schedules.runs import part_of, stored_request
+from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.store.base import WorkloadFilter
+
+#: A look takes no longer.
+_LOOK_S = 600
+_PAGE = 1000
+#: Parts of a look's log that are read at most; the version is its last line.
+_LOG_PARTS = 64
+_JOBS = frozenset({Kind.TRAINING, Kind.RETRAIN})
+#: What a look does not need, or must not repeat.
+_OF_RUNS = {
+    "kind": "training",
+    "over_quota": False,
+    "min_workers": None,
+    "max_workers": None,
+    "launcher": "plain",
+    "results_to": None,
+    "max_run_s": _LOOK_S,
+    "max_restarts": 0,
+}
+
+
+def sensed(service: Service, scheduled: Scheduled, now_ms: Millis) -> Standing:
+    """The standing after whatever there was to hear of its triggers."""
+    schedule = scheduled.schedule
+    if schedule.suspended or not schedule.triggers:
+        return scheduled.standing
+    changed = {}
+    for trigger in schedule.triggers:
+        before = sensing.sensed_of(scheduled.standing, trigger)
+        changed[trigger.key] = _heard(service, schedule, trigger, before, now_ms)
+    return sensing.with_sensed(scheduled, changed)
+
+
+def _heard(
+    service: Service, schedule: Schedule, trigger: Trigger, before: Sensed, now_ms: Millis
+) -> Sensed:
+    if trigger.kind is TriggerKind.METRIC:
+        return sensing.hear_posted(trigger, before, sensing.posted_of(schedule, trigger))
+    if trigger.kind is TriggerKind.AFTER:
+        if now_ms < before.checked_ms + sensing.ENDS_EVERY_MS:
+            return before
+        ends = _ends(service, schedule, trigger, before)
+        return sensing.hear_ends(trigger, before, ends, since_ms=schedule.since_ms, now_ms=now_ms)
+    if before.looking_ms is None:
+        is_due = now_ms >= before.checked_ms + trigger.every_s * 1000
+        return (
+            replace(before, looking_ms=max(now_ms, Millis(before.checked_ms + 1)))
+            if is_due
+            else before
+        )
+    try:
+        return _looked(service, schedule, trigger, before, now_ms)
+    except SchedulerError as error:
+        return sensing.not_seen(before, str(error), now_ms=now_ms)
+
+
+def _ends(
+    service: Service, schedule: Schedule, trigger: Trigger, before: Sensed
+) -> Iterator[Ended]:
+    """Those of its owner's jobs that it waits for, since a while before the last time."""
+    since_ms = max(before.checked_ms, trigger.since_ms) - sensing.BACK_MS
+    where = WorkloadFilter(owner=schedule.owner, live=False, kinds=_JOBS, ended_after_ms=since_ms)
+    cursor = None
+    while True:
+        page = service.store.workloads(where, limit=_PAGE, cursor=cursor)
+        for job in page.items:
+            if trigger.what in (job.workload_id, job.spec.name, base_name(job.spec.name)):
+                assert job.ended_ms is not None  # noqa: S101 - it is over
+                yield Ended(
+                    job=job.workload_id,
+                    name=job.spec.name,
+                    ended_ms=job.ended_ms,
+                    failed=job.state is State.FAILED,
+                    cancelled=job.state is State.CANCELLED,
+                )
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+def _looked(
+    service: Service, schedule: Schedule, trigger: Trigger, before: Sensed, now_ms: Millis
+) -> Sensed:
+    key = f"schedule-{schedule.schedule_id}-{trigger.key}-look-{before.looking_ms}"
+    job = repeating.scheduled_job(service, schedule.owner, key=key)
+    if job is None:
+        _submit(service, schedule, trigger, key)
+        return replace(before, checked_ms=max(now_ms, before.looking_ms or now_ms))
+    job = workload_of(service, job.workload_id)
+    if not is_final(job):
+        return replace(before, checked_ms=now_ms)
+    if job.state is not State.SUCCEEDED:
+        text = job.ended_text or "no reason was told"
+        problem = f"The look {job.spec.name} did not end well: {text}"
+        return sensing.not_seen(before, problem, now_ms=now_ms)
+    version = looks.version_in(_lines(service, job))
+    if not version:
+        problem = f"The look {job.spec.name} printed nothing: its last line is the version."
+        return sensing.not_seen(before, problem, now_ms=now_ms)
+    return sensing.hear_version(trigger, before, version, now_ms=now_ms)
+
+
+def _submit(service: Service, schedule: Schedule, trigger: Trigger, key: str) -> None:
+    owner = owner_of(
+        service, schedule.owner, by_operator=schedule.by_operator, server=schedule.server
+    )
+    request = look_request(stored_request(schedule), schedule.name, trigger)
+    repeating.submit_of_parent(service, owner, request, key=key, part_of=part_of(schedule))
+
+
+def look_request(job: models.JobRequest, schedule: str, trigger: Trigger) -> models.JobRequest:
+    """A look in the folder, environment and pools of the job."""
+    role = models.RoleRequest(command=looks.command_of(trigger))
+    labels = {**job.labels, ORIGIN_LABEL: f"{LOOK_ORIGIN}{schedule}"}
+    name = f"{schedule[:45]}-look"
+    return job.model_copy(update={**_OF_RUNS, "name": name, "roles": [role], "labels": labels})
+
+
+def _lines(service: Service, job: Workload) -> list[str]:
+    if not job.attempts:
+        return []
+    last: list[str] = []
+    offset = 0
+    for _ in range(_LOG_PARTS):
+        chunk = service.logs.read(job, job.attempts[-1], rank=0, offset=offset)
+        last = [*last, *chunk.lines][-10:]
+        if chunk.end or chunk.next_offset == offset:
+            return last
+        offset = chunk.next_offset
+    message = f"{job.spec.name} printed too much: the last line of a short log is the version."
+    raise Misconfigured(message)
