@@ -13,8 +13,9 @@ import yaml
 from gpucommons.gpu.slices.slices import format_milli_gpu, parse_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.documents import read_config
+from gpucommons.scheduler.cli.documents import config_of, read_mapping
 from gpucommons.scheduler.cli.present import clock, show, table
+from gpucommons.scheduler.cli.profiles import commands as profiles
 from gpucommons.scheduler.client import SchedulerClient, calls, parking_calls
 from gpucommons.scheduler.client.call import Call
 from gpucommons.scheduler.errors import BadRequest, NotFound, UnknownTeam
@@ -22,6 +23,8 @@ from gpucommons.scheduler.models.words.state_words import held_words, node_words
 
 MINUTE_MS = 60_000
 _MIB_PER_GIB = 1024
+#: More than the largest number any option takes; the scheduler knows the limit of each.
+_MOST = 2**31 - 1
 #: States of a lease in which it holds a GPU.
 _HOLDING = ("active", "warned", "granted")
 #: How the server without a name is called.
@@ -75,19 +78,26 @@ def _limit(milli_gpu: int | None) -> str:
 
 
 def apply(arguments: argparse.Namespace) -> int:
-    """Apply a YAML file with pools, teams and policy."""
-    config = read_config(arguments.file)
+    """Apply a YAML file with pools, teams and policy, and profiles of teams."""
+    document = read_mapping(arguments.file, of="pools, teams, policy or profiles")
+    wanted = profiles.taken_from(arguments.file, document)
+    # Who leads a team publishes its profiles, and may not read the rest.
+    config = config_of(arguments.file, document) if document or not wanted else None
     with connect(arguments) as scheduler:
-        if arguments.dry_run:
-            planned = scheduler.send(calls.check_config(config))
-            text = "\n".join(planned.changes) or "Nothing would change."
-            show(planned, text, output=arguments.output)
-            return 0
         # What an entry leaves out goes to its default: people must see that here at the latest.
-        changes = scheduler.send(calls.check_config(config)).changes
-        answer = scheduler.send(calls.put_config(config))
-    text = "\n".join(["Applied:", *(f"  {change}" for change in changes)])
-    show(answer, text if changes else "Nothing changed.", output=arguments.output)
+        told = [] if config is None else scheduler.send(calls.check_config(config)).changes
+        told = [*told, *profiles.changes(scheduler, wanted)]
+        answer = models.ConfigChanges(changes=told)
+        if arguments.dry_run:
+            show(answer, "\n".join(told) or "Nothing would change.", output=arguments.output)
+            return 0
+        applied: models.TeamList | models.ConfigChanges = answer
+        if config is not None:
+            applied = scheduler.send(calls.put_config(config))
+        for one in wanted:
+            profiles.put(scheduler, one)
+    text = "\n".join(["Applied:", *(f"  {change}" for change in told)])
+    show(applied, text if told else "Nothing changed.", output=arguments.output)
     return 0
 
 
@@ -328,6 +338,14 @@ def park(arguments: argparse.Namespace) -> int:
     text = f"{lease.user}: {state_words(lease.state)}; `gpucommons idle list` says what came of it"
     show(lease, text, output=arguments.output)
     return 0
+
+
+def positive(text: str) -> int:
+    """A number that counts something, as written."""
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= _MOST):
+        message = f"{text!r} is not a number from 1 to {_MOST:,}."
+        raise argparse.ArgumentTypeError(message)
+    return int(text)
 
 
 def gib(text: str) -> int:

@@ -130,6 +130,7 @@ from gpucommons.scheduler.models.jobs.pipelines import (
     StepRequest,
     StepView,
 )
+from gpucommons.scheduler.models.jobs.profiles import ProfileList, ProfileRequest, ProfileView
 from gpucommons.scheduler.models.jobs.reasons import (
     BlockerView,
     ForecastView,
@@ -321,6 +322,9 @@ __all__ = [
     "PoolModel",
     "PoolView",
     "PriceModel",
+    "ProfileList",
+    "ProfileRequest",
+    "ProfileView",
     "ProgressReport",
     "ProgressView",
     "PrunedView",

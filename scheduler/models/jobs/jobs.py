@@ -30,6 +30,19 @@ from gpucommons.scheduler.models.jobs.attempts import (
 )
 from gpucommons.scheduler.models.jobs.reasons import ForecastView, ReasonView
 
+Launcher = Literal[
+    "auto",
+    "plain",
+    "torchrun",
+    "accelerate",
+    "deepspeed",
+    "tensorflow",
+    "jax",
+    "mpi",
+    "ray",
+    "spark",
+]
+
 
 class RoleRequest(Model):
     """Like workers of a job."""
@@ -86,18 +99,7 @@ class JobRequest(Model):
     #: one takes its place: it is cancelled in the same step.
     resume_from: Ref | None = None
     #: How several workers find each other; ``auto``: as the script or command proposes.
-    launcher: Literal[
-        "auto",
-        "plain",
-        "torchrun",
-        "accelerate",
-        "deepspeed",
-        "tensorflow",
-        "jax",
-        "mpi",
-        "ray",
-        "spark",
-    ] = "auto"
+    launcher: Launcher = "auto"
     snapshot: Sha256 | None = None
     working_dir: RelativePath = "."
     #: Python that it runs with: name or path of a kernel, venv or conda environment, or an image;
