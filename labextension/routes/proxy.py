@@ -23,6 +23,7 @@ from gpucommons.scheduler.client import (
     calls,
     parking_calls,
     pipeline_calls,
+    profile_calls,
     schedule_calls,
     sweep_calls,
 )
@@ -41,6 +42,8 @@ _STAMP = re.compile(r"[0-9]{13}")
 SCHEDULE = rf"schedules/(?P<owner>[^/]{{1,255}})/(?P<name>{_NAME})"
 PIPELINE = rf"pipelines/(?P<owner>[^/]{{1,255}})/(?P<name>{_NAME})"
 SWEEP = rf"sweeps/{REF}"
+#: A profile, by its team's name and its own.
+PROFILE = rf"profiles/(?P<owner>{_NAME})/(?P<name>{_NAME})"
 _LISTED = frozenset({"team", "owner", "state", "live", "limit", "cursor"})
 
 
@@ -155,6 +158,18 @@ TABLE = (
         pattern=f"{PIPELINE}/cancel",
         call=lambda a: pipeline_calls.cancel_pipeline(a.owner, a.name, a.body.step),
         body=models.StepRef,
+    ),
+    Row(method="GET", pattern="profiles", call=lambda _: profile_calls.profiles()),
+    Row(
+        method="POST",
+        pattern=PROFILE,
+        call=lambda a: profile_calls.put_profile(a.owner, a.name, a.body),
+        body=models.ProfileRequest,
+    ),
+    Row(
+        method="POST",
+        pattern=f"{PROFILE}/remove",
+        call=lambda a: profile_calls.drop_profile(a.owner, a.name),
     ),
     Row(method="GET", pattern="sweeps", call=_sweeps),
     Row(method="GET", pattern=f"{SWEEP}/figures", call=lambda a: sweep_calls.sweep_figures(a.ref)),

@@ -13,9 +13,10 @@ import yaml
 from gpucommons.gpu.slices.slices import format_milli_gpu, parse_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.documents import read_config
+from gpucommons.scheduler.cli.documents import config_of, read_mapping
 from gpucommons.scheduler.cli.operating.pruning import pruned
 from gpucommons.scheduler.cli.present import clock, show, table
+from gpucommons.scheduler.cli.profiles import commands as profiles
 from gpucommons.scheduler.client import SchedulerClient, calls, parking_calls
 from gpucommons.scheduler.client.call import Call
 from gpucommons.scheduler.errors import BadRequest, NotFound, UnknownTeam
@@ -23,6 +24,8 @@ from gpucommons.scheduler.models.words.state_words import held_words, node_words
 
 MINUTE_MS = 60_000
 _MIB_PER_GIB = 1024
+#: More than the largest number any option takes; the scheduler knows the limit of each.
+_MOST = 2**31 - 1
 #: States of a lease in which it holds a GPU.
 _HOLDING = ("active", "warned", "granted")
 #: How the server without a name is called.
@@ -76,22 +79,31 @@ def _limit(milli_gpu: int | None) -> str:
 
 
 def apply(arguments: argparse.Namespace) -> int:
-    """Apply a YAML file with pools, teams and policy."""
-    config = read_config(arguments.file)
+    """Apply a YAML file with pools, teams and policy, and profiles of teams."""
+    document = read_mapping(arguments.file, of="pools, teams, policy or profiles")
+    wanted = profiles.taken_from(arguments.file, document)
+    # Who leads a team publishes its profiles, and may not read the rest.
+    alone = wanted and not document and not arguments.prune
+    config = None if alone else config_of(arguments.file, document)
     kept: list[str] = []
     with connect(arguments) as scheduler:
-        if arguments.prune:
+        if config is not None and arguments.prune:
             config, kept = pruned(scheduler, config, force=arguments.force)
         # What an entry leaves out goes to its default: people must see that here at the latest.
-        planned = scheduler.send(calls.check_config(config))
+        told = [] if config is None else scheduler.send(calls.check_config(config)).changes
+        told = [*told, *profiles.changes(scheduler, wanted)]
+        answer = models.ConfigChanges(changes=told)
         if arguments.dry_run:
-            text = "\n".join([*planned.changes, *kept]) or "Nothing would change."
-            show(planned, text, output=arguments.output)
+            text = "\n".join([*told, *kept]) or "Nothing would change."
+            show(answer, text, output=arguments.output)
             return 0
-        answer = scheduler.send(calls.put_config(config))
-    done = ["Applied:", *(f"  {one}" for one in planned.changes)]
-    lines = [*(done if planned.changes else ["Nothing changed."]), *kept]
-    show(answer, "\n".join(lines), output=arguments.output)
+        applied: models.TeamList | models.ConfigChanges = answer
+        if config is not None:
+            applied = scheduler.send(calls.put_config(config))
+        for one in wanted:
+            profiles.put(scheduler, one)
+    done = ["Applied:", *(f"  {change}" for change in told)] if told else ["Nothing changed."]
+    show(applied, "\n".join([*done, *kept]), output=arguments.output)
     return 0
 
 
@@ -332,6 +344,14 @@ def park(arguments: argparse.Namespace) -> int:
     text = f"{lease.user}: {state_words(lease.state)}; `gpucommons idle list` says what came of it"
     show(lease, text, output=arguments.output)
     return 0
+
+
+def positive(text: str) -> int:
+    """A number that counts something, as written."""
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= _MOST):
+        message = f"{text!r} is not a number from 1 to {_MOST:,}."
+        raise argparse.ArgumentTypeError(message)
+    return int(text)
 
 
 def gib(text: str) -> int:

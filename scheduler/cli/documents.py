@@ -50,7 +50,17 @@ def read_mapping(path: Path, *, of: str) -> dict[str, Any]:
 
 def read_config(path: Path) -> models.ConfigModel:
     """Read pools, teams and policy."""
-    document = read_mapping(path, of="pools, teams or policy")
+    return config_of(path, read_mapping(path, of="pools, teams or policy"))
+
+
+def config_of(path: Path, document: dict[str, Any]) -> models.ConfigModel:
+    """The same of what was read.
+
+    Raises
+    ------
+    BadRequest
+        With the field that is wrong, and its line.
+    """
     try:
         return models.ConfigModel.model_validate(document)
     except ValidationError as error:

@@ -17,10 +17,12 @@ from gpucommons.scheduler.cli import (
     simulate,
     submit,
 )
+from gpucommons.scheduler.cli.admin import positive
 from gpucommons.scheduler.cli.install import command as installing
 from gpucommons.scheduler.cli.operating import commands as operating
 from gpucommons.scheduler.cli.pipelines import commands as pipelines
 from gpucommons.scheduler.cli.plans import commands as plans
+from gpucommons.scheduler.cli.profiles import commands as profiles
 from gpucommons.scheduler.cli.schedules import commands as schedules
 from gpucommons.scheduler.cli.slurm import commands as slurm
 from gpucommons.scheduler.cli.sweeps import commands as sweeps
@@ -28,9 +30,6 @@ from gpucommons.scheduler.launchers import AUTO, LAUNCHERS
 
 #: Largest snapshot unless told otherwise, in MiB.
 SNAPSHOT_MIB = 64
-#: More than the largest number any option takes; the scheduler knows the limit of each.
-_MOST = 2**31 - 1
-_MOST_LOAD, _MOST_DAYS = 2.0, 31
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -48,7 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_jobs(commands, shared)
     _add_admin(commands, shared)
     _add_machine(commands)
-    for others in (plans, schedules, sweeps, pipelines, slurm, operating):
+    for others in (plans, profiles, schedules, sweeps, pipelines, slurm, operating):
         others.add_commands(commands, shared)
     installing.add_command(commands)
     return parser
@@ -67,13 +66,6 @@ def _output() -> argparse.ArgumentParser:
     output = argparse.ArgumentParser(add_help=False)
     output.add_argument("--output", choices=("text", "json"), default="text")
     return output
-
-
-def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= _MOST):
-        message = f"{text!r} is not a number from 1 to {_MOST:,}."
-        raise argparse.ArgumentTypeError(message)
-    return int(text)
 
 
 def _add_submit(
@@ -101,25 +93,23 @@ def _add_submit(
         metavar="NAME VALUE",
         help="of a notebook, for its cell tagged parameters; may be repeated, also as NAME=VALUE",
     )
-    command.add_argument(
-        "--gpus", default="0", metavar="N", help="per worker: 0 (default), ½, 0.5, 1, 4 …"
-    )
+    command.add_argument("--gpus", metavar="N", help="per worker: 0 (default), ½, 0.5, 1, 4 …")
     command.add_argument(
         "--gpu-memory",
         type=admin.gib,
         metavar="12GiB",
         help="in place of --gpus: the smallest slice with so much GPU memory, per worker",
     )
-    command.add_argument("--workers", type=_positive, default=1, help="as one gang (default: 1)")
-    command.add_argument("--min-workers", type=_positive, help="it may run with as few")
-    command.add_argument("--max-workers", type=_positive, help="and grow to as many")
+    command.add_argument("--workers", type=positive, help="as one gang (default: 1)")
+    command.add_argument("--min-workers", type=positive, help="it may run with as few")
+    command.add_argument("--max-workers", type=positive, help="and grow to as many")
     command.add_argument("--gpu-kind", help="only GPUs of this kind, e.g. A100-40")
     command.add_argument(
         "--cpu-milli",
-        type=_positive,
+        type=positive,
         help="per worker; 1000 = one core, the default where a share of a GPU has as much",
     )
-    command.add_argument("--memory-mib", type=_positive, default=1024, help="per worker")
+    command.add_argument("--memory-mib", type=positive, help="per worker (default: 1024)")
     command.add_argument("--name", help="default: the file's name; a number is added")
     command.add_argument("--team", help="who pays; default: your only team")
     command.add_argument("--pool", action="append", default=[], help="only here; may be repeated")
@@ -132,7 +122,7 @@ def _add_submit(
     command.add_argument("--guaranteed-only", action="store_true", help="never on borrowed GPUs")
     command.add_argument("--retrain", action="store_true", help="a retrain job: borrows only")
     command.add_argument(
-        "--max-run-s", type=_positive, help="after so long, all attempts together, it is stopped"
+        "--max-run-s", type=positive, help="after so long, all attempts together, it is stopped"
     )
     command.add_argument(
         "--after", action="append", default=[], metavar="JOB", help="once this job has succeeded"
@@ -192,7 +182,8 @@ def _add_submit(
         help="what an exit with 0 after a signal means; default: preempted, the job goes on later",
     )
     plans.add_to_submit(command)
-    command.add_argument("--max-mib", type=_positive, default=SNAPSHOT_MIB, help="largest snapshot")
+    profiles.add_to_submit(command)
+    command.add_argument("--max-mib", type=positive, default=SNAPSHOT_MIB, help="largest snapshot")
     command.add_argument("--follow", action="store_true", help="print the log until the job ends")
     schedules.add_when(command)
     command.set_defaults(run=submit.submit)
@@ -205,7 +196,7 @@ def _add_jobs(
     listing.add_argument("--all", action="store_true", help="finished ones too")
     listing.add_argument("--team")
     listing.add_argument("--owner")
-    listing.add_argument("--limit", type=_positive, default=100, metavar="N")
+    listing.add_argument("--limit", type=positive, default=100, metavar="N")
     listing.set_defaults(run=jobs.listing)
     for name, text, function in (
         ("show", "show one job", jobs.detail),
@@ -246,7 +237,7 @@ def _add_jobs(
     )
     resize.add_argument("job", metavar="JOB|LEASE", help="name or id of a job, or id of a lease")
     resize.add_argument("--gpus", metavar="N", help="a job's GPUs per worker: ½, 0.5, 1, 4 …")
-    resize.add_argument("--workers", type=_positive, metavar="N", help="a job's workers")
+    resize.add_argument("--workers", type=positive, metavar="N", help="a job's workers")
     resize.add_argument(
         "gib", nargs="?", type=admin.gib, metavar="GIB", help="a notebook's memory limit: 12.5"
     )
@@ -305,58 +296,8 @@ def _add_admin(
     reclaim.add_argument("--force", action="store_true", help="even if busy; needs --reason")
     reclaim.add_argument("--reason", default="")
     reclaim.set_defaults(run=admin.reclaim)
-    _add_simulate(commands, shared)
+    simulate.add_command(commands, shared)
     report.add_command(commands, shared)
-
-
-def _load(text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
-    if not 0 < found <= _MOST_LOAD:
-        message = f"{text!r} is no load: a part of the GPUs such as 0.85, at most {_MOST_LOAD}."
-        raise argparse.ArgumentTypeError(message)
-    return found
-
-
-def _add_simulate(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
-) -> None:
-    play = commands.add_parser(
-        "simulate",
-        parents=[shared],
-        help="the last days, or a trace, under other quotas",
-        description="Play the last days of this scheduler, or a file of jobs, once as quotas are and"
-        " once with those of a file, and compare. Nothing is changed.",
-    )
-    play.add_argument(
-        "--days", type=_days, default=7, help="how many of the last, 1 to 31 (default 7)"
-    )
-    play.add_argument(
-        "--quotas", type=Path, metavar="FILE.yaml", help="teams with the quotas to try"
-    )
-    play.add_argument(
-        "--trace", type=Path, metavar="F.csv", help="a CSV file of jobs instead of the last days"
-    )
-    play.add_argument(
-        "--load",
-        type=_load,
-        default=0.85,
-        help="with --trace: as many GPUs as its jobs fill to this part (default 0.85)",
-    )
-    play.add_argument("--jobs", type=_positive, help="with --trace: only its first so many jobs")
-    play.add_argument(
-        "--plot", type=Path, metavar="OUT.svg", help="draw the longest waits, before and after"
-    )
-    play.set_defaults(run=simulate.simulate)
-
-
-def _days(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= _MOST_DAYS):
-        message = f"{text!r} is not a number of days from 1 to {_MOST_DAYS}."
-        raise argparse.ArgumentTypeError(message)
-    return int(text)
 
 
 def _add_machine(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpucommons.gpu.extras import coming_with
 from gpucommons.scheduler import models
+from gpucommons.scheduler.cli.admin import positive
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.documents import read_config
 from gpucommons.scheduler.cli.present import printable, show, table
@@ -19,6 +20,58 @@ from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.simulation.plot import Pair, svg, waited
 
 HEADER = ("TEAM", "", "JOBS", "MEDIAN WAIT", "WORST IN TEN", "GPU-H", "EVICTIONS", "LOST AT MOST")
+_MOST_LOAD, _MOST_DAYS = 2.0, 31
+
+
+def add_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    """Add ``simulate``."""
+    play = commands.add_parser(
+        "simulate",
+        parents=[shared],
+        help="the last days, or a trace, under other quotas",
+        description="Play the last days of this scheduler, or a file of jobs, once as quotas are and"
+        " once with those of a file, and compare. Nothing is changed.",
+    )
+    play.add_argument(
+        "--days", type=_days, default=7, help="how many of the last, 1 to 31 (default 7)"
+    )
+    play.add_argument(
+        "--quotas", type=Path, metavar="FILE.yaml", help="teams with the quotas to try"
+    )
+    play.add_argument(
+        "--trace", type=Path, metavar="F.csv", help="a CSV file of jobs instead of the last days"
+    )
+    play.add_argument(
+        "--load",
+        type=_load,
+        default=0.85,
+        help="with --trace: as many GPUs as its jobs fill to this part (default 0.85)",
+    )
+    play.add_argument("--jobs", type=positive, help="with --trace: only its first so many jobs")
+    play.add_argument(
+        "--plot", type=Path, metavar="OUT.svg", help="draw the longest waits, before and after"
+    )
+    play.set_defaults(run=simulate)
+
+
+def _load(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= _MOST_LOAD:
+        message = f"{text!r} is no load: a part of the GPUs such as 0.85, at most {_MOST_LOAD}."
+        raise argparse.ArgumentTypeError(message)
+    return found
+
+
+def _days(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= _MOST_DAYS):
+        message = f"{text!r} is not a number of days from 1 to {_MOST_DAYS}."
+        raise argparse.ArgumentTypeError(message)
+    return int(text)
 
 
 def simulate(arguments: argparse.Namespace) -> int:

@@ -19,6 +19,7 @@ from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.documents import read_job, read_mapping
 from gpucommons.scheduler.cli.follow import follow
 from gpucommons.scheduler.cli.present import printable, show
+from gpucommons.scheduler.cli.profiles import commands as profiles
 from gpucommons.scheduler.cli.schedules import commands as schedules
 from gpucommons.scheduler.cli.schedules import when
 from gpucommons.scheduler.client import SchedulerClient, calls
@@ -34,12 +35,15 @@ from gpucommons.scheduler.working_folder import words as amounts
 _NAMED = 10
 #: What a role is without any option.
 _DEFAULT_ROLE = {"count": 1, "milli_gpu": 0, "memory_mib": 1024}
+#: One of them says how large a worker is.
+_SIZES = {"milli_gpu", "gpu_memory_mib"}
+_BY_NAME = ("env", "secrets", "labels")
 #: No option: a minus stands only before a number.
 _VALUE = re.compile(r"[^-]|-[.\d]|$")
 SIGNAL_ENDS_IT = "SIGUSR1 ends a script that does not handle it."
 Options = Mapping[str, Any]
 #: Packs what is wanted, with the fields that say which environment it runs in.
-Wish = Callable[[Options], tuple[models.JobRequest, Packed | None]]
+Wish = Callable[[Options, models.ProfileView | None], tuple[models.JobRequest, Packed | None]]
 
 
 def submit(arguments: argparse.Namespace) -> int:
@@ -48,8 +52,12 @@ def submit(arguments: argparse.Namespace) -> int:
     schedules.check_when(arguments)
     wish = _wish(arguments)
     with connect(arguments) as scheduler:
-        environment = _environment(arguments.environment, scheduler)
-        request, packed = wish({"environment": environment} if environment else {})
+        profile = (
+            None if arguments.profile is None else profiles.chosen(scheduler, arguments.profile)
+        )
+        said = arguments.environment or (profile.job.environment if profile else None)
+        environment = _environment(said, scheduler)
+        request, packed = wish({"environment": environment} if environment else {}, profile)
         if packed is not None and request.snapshot is not None:
             scheduler.send(calls.put_snapshot(request.snapshot, packed.content))
         if any(role.gpu_memory_mib for role in request.roles):
@@ -72,21 +80,49 @@ def _wish(arguments: argparse.Namespace) -> Wish:
     file, is_notebook = arguments.file, str(arguments.script).endswith(".ipynb")
     if file is not None and not is_notebook:
         return _from_file(arguments, max_bytes)
+    if arguments.profile is not None and not _names_something(arguments):
+        return _from_profile(arguments)
     job = _job(arguments)
 
-    def pack(environment: Options) -> tuple[models.JobRequest, Packed]:
+    def pack(
+        environment: Options, profile: models.ProfileView | None
+    ) -> tuple[models.JobRequest, Packed]:
         chosen = replace(job, links_left_out=left_out.are_linked(job.root, arguments.left_out))
-        options = {**_options(arguments), **environment}
-        request, packed = request_for_file(chosen, options, _role(arguments), max_bytes=max_bytes)
+        options = {**_all_options(arguments, profile), **environment}
+        role = _role(arguments, profile)
+        request, packed = request_for_file(chosen, options, role, max_bytes=max_bytes)
         _say_packed(packed, chosen, request)
         return request, packed
 
     return pack
 
 
+def _names_something(arguments: argparse.Namespace) -> bool:
+    return bool(arguments.script or arguments.module or arguments.arguments)
+
+
+def _from_profile(arguments: argparse.Namespace) -> Wish:
+    """What the profile itself runs."""
+
+    def read(
+        environment: Options, profile: models.ProfileView | None
+    ) -> tuple[models.JobRequest, None]:
+        assert profile is not None  # noqa: S101 - asked for only with one
+        if profile.job.command is None:
+            message = (
+                f"The profile {profile.name} says how, and not what: name a script or notebook, a"
+                " module with -m, or a command behind --."
+            )
+            raise BadRequest(message)
+        role = {**_role(arguments, profile), "command": profile.job.command}
+        named = {"name": profile.name, **_all_options(arguments, profile), **environment}
+        return models.JobRequest.model_validate({**named, "roles": [role]}), None
+
+    return read
+
+
 def _from_file(arguments: argparse.Namespace, max_bytes: int) -> Wish:
-    given = arguments.script or arguments.module or arguments.arguments
-    if given:
+    if _names_something(arguments):
         message = (
             "Name one thing to run: a script or notebook, a module with -m, a command behind --, or"
             " a YAML file with -f. What the file runs gets its arguments from the file."
@@ -94,11 +130,16 @@ def _from_file(arguments: argparse.Namespace, max_bytes: int) -> Wish:
         raise BadRequest(message)
     _check_unused(arguments)
 
-    def read(environment: Options) -> tuple[models.JobRequest, Packed | None]:
+    def read(
+        environment: Options, profile: models.ProfileView | None
+    ) -> tuple[models.JobRequest, Packed | None]:
+        also = (
+            {} if profile is None else {**profiles.fields(profile), "roles": [profile.job.worker()]}
+        )
         job, request, packed = read_job(
             arguments.file,
             max_bytes=max_bytes,
-            also=environment,
+            also={**also, **environment},
             left_out=arguments.left_out or "without",
         )
         if packed is not None and job is not None:
@@ -110,9 +151,7 @@ def _from_file(arguments: argparse.Namespace, max_bytes: int) -> Wish:
 
 def _check_unused(arguments: argparse.Namespace) -> None:
     """A file says how its job runs; what is given beside it must not vanish."""
-    role = _role(arguments)
-    given = [name for name in role if role[name] != _DEFAULT_ROLE.get(name)]
-    given += _options(arguments)
+    given = [*_given_role(arguments), *_options(arguments)]
     given += [name for name in ("function", "parameter") if getattr(arguments, name)]
     if given:
         message = (
@@ -275,25 +314,45 @@ def _say(lines: Iterable[str]) -> None:
     sys.stderr.writelines(printable(line) + "\n" for line in lines)
 
 
-def _role(arguments: argparse.Namespace) -> dict[str, object]:
-    role: dict[str, object] = {
+def _role(
+    arguments: argparse.Namespace, profile: models.ProfileView | None = None
+) -> dict[str, object]:
+    """What is given, else what the profile says, else the defaults."""
+    given = _given_role(arguments)
+    said = {} if profile is None else profile.job.worker()
+    if given.keys() & _SIZES:
+        said = {field: value for field, value in said.items() if field not in _SIZES}
+    return {**_DEFAULT_ROLE, **said, **given}
+
+
+def _given_role(arguments: argparse.Namespace) -> dict[str, object]:
+    if arguments.gpus is not None and arguments.gpu_memory is not None:
+        message = "Say --gpus or --gpu-memory, not both: a size, or the memory that it must have."
+        raise BadRequest(message)
+    named = {
         "count": arguments.workers,
-        "milli_gpu": parse_milli_gpu(arguments.gpus),
+        "milli_gpu": None if arguments.gpus is None else parse_milli_gpu(arguments.gpus),
         "memory_mib": arguments.memory_mib,
+        "gpu_memory_mib": arguments.gpu_memory,
+        "cpu_milli": arguments.cpu_milli,
+        "gpu_kind": arguments.gpu_kind or None,
     }
-    if arguments.gpu_memory is not None:
-        if role["milli_gpu"]:
-            message = (
-                "Say --gpus or --gpu-memory, not both: a size, or the memory that it must have."
-            )
-            raise BadRequest(message)
-        role["gpu_memory_mib"] = arguments.gpu_memory
-    if arguments.cpu_milli is not None:
-        role["cpu_milli"] = arguments.cpu_milli
-    return role | ({"gpu_kind": arguments.gpu_kind} if arguments.gpu_kind else {})
+    return {name: value for name, value in named.items() if value is not None}
 
 
-def _options(arguments: argparse.Namespace) -> dict[str, object]:
+def _all_options(
+    arguments: argparse.Namespace, profile: models.ProfileView | None
+) -> dict[str, Any]:
+    """What is given, else what the profile says; of variables, secrets and labels each for itself."""
+    given = _options(arguments)
+    if profile is None:
+        return given
+    said = profiles.fields(profile)
+    both = {name: {**said.get(name, {}), **given.get(name, {})} for name in _BY_NAME}
+    return {**said, **given, **{name: value for name, value in both.items() if value}}
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     named = {
         "name": arguments.name,
         "team": arguments.team,

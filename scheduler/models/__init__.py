@@ -130,6 +130,7 @@ from gpucommons.scheduler.models.jobs.pipelines import (
     StepRequest,
     StepView,
 )
+from gpucommons.scheduler.models.jobs.profiles import ProfileList, ProfileRequest, ProfileView
 from gpucommons.scheduler.models.jobs.reasons import (
     BlockerView,
     ForecastView,
@@ -325,6 +326,9 @@ __all__ = [
     "PoolModel",
     "PoolView",
     "PriceModel",
+    "ProfileList",
+    "ProfileRequest",
+    "ProfileView",
     "ProgressReport",
     "ProgressView",
     "PrunedView",

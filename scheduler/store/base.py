@@ -30,6 +30,7 @@ from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.store.estimates import Estimate
 from gpucommons.scheduler.store.pipelines.base import PipelineStore
 from gpucommons.scheduler.store.plans.base import PlanStore
+from gpucommons.scheduler.store.profiles.base import ProfileStore
 from gpucommons.scheduler.store.quota_minutes.base import QuotaMinuteStore
 from gpucommons.scheduler.store.reports.base import ReportStore
 from gpucommons.scheduler.store.schedules.base import Epoch as Epoch  # noqa: PLC0414 - for others
@@ -200,6 +201,11 @@ class Store(Protocol):
     @property
     def plans(self) -> PlanStore:
         """Plans that were offered, and what became of them."""
+        ...
+
+    @property
+    def profiles(self) -> ProfileStore:
+        """Forms of teams that jobs are started with."""
         ...
 
     @property

@@ -46,6 +46,7 @@ from gpucommons.scheduler.store.codec import encode
 from gpucommons.scheduler.store.estimates import Estimate
 from gpucommons.scheduler.store.pipelines.memory import MemoryPipelines
 from gpucommons.scheduler.store.plans.memory import MemoryPlans
+from gpucommons.scheduler.store.profiles.memory import MemoryProfiles
 from gpucommons.scheduler.store.quota_minutes.memory import MemoryQuotaMinutes
 from gpucommons.scheduler.store.reports.memory import MemoryReports
 from gpucommons.scheduler.store.schedules.memory import MemorySchedules
@@ -78,6 +79,7 @@ class MemoryStore:
             workloads=lambda: tuple(self._workloads.values()),
         )
         self.plans = MemoryPlans(self.check_lead)
+        self.profiles = MemoryProfiles()
         self.sweeps = MemorySweeps(self.check_lead)
         self.pipelines = MemoryPipelines(self.check_lead)
 

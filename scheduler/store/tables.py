@@ -227,6 +227,15 @@ judged_runs = Table(
     Index("judged_runs_by_end", "ended_ms"),
 )
 
+#: Forms of teams that jobs are started with.
+profiles = Table(
+    "profiles",
+    metadata,
+    Column("team", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("document", Text, nullable=False),
+)
+
 #: Jobs that start again and again.
 schedules = Table(
     "schedules",

@@ -29,11 +29,14 @@ SCHEDULE = {
     "triggers": [{"metric": {"name": "accuracy", "below": 97}}],
     "job": JOB,
 }
+PROFILE = "/profiles/vision/plain"
 LEASE = {"user": "ann", "milli_gpu": 250}
 SHA = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 #: Of an attempt, and of a token without any right of ours.
 NOBODY = {"attempt": 403, "plain-token": 403}
 NOT_ATTEMPT = {"ann-token": 403, "root-token": 403, "hub-token": 403, "plain-token": 403}
+NOT_OTHERS = NOBODY | {"bob-token": 404, "hub-token": 404}
+NOT_MEMBERS = NOT_OTHERS | {"ann-token": 403, "ann-reads": 403}
 NOT_ADMIN = NOBODY | {"ann-token": 403, "ada-token": 403, "hub-token": 403, "culler-token": 403}
 
 RULES: dict[str, Rule] = {
@@ -106,21 +109,11 @@ RULES: dict[str, Rule] = {
         "GET",
         "/jobs/digits-1/plan",
         ("ann-reads", "alf-token", "root-token"),
-        NOBODY | {"bob-token": 404, "hub-token": 404},
+        NOT_OTHERS,
     ),
     "jobs": Rule("GET", "/jobs", ("ann-reads", "bob-token"), NOBODY),
-    "job": Rule(
-        "GET",
-        "/jobs/digits-1",
-        ("ann-reads", "alf-token", "root-token"),
-        NOBODY | {"bob-token": 404, "hub-token": 404},
-    ),
-    "why": Rule(
-        "GET",
-        "/jobs/digits-1/why",
-        ("ann-reads", "alf-token", "root-token"),
-        NOBODY | {"bob-token": 404, "hub-token": 404},
-    ),
+    "job": Rule("GET", "/jobs/digits-1", ("ann-reads", "alf-token", "root-token"), NOT_OTHERS),
+    "why": Rule("GET", "/jobs/digits-1/why", ("ann-reads", "alf-token", "root-token"), NOT_OTHERS),
     "cancel": Rule(
         "POST",
         "/jobs/digits-1/cancel",
@@ -164,7 +157,7 @@ RULES: dict[str, Rule] = {
         "GET",
         "/schedules/ann/nightly",
         ("ann-reads", "alf-token", "root-token"),
-        NOBODY | {"bob-token": 404, "hub-token": 404},
+        NOT_OTHERS,
     ),
     "put_schedule": Rule(
         "PUT",
@@ -173,6 +166,10 @@ RULES: dict[str, Rule] = {
         NOBODY | {"ann-reads": 403, "alf-token": 403, "root-token": 403, "hub-token": 403},
         body=SCHEDULE,
     ),
+    "profiles": Rule("GET", "/profiles", ("ann-reads", "bob-token"), NOBODY),
+    "profile": Rule("GET", PROFILE, ("ann-reads", "alf-token", "root-token"), NOT_OTHERS),
+    "put_profile": Rule("PUT", PROFILE, ("ada-token", "root-token"), NOT_MEMBERS, body={}),
+    "drop_profile": Rule("DELETE", PROFILE, ("ada-token", "root-token"), NOT_MEMBERS),
     "submit_pipeline": Rule(
         "POST",
         "/pipelines",
@@ -185,7 +182,7 @@ RULES: dict[str, Rule] = {
         "GET",
         "/pipelines/ann/nightly-1",
         ("ann-reads", "alf-token", "root-token"),
-        NOBODY | {"bob-token": 404, "hub-token": 404},
+        NOT_OTHERS,
     ),
     "retry_pipeline": Rule(
         "POST",
@@ -251,17 +248,12 @@ RULES: dict[str, Rule] = {
         body=SWEEP,
     ),
     "sweeps": Rule("GET", "/sweeps", ("ann-reads", "bob-token"), NOBODY),
-    "sweep": Rule(
-        "GET",
-        "/sweeps/many-1",
-        ("ann-reads", "alf-token", "root-token"),
-        NOBODY | {"bob-token": 404, "hub-token": 404},
-    ),
+    "sweep": Rule("GET", "/sweeps/many-1", ("ann-reads", "alf-token", "root-token"), NOT_OTHERS),
     "sweep_figures": Rule(
         "GET",
         "/sweeps/search-1/figures",
         ("ann-reads", "alf-token", "root-token"),
-        NOBODY | {"bob-token": 404, "hub-token": 404},
+        NOT_OTHERS,
     ),
     "stop_sweep": Rule(
         "POST",

@@ -24,7 +24,7 @@ import {
 } from '../model/jobs';
 import { addNotebookCommands } from './notebookcommands';
 import { confirmDrop } from '../notices/notices';
-import { trainFunctions } from '../submission/request';
+import { trainFunctions } from '../submission/candidate';
 import { IJob } from '../server/tokens';
 import type { Messages } from '../text/messages';
 

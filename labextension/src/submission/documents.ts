@@ -7,8 +7,8 @@ import type {
 } from '@jupyterlab/docregistry';
 import type { Widget } from '@lumino/widgets';
 
-import { trainFunctions } from './request';
-import { ICandidate, TrainModel } from './train';
+import { ICandidate, trainFunctions } from './candidate';
+import { TrainModel } from './train';
 
 const RUNNABLE = /\.(ipynb|py|sh)$/;
 

@@ -7,9 +7,9 @@ import {
   parseSecrets,
   offeredSizes,
   sized,
-  submission,
-  trainFunctions
+  submission
 } from './request';
+import { trainFunctions } from './candidate';
 import { makeJob } from '../testing/make';
 import SENT from '../testing/submission.json';
 

@@ -11,6 +11,8 @@ import {
   Priority
 } from '../server/tokens';
 
+import type { IStartedWith } from './profile';
+
 /** GPUs per worker to choose from: what any team that may be meant is offered, and what is chosen. */
 export function offeredSizes(
   team: string,
@@ -23,7 +25,10 @@ export function offeredSizes(
 }
 
 export type Source =
-  { kind: 'file'; path: string } | { kind: 'job'; job: IJob };
+  | { kind: 'file'; path: string }
+  | { kind: 'job'; job: IJob }
+  /** What a profile runs by itself. */
+  | { kind: 'profile'; key: string };
 
 export interface ITrainForm {
   source: Source | null;
@@ -44,6 +49,8 @@ export interface ITrainForm {
   pool: string;
   /** Number of the plan that it follows, for its page to compare. */
   plan?: string;
+  /** What of the team's profile no field shows. */
+  profile?: IStartedWith;
   /** Empty = the file's own. */
   environment: string;
   leftOut: LeftOut | '';
@@ -267,6 +274,7 @@ export function parseSecrets(text: string): ISecretsResult {
 
 function role(form: ITrainForm): Omit<IRole, 'command'> {
   return {
+    ...form.profile?.worker,
     name: 'worker',
     count: form.workers,
     milli_gpu: form.milliGpu,
@@ -300,6 +308,7 @@ function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
   const elastic = form.minWorkers < most;
   return {
     ...base,
+    ...form.profile?.job,
     ...(form.name ? { name: form.name } : {}),
     team: form.team || null,
     priority: form.priority,
@@ -324,7 +333,8 @@ function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
 /** The whole request. A file's command is made by the server; the quote does not depend on it. */
 export function jobRequest(form: ITrainForm): IJobRequest {
   const base = form.source?.kind === 'job' ? form.source.job.request : null;
-  const command = base?.roles[0]?.command ?? ['python'];
+  const own = form.source?.kind === 'profile' && form.profile?.command;
+  const command = own || (base?.roles[0]?.command ?? ['python']);
   const first: IRole = { ...base?.roles[0], ...role(form), command };
   first.name = base?.roles[0]?.name ?? first.name;
   const others = base?.roles.slice(1) ?? [];
@@ -385,14 +395,4 @@ export function formOfJob(job: IJob): ITrainForm {
     noticeSignal: request?.notice_signal ?? '',
     exitAfterSignal: request?.exit_after_signal ?? 'preempted'
   };
-}
-
-/** Functions of a notebook that can be run as a job: they take `resume_dir` first. */
-export function trainFunctions(sources: readonly string[]): string[] {
-  const found = sources.flatMap(source =>
-    [...source.matchAll(/^def\s+([A-Za-z_]\w*)\s*\(\s*resume_dir\b/gm)].map(
-      match => match[1] ?? ''
-    )
-  );
-  return [...new Set(found)];
 }

@@ -3,7 +3,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { makeJob, msg } from '../testing/make';
 import { fakeApi } from '../testing/sockets';
 import { EMPTY_FORM } from './request';
-import { ICandidate, TrainModel } from './train';
+import type { ICandidate } from './candidate';
+import { TrainModel } from './train';
 import { trainMessages } from '../trainform/messages';
 
 const QUOTE = { hold_class: 'guaranteed', text: 'Fits.' };

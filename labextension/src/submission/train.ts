@@ -21,6 +21,7 @@ import {
   taken,
   Typed
 } from './request';
+import type { ICandidate } from './candidate';
 import type { IEnvironments } from '../server/jobtokens';
 import type { IAdvice, IPlan, IPlanQuestion } from '../server/plans';
 import { IFilesPreview, IJob, IQuote } from '../server/tokens';
@@ -38,16 +39,6 @@ const NOTHING_OF_A_FILE = {
   pool: '',
   plan: ''
 } as const;
-
-/** What the page offers as "What to run"; kept up to date by whoever knows the open documents. */
-export interface ICandidate {
-  path: string;
-  savedMs: number | null;
-  isDirty: boolean;
-  /** Its functions that take `resume_dir`. */
-  functions: string[];
-  save(): Promise<void>;
-}
 
 /** Places of the form that the focus is sent to. */
 export type Place = 'first' | 'more' | 'submit';
@@ -130,6 +121,22 @@ export class TrainModel {
     this.form = { ...this.form, ...change };
     this._isEdited = true;
     this._askAnew();
+  }
+
+  /** Take what a profile says; where it runs something by itself, that is what runs. */
+  start(change: Partial<ITrainForm>): void {
+    const { profile } = change;
+    const isOwn = this.form.source?.kind === 'profile';
+    if (profile?.command) {
+      this._setSource({ kind: 'profile', key: profile.key });
+      this._isChosen = true;
+    } else if (isOwn) {
+      this._isChosen = false;
+      const first = this.candidates[0];
+      this._setSource(first ? { kind: 'file', path: first.path } : null);
+    }
+    this.typed = {};
+    this.update(change);
   }
 
   /** Into a number field: it is taken once it is one that may stand there. */
@@ -364,7 +371,11 @@ export class TrainModel {
     const kept =
       old?.kind === 'job'
         ? { ...EMPTY_FORM, team: this.form.team }
-        : { ...this.form, ...NOTHING_OF_A_FILE };
+        : {
+            ...this.form,
+            ...NOTHING_OF_A_FILE,
+            environment: this.form.profile?.environment ?? ''
+          };
     const written =
       source?.kind === 'file' ? this._written.get(source.path) : {};
     this.form = { ...kept, ...written, source };

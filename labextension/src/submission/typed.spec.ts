@@ -3,7 +3,8 @@ import { describe, expect, it, vi } from 'vitest';
 
 import { makeJob } from '../testing/make';
 import { fakeApi } from '../testing/sockets';
-import { ICandidate, TrainModel } from './train';
+import type { ICandidate } from './candidate';
+import { TrainModel } from './train';
 import { IFilesPreview } from '../server/tokens';
 
 let sent: string[] = [];

@@ -31,6 +31,7 @@ import { TrainAdvice } from './advice';
 import { NO_LIMIT, sizes, timeLimits } from './choices';
 import { NumberField, Segmented, SelectField } from './fields';
 import { ActionButton, Callout } from '../components/parts';
+import { ProfileField, PublishProfile, useProfiles } from './profiles';
 import { QuotaLine } from './quotaline';
 import { trainMessages, type TrainMessages } from './messages';
 import { TrainMore } from './more';
@@ -58,6 +59,7 @@ export function TrainForm(): React.JSX.Element {
   useSignal(train.changed);
   useTopics(model, ['status', 'teams']);
   const { form } = train;
+  const [profiles, lookAgain] = useProfiles();
   const [isAdvising, setAdvising] = React.useState(false);
   const times = useTimes();
   const { isScheduled } = form;
@@ -111,6 +113,7 @@ export function TrainForm(): React.JSX.Element {
           keepDraft(train, { isSwept: value === SWEEP });
         }}
       />
+      <ProfileField profiles={profiles} />
       <WhatToRun />
       {isSwept ? <SweepFields /> : null}
       <Environment />
@@ -155,7 +158,12 @@ export function TrainForm(): React.JSX.Element {
         }}
       />
       {isSwept ? null : <When times={times} />}
-      {train.isExpanded ? <TrainMore /> : null}
+      {train.isExpanded ? (
+        <>
+          <TrainMore />
+          <PublishProfile profiles={profiles} onChange={lookAgain} />
+        </>
+      ) : null}
       <LeftBehind />
       <p className="gc-Muted gc-Hint">{msg.ownChoices(form, train.files)}</p>
       {train.advice.map(text => (

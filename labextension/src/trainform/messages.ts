@@ -98,6 +98,36 @@ export function trainMessages(msg: Messages) {
       return trans.__('%1, as %2.', launcher, why);
     },
 
+    publishedBy(name: string): string {
+      return trans.__('Published by %1.', name);
+    },
+
+    oneLine(): string {
+      return trans.__('It counts on one line in the script:');
+    },
+
+    nameLikeThis(): string {
+      return trans.__(
+        'Name the profile with small letters, digits and dashes.'
+      );
+    },
+
+    chooseTeam(): string {
+      return trans.__('Choose a team that you lead, above.');
+    },
+
+    published(name: string, team: string): string {
+      return trans.__('%1 is a profile of %2 now.', name, team);
+    },
+
+    unpublished(name: string, team: string): string {
+      return trans.__(
+        '%1 is no profile of %2 any more. Its jobs stay.',
+        name,
+        team
+      );
+    },
+
     signalEndsIt(): string {
       return trans.__('SIGUSR1 ends a script that does not handle it.');
     },

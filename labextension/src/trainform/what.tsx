@@ -30,6 +30,10 @@ export function WhatToRun(): React.JSX.Element {
   if (source?.kind === 'job') {
     options.unshift({ value: '', label: msg.sameAs(source.job.name) });
   }
+  if (source?.kind === 'profile') {
+    const words = train.form.profile?.command ?? [];
+    options.unshift({ value: '', label: words.join(' ') });
+  }
   if (source === null) {
     options.unshift({
       value: '',

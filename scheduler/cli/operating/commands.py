@@ -79,7 +79,9 @@ def _add_quota(
 def _add_apply(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
 ) -> None:
-    apply = commands.add_parser("apply", parents=[shared], help="apply pools, teams and policy")
+    apply = commands.add_parser(
+        "apply", parents=[shared], help="apply pools, teams, policy, profiles"
+    )
     apply.add_argument("-f", "--file", type=Path, required=True)
     apply.add_argument("--dry-run", action="store_true", help="only say what would change")
     about = "remove teams that FILE does not name; refused while one of them has work"

@@ -48,6 +48,7 @@ from gpucommons.scheduler.store.codec import BadDocument
 from gpucommons.scheduler.store.estimates import Estimate
 from gpucommons.scheduler.store.pipelines.sql import SqlPipelines
 from gpucommons.scheduler.store.plans.sql import SqlPlans
+from gpucommons.scheduler.store.profiles.sql import SqlProfiles
 from gpucommons.scheduler.store.quota_minutes.sql import SqlQuotaMinutes
 from gpucommons.scheduler.store.reports.sql import SqlReports
 from gpucommons.scheduler.store.schedules.sql import SqlSchedules
@@ -82,6 +83,7 @@ class SqlStore:
         )
         self.quota_minutes = SqlQuotaMinutes(read=self._read, leading=self._leading_alone)
         self.reports = SqlReports(read=self._read)
+        self.profiles = SqlProfiles(read=self._read, writing=self._writing)
         self.sweeps = SqlSweeps(read=self._read, writing=self._writing, leading=self._leading_alone)
         self.plans = SqlPlans(read=self._read, writing=self._writing, leading=self._leading_alone)
         self.pipelines = SqlPipelines(

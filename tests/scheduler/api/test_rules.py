@@ -17,7 +17,7 @@ from storages import LinkedMemory
 from gpucommons.scheduler import models
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import authorization, leases
-from gpucommons.scheduler.service.jobs import jobs, sweeps
+from gpucommons.scheduler.service.jobs import jobs, profiles, sweeps
 from gpucommons.scheduler.service.pipelines import pipelines
 from gpucommons.scheduler.service.schedules import schedules
 from gpucommons.scheduler.storage.bucket_files import BucketFiles
@@ -84,6 +84,8 @@ def send(
     world.pass_time(1000)
     nightly = models.ScheduleRequest.model_validate(SCHEDULE)
     schedules.put_schedule(world.service, ann, "ann", "nightly", nightly)
+    of_team = models.ProfileRequest()
+    profiles.put_profile(world.service, world.principal("ada"), "vision", "plain", of_team)
     search = {
         "space": {"lr": [1, 2, 3]},
         "objective": {"metric": "loss"},

@@ -1,0 +1,125 @@
+/** From a profile of a team to the form of *Train*, and from the form to one. Pure. */
+import type { IProfile, IProfileJob } from '../server/profiles';
+import type { IRole } from '../server/tokens';
+import { AUTO, isLaunched, ITrainForm, parseSecrets } from './request';
+
+/** On a job: which profile it was started with. */
+const LABEL = 'profile';
+
+/** What the form keeps of a profile and shows nowhere else. */
+export interface IStartedWith {
+  key: string;
+  /** What it runs by itself. */
+  command: string[] | null;
+  environment: string;
+  job: {
+    pools?: string[];
+    data?: string[];
+    env?: Record<string, string>;
+    hibernation?: boolean;
+    labels?: Record<string, string>;
+    name?: string;
+  };
+  worker: Partial<IRole>;
+}
+
+export function keyOf({ team, name }: IProfile): string {
+  return `${team}/${name}`;
+}
+
+/** The changes of the form; fields of which it says nothing stay. */
+export function taking(
+  profile: IProfile,
+  form: ITrainForm
+): Partial<ITrainForm> {
+  const { job } = profile;
+  const workers = job.workers ?? form.workers;
+  const isSized = job.milli_gpu != null || job.gpu_memory_mib != null;
+  const size = {
+    milliGpu: job.milli_gpu ?? 0,
+    gpuMemoryGib: job.gpu_memory_mib == null ? null : job.gpu_memory_mib / 1024
+  };
+  return {
+    ...known({
+      launcher: job.launcher,
+      environment: job.environment,
+      cpus: job.cpu_milli == null ? null : job.cpu_milli / 1000,
+      memoryGib: job.memory_mib == null ? null : job.memory_mib / 1024,
+      priority: job.priority,
+      overQuota: job.over_quota,
+      maxRunS: job.max_run_s,
+      noticeSignal: job.notice_signal,
+      exitAfterSignal: job.exit_after_signal,
+      secrets:
+        job.secrets &&
+        Object.entries(job.secrets)
+          .map(([variable, name]) => `${variable}=${name}`)
+          .join('\n')
+    }),
+    ...(isSized ? size : {}),
+    workers,
+    minWorkers: job.min_workers ?? workers,
+    maxWorkers: job.max_workers ?? workers,
+    team: profile.team,
+    pool: '',
+    plan: '',
+    profile: {
+      key: keyOf(profile),
+      command: job.command ?? null,
+      environment: job.environment ?? '',
+      job: known({
+        pools: job.pools,
+        data: job.data,
+        env: job.env,
+        hibernation: job.hibernation,
+        labels: { [LABEL]: profile.name },
+        name: job.command ? profile.name : null
+      }),
+      worker: known({ gpu_kind: job.gpu_kind })
+    }
+  };
+}
+
+/** What the form says, for others to start with. */
+export function profileOf(form: ITrainForm): IProfileJob {
+  const { profile, workers, minWorkers, maxWorkers } = form;
+  const { secrets } = parseSecrets(form.secrets);
+  const isElastic = minWorkers < maxWorkers;
+  return {
+    ...known({
+      pools: form.pool ? [form.pool] : profile?.job.pools,
+      data: profile?.job.data,
+      env: profile?.job.env,
+      hibernation: profile?.job.hibernation,
+      gpu_kind: profile?.worker.gpu_kind,
+      command: form.source?.kind === 'profile' ? profile?.command : null,
+      environment: form.environment || null,
+      launcher:
+        isLaunched(form) && form.launcher !== AUTO ? form.launcher : null,
+      max_run_s: form.maxRunS,
+      notice_signal: form.noticeSignal || null,
+      secrets: Object.keys(secrets).length > 0 ? secrets : null,
+      gpu_memory_mib:
+        form.gpuMemoryGib === null ? null : Math.round(form.gpuMemoryGib * 1024)
+    }),
+    ...(form.milliGpu || form.gpuMemoryGib === null
+      ? { milli_gpu: form.milliGpu }
+      : {}),
+    ...(isElastic ? { min_workers: minWorkers, max_workers: maxWorkers } : {}),
+    workers,
+    cpu_milli: Math.round(form.cpus * 1000),
+    memory_mib: Math.round(form.memoryGib * 1024),
+    priority: form.priority,
+    over_quota: form.overQuota,
+    exit_after_signal: form.exitAfterSignal
+  };
+}
+
+type Known<T> = { [K in keyof T]?: NonNullable<T[K]> };
+
+/** Without what is not said. */
+function known<T extends object>(fields: T): Known<T> {
+  return Object.fromEntries(
+    Object.entries(fields).filter(([, value]) => value != null)
+  ) as Known<T>;
+}

@@ -1,0 +1,176 @@
+/** What a team starts its jobs with: chosen above the form, published from it by who leads the team. */
+import * as React from 'react';
+
+import { usePanel, useWords } from '../components/context';
+import { Fragment, h } from '../components/h';
+import { ActionButton, LinkButton } from '../components/parts';
+import { told } from '../server/api';
+import {
+  IProfile,
+  profilesOf,
+  publishProfile,
+  removeProfile
+} from '../server/profiles';
+import { keyOf, profileOf, taking } from '../submission/profile';
+import { SelectField } from './fields';
+import { trainMessages } from './messages';
+
+/** As the scheduler has it. */
+const NAME = /^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$/;
+
+/** Those of the user's teams; null until they are known. */
+export function useProfiles(): [IProfile[] | null, () => void] {
+  const { train } = usePanel();
+  const [profiles, setProfiles] = React.useState<IProfile[] | null>(null);
+  const look = React.useCallback(() => {
+    profilesOf(train.api).then(setProfiles, () => {
+      // Without them the form is as it was.
+    });
+  }, [train]);
+  React.useEffect(look, [look]);
+  return [profiles, look];
+}
+
+export function ProfileField(props: {
+  profiles: readonly IProfile[] | null;
+}): React.JSX.Element | null {
+  const { train, trans } = usePanel();
+  const msg = useWords(trainMessages);
+  const { form } = train;
+  const profiles = props.profiles ?? [];
+  const chosen = profiles.find(each => keyOf(each) === form.profile?.key);
+  const teams = new Set(profiles.map(each => each.team));
+  if (profiles.length === 0) {
+    return null;
+  }
+  return (
+    <>
+      <SelectField
+        id="gc-profile"
+        label={trans.__('Profile')}
+        value={chosen ? keyOf(chosen) : ''}
+        options={[
+          { value: '', label: trans.__('None') },
+          ...profiles.map(each => ({
+            value: keyOf(each),
+            label: teams.size > 1 ? keyOf(each) : each.name
+          }))
+        ]}
+        onChange={key => {
+          const profile = profiles.find(each => keyOf(each) === key);
+          if (profile) {
+            train.start(taking(profile, form));
+          } else {
+            train.start({ profile: undefined });
+          }
+        }}
+      />
+      {chosen ? (
+        <p className="gc-Muted gc-Hint">
+          {chosen.description} {msg.publishedBy(chosen.published_by)}
+        </p>
+      ) : null}
+      {chosen?.callback_line ? (
+        <p className="gc-Muted gc-Hint">
+          {msg.oneLine()} <code>{chosen.callback_line}</code>
+        </p>
+      ) : null}
+    </>
+  );
+}
+
+/** For who leads a team, or is an admin. */
+export function PublishProfile(props: {
+  profiles: readonly IProfile[] | null;
+  onChange: () => void;
+}): React.JSX.Element | null {
+  const { model, train, trans } = usePanel();
+  const msg = useWords(trainMessages);
+  const { form } = train;
+  const { whoami } = model;
+  const profiles = props.profiles ?? [];
+  const current = profiles.find(each => keyOf(each) === form.profile?.key);
+  const teams = whoami?.admin
+    ? [...new Set([...whoami.teams, ...(whoami.leads ?? [])])]
+    : (whoami?.leads ?? []);
+  const team = form.team || (teams.length === 1 ? teams[0] : '') || '';
+  const [name, setName] = React.useState('');
+  const [description, setDescription] = React.useState('');
+  const [said, setTold] = React.useState<string | null>(null);
+  if (teams.length === 0) {
+    return null;
+  }
+  const isKnown = profiles.some(
+    each => each.team === team && each.name === name
+  );
+  return (
+    <details className="gc-Field">
+      <summary>{trans.__('Publish as a profile of the team')}</summary>
+      <label htmlFor="gc-profile-name">{trans.__('Name of the profile')}</label>
+      <input
+        id="gc-profile-name"
+        className="jp-mod-styled gc-Input"
+        value={name}
+        spellCheck={false}
+        onChange={event => {
+          setName(event.target.value);
+        }}
+      />
+      <label htmlFor="gc-profile-text">{trans.__('What it is good for')}</label>
+      <input
+        id="gc-profile-text"
+        className="jp-mod-styled gc-Input"
+        value={description}
+        onChange={event => {
+          setDescription(event.target.value);
+        }}
+      />
+      <ActionButton
+        hindrance={
+          teams.includes(team)
+            ? NAME.test(name)
+              ? null
+              : msg.nameLikeThis()
+            : msg.chooseTeam()
+        }
+        onClick={() => {
+          void say(
+            publishProfile(train.api, team, name, {
+              description,
+              job: profileOf(form)
+            }),
+            made => msg.published(made.name, made.team)
+          );
+        }}
+      >
+        {isKnown ? trans.__('Publish anew') : trans.__('Publish')}
+      </ActionButton>{' '}
+      {current?.steerable ? (
+        <LinkButton
+          onClick={() => {
+            void say(removeProfile(train.api, current), gone =>
+              msg.unpublished(gone.name, gone.team)
+            );
+          }}
+        >
+          {trans.__('Remove %1', current.name)}
+        </LinkButton>
+      ) : null}
+      <p className="gc-Hint" role="status">
+        {said}
+      </p>
+    </details>
+  );
+
+  async function say(
+    asked: Promise<IProfile>,
+    words: (found: IProfile) => string
+  ): Promise<void> {
+    try {
+      setTold(words(await asked));
+    } catch (error) {
+      setTold(told(error));
+    }
+    props.onChange();
+  }
+}
