@@ -19,6 +19,7 @@ from gpucommons.scheduler.api.routes import (
     history,
     jobs,
     leases,
+    notifications,
     pipelines,
     schedules,
     settings,
@@ -38,6 +39,7 @@ _VERSIONED = (
     attempts.router,
     leases.router,
     history.router,
+    notifications.router,
 )
 
 

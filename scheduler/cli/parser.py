@@ -18,6 +18,7 @@ from gpucommons.scheduler.cli import (
     submit,
 )
 from gpucommons.scheduler.cli.install import command as installing
+from gpucommons.scheduler.cli.notifications import commands as notifications
 from gpucommons.scheduler.cli.operating import commands as operating
 from gpucommons.scheduler.cli.pipelines import commands as pipelines
 from gpucommons.scheduler.cli.plans import commands as plans
@@ -48,7 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_jobs(commands, shared)
     _add_admin(commands, shared)
     _add_machine(commands)
-    for others in (plans, schedules, sweeps, pipelines, slurm, operating):
+    for others in (plans, schedules, sweeps, pipelines, slurm, operating, notifications):
         others.add_commands(commands, shared)
     installing.add_command(commands)
     return parser
