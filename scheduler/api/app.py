@@ -19,6 +19,7 @@ from gpucommons.scheduler.api.routes import (
     history,
     jobs,
     leases,
+    notifications,
     pipelines,
     profiles,
     schedules,
@@ -40,6 +41,7 @@ _VERSIONED = (
     attempts.router,
     leases.router,
     history.router,
+    notifications.router,
 )
 
 

@@ -19,6 +19,7 @@ from gpucommons.scheduler.cli import (
 )
 from gpucommons.scheduler.cli.admin import positive
 from gpucommons.scheduler.cli.install import command as installing
+from gpucommons.scheduler.cli.notifications import commands as notifications
 from gpucommons.scheduler.cli.operating import commands as operating
 from gpucommons.scheduler.cli.pipelines import commands as pipelines
 from gpucommons.scheduler.cli.plans import commands as plans
@@ -47,7 +48,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_jobs(commands, shared)
     _add_admin(commands, shared)
     _add_machine(commands)
-    for others in (plans, profiles, schedules, sweeps, pipelines, slurm, operating):
+    parts = (plans, profiles, schedules, sweeps, pipelines, slurm, operating, notifications)
+    for others in parts:
         others.add_commands(commands, shared)
     installing.add_command(commands)
     return parser

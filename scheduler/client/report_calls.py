@@ -1,9 +1,14 @@
-"""Calls about what was used: the report, and utilisation over time."""
+"""Calls about what was used: the report, utilisation over time; and what one is told by mail and webhook."""
 
 from __future__ import annotations
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client.call import Call, path_of
+from gpucommons.scheduler.models.notifications import (
+    MessagePreview,
+    NotificationRequest,
+    NotificationsView,
+)
 from gpucommons.scheduler.models.reports import Utilisation
 
 
@@ -31,6 +36,26 @@ def utilisation(
         query={name: value for name, value in asked.items() if value is not None}
         | _flags(sample=sample),
     )
+
+
+def notifications() -> Call[NotificationsView]:
+    """What the caller is told, and what became of the newest messages."""
+    return Call(method="GET", path=path_of("notifications"), answer=NotificationsView)
+
+
+def set_notifications(request: NotificationRequest) -> Call[NotificationsView]:
+    """Choose anew what to be told, and how."""
+    return Call(method="PUT", path=path_of("notifications"), answer=NotificationsView, body=request)
+
+
+def test_notifications() -> Call[NotificationsView]:
+    """Have a test sent by every way that is chosen."""
+    return Call(method="POST", path=path_of("notifications", "test"), answer=NotificationsView)
+
+
+def notifications_week() -> Call[MessagePreview]:
+    """The summary of the last week that is over."""
+    return Call(method="GET", path=path_of("notifications", "week"), answer=MessagePreview)
 
 
 def _flags(**given: bool) -> dict[str, str]:

@@ -24,6 +24,7 @@ from gpucommons.scheduler.pages import (
     api_docs,
     budgets,
     calibration,
+    notifications,
     start_page,
     ticket,
 )
@@ -112,7 +113,7 @@ def application(site: Site) -> Application:
         [
             (prefix.rstrip("/"), AddSlash, {"url": prefix}),
             (
-                f"{prefix}((?:ticket|admin|docs|calibration)(?:/[0-9a-z-]+)?)/+",
+                f"{prefix}((?:ticket|admin|docs|calibration|notifications)(?:/[0-9a-z-]+)?)/+",
                 DropSlash,
                 {"url": prefix + "{0}", "permanent": False},
             ),
@@ -127,6 +128,8 @@ def application(site: Site) -> Application:
             route(f"ticket/({_ID})/leave", ticket.LeaveTheLine),
             route(f"ticket/({_ID})/cpu", ticket.CpuNow),
             route("calibration", calibration.Calibration),
+            route("notifications", notifications.Notifications),
+            route("notifications/test", notifications.SendTest),
             route("docs", api_docs.ApiDocs),
             route(r"docs/openapi\.json", api_docs.ApiDocument),
             route("admin/report.csv", files.ReportCsv),

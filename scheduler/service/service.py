@@ -42,6 +42,7 @@ from gpucommons.scheduler.files.log_reader import LogChunk
 from gpucommons.scheduler.files.snapshots import SnapshotPlace
 from gpucommons.scheduler.forecast.forecast import Forecast
 from gpucommons.scheduler.forecast.windows import Unknown
+from gpucommons.scheduler.notifications.settings import NotificationSettings
 from gpucommons.scheduler.principal import Principal, member_teams
 from gpucommons.scheduler.service.authorization.sight import is_person
 from gpucommons.scheduler.service.in_memory.activity import ActivityBoard
@@ -224,6 +225,10 @@ class Service:
     #: What jobs made that ran on this machine; None where none do.
     own_results: OwnResults | None = None
     settings: ServiceSettings = field(default_factory=ServiceSettings)
+    #: How people may be told; by default not at all.
+    notifications: NotificationSettings = field(default_factory=NotificationSettings)
+    #: What signs a user's webhooks, by the number of the key.
+    webhook_key: Callable[[UserName, int], str] = lambda _user, _number: ""
     refused_reports: RefusedReports = field(default_factory=RefusedReports)
     held_so_far: HeldSoFar = field(default_factory=HeldSoFar)
     #: How many jobs each user may submit.

@@ -28,6 +28,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.store.estimates import Estimate
+from gpucommons.scheduler.store.notifications.base import NotificationStore
 from gpucommons.scheduler.store.pipelines.base import PipelineStore
 from gpucommons.scheduler.store.plans.base import PlanStore
 from gpucommons.scheduler.store.profiles.base import ProfileStore
@@ -216,6 +217,11 @@ class Store(Protocol):
     @property
     def pipelines(self) -> PipelineStore:
         """Jobs that belong together."""
+        ...
+
+    @property
+    def notifications(self) -> NotificationStore:
+        """Who wants to be told what, and messages on their way."""
         ...
 
     # --- leadership ---

@@ -44,6 +44,7 @@ from gpucommons.scheduler.store.base import (
 )
 from gpucommons.scheduler.store.codec import encode
 from gpucommons.scheduler.store.estimates import Estimate
+from gpucommons.scheduler.store.notifications.memory import MemoryNotifications
 from gpucommons.scheduler.store.pipelines.memory import MemoryPipelines
 from gpucommons.scheduler.store.plans.memory import MemoryPlans
 from gpucommons.scheduler.store.profiles.memory import MemoryProfiles
@@ -82,6 +83,7 @@ class MemoryStore:
         self.profiles = MemoryProfiles()
         self.sweeps = MemorySweeps(self.check_lead)
         self.pipelines = MemoryPipelines(self.check_lead)
+        self.notifications = MemoryNotifications(self.check_lead)
 
     # --- leadership --------------------------------------------------------------------------
 

@@ -254,6 +254,38 @@ schedules = Table(
     Index("schedules_by_next", "next_ms"),
 )
 
+#: What users want to be told, and how.
+notification_choices = Table(
+    "notification_choices",
+    metadata,
+    Column("owner", Text, primary_key=True),
+    Column("document", Text, nullable=False),
+)
+
+#: Messages to users, those that wait and those that are settled.
+notifications = Table(
+    "notifications",
+    metadata,
+    Column("notification_id", Text, primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("channel", Text, nullable=False),
+    Column("fate", Text, nullable=False),
+    Column("made_ms", BigInteger, nullable=False),
+    #: When it is to be tried; empty once it is settled.
+    Column("next_ms", BigInteger),
+    Column("document", Text, nullable=False),
+    Index("notifications_by_next", "next_ms"),
+    Index("notifications_by_owner", "owner", "made_ms"),
+)
+
+#: How far the leader has read what there is to tell: one row.
+notification_reading = Table(
+    "notification_reading",
+    metadata,
+    Column("reader", Integer, primary_key=True, autoincrement=False),
+    Column("document", Text, nullable=False),
+)
+
 #: Many jobs over a search space or a list.
 sweeps = Table(
     "sweeps",

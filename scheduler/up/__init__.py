@@ -35,6 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--port", type=_port, default=DEFAULT_PORT, help="of the hub's pages")
     parser.add_argument("--config", type=Path, help="pools, teams and quotas (YAML)")
+    parser.add_argument(
+        "--notifications",
+        type=Path,
+        metavar="FILE",
+        help="mail server and rules of webhooks (YAML): users then choose what they are told",
+    )
     parser.add_argument("--no-hub", action="store_true", help="scheduler and agent only")
     parser.add_argument(
         "--trusted-users",

@@ -143,6 +143,8 @@ def _scheduler(machine: Machine) -> Part:
         argv += ["--executor", executor]
     if settings.sample_data:
         argv.append("--sample-data")
+    if settings.notifications is not None:
+        argv += ["--notifications", str(settings.notifications)]
     if settings.admission != "accounts":
         # Notebooks and pages share one origin. Where users trust each other, or there is only
         # one, that is no way to gain anything.

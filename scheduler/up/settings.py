@@ -39,6 +39,8 @@ class Settings:
     only_watch: bool = False
     #: Reports can show sample data.
     sample_data: bool = False
+    #: How people are told by mail and webhook; None = not at all.
+    notifications: Path | None = None
     agent_metrics_port: int | None = None
     #: ``NAME[=FILE]``, as the scheduler takes them.
     executors: tuple[str, ...] = ()
@@ -74,6 +76,10 @@ def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
         )
         raise ValueError(message)
     host_and_port(arguments.cloud_metadata)
+    told = arguments.notifications
+    if told is not None and not told.is_file():
+        message = f"There is no file {told}: give --notifications a YAML file with the mail server."
+        raise ValueError(message)
     config = arguments.config or (_demo_config() if arguments.demo else None)
     if config is not None and not config.is_file():
         message = f"There is no file {config}: give --config a YAML file with pools and teams."
@@ -100,6 +106,7 @@ def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
         warn_after_s=arguments.warn_after_s,
         only_watch=arguments.only_watch,
         sample_data=arguments.demo,
+        notifications=None if told is None else told.absolute(),
         agent_metrics_port=arguments.agent_metrics_port,
         executors=tuple(arguments.executor),
         cloud=arguments.cloud,

@@ -196,15 +196,49 @@ class RequestsCollector(Collector):
         yield counter
 
 
+#: Messages that were settled so far, by channel and what became of them.
+Messages = Callable[[], Mapping[tuple[str, str], int]]
+
+
+class MessagesCollector(Collector):
+    """What became of messages by mail and webhook, counted where they are sent."""
+
+    def __init__(self, messages: Messages) -> None:
+        self._messages = messages
+
+    def describe(self) -> Iterator[CounterMetricFamily]:
+        """Nothing to announce: names are known when scraped."""
+        return iter(())
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """One counter."""
+        counter = CounterMetricFamily(
+            "gpucommons_notifications",
+            "Messages to users by channel: sent, failed or dropped.",
+            labels=["channel", "fate"],
+        )
+        for labels, number in sorted(self._messages().items()):
+            counter.add_metric(labels, number)
+        yield counter
+
+
 class Metrics:
     """Everything of one scheduler, in a registry of its own."""
 
-    def __init__(self, loop: HasCluster, *, cluster_requests: Requests | None = None) -> None:
+    def __init__(
+        self,
+        loop: HasCluster,
+        *,
+        cluster_requests: Requests | None = None,
+        messages: Messages | None = None,
+    ) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(ClusterCollector(loop))
         self.registry.register(PulseCollector(loop.pulse))
         if cluster_requests is not None:
             self.registry.register(RequestsCollector(cluster_requests))
+        if messages is not None:
+            self.registry.register(MessagesCollector(messages))
         self._requests = Counter(
             "gpucommons_api_requests",
             "Requests by operation and status.",

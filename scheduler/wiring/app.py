@@ -40,6 +40,9 @@ from gpucommons.scheduler.loop.acting import executor_of
 from gpucommons.scheduler.loop.gathering import Gathering
 from gpucommons.scheduler.loop.loop import Loop, Surroundings
 from gpucommons.scheduler.models.words.yaml_mistakes import field_sentences, syntax_sentence
+from gpucommons.scheduler.notifications import webhook
+from gpucommons.scheduler.notifications.settings import NotificationSettings
+from gpucommons.scheduler.notifications.settings import read_settings as read_notifications
 from gpucommons.scheduler.service.in_memory.activity import ActivityBoard
 from gpucommons.scheduler.service.in_memory.allowance import SubmitLimit, uploads
 from gpucommons.scheduler.service.in_memory.slices import Slices
@@ -51,6 +54,7 @@ from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.store.opening import open_store
 from gpucommons.scheduler.upkeep.budgets import Budgets
 from gpucommons.scheduler.upkeep.judging import Judging
+from gpucommons.scheduler.upkeep.notifications import Notifications, Sending
 from gpucommons.scheduler.upkeep.pipelines import Pipelines
 from gpucommons.scheduler.upkeep.retention import Kept, Retention
 from gpucommons.scheduler.upkeep.schedules import Schedules
@@ -82,6 +86,8 @@ class Scheduler:
     pipelines: Pipelines
     judging: Judging
     budgets: Budgets
+    notifications: Notifications
+    sending: Sending
     log_following: LogFollowing
     retention: Retention
     attempt_key: bytes = field(repr=False)
@@ -150,7 +156,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
     loop = Loop(around)
     idle_after_ms = settings.idle_after_s * 1000
     forecaster = Forecaster(loop, store, now_ms=now_ms, idle_after_ms=idle_after_ms)
-    outside = Outside(where=where, hub=hub, forecaster=forecaster, kept=kept)
+    outside = Outside(where=where, hub=hub, forecaster=forecaster, kept=kept, key=key)
     service = _service(settings, around, loop, outside)
     log_following = LogFollowing(
         loop=loop, logs=service.logs, store=store, now_ms=loop.now, steady_s=time.monotonic
@@ -174,6 +180,8 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         judging=Judging(service, epoch=lambda: loop.epoch),
         budgets=Budgets(service),
         log_following=log_following,
+        notifications=Notifications(service, epoch=lambda: loop.epoch),
+        sending=Sending(service, epoch=lambda: loop.epoch),
         retention=Retention(
             store=store,
             places=_places(where.executor, kept, settings.retention_days * _DAY_MS),
@@ -239,6 +247,8 @@ class Outside:
     hub: Hub | None
     forecaster: Forecaster
     kept: StorageParts
+    #: Of this installation.
+    key: bytes = field(repr=False)
 
 
 def _service(
@@ -278,9 +288,15 @@ def _service(
             kept_days=settings.retention_days,
             pages_url="" if settings.hub is None or settings.hub.host else settings.hub.prefix,
         ),
+        notifications=_notifications(settings.notifications),
+        webhook_key=partial(webhook.signing_key, outside.key),
         submits=SubmitLimit(per_hour=settings.submits_per_hour),
         uploads=uploads(settings.upload_gib_per_day),
     )
+
+
+def _notifications(path: Path | None) -> NotificationSettings:
+    return NotificationSettings() if path is None else read_notifications(path)
 
 
 def read_config(path: Path) -> models.ConfigModel:

@@ -80,6 +80,8 @@ class SchedulerSettings:
     stand_by: bool = False
     #: Pages that look back can show sample data, which lie in no store (the demo).
     sample_data: bool = False
+    #: How people are told by mail and webhook; None = not at all.
+    notifications: Path | None = None
     #: None = no hub: the API answers at its unix socket alone, and to jobs.
     hub: HubOptions | None = None
 
@@ -171,6 +173,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME[=FILE]",
         help="an executor that another package brings, with its settings; pools choose it by name",
     )
+    add("--notifications", type=Path, help="YAML with the mail server and rules of webhooks")
     add("--kubernetes", type=Path, help="YAML that describes the cluster where jobs run")
     _add_cluster_options(found)
     return found
@@ -239,6 +242,7 @@ def read_settings(arguments: Sequence[str], environ: Mapping[str, str]) -> Sched
         retention_days=given.retention_days,
         snapshot_days=given.snapshot_days,
         sample_data=given.sample_data,
+        notifications=given.notifications,
         submits_per_hour=given.submits_per_hour,
         upload_gib_per_day=given.upload_gib_per_day,
         stalled_after_s=given.stalled_after_s,

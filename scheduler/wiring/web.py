@@ -35,7 +35,11 @@ def web_app(scheduler: Scheduler) -> FastAPI:
     return create_app(
         scheduler.service,
         doors(scheduler),
-        metrics=Metrics(scheduler.loop, cluster_requests=scheduler.where.requests),
+        metrics=Metrics(
+            scheduler.loop,
+            cluster_requests=scheduler.where.requests,
+            messages=scheduler.sending.fates,
+        ),
         settings=ApiSettings(
             max_snapshot_bytes=scheduler.settings.max_snapshot_mib << 20,
             healthy=lambda: is_healthy(scheduler),

@@ -538,6 +538,25 @@ RULES: dict[str, Rule] = {
         body={},
     ),
     "events": Rule("GET", "/events", ("ann-reads", "bob-token"), NOBODY),
+    "notifications": Rule(
+        "GET", "/notifications", ("ann-reads", "root-token"), NOBODY | {"hub-token": 403}
+    ),
+    "set_notifications": Rule(
+        "PUT",
+        "/notifications",
+        ("ann-token", "root-token"),
+        NOBODY | {"ann-reads": 403, "hub-token": 403, "culler-token": 403},
+        body={},
+    ),
+    "test_notifications": Rule(
+        "POST",
+        "/notifications/test",
+        ("ann-token",),
+        NOBODY | {"ann-reads": 403, "hub-token": 403, "culler-token": 403},
+    ),
+    "notifications_week": Rule(
+        "GET", "/notifications/week", ("ann-reads", "root-token"), NOBODY | {"hub-token": 403}
+    ),
     "report": Rule(
         "GET", "/report", ("ann-reads", "bob-token"), NOBODY, query={"from_ms": 0, "to_ms": 1}
     ),

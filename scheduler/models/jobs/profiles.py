@@ -9,13 +9,14 @@ from pydantic import Field, StringConstraints, model_validator
 from gpucommons.scheduler.models.fields import (
     Argument,
     EnvName,
+    LauncherName,
     Line,
     MilliGpu,
     Model,
     Name,
     View,
 )
-from gpucommons.scheduler.models.jobs.jobs import JobRequest, Launcher
+from gpucommons.scheduler.models.jobs.jobs import JobRequest
 
 #: On a job: the profile that it was started with.
 PROFILE_LABEL = "profile"
@@ -26,7 +27,7 @@ _OF_WORKERS = ("milli_gpu", "gpu_memory_mib", "gpu_kind", "cpu_milli", "memory_m
 class ProfileJob(Model):
     """What a profile says of a job; what it leaves out stays as whoever starts one has it."""
 
-    launcher: Launcher | None = None
+    launcher: LauncherName | None = None
     #: As in a job: an image, or the name of an environment that each user has.
     environment: Annotated[str, StringConstraints(pattern=r"^[ -~]{1,256}$")] | None = None
     workers: int | None = Field(default=None, strict=True, ge=1, le=1024)

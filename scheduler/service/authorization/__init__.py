@@ -93,6 +93,12 @@ from gpucommons.scheduler.service.authorization.notebooks import (
     wait_in_line,
     why_lease,
 )
+from gpucommons.scheduler.service.authorization.notifications import (
+    notifications,
+    notifications_week,
+    set_notifications,
+    test_notifications,
+)
 from gpucommons.scheduler.service.authorization.pipelines import (
     cancel_pipeline,
     no_pipeline,
@@ -192,6 +198,8 @@ __all__ = [
     "no_sweep",
     "nodes",
     "notice_node",
+    "notifications",
+    "notifications_week",
     "offers",
     "own_name",
     "park",
@@ -243,6 +251,7 @@ __all__ = [
     "serves_notebooks",
     "set_budget",
     "set_node_state",
+    "set_notifications",
     "set_quotas",
     "started",
     "steers",
@@ -256,6 +265,7 @@ __all__ = [
     "sweep_figures",
     "sweeps",
     "teams",
+    "test_notifications",
     "unpark",
     "use_snapshot",
     "utilisation",

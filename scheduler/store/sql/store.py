@@ -46,6 +46,7 @@ from gpucommons.scheduler.store.base import (
 )
 from gpucommons.scheduler.store.codec import BadDocument
 from gpucommons.scheduler.store.estimates import Estimate
+from gpucommons.scheduler.store.notifications.sql import SqlNotifications
 from gpucommons.scheduler.store.pipelines.sql import SqlPipelines
 from gpucommons.scheduler.store.plans.sql import SqlPlans
 from gpucommons.scheduler.store.profiles.sql import SqlProfiles
@@ -88,6 +89,9 @@ class SqlStore:
         self.plans = SqlPlans(read=self._read, writing=self._writing, leading=self._leading_alone)
         self.pipelines = SqlPipelines(
             read=self._read, writing=self._writing, leading=self._leading_alone
+        )
+        self.notifications = SqlNotifications(
+            read_in=self._read, writing=self._writing, leading=self._leading_alone
         )
 
     @contextmanager

@@ -16,6 +16,7 @@ from storages import LinkedMemory
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.executors.fake import Script
+from gpucommons.scheduler.notifications.choice import About, Choice
 from gpucommons.scheduler.service import authorization, leases
 from gpucommons.scheduler.service.jobs import jobs, profiles, sweeps
 from gpucommons.scheduler.service.pipelines import pipelines
@@ -104,6 +105,7 @@ def send(
     ask = models.LeaseRequest(user="ann", milli_gpu=500)
     lease = done(leases.acquire(world.service, world.hub_service, ask, key=None))
     done(leases.started(world.service, world.hub_service, lease.id, models.StartedReport()))
+    world.store.notifications.choose(Choice(owner=ann.name, mail=frozenset({About.WEEK})))
     running = jobs.job(world.service, ann, "digits-1")
     storage.fill({f"attempts/{running.attempts[0].id}/checkpoints/step-1/a": b"1"})
 

@@ -1,0 +1,38 @@
+"""Routes of one's own notifications."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler.api.caller import AnyCaller
+from gpucommons.scheduler.api.routes.routers import a_router
+from gpucommons.scheduler.models.notifications import (
+    MessagePreview,
+    NotificationRequest,
+    NotificationsView,
+)
+from gpucommons.scheduler.service.notifications import choosing
+
+router = a_router("notifications")
+
+
+@router.get("/notifications")
+async def notifications(caller: AnyCaller) -> NotificationsView:
+    """What the caller is told by mail and webhook, and what became of the newest messages."""
+    return await caller.run(choosing.notifications)
+
+
+@router.put("/notifications")
+async def set_notifications(request: NotificationRequest, caller: AnyCaller) -> NotificationsView:
+    """Choose anew what to be told, and how; a new signing key is in this answer alone."""
+    return await caller.run(choosing.set_notifications, request)
+
+
+@router.post("/notifications/test")
+async def test_notifications(caller: AnyCaller) -> NotificationsView:
+    """Have a test sent by every way that is chosen."""
+    return await caller.run(choosing.test_notifications)
+
+
+@router.get("/notifications/week")
+async def notifications_week(caller: AnyCaller) -> MessagePreview:
+    """The summary of the caller's last week that is over, as it would be sent."""
+    return await caller.run_dear(choosing.notifications_week)

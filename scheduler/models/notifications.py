@@ -1,0 +1,71 @@
+"""What somebody is told by mail and webhook, and what became of the last messages."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gpucommons.scheduler.models.fields import Line, Model, View
+
+#: What can be chosen.
+AboutName = Literal["idle", "start", "preempt", "finish", "week"]
+_Address = Annotated[Line, Field(max_length=320)]
+_Url = Annotated[Line, Field(max_length=500)]
+
+
+class NotificationRequest(Model):
+    """A whole choice: what is left out is off."""
+
+    mail: list[AboutName] = []
+    #: "" = by the admin's rule, where there is one.
+    address: _Address = ""
+    webhook: list[AboutName] = []
+    url: _Url = ""
+    #: Sign with a new key from now on, which the answer alone shows.
+    new_key: bool = False
+
+
+class NotificationView(View):
+    """One message, as far as it came."""
+
+    id: str
+    channel: Literal["mail", "webhook"]
+    about: str
+    subject: str
+    made_ms: int
+    fate: Literal["waiting", "sent", "failed", "dropped"]
+    tries: int
+    #: Why the last try failed.
+    said: str = ""
+
+
+class ChannelView(View):
+    """One way to be told."""
+
+    about: list[AboutName]
+    #: Where messages go; "" where there is no place yet.
+    to: str
+    #: Why it cannot be chosen here; "" where it can.
+    why_not: str = ""
+
+
+class NotificationsView(View):
+    """A choice, and the newest messages."""
+
+    mail: ChannelView
+    #: Where mail would go that is not to an own address; "" without such a rule.
+    default_address: str = ""
+    #: Domains that mail may go to; ``*`` = any.
+    domains: list[str] = []
+    webhook: ChannelView
+    #: Signs webhooks; only in the answer to the change that made it.
+    key: str | None = None
+    newest: list[NotificationView]
+
+
+class MessagePreview(View):
+    """A message that is not sent."""
+
+    subject: str
+    text: str

@@ -1,0 +1,84 @@
+"""What one is told by mail and webhook, as a page: choose, see what became of it, send a test."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from pydantic import ValidationError
+
+from gpucommons.scheduler.client import report_calls
+from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.models.notifications import (
+    AboutName,
+    NotificationRequest,
+    NotificationsView,
+)
+from gpucommons.scheduler.models.words.mistakes import said
+from gpucommons.scheduler.pages.base import PageHandler
+
+#: What each choice means, in the order of the form.
+MEANINGS: dict[AboutName, str] = {
+    "idle": "My notebook is idle: warned, its GPU returned, its kernels saved; what is kept ends in two days",
+    "start": "A job of mine starts, or it is my turn in line",
+    "preempt": "A job of mine is stopped or lost and goes on later; an admin takes my notebook's GPU",
+    "finish": "A job, sweep or pipeline of mine is over, and how it ended",
+    "week": "Each Monday: my GPU hours, cost and jobs of the last week",
+}
+_SAID = {"test": "A test is on its way. What became of it stands below; load this page again."}
+
+
+class Notifications(PageHandler):
+    """The page and its form."""
+
+    async def get(self) -> None:
+        """Show it."""
+        await self.whoami()
+        answer = await self.ask(report_calls.notifications())
+        await self._show(answer, said=_SAID.get(self.get_query_argument("said", ""), ""))
+
+    async def post(self) -> None:
+        """Save it, and show what was saved: a new key is shown this once."""
+        await self.whoami()
+        answer = await self.ask(report_calls.set_notifications(self._request()))
+        await self._show(answer, said="Saved.")
+
+    async def _show(self, answer: NotificationsView, *, said: str) -> None:
+        own = "" if answer.mail.to == answer.default_address else answer.mail.to
+        week = await self.ask(report_calls.notifications_week())
+        self.show(
+            "notifications.html",
+            active="notifications",
+            asked=answer,
+            own_address=own,
+            meanings=MEANINGS,
+            week=week,
+            said=said,
+        )
+
+    def _request(self) -> NotificationRequest:
+        fields = {
+            "mail": [name for name in get_args(AboutName) if self._is_set(f"mail-{name}")],
+            "webhook": [name for name in get_args(AboutName) if self._is_set(f"webhook-{name}")],
+            "address": self.get_body_argument("address", "").strip(),
+            "url": self.get_body_argument("url", "").strip(),
+            "new_key": self._is_set("new_key"),
+        }
+        try:
+            return NotificationRequest.model_validate(fields)
+        except ValidationError as error:
+            first = error.errors()[0]
+            message = f"{first['loc'][0]}: {said(first)}."
+            raise BadRequest(message) from None
+
+    def _is_set(self, name: str) -> bool:
+        return self.get_body_argument(name, "") == "on"
+
+
+class SendTest(PageHandler):
+    """The button below the form."""
+
+    async def post(self) -> None:
+        """Have a test sent, and go back."""
+        await self.whoami()
+        await self.ask(report_calls.test_notifications())
+        self.redirect(f"{self.site.settings.prefix}notifications?said=test", status=303)

@@ -1,0 +1,162 @@
+"""Use cases of one's own notifications: look, choose, test, and see a week's summary."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler.core.model.types import UserName
+from gpucommons.scheduler.errors import BadRequest, TooManyRequests
+from gpucommons.scheduler.models.notifications import (
+    AboutName,
+    ChannelView,
+    MessagePreview,
+    NotificationRequest,
+    NotificationsView,
+    NotificationView,
+)
+from gpucommons.scheduler.notifications.addresses import read_target
+from gpucommons.scheduler.notifications.choice import (
+    CHOICES,
+    About,
+    Channel,
+    Choice,
+    Fate,
+    Notification,
+    Telling,
+    notification,
+)
+from gpucommons.scheduler.notifications.settings import (
+    NotificationSettings,
+    default_address,
+    refusal,
+)
+from gpucommons.scheduler.principal import Principal
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.notifications import week
+from gpucommons.scheduler.service.service import Service
+
+#: Messages in one answer.
+_NEWEST = 20
+#: Between two tests of one user.
+_TEST_MS = 10_000
+_NO_MAIL = "This installation sends no mail: an admin can name a mail server."
+_NO_WEBHOOKS = "This installation posts to no webhook: an admin can allow them."
+
+
+def notifications(service: Service, principal: Principal) -> NotificationsView:
+    """What the caller is told, and what became of the newest messages."""
+    authorization.notifications(principal)
+    return _view(service, _choice(service, principal.name))
+
+
+def set_notifications(
+    service: Service, principal: Principal, request: NotificationRequest
+) -> NotificationsView:
+    """Choose anew. Nothing is sent for it."""
+    authorization.set_notifications(principal)
+    before = _choice(service, principal.name)
+    is_new = request.new_key or (bool(request.url) and before.key_number == 0)
+    choice = Choice(
+        owner=principal.name,
+        mail=frozenset(map(About, request.mail)),
+        address=request.address,
+        webhook=frozenset(map(About, request.webhook)),
+        url=request.url,
+        key_number=before.key_number + is_new,
+    )
+    _check(service.notifications, choice)
+    service.orders.take(principal.name, 0, now_ms=service.now_ms())
+    service.store.notifications.choose(choice)
+    key = service.webhook_key(choice.owner, choice.key_number) if is_new else None
+    return _view(service, choice, key=key)
+
+
+def test_notifications(service: Service, principal: Principal) -> NotificationsView:
+    """Send a message by every way that is chosen."""
+    authorization.test_notifications(principal)
+    choice, now_ms = _choice(service, principal.name), service.now_ms()
+    ways = [way for way in Channel if choice.wants(way, About.TEST)]
+    if not ways:
+        raise BadRequest("Nothing is chosen: choose first, with `gpucommons notify set`.")
+    newest = service.store.notifications.newest(choice.owner, limit=_NEWEST)
+    tests = [one for one in newest if one.telling.about is About.TEST]
+    if any(one.made_ms > now_ms - _TEST_MS or one.fate is Fate.WAITING for one in tests):
+        raise TooManyRequests("The last test is on its way: look in ten seconds what became of it.")
+    telling = Telling(
+        owner=choice.owner,
+        about=About.TEST,
+        source=f"test {now_ms}",
+        at_ms=now_ms,
+        subject="a test",
+        text=f"{choice.owner} asked for this test. Messages come this way.",
+    )
+    service.store.notifications.add([notification(telling, way, now_ms) for way in ways])
+    return _view(service, choice)
+
+
+def notifications_week(service: Service, principal: Principal) -> MessagePreview:
+    """The summary of the last week that is over, as it would be sent."""
+    authorization.notifications_week(principal)
+    end_ms = week.monday(service.now_ms())
+    sums = week.sums(service, end_ms)
+    telling = week.telling(service, principal.name, sums, end_ms)
+    return MessagePreview(subject=telling.subject, text=telling.text)
+
+
+def _choice(service: Service, owner: UserName) -> Choice:
+    return service.store.notifications.choice(owner) or Choice(owner=owner)
+
+
+def _check(settings: NotificationSettings, choice: Choice) -> None:
+    if choice.mail or choice.address:
+        if settings.mail is None:
+            raise BadRequest(_NO_MAIL)
+        address = choice.address or default_address(settings.mail, choice.owner)
+        if not address:
+            raise BadRequest("Name the address that mail is to go to.")
+        why_not = refusal(settings.mail, address)
+        if why_not is not None:
+            raise BadRequest(why_not)
+    if choice.webhook or choice.url:
+        if settings.webhooks is None:
+            raise BadRequest(_NO_WEBHOOKS)
+        if not choice.url:
+            raise BadRequest("Name the address that messages are to be posted to.")
+        read_target(choice.url, settings.webhooks)
+
+
+def _view(service: Service, choice: Choice, *, key: str | None = None) -> NotificationsView:
+    settings = service.notifications
+    by_rule = "" if settings.mail is None else default_address(settings.mail, choice.owner)
+    newest = service.store.notifications.newest(choice.owner, limit=_NEWEST)
+    return NotificationsView(
+        mail=ChannelView(
+            about=_names(choice.mail),
+            to=choice.address or by_rule,
+            why_not=_NO_MAIL if settings.mail is None else "",
+        ),
+        default_address=by_rule,
+        domains=[] if settings.mail is None else list(settings.mail.domains),
+        webhook=ChannelView(
+            about=_names(choice.webhook),
+            to=choice.url,
+            why_not=_NO_WEBHOOKS if settings.webhooks is None else "",
+        ),
+        key=key,
+        newest=[_message(one) for one in newest],
+    )
+
+
+def _names(about: frozenset[About]) -> list[AboutName]:
+    return [one.value for one in CHOICES if one in about]  # type: ignore[misc] # no test is chosen
+
+
+def _message(one: Notification) -> NotificationView:
+    return NotificationView(
+        id=one.notification_id,
+        channel=one.channel.value,
+        about=one.telling.about.value,
+        subject=one.telling.subject,
+        made_ms=one.made_ms,
+        fate=one.fate.value,
+        tries=one.tries,
+        said=one.said,
+    )

@@ -1,0 +1,155 @@
+"""Choices and messages in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Select, delete, func, select, update
+
+from gpucommons.scheduler.core.model.types import Millis, UserName
+from gpucommons.scheduler.notifications.choice import (
+    Channel,
+    Choice,
+    Fate,
+    Notification,
+    Reading,
+)
+from gpucommons.scheduler.store.codec import decode, encode
+from gpucommons.scheduler.store.schedules.base import Epoch
+from gpucommons.scheduler.store.schedules.sql import Reads
+from gpucommons.scheduler.store.sql.intents import insert_into
+from gpucommons.scheduler.store.tables import (
+    notification_choices,
+    notification_reading,
+    notifications,
+)
+
+#: There is one reader.
+_ONE = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SqlNotifications:
+    """See :class:`.base.NotificationStore`. Transactions are the store's."""
+
+    read_in: Reads
+    writing: Callable[[], AbstractContextManager[Connection]]
+    #: A transaction of the leader alone.
+    leading: Callable[[Epoch], AbstractContextManager[Connection]]
+
+    def choose(self, choice: Choice) -> None:
+        """In place of what was."""
+        row = {"owner": choice.owner, "document": encode(choice)}
+        with self.writing() as connection:
+            statement = insert_into(connection)(notification_choices)
+            connection.execute(
+                statement.on_conflict_do_update(
+                    index_elements=[notification_choices.c.owner],
+                    set_={"document": statement.excluded.document},
+                ),
+                [row],
+            )
+
+    def choice(self, owner: UserName) -> Choice | None:
+        """Of one user."""
+        asked = select(notification_choices.c.document).where(notification_choices.c.owner == owner)
+        found = self.read_in(lambda c: c.execute(asked).scalar_one_or_none())
+        return None if found is None else decode(Choice, found)
+
+    def choices(self) -> tuple[Choice, ...]:
+        """By name."""
+        asked = select(notification_choices.c.document)
+        rows = self.read_in(lambda c: c.execute(asked).scalars().all())
+        # Each database sorts texts its own way.
+        return tuple(sorted((decode(Choice, row) for row in rows), key=lambda one: one.owner))
+
+    def reading(self) -> Reading | None:
+        """How far was read."""
+        asked = select(notification_reading.c.document)
+        found = self.read_in(lambda c: c.execute(asked).scalar_one_or_none())
+        return None if found is None else decode(Reading, found)
+
+    def add(self, messages: Sequence[Notification]) -> None:
+        """Those that are not there yet."""
+        with self.writing() as connection:
+            _add(connection, messages)
+
+    def read(self, epoch: Epoch, reading: Reading, messages: Sequence[Notification]) -> None:
+        """Both at once."""
+        with self.leading(epoch) as connection:
+            _add(connection, messages)
+            statement = insert_into(connection)(notification_reading)
+            connection.execute(
+                statement.on_conflict_do_update(
+                    index_elements=[notification_reading.c.reader],
+                    set_={"document": statement.excluded.document},
+                ),
+                [{"reader": _ONE, "document": encode(reading)}],
+            )
+
+    def due(self, now_ms: Millis, *, limit: int) -> tuple[Notification, ...]:
+        """Oldest first."""
+        of = notifications.c
+        order = (of.next_ms, of.notification_id)
+        return self._messages(
+            select(of.document).where(of.next_ms <= now_ms).order_by(*order).limit(limit)
+        )
+
+    def settle(self, epoch: Epoch, messages: Sequence[Notification]) -> None:
+        """In place of what was known."""
+        with self.leading(epoch) as connection:
+            for one in messages:
+                mine = notifications.c.notification_id == one.notification_id
+                connection.execute(update(notifications).where(mine).values(_values(one)))
+
+    def waiting(self) -> Mapping[tuple[UserName, Channel], int]:
+        """By user and channel."""
+        of = notifications.c
+        asked = (
+            select(of.owner, of.channel, func.count().label("count"))
+            .where(of.fate == Fate.WAITING.value)
+            .group_by(of.owner, of.channel)
+        )
+        rows = self.read_in(lambda c: c.execute(asked).all())
+        return {(UserName(row[0]), Channel(row[1])): int(row[2]) for row in rows}
+
+    def newest(self, owner: UserName, *, limit: int) -> tuple[Notification, ...]:
+        """Newest first."""
+        of = notifications.c
+        order = (of.made_ms.desc(), of.notification_id.desc())
+        return self._messages(
+            select(of.document).where(of.owner == owner).order_by(*order).limit(limit)
+        )
+
+    def drop(self, epoch: Epoch, *, before_ms: Millis) -> int:
+        """Those that are older."""
+        with self.leading(epoch) as connection:
+            old = delete(notifications).where(notifications.c.made_ms < before_ms)
+            return connection.execute(old).rowcount
+
+    def _messages(self, asked: Select[Any]) -> tuple[Notification, ...]:
+        rows = self.read_in(lambda c: c.execute(asked).scalars().all())
+        return tuple(decode(Notification, row) for row in rows)
+
+
+def _values(one: Notification) -> dict[str, Any]:
+    return {"fate": one.fate.value, "next_ms": one.next_ms, "document": encode(one)}
+
+
+def _add(connection: Connection, messages: Sequence[Notification]) -> None:
+    rows = [
+        {
+            "notification_id": one.notification_id,
+            "owner": one.telling.owner,
+            "channel": one.channel.value,
+            "made_ms": one.made_ms,
+            **_values(one),
+        }
+        for one in messages
+    ]
+    if rows:
+        statement = insert_into(connection)(notifications)
+        connection.execute(statement.on_conflict_do_nothing(), rows)
