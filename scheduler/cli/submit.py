@@ -52,9 +52,8 @@ def submit(arguments: argparse.Namespace) -> int:
     schedules.check_when(arguments)
     wish = _wish(arguments)
     with connect(arguments) as scheduler:
-        profile = (
-            None if arguments.profile is None else profiles.chosen(scheduler, arguments.profile)
-        )
+        named = arguments.profile
+        profile = None if named is None else profiles.chosen(scheduler, named)
         said = arguments.environment or (profile.job.environment if profile else None)
         environment = _environment(said, scheduler)
         request, packed = wish({"environment": environment} if environment else {}, profile)

@@ -102,7 +102,7 @@ class Loop:
         self._clock = OnwardClock(around.now, around.steady_s)
         self._epoch = Epoch(0)
         self._cluster = Cluster()
-        self._leading = False
+        self._leading = self._stale = False
         self._mirror: Mirror | None = None
         #: Held while what is committed and what is shown may differ.
         self._showing = threading.RLock()
@@ -116,7 +116,6 @@ class Loop:
         #: Set while nothing is done in the name of a lead.
         self._at_rest = threading.Event()
         self._at_rest.set()
-        self._stale = False
         #: Whether the thread turns, and whether that comes to anything.
         self.pulse = Pulse(around.steady_s)
 

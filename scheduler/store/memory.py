@@ -85,8 +85,6 @@ class MemoryStore:
         self.pipelines = MemoryPipelines(self.check_lead)
         self.notifications = MemoryNotifications(self.check_lead)
 
-    # --- leadership --------------------------------------------------------------------------
-
     def take_lead(self, holder: str) -> Epoch:
         """Become the one writer of state."""
         with self._lock:

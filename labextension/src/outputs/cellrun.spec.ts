@@ -2,7 +2,7 @@ import type { Kernel, KernelMessage } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 import { describe, expect, it } from 'vitest';
 
-import type { ICellRun } from '../server/cellruns';
+import type { ICellRun } from './cellruns';
 import { FollowedRun, Listener } from './cellrun';
 import { toShow } from './lateoutputs';
 

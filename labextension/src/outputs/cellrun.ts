@@ -4,7 +4,7 @@
  */
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 
-import type { ICellRun } from '../server/cellruns';
+import type { ICellRun } from './cellruns';
 
 type Request = KernelMessage.IExecuteRequestMsg;
 type Reply = KernelMessage.IExecuteReplyMsg;

@@ -7,7 +7,7 @@ import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
 
 import type { Api } from '../server/api';
-import type { ICellRun } from '../server/cellruns';
+import type { ICellRun } from './cellruns';
 import { FollowedRun, Listener } from './cellrun';
 
 type Asked = Pick<Api, 'request'>;

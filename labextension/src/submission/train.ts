@@ -21,24 +21,13 @@ import {
   taken,
   Typed
 } from './request';
-import type { ICandidate } from './candidate';
+import { type ICandidate, NOTHING_OF_A_FILE } from './candidate';
 import type { IEnvironments } from '../server/jobtokens';
 import type { IAdvice, IPlan, IPlanQuestion } from '../server/plans';
 import { IFilesPreview, IJob, IQuote } from '../server/tokens';
 
 /** The quota line may follow the form at most this late. */
 const DEBOUNCE_MS = 300;
-
-/** Fields that mean something for one file alone. */
-const NOTHING_OF_A_FILE = {
-  name: '',
-  functionName: '',
-  arguments: '',
-  environment: '',
-  leftOut: '',
-  pool: '',
-  plan: ''
-} as const;
 
 /** Places of the form that the focus is sent to. */
 export type Place = 'first' | 'more' | 'submit';
@@ -368,14 +357,11 @@ export class TrainModel {
       this._written.set(old.path, { ...own, arguments: words });
     }
     // Of a job run again nothing is meant for another file; of another file, what is its own is not.
+    const environment = this.form.profile?.environment ?? '';
     const kept =
       old?.kind === 'job'
         ? { ...EMPTY_FORM, team: this.form.team }
-        : {
-            ...this.form,
-            ...NOTHING_OF_A_FILE,
-            environment: this.form.profile?.environment ?? ''
-          };
+        : { ...this.form, ...NOTHING_OF_A_FILE, environment };
     const written =
       source?.kind === 'file' ? this._written.get(source.path) : {};
     this.form = { ...kept, ...written, source };
