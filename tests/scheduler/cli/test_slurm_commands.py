@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from command_line import Cli, WatchedWorld
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpucommons.scheduler.cli.slurm import options, quantities
@@ -232,6 +232,7 @@ def test_tasks_of_one_node_share_one_worker() -> None:
     )
 
 
+@settings(deadline=None, max_examples=60)
 @given(
     st.lists(
         st.one_of(
