@@ -130,6 +130,12 @@ def _add_submit(
         "--after", action="append", default=[], metavar="JOB", help="once this job has succeeded"
     )
     command.add_argument(
+        "--after-any", action="append", default=[], metavar="JOB", help="once this job is over"
+    )
+    command.add_argument(
+        "--after-failed", action="append", default=[], metavar="JOB", help="once it has failed"
+    )
+    command.add_argument(
         "--near", action="append", default=[], metavar="JOB", help="rather where this job runs"
     )
     command.add_argument(

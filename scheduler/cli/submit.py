@@ -362,6 +362,8 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
         "min_workers": arguments.min_workers,
         "max_workers": arguments.max_workers,
         "after": arguments.after,
+        "after_any": arguments.after_any,
+        "after_failed": arguments.after_failed,
         "near": arguments.near,
         "resume_from": arguments.resume_from,
         "data": arguments.data,

@@ -13,8 +13,13 @@ from gpucommons.scheduler.core.events.drills import never_heard
 from gpucommons.scheduler.core.events.endings import fail
 from gpucommons.scheduler.core.eviction.policies import stoppable_from_ms
 from gpucommons.scheduler.core.going_on.drills import patient_until_ms
-from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, move, with_attempt
-from gpucommons.scheduler.core.model.state_words import ended_words
+from gpucommons.scheduler.core.model.lifecycle import (
+    is_final,
+    is_lease,
+    is_met,
+    move,
+    with_attempt,
+)
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptState,
@@ -30,7 +35,7 @@ from gpucommons.scheduler.core.queue import (
     released,
     retry_limits,
 )
-from gpucommons.scheduler.core.queue.eligibility import duration
+from gpucommons.scheduler.core.queue.eligibility import duration, not_met
 from gpucommons.scheduler.core.queue.run_limits import run_left, run_limit
 from gpucommons.scheduler.core.quota.fair_share import LOOKS, half_life_of, looked_at_ms
 
@@ -138,9 +143,8 @@ def _has_no_time_left(cycle: CycleState, workload: Workload) -> bool:
 def _dependency(cycle: CycleState, workload: Workload) -> None:
     for before in workload.spec.after:
         found = cycle.workloads.get(before)
-        if found is not None and is_final(found) and found.state is not State.SUCCEEDED:
-            name = found.spec.name
-            fail(cycle, workload, f"{name}, after which it should run, {ended_words(found.state)}")
+        if found is not None and is_met(workload.spec, found) is False:
+            fail(cycle, workload, not_met(workload.spec, found))
             return
 
 

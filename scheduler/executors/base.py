@@ -105,6 +105,12 @@ def gang_of(launch: Launch, places: Sequence[Place]) -> Gang:
     return Gang(workers=workers)
 
 
+def of_parent(workload: Workload) -> dict[str, str]:
+    """What a job is told of the sweep, map, schedule or pipeline that it is part of."""
+    found = workload.spec.part_of
+    return {} if found is None else {"GPUCOMMONS_PARENT_NAME": found.name}
+
+
 class Executor(Protocol):
     """Runs attempts on the nodes of the pools that name it. May be called from the loop's thread."""
 

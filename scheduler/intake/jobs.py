@@ -57,8 +57,10 @@ MAX_COMMANDS_BYTES = 100 << 10
 class Found:
     """What a request refers to, looked up before."""
 
-    #: The ids behind ``after``, in order.
+    #: The ids behind ``after``, ``after_any`` and ``after_failed``, and of the latter again.
     after: tuple[WorkloadId, ...] = ()
+    after_any: tuple[WorkloadId, ...] = ()
+    after_failed: tuple[WorkloadId, ...] = ()
     #: The ids behind ``near``, in order.
     near: tuple[WorkloadId, ...] = ()
     #: The job that it goes on from.
@@ -163,6 +165,8 @@ def _spec(
         ),
         start_timeout_ms=request.start_timeout_s * 1000,
         after=found.after,
+        after_any=found.after_any,
+        after_failed=found.after_failed,
         near=found.near,
         data=tuple(dict.fromkeys(request.data)),
         not_before_ms=Millis(request.not_before_ms),

@@ -16,6 +16,8 @@ JOB = {
     "max_run_s": "Longest run time in seconds, all attempts together.",
     "start_timeout_s": "All workers run by then, or all are withdrawn. Default: 300.",
     "after": "Jobs that must have succeeded before, by name or id.",
+    "after_any": "Jobs that must be over before, however they ended, by name or id.",
+    "after_failed": "Jobs that must have ended without success before, by name or id.",
     "not_before_ms": "Not started before this time, in UTC milliseconds.",
     "near": "Rather beside these jobs, by name or id, where that costs nothing.",
     "data": "Rather where these sets of data lie (node labels data.gpucommons.io/NAME).",

@@ -56,7 +56,9 @@ def decide(
         )
     drawn = tuple(one.number for one in trials if one.state is TrialState.DRAWN)
     if sweep.given:
-        left = min(AT_ONCE, len(sweep.given) - len(trials))
+        live = sum(1 for one in trials if one.state not in OVER)
+        room = max(0, sweep.at_once - live) if sweep.at_once else AT_ONCE
+        left = min(AT_ONCE, room, len(sweep.given) - len(trials))
         return Decision(submits=drawn[:AT_ONCE], draws=0 if drawn else left)
     return _of_search(sweep, trials, jobs, drawn, by_people)
 

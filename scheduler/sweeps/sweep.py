@@ -90,6 +90,8 @@ class Sweep:
     halving: Halving | None = None
     #: Trials that run at once.
     max_parallel: int = 8
+    #: Jobs of a list that are begun and not over; 0 = as many as there are.
+    at_once: int = 0
     #: ``arguments`` (``--lr 0.1``) or ``environment`` (``LR=0.1``).
     values_as: str = "arguments"
     stopped: bool = False

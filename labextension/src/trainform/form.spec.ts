@@ -158,8 +158,6 @@ it('has workers and launcher before anything is unfolded', () => {
   expect(one).not.toContain('torchrun, as');
   train.update({ launcher: 'deepspeed' });
   expect(drawn(train)).toContain('<option value="deepspeed" selected="">');
-  train.update({ launcher: 'of-a-plugin' });
-  expect(drawn(train)).toContain('<option value="of-a-plugin" selected="">');
 });
 
 it('shows what the scheduler warns of, each once', () => {

@@ -87,10 +87,7 @@ export function trainMessages(msg: Messages) {
       return [
         { value: AUTO, label: auto },
         ...(workers > 1 || launcher === PLAIN ? [plain] : []),
-        // A plugin's launcher is known by the job that names it.
-        ...[...new Set([...LAUNCHERS, launcher])]
-          .filter(name => name !== AUTO && name !== PLAIN)
-          .map(name => ({ value: name, label: name }))
+        ...LAUNCHERS.map(name => ({ value: name, label: name }))
       ];
     },
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
@@ -18,12 +18,13 @@ from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
 #: In the job's folder: the script, and what stands in for Slurm's programs.
 FOLDER = "gpucommons-slurm"
 ORIGIN = "sbatch"
-_GRES = re.compile(r"gpu(?::(?P<kind>[A-Za-z][\w.-]*))?(?::(?P<count>\d+))?(?:\(.*\))?")
-_GPUS = re.compile(r"(?:(?P<kind>[A-Za-z][\w.-]*):)?(?P<count>\d+)")
+_GRES = re.compile(r"gpu(?::(?P<kind>[A-Za-z][\w.-]*))?(?::(?P<count>\d{1,6}))?(?:\(.*\))?")
+_GPUS = re.compile(r"(?:(?P<kind>[A-Za-z][\w.-]*):)?(?P<count>\d{1,6})")
 _SIGNAL = re.compile(r"(?:[BR]{1,2}:)?(?:SIG)?(?P<name>[A-Z0-9]+)(?:@\d+)?")
 _PRIORITIES = ("low", "normal", "high")
 _DEFAULT_MIB = 1024
-_ONE_TASK = ("nodes", "ntasks", "ntasks_per_node")
+#: By Slurm's words for what a job waits for.
+_WAITS = {"afterok": "after", "afterany": "after_any", "afternotok": "after_failed"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,17 +48,10 @@ class BatchJob:
     gpu_kind: str = ""
     #: Empty where it is no array.
     indices: tuple[int, ...] = ()
-
-    def variables(self, index: int, array_id: str | None) -> dict[str, str]:
-        """What one job of the array is told; ``array_id`` is None for the first."""
-        told = {
-            "SLURM_ARRAY_TASK_ID": index,
-            "SLURM_ARRAY_TASK_COUNT": len(self.indices),
-            "SLURM_ARRAY_TASK_MIN": self.indices[0],
-            "SLURM_ARRAY_TASK_MAX": self.indices[-1],
-            **({} if array_id is None else {"SLURM_ARRAY_JOB_ID": array_id}),
-        }
-        return {name: str(value) for name, value in told.items()}
+    #: Of an array; None = as many as there are.
+    at_once: int | None = None
+    #: What it waits for, by the field of a request: jobs and arrays.
+    waits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def batch_job(
@@ -84,12 +78,13 @@ def batch_job(
     BadRequest
         For what cannot be done here.
     """
-    _refuse(options)
+    tasks = _tasks(options)
     texts = {name: str(value) for name, value in options.items()}
     interpreter = shlex.split(script.text.splitlines()[0].removeprefix("#!"))
     if not interpreter:
         raise BadRequest("The first line of the script names no program behind #!.")
-    gpus, kind = _gpus(texts)
+    gpus, kind = _gpus(texts, tasks)
+    indices = quantities.indices(texts["array"]) if "array" in texts else ()
     root = (folder / texts.get("chdir", ".")).resolve()
     inside = script.path is not None and script.path.is_relative_to(root)
     place = str(script.path.relative_to(root)) if script.path and inside else f"{FOLDER}/script"
@@ -99,27 +94,56 @@ def batch_job(
         beside=_programs() if inside else {**_programs(), place: script.text.encode()},
     )
     name = texts.get("job_name", script.path.stem if script.path else "wrap").replace(".", "-")
+    role = _role(texts, gpus, tasks)
+    fields = _fields(texts, now_ms)
+    fields["env"] = {**_told(texts, role, tasks), **_of_array(indices), **_exported(texts)}
     return BatchJob(
         job=job,
-        options={"name": default_name(name), **_fields(texts, now_ms)},
-        role=_role(texts, gpus),
+        options={"name": default_name(name), **fields},
+        role=role,
         gpu_kind=kind,
-        indices=quantities.indices(texts["array"]) if "array" in texts else (),
+        indices=indices,
+        at_once=quantities.at_once(texts["array"]) if indices else None,
+        waits=_waits(texts["dependency"]) if "dependency" in texts else {},
     )
 
 
-def _refuse(options: dict[str, object]) -> None:
+def _tasks(options: dict[str, object]) -> int:
+    """How many tasks its ``srun`` may start, all of them on one node."""
     for option, instead in said(options, REFUSED).items():
         raise BadRequest(f"{option} is not done here: {instead}.")
-    for name in _ONE_TASK:
-        if options.get(name, 1) != 1:
-            option = "--" + name.replace("_", "-")
-            message = (
-                f"{option}={options[name]}: a batch script runs once here, as one task on one node."
-                " Submit the command that its srun starts: gpucommons submit --workers"
-                f" {options[name]} -- COMMAND (--launcher torchrun for torch.distributed)."
-            )
-            raise BadRequest(message)
+    nodes, tasks, each = (
+        int(str(options.get(name, 1))) for name in ("nodes", "ntasks", "ntasks_per_node")
+    )
+    if nodes != 1:
+        message = (
+            f"--nodes={nodes}: a batch script runs on one node here, with as many tasks as --ntasks says."
+            " Over several nodes submit the command that its srun starts: gpucommons submit --workers"
+            f" {nodes} -- COMMAND (--launcher torchrun for torch.distributed)."
+        )
+        raise BadRequest(message)
+    return max(tasks, each)
+
+
+def _told(texts: Mapping[str, str], role: Mapping[str, object], tasks: int) -> dict[str, str]:
+    """What Slurm tells a script of what was asked for."""
+    asked = {
+        "SLURM_CPUS_PER_TASK": texts.get("cpus_per_task"),
+        "SLURM_GPUS_PER_TASK": texts.get("gpus_per_task", "").rpartition(":")[2],
+        "SLURM_JOB_PARTITION": texts.get("partition"),
+        "SLURM_JOB_ACCOUNT": texts.get("account"),
+        "SLURM_NTASKS": str(tasks) if tasks > 1 else "",
+        "SLURM_MEM_PER_NODE": str(role["memory_mib"]),
+        "SLURM_GPUS_ON_NODE": str(int(str(role["milli_gpu"])) // 1000 or ""),
+    }
+    return {name: value for name, value in asked.items() if value}
+
+
+def _of_array(indices: tuple[int, ...]) -> dict[str, str]:
+    if not indices:
+        return {}
+    told = {"COUNT": len(indices), "MIN": indices[0], "MAX": indices[-1]}
+    return {f"SLURM_ARRAY_TASK_{name}": str(value) for name, value in told.items()}
 
 
 def _programs() -> dict[str, bytes]:
@@ -129,23 +153,22 @@ def _programs() -> dict[str, bytes]:
 
 
 def _fields(texts: Mapping[str, str], now_ms: int) -> dict[str, object]:
-    variables = _exported(texts.get("export", ""))
     found: dict[str, object] = {
         "labels": {ORIGIN_LABEL: ORIGIN},
         "max_run_s": quantities.seconds(texts["time"]) if "time" in texts else None,
         "pools": texts["partition"].split(",") if "partition" in texts else None,
         "team": texts.get("account"),
         "priority": _priority(texts["qos"]) if "qos" in texts else None,
-        "after": _after(texts["dependency"]) if "dependency" in texts else None,
         "not_before_ms": quantities.moment_ms(texts["begin"], now_ms) if "begin" in texts else None,
         "notice_signal": _signal(texts["signal"]) if "signal" in texts else None,
-        "env": variables or None,
     }
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _role(texts: Mapping[str, str], gpus: int) -> dict[str, object]:
-    cpus = int(texts.get("cpus_per_task", "1"))
+def _role(texts: Mapping[str, str], gpus: int, tasks: int) -> dict[str, object]:
+    cpus = int(texts.get("cpus_per_task", "1")) * tasks
+    if "cpus_per_gpu" in texts and gpus:
+        cpus = gpus * _whole("cpus_per_gpu", texts)
     memory_mib = _DEFAULT_MIB
     for option, times in (("mem", 1), ("mem_per_cpu", cpus), ("mem_per_gpu", gpus)):
         if option in texts:
@@ -153,11 +176,19 @@ def _role(texts: Mapping[str, str], gpus: int) -> dict[str, object]:
     return {
         "milli_gpu": gpus * 1000,
         "memory_mib": memory_mib,
-        **({"cpu_milli": cpus * 1000} if "cpus_per_task" in texts else {}),
+        **({"cpu_milli": cpus * 1000} if "cpus_per_task" in texts or cpus > 1 else {}),
     }
 
 
-def _gpus(texts: Mapping[str, str]) -> tuple[int, str]:
+def _whole(name: str, texts: Mapping[str, str]) -> int:
+    found = _GPUS.fullmatch(texts[name])
+    if found is None or found["kind"] or not int(found["count"]):
+        message = f"--{name.replace('_', '-')}={texts[name]}: write a number from 1 on."
+        raise BadRequest(message)
+    return int(found["count"])
+
+
+def _gpus(texts: Mapping[str, str], tasks: int) -> tuple[int, str]:
     """How many GPUs, and of which kind; "" for any."""
     if "gres" in texts:
         found = _GRES.fullmatch(texts["gres"])
@@ -174,7 +205,8 @@ def _gpus(texts: Mapping[str, str]) -> tuple[int, str]:
             if found is None:
                 message = f"--{option.replace('_', '-')}={texts[option]}: write 2 or a100:2."
                 raise BadRequest(message)
-            return int(found["count"]), found["kind"] or ""
+            times = tasks if option == "gpus_per_task" else 1
+            return int(found["count"]) * times, found["kind"] or ""
     return 0, ""
 
 
@@ -185,15 +217,19 @@ def _priority(text: str) -> str | None:
     raise BadRequest(message)
 
 
-def _after(text: str) -> list[str]:
-    kind, _, jobs = text.partition(":")
-    if kind != "afterok" or not jobs or "," in jobs or "?" in jobs:
-        message = (
-            f"--dependency={text}: here a job waits for others that succeed. Write"
-            " afterok:JOB[:JOB …]."
-        )
-        raise BadRequest(message)
-    return jobs.split(":")
+def _waits(text: str) -> dict[str, tuple[str, ...]]:
+    """``afterok:a:b,afterany:c``: all of it must be so."""
+    found: dict[str, tuple[str, ...]] = {}
+    for part in text.split(","):
+        kind, *jobs = part.split(":")
+        if kind not in _WAITS or not all(jobs) or not jobs or "?" in part or "+" in part:
+            message = (
+                f"--dependency={text}: here a job waits for others that succeed, are over, or fail. Write"
+                " afterok:JOB[:JOB …], afterany:JOB or afternotok:JOB, with commas where all must be so."
+            )
+            raise BadRequest(message)
+        found[_WAITS[kind]] = (*found.get(_WAITS[kind], ()), *jobs)
+    return found
 
 
 def _signal(text: str) -> str | None:
@@ -209,11 +245,10 @@ def _signal(text: str) -> str | None:
     raise BadRequest(message)
 
 
-def _exported(text: str) -> dict[str, str]:
+def _exported(texts: Mapping[str, str]) -> dict[str, str]:
     """The variables that are given a value; names alone are of this terminal, which stays here."""
-    parts = (
-        part.partition("=") for part in text.split(",") if part not in ("", "ALL", "NONE", "NIL")
-    )
+    words = texts.get("export", "").split(",")
+    parts = (part.partition("=") for part in words if part not in ("", "ALL", "NONE", "NIL"))
     found = {}
     for name, equals, value in parts:
         if not equals:

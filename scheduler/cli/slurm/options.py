@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from gpucommons.scheduler.errors import BadRequest
@@ -15,8 +15,9 @@ _TEXT = (
     "-J --job-name", "-G --gpus", "--gres", "--gpus-per-node", "--gpus-per-task", "--mem",
     "--mem-per-cpu", "--mem-per-gpu", "-t --time", "-a --array", "-d --dependency", "--signal",
     "-p --partition", "-A --account", "-q --qos", "-D --chdir", "-b --begin", "--export",
+    "--cpus-per-gpu",
 )  # fmt: skip
-_NUMBERS = ("-N --nodes", "-n --ntasks", "--ntasks-per-node", "-c --cpus-per-task")
+_NUMBERS = ("-n --ntasks", "--ntasks-per-node", "-c --cpus-per-task")
 #: Taken, so that old scripts go through; what they would do does not happen, and that is said.
 WITHOUT_MEANING = {
     "-o --output": "the log is kept with the job: gpucommons logs {name}",
@@ -33,9 +34,15 @@ WITHOUT_MEANING = {
     "--comment": "it is not kept",
     "--hint": "it is not used",
     "--gpu-bind": "a job sees its own GPUs only",
-    "--distribution": "there is one task",
+    "-m --distribution": "all tasks run on one node",
+    "--mem-bind": "it is not used",
+    "--priority": "use --qos low, normal or high",
+    "--profile": "use is measured anyway: see the job's page",
+    "--propagate": "it is not used",
+    "--threads-per-core": "it is not used",
+    "--gpu-freq": "it is not used",
+    "--deadline": "a job waits as long as it must: cancel it where that is too long",
     "--nice": "use --qos low, normal or high",
-    "--get-user-env": "the environment is chosen with gpucommons submit --env",
     "--tmp": "it is not used",
     "--switches": "it is not used",
     "--wckey": "it is not used",
@@ -43,8 +50,15 @@ WITHOUT_MEANING = {
 _FLAGS_WITHOUT_MEANING = {
     "--exclusive": "CPUs and memory are as asked for; GPUs are a job's own",
     "--no-requeue": "a job that is stopped goes back into the queue: cancel it where it must not",
-    "--overcommit": "it is not used",
+    "-O --overcommit": "it is not used",
+    "-s --oversubscribe": "GPUs are a job's own",
+    "--get-user-env": "the environment is chosen with gpucommons submit --env",
+    "--contiguous": "all tasks run on one node",
+    "--spread-job": "all tasks run on one node",
+    "--use-min-nodes": "all tasks run on one node",
 }
+#: With a value or without one.
+_MAYBE_WITH_VALUE = ("--exclusive", "--get-user-env")
 #: As it is anyway.
 _FLAGS = ("--requeue", "--parsable", "-Q --quiet", "-v --verbose")
 REFUSED = {
@@ -72,8 +86,14 @@ def _one_or_more(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text!r} is not one number from 1 on")
 
 
-def _parser() -> _Parser:
+def _least(text: str) -> int:
+    """Of ``2-4`` nodes at least two."""
+    return _one_or_more(text.partition("-")[0])
+
+
+def _parser(*, of_script: bool = False) -> _Parser:
     parser = _Parser(
+        add_help=not of_script,
         prog="gpucommons sbatch", usage="gpucommons sbatch [options] SCRIPT [ARGUMENT …]",
         description="Submit a Slurm batch script as a job. Options are those of Slurm's sbatch, also"
         " as #SBATCH lines of the script.", argument_default=argparse.SUPPRESS,
@@ -82,6 +102,7 @@ def _parser() -> _Parser:
         parser.add_argument(*names.split(), help=WITHOUT_MEANING.get(names, "").format(name="JOB"))
     for names in _NUMBERS:
         parser.add_argument(*names.split(), type=_one_or_more, metavar="N")
+    parser.add_argument("-N", "--nodes", type=_least, metavar="N")
     for names in (*_FLAGS, *_FLAGS_WITHOUT_MEANING, *REFUSED):
         parser.add_argument(*names.split(), action="store_true", help=REFUSED.get(names))
     parser.add_argument("--wrap", metavar="COMMAND", help="this command in place of a script")
@@ -91,7 +112,20 @@ def _parser() -> _Parser:
 
 def of_command_line(words: Sequence[str]) -> dict[str, object]:
     """Options by name (``cpus_per_task``); ``words`` are the script and its arguments."""
-    return dict(vars(_parser().parse_args(list(words))))
+    return _parsed(_parser(), words)
+
+
+def _parsed(parser: _Parser, words: Sequence[str]) -> dict[str, object]:
+    plain = [
+        next((one for one in _MAYBE_WITH_VALUE if word.startswith(f"{one}=")), word)
+        for word in words
+    ]
+    return dict(vars(parser.parse_args(plain)))
+
+
+def places(text: str) -> dict[str, str]:
+    """Where the options of a script stand, by name: ``line 7``."""
+    return {name: place for place, found in _lines(text) for name in found}
 
 
 def of_script(text: str) -> dict[str, object]:
@@ -102,14 +136,17 @@ def of_script(text: str) -> dict[str, object]:
     BadRequest
         Where the text is no script, or with the number of a line that is wrong.
     """
+    return {name: value for _, found in _lines(text) for name, value in found.items()}
+
+
+def _lines(text: str) -> Iterator[tuple[str, dict[str, object]]]:
     lines = text.splitlines()
     if not lines or not lines[0].startswith("#!"):
         message = (
             "This is no batch script: its first line must be #! and a program, as in #!/bin/bash."
         )
         raise BadRequest(message)
-    parser = _parser()
-    found: dict[str, object] = {}
+    parser = _parser(of_script=True)
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.startswith("#"):
             break
@@ -120,11 +157,10 @@ def of_script(text: str) -> dict[str, object]:
             words = shlex.split(line.removeprefix(_MARK), comments=True)
         except ValueError as error:
             parser.error(str(error))
-        options = dict(vars(parser.parse_args(words)))
+        options = _parsed(parser, words)
         if options.pop("words", None) or "wrap" in options:
             parser.error("only options stand in such a line")
-        found |= options
-    return found
+        yield f"line {number}", options
 
 
 def said(options: dict[str, object], of: dict[str, str]) -> dict[str, str]:
@@ -137,10 +173,18 @@ def said(options: dict[str, object], of: dict[str, str]) -> dict[str, str]:
     }
 
 
-def notes(options: dict[str, object], job_name: str) -> list[str]:
-    """What of the options means nothing here."""
+def notes(options: dict[str, object], job_name: str, where: Mapping[str, str]) -> list[str]:
+    """What of the options means nothing here, or not all that it means there; with its line."""
     found = said(options, WITHOUT_MEANING | _FLAGS_WITHOUT_MEANING)
-    return [
-        f"{option} means nothing here: {text.format(name=job_name)}"
+    told = [
+        (option, f"{option} means nothing here: {text.format(name=job_name)}")
         for option, text in found.items()
+    ]
+    if "@" in str(options.get("signal", "")):
+        text = "the signal comes when a stop is announced: how long before SIGTERM, the pool says"
+        told.append(("--signal", f"--signal={options['signal']}: {text}"))
+    places = [where.get(option.removeprefix("--").replace("-", "_"), "") for option, _ in told]
+    return [
+        f"{place}{': ' if place else ''}{text}"
+        for place, (_, text) in zip(places, told, strict=True)
     ]

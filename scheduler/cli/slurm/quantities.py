@@ -10,10 +10,10 @@ from gpucommons.scheduler.errors import BadRequest
 #: So many jobs at most come of one array; more is mostly a slip of the keyboard.
 MOST_TASKS = 1_000
 _UNLIMITED = frozenset({"0", "infinite", "unlimited"})
-_TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
+_TIME = re.compile(r"(?:(\d{1,6})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?")
 _MIB = {"": 1, "M": 1, "G": 1 << 10, "T": 1 << 20}
-_RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
-_FROM_NOW = re.compile(r"now(?:\+(\d+)(seconds?|minutes?|hours?|days?|weeks?)?)?")
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
+_FROM_NOW = re.compile(r"now(?:\+(\d{1,6})(seconds?|minutes?|hours?|days?|weeks?)?)?")
 _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S")
 
 
@@ -53,7 +53,7 @@ def mebibytes(text: str) -> int:
 
 
 def indices(text: str) -> tuple[int, ...]:
-    """``0-15``, ``1,3,5-9:2``; a limit behind ``%`` is not looked at.
+    """``0-15``, ``1,3,5-9:2``; how many at once, :func:`at_once` reads.
 
     Raises
     ------
@@ -77,6 +77,23 @@ def indices(text: str) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
+def at_once(text: str) -> int | None:
+    """The limit behind ``%``; None where there is none.
+
+    Raises
+    ------
+    BadRequest
+        Where it is no number from 1 on.
+    """
+    _, percent, limit = text.partition("%")
+    if not percent:
+        return None
+    if not (limit.isascii() and limit.isdecimal()) or not int(limit):
+        message = f"--array={text}: behind % stands how many run at once, as in 0-15%4."
+        raise BadRequest(message)
+    return int(limit)
+
+
 def moment_ms(text: str, now_ms: int) -> int:
     """``now+1hour``, ``16:00`` (the next one), ``2026-12-01T08:00:00``: local time."""
     now = datetime.fromtimestamp(now_ms / 1000)
@@ -87,7 +104,7 @@ def moment_ms(text: str, now_ms: int) -> int:
     for form in _DATES:
         try:
             return int(datetime.strptime(text, form).timestamp() * 1000)
-        except ValueError:
+        except (ValueError, OverflowError):
             continue
     for form in ("%H:%M", "%H:%M:%S"):
         try:

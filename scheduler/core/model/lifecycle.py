@@ -17,6 +17,7 @@ from gpucommons.scheduler.core.model.types import (
     Kind,
     Millis,
     Nomination,
+    Spec,
     State,
     Workload,
     WorkloadId,
@@ -273,3 +274,12 @@ def in_line_since_ms(workload: Workload, workloads: Mapping[WorkloadId, Workload
         if found is not None and found.ended_ms is not None:
             since = max(since, found.ended_ms)
     return since
+
+
+def is_met(spec: Spec, before: Workload) -> bool | None:
+    """Whether what a job runs after ended as it asks; None while that is not over."""
+    if not is_final(before):
+        return None
+    if before.workload_id in spec.after_any:
+        return True
+    return (before.state is State.SUCCEEDED) is (before.workload_id not in spec.after_failed)

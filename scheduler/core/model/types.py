@@ -142,14 +142,13 @@ class Spec:
     #: Elastic bounds on the first role's count; None = rigid.
     min_workers: int | None = None
     max_workers: int | None = None
-    #: ``low`` < ``normal`` < ``high``.
-    priority: str = "normal"
-    #: False: runs inside the guarantee or not at all.
-    over_quota: bool = True
+    priority: str = "normal"  #: ``low`` < ``normal`` < ``high``.
+    over_quota: bool = True  #: False: runs inside the guarantee or not at all.
     max_run_ms: int | None = None
     start_timeout_ms: int = 300_000
-    #: Runs only after these have succeeded.
-    after: tuple[WorkloadId, ...] = ()
+    after: tuple[WorkloadId, ...] = ()  #: Runs only after these have succeeded…
+    after_any: tuple[WorkloadId, ...] = ()  #: …but these of them need only be over…
+    after_failed: tuple[WorkloadId, ...] = ()  #: …and these must not have succeeded.
     #: Rather where these run, and where this data lies; never a reason to wait.
     near: tuple[WorkloadId, ...] = ()
     data: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.going_on.image_places import nodes_that_wake
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
 from gpucommons.scheduler.core.going_on.words import goes_on
 from gpucommons.scheduler.core.model.demand import bounds, is_block_size, milli_gpu, must_have
-from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
+from gpucommons.scheduler.core.model.lifecycle import is_lease, is_met
 from gpucommons.scheduler.core.model.resources import NodeState, Policy
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.state_words import ended_words, node_words
@@ -78,14 +78,21 @@ def _name(cycle: CycleState, workload_id: WorkloadId) -> str:
     return workload_id if found is None else found.spec.name
 
 
+def not_met(spec: Spec, before: Workload) -> str:
+    """Why what a job runs after leaves it no way to start."""
+    what = "whose failure" if before.workload_id in spec.after_failed else "which"
+    return f"{before.spec.name}, after {what} it should run, {ended_words(before.state)}"
+
+
 def dependencies(cycle: CycleState, workload: Workload) -> Reason | None:
-    """What it runs after has succeeded."""
+    """What it runs after ended as it asks."""
     for before in workload.spec.after:
         found = cycle.workloads.get(before)
-        if found is not None and found.state is State.SUCCEEDED:
+        met = None if found is None else is_met(workload.spec, found)
+        if met:
             continue
-        if found is not None and is_final(found):
-            text = f"{found.spec.name}, after which it should run, {ended_words(found.state)}."
+        if found is not None and met is False:
+            text = f"{not_met(workload.spec, found)}."
             return Reason(code=ReasonClass.DEPENDENCY, text=text, unblock="Run that again.")
         text = f"Runs after {_name(cycle, before)}, which has not finished."
         return Reason(code=ReasonClass.DEPENDENCY, text=text)

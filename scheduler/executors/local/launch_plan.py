@@ -21,7 +21,7 @@ from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.types import AttemptId, PoolName, WorkerPlacement
 from gpucommons.scheduler.curves.event_watch import TOKEN_FILE
 from gpucommons.scheduler.curves.trainer_status import TRAINER_STATUS_PATH
-from gpucommons.scheduler.executors.base import Launch, Place, gang_of
+from gpucommons.scheduler.executors.base import Launch, Place, gang_of, of_parent
 from gpucommons.scheduler.executors.local.attempt.plan import (
     Account,
     HibernationPlan,
@@ -271,6 +271,7 @@ def _ours(
         "GPUCOMMONS_TOKEN": launch.token,
         "GPUCOMMONS_JOB_ID": workload.workload_id,
         "GPUCOMMONS_JOB_NAME": workload.spec.name,
+        **of_parent(workload),
         "GPUCOMMONS_ATTEMPT": str(attempt.number),
         "GPUCOMMONS_ATTEMPT_ID": attempt.attempt_id,
         "GPUCOMMONS_ATTEMPT_DIR": str(around.folder / "run"),

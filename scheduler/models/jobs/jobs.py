@@ -78,6 +78,9 @@ class JobRequest(Model):
     max_run_s: int | None = Field(default=None, strict=True, ge=1, le=31_536_000)
     start_timeout_s: int = Field(default=300, strict=True, ge=1, le=86_400)
     after: list[Ref] = Field(default_factory=list, max_length=64)
+    #: Once these are over, however; and once these have ended without success.
+    after_any: list[Ref] = Field(default_factory=list, max_length=64)
+    after_failed: list[Ref] = Field(default_factory=list, max_length=64)
     #: Rather on the nodes, or at least in the racks, where these run and this data lies.
     near: list[Ref] = Field(default_factory=list, max_length=16)
     data: list[Name] = Field(default_factory=list, max_length=16)

@@ -146,7 +146,8 @@ class SweepRequest(Model):
     budget: BudgetRequest | None = None
     sampler: Literal["tpe", "random", "grid"] = "tpe"
     early_stopping: EarlyStoppingRequest | None = None
-    #: Trials that run at once, as far as GPUs are idle.
+    #: Trials that run at once, as far as GPUs are idle. Of a map: where it is given, no more of its jobs
+    #: are begun before others are over; else all come into line.
     max_parallel: int = Field(default=8, strict=True, ge=1, le=256)
     #: ``arguments``: ``--lr 0.1``, or in place of ``{lr}`` in the command; ``environment``: ``LR=0.1``.
     values_as: Literal["arguments", "environment"] = "arguments"

@@ -173,7 +173,7 @@ def checked_spec(
     found = Found(
         environment=lambda: settled(service, principal, request, read, is_stored=is_known),
         launcher=lambda: launcher_of(request, read),
-        after=_dependencies(service, principal, request.after),
+        **_dependencies(service, principal, request),
         near=_neighbours(service, principal, request.near),
         resume_from=resumed,
         plan=None if request.plan is None else service.store.plans.offered(request.plan),
@@ -211,12 +211,15 @@ def _able(service: Service, spec: Spec, *, chosen: bool) -> tuple[PoolName, ...]
 
 
 def _dependencies(
-    service: Service, principal: Principal, refs: Sequence[str]
-) -> tuple[WorkloadId, ...]:
-    """The jobs to wait for; those that have succeeded already need no waiting."""
-    found = [_dependency(service, principal, ref) for ref in refs]
-    waited = [w.workload_id for w in found if w.state is not State.SUCCEEDED]
-    return tuple(dict.fromkeys(waited))
+    service: Service, principal: Principal, request: models.JobRequest
+) -> dict[str, tuple[WorkloadId, ...]]:
+    """The jobs to wait for; those that ended already as it asks need no waiting."""
+    found: dict[str, tuple[WorkloadId, ...]] = {}
+    for field in ("after", "after_any", "after_failed"):
+        jobs = [_dependency(service, principal, ref, field) for ref in getattr(request, field)]
+        found[field] = tuple(dict.fromkeys(w.workload_id for w in jobs if not is_final(w)))
+    found["after"] = tuple(dict.fromkeys(one for each in found.values() for one in each))
+    return found
 
 
 def _neighbours(
@@ -242,12 +245,13 @@ def _saved(service: Service, workload_id: WorkloadId | None) -> Checkpoint | Non
     return None if workload_id is None else saved_by(workload_of(service, workload_id))
 
 
-def _dependency(service: Service, principal: Principal, ref: str) -> Workload:
+def _dependency(service: Service, principal: Principal, ref: str, field: str) -> Workload:
     found = find_job(service, principal, ref)
     authorization.job(principal, found)
-    if found.state in (State.FAILED, State.CANCELLED):
+    has_succeeded = found.state is State.SUCCEEDED
+    if is_final(found) and field != "after_any" and has_succeeded is (field == "after_failed"):
         message = (
-            f"after: {found.spec.name} is {state_words(found.state)}, so this would never start."
+            f"{field}: {found.spec.name} is {state_words(found.state)}, so this would never start."
         )
         raise Misconfigured(message)
     return found

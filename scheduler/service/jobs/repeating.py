@@ -58,7 +58,8 @@ def own_request(principal: Principal, found: Workload) -> models.JobRequest:
     others = {} if found.spec.owner == principal.name else _OF_ITS_OWNER
     # Whatever the first one was made of, and by whatever program, this one is not.
     labels = {name: text for name, text in stored.labels.items() if name not in _LABELS_OF_FIRST}
-    alone = {"name": base_name(stored.name), "after": [], "near": [], "labels": labels}
+    waits: dict[str, object] = {"after": [], "after_any": [], "after_failed": []}
+    alone = {"name": base_name(stored.name), "near": [], "labels": labels, **waits}
     return stored.model_copy(update={**alone, **_ANEW, **others})
 
 

@@ -46,7 +46,9 @@ MAX_LISTED = 20
 _REMEMBERED = 100
 _HOUR_MILLI_GPU_S = 3_600_000
 #: What belongs to one submit and not to many.
-_ONCE = ("after", "not_before_ms", "parent", "resume_from", "min_workers", "max_workers")
+_ONCE = ("parent", "resume_from", "min_workers", "max_workers")
+#: Its jobs come one by one for as long as it goes on: a map's come at once.
+_ONCE_OF_SWEEPS = ("after", "after_any", "after_failed", "not_before_ms")
 
 
 def submit_sweep(
@@ -90,12 +92,17 @@ def _check_live(service: Service, owner: str) -> None:
         raise PolicyRefused(message)
 
 
+def _is_limited_map(request: models.SweepRequest) -> bool:
+    return bool(request.given) and "max_parallel" in request.model_fields_set
+
+
 def _job_of(
     service: Service, principal: Principal, request: models.SweepRequest
 ) -> tuple[models.JobRequest, TeamName]:
     """What its trials are submitted with: complete, and checked as each of them is."""
     job = request.job
-    once = [field for field in _ONCE if getattr(job, field)]
+    refused = _ONCE if request.given else (*_ONCE_OF_SWEEPS, *_ONCE)
+    once = [field for field in refused if getattr(job, field)]
     if once or job.user not in (None, principal.name):
         fields = ", ".join(once or ["user"])
         message = f"job: {fields} is of one submit alone, and this one is repeated: leave it out."
@@ -159,6 +166,7 @@ def _sweep(
             first_step=halving.first_step, last_step=halving.last_step, factor=halving.factor
         ),
         max_parallel=request.max_parallel,
+        at_once=request.max_parallel if _is_limited_map(request) else 0,
         values_as=request.values_as,
         server=principal.server_name,
         by_operator=principal.kind is PrincipalKind.LOCAL and principal.admin,

@@ -39,7 +39,7 @@ def sweep_view(
         metric=sweep.metric,
         direction=("maximize" if sweep.maximize else "minimize") if sweep.metric else "",
         sampler=sweep.sampler if sweep.space else "",
-        max_parallel=sweep.max_parallel if sweep.space else 0,
+        max_parallel=sweep.max_parallel if sweep.space else sweep.at_once,
         trials_of=sweep.count,
         begun=len(trials),
         running=states["live"],

@@ -7,19 +7,27 @@ import json
 import os
 import subprocess
 import tarfile
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Cli
+from command_line import Cli, WatchedWorld
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gpucommons.scheduler.cli.slurm import options, quantities
 from gpucommons.scheduler.cli.slurm.batch import Script, batch_job
 from gpucommons.scheduler.client.submission import request_for_file
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.upkeep.sweeps import Sweeps
 
 NOW_MS = int(datetime(2026, 11, 24, 15, 0).timestamp() * 1000)
+OPTIONS = (
+    "--gres", "--gpus", "--gpus-per-task", "--ntasks", "--nodes", "--mem", "--mem-per-cpu", "--time",
+    "--array", "--dependency", "--signal", "--begin", "--export", "--cpus-per-gpu", "--exclusive", "-h",
+)  # fmt: skip
 OLD = """#!/bin/bash -l
 # An old friend
 #SBATCH -J Train_Digits.v2
@@ -65,8 +73,11 @@ def test_an_old_script_is_submitted_as_it_is(cli: Cli, old: Path) -> None:
     done = cli("sbatch", "old_job.sh", "--epochs", "5")
 
     assert (done.code, done.out) == (0, "Submitted batch job train-digits-v2-1\n")
-    assert "--output means nothing here: the log is kept with the job: gpucommons logs" in done.err
-    assert "--mail-type means nothing here" in done.err
+    assert "line 7: --output means nothing here: the log is kept with the job: gpucommons logs" in (
+        done.err
+    )
+    assert "line 8: --mail-type means nothing here" in done.err
+    assert "line 9: --signal=B:USR1@90: the signal comes when a stop is announced" in done.err
     request = asked(cli, "train-digits-v2-1")
     (role,) = request["roles"]
     assert role["command"] == [
@@ -85,18 +96,45 @@ def test_the_command_line_wins_over_the_script(cli: Cli, old: Path) -> None:
     assert request["max_run_s"] == 600
 
 
-def test_an_array_becomes_a_job_for_each_index(cli: Cli, old: Path) -> None:
+def test_an_array_becomes_a_map_with_its_limit(cli: Cli, old: Path, world: WatchedWorld) -> None:
     done = cli("sbatch", "--array=1-5:2%1", "old_job.sh")
 
-    assert done.out == "Submitted 3 batch jobs, train-digits-v2-1 to train-digits-v2-3\n"
-    first, second = asked(cli, "train-digits-v2-1")["env"], asked(cli, "train-digits-v2-2")["env"]
-    assert "SLURM_ARRAY_JOB_ID" not in first  # its own: it is told when it runs
-    assert (
-        second["SLURM_ARRAY_JOB_ID"]
-        == cli("show", "train-digits-v2-1", "--output", "json").json["id"]
+    assert done.out == "Submitted batch job train-digits-v2-1\n"
+    (array,) = cli("sweep", "list", "--output", "json").json["sweeps"]
+    assert (array["kind"], array["trials_of"], array["max_parallel"]) == ("map", 3, 1)
+    upkeep = Sweeps(world.service, epoch=lambda: world.loop.epoch)
+    upkeep.step()
+    upkeep.step()
+    (first,) = cli("jobs", "--output", "json").json["jobs"]  # one at once
+    env = asked(cli, first["id"])["env"]
+    assert env["SLURM_ARRAY_TASK_ID"] == "1"
+    assert [env[f"SLURM_ARRAY_TASK_{name}"] for name in ("COUNT", "MIN", "MAX")] == ["3", "1", "5"]
+    assert cli("squeue", "-h", "-j", "train-digits-v2-1_1", "-o", "%F %K %T %.4D|").out == (
+        "train-digits-v2-1 1 CONFIGURING    1|\n"
     )
-    assert [one["SLURM_ARRAY_TASK_ID"] for one in (first, second)] == ["1", "3"]
-    assert second["SLURM_ARRAY_TASK_MAX"] == "5"
+    rows = cli("sacct", "-nP", "-j", "train-digits-v2-1_1", "-o", "JobID,State,AllocCPUS").out
+    assert rows == f"{first['name']}|CONFIGURING|4\n"
+    cli("scancel", "train-digits-v2-1")
+    assert cli("jobs", "--output", "json").json["jobs"][0]["state"] in {"cancelling", "cancelled"}
+    upkeep.step()
+    (array,) = cli("sweep", "list", "--output", "json").json["sweeps"]
+    assert (array["ended_ms"] is not None, array["begun"]) == (True, 1)
+
+
+def test_an_array_without_a_limit_comes_into_line_whole_and_can_be_waited_for(
+    cli: Cli, old: Path, world: WatchedWorld
+) -> None:
+    assert cli("sbatch", "--parsable", "--array=0-2", "old_job.sh").out == "train-digits-v2-1\n"
+    upkeep = Sweeps(world.service, epoch=lambda: world.loop.epoch)
+    upkeep.step()
+    upkeep.step()
+    cli("sbatch", "--dependency=afterany:train-digits-v2-1", "-J", "last", "--wrap", "true")
+    assert len(asked(cli, "last-1")["after_any"]) == 3
+    cli("sbatch", "--array=0-2%1", "-J", "few", "--wrap", "true")
+    done = cli("sbatch", "--dependency=afterok:few-1", "--wrap", "true")
+    assert (done.code, "few-1 has begun 0 of its 3 jobs" in done.err) == (2, True)
+    done = cli("sbatch", "--dependency=afterok:few-1_7", "--wrap", "true")
+    assert "few-1_7: there is no such task of an array" in done.err
 
 
 def test_a_command_is_wrapped(cli: Cli, old: Path) -> None:
@@ -107,16 +145,23 @@ def test_a_command_is_wrapped(cli: Cli, old: Path) -> None:
 
 def test_a_job_waits_for_another_one(cli: Cli, old: Path) -> None:
     cli("sbatch", "--wrap", "true")
-    cli("sbatch", "--dependency=afterok:wrap-1", "--wrap", "true")
-    assert asked(cli, "wrap-2")["after"] == [cli("show", "wrap-1", "--output", "json").json["id"]]
+    before = cli("show", "wrap-1", "--output", "json").json["id"]
+    cli("sbatch", "--dependency=afterok:wrap-1,afternotok:wrap-1", "--wrap", "true")
+    request = asked(cli, "wrap-2")
+    # One that must succeed and must not: what is asked is kept, and its last word holds.
+    assert (request["after"], request["after_failed"]) == ([], [before])
 
 
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("#SBATCH --nodes=2", "--nodes=2: a batch script runs once here"),
-        ("#SBATCH -n 8", "gpucommons submit --workers 8"),
-        ("#SBATCH --dependency=afterany:a-1", "others that succeed"),
+        ("#SBATCH --nodes=2", "--nodes=2: a batch script runs on one node here"),
+        ("#SBATCH -N 2-4 -n 8", "gpucommons submit --workers 2"),
+        ("#SBATCH --dependency=singleton", "others that succeed"),
+        ("#SBATCH --dependency=afterok:a-1?afterany:b-1", "others that succeed"),
+        ("#SBATCH --array=0-3%0", "behind % stands how many run at once"),
+        ("#SBATCH -G 1 --cpus-per-gpu=a100:4", "--cpus-per-gpu=a100:4: write a number from 1 on"),
+        ("#SBATCH -h", "unrecognized arguments: -h"),
         ("#SBATCH --gres=shard:4", "only GPUs are known here"),
         ("#SBATCH --time=soon", "soon is no time"),
         ("#SBATCH --mem=lots", "lots is no size of memory"),
@@ -175,6 +220,39 @@ def test_memory_may_be_asked_for_by_cpu_or_gpu() -> None:
     assert role_of("#SBATCH -G a100:2")["kind"] == "a100"
 
 
+def test_tasks_of_one_node_share_one_worker() -> None:
+    found = role_of("#SBATCH -n 4 -c 2 --gpus-per-task=1 --mem-per-cpu=1G --exclusive=user")
+    assert (found["milli_gpu"], found["cpu_milli"], found["memory_mib"]) == (4000, 8000, 8192)
+    assert found["env"] == {
+        "SLURM_CPUS_PER_TASK": "2", "SLURM_GPUS_ON_NODE": "4", "SLURM_GPUS_PER_TASK": "1",
+        "SLURM_MEM_PER_NODE": "8192", "SLURM_NTASKS": "4",
+    }  # fmt: skip
+    assert (
+        role_of("#SBATCH -N 1-4 --ntasks-per-node=3 --gpus=2 --cpus-per-gpu=4")["cpu_milli"] == 8000
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.one_of(
+            st.text(max_size=40),
+            st.tuples(
+                st.sampled_from(OPTIONS),
+                st.text(alphabet="0123456789:-,@%+.agpuknowt= ", max_size=12),
+            ).map("=".join),
+        ),
+        max_size=5,
+    )
+)
+def test_whatever_a_script_says_it_is_read_or_refused(lines: list[str]) -> None:
+    text = "#!/bin/sh\n" + "".join(f"#SBATCH {line}\n" for line in lines)
+    with suppress(BadRequest):
+        asked_for = options.of_script(text)
+        options.notes(asked_for, "a", options.places(text))
+        batch_job(Script(text=text), [], asked_for, folder=Path("/home"), now_ms=NOW_MS)
+
+
 def test_a_begin_is_local_time() -> None:
     assert role_of("#SBATCH --begin=now+2hours")["not_before_ms"] == NOW_MS + 7_200_000
     assert role_of("#SBATCH --begin=16:00")["not_before_ms"] == NOW_MS + 3_600_000
@@ -187,20 +265,27 @@ def test_the_script_is_told_what_slurm_tells(tmp_path: Path) -> None:
     """The files that go along, run as a worker runs them."""
     text = """#!/bin/sh
 srun -n1 --gres=gpu:1 -u sh -c 'echo "$SLURM_JOB_ID $SLURM_NTASKS $SLURM_RESTART_COUNT $1"' x "$1"
+export CUDA_VISIBLE_DEVICES=0,1,2,3
+srun -l sh -c 'echo "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID task $SLURM_PROCID of $SLURM_NTASKS on $CUDA_VISIBLE_DEVICES"; exit "$((SLURM_PROCID * 3))"' || echo "worst $?"
 scontrol requeue "$SLURM_JOB_ID" && scontrol show hostnames
 srun --ntasks 4 hostname || echo refused
 """
-    made = batch_job(Script(text=text), ["5"], {}, folder=tmp_path, now_ms=NOW_MS)
+    asked_for: dict[str, object] = {"ntasks": 2, "gpus_per_task": "2"}
+    made = batch_job(Script(text=text), ["5"], asked_for, folder=tmp_path, now_ms=NOW_MS)
     _, packed = request_for_file(made.job, made.options, made.role, max_bytes=1 << 20)
     work = tmp_path / "work"
     with tarfile.open(fileobj=io.BytesIO(packed.content)) as archive:
         archive.extractall(work, filter="data")
     told = {"GPUCOMMONS_JOB_ID": "id", "GPUCOMMONS_JOB_NAME": "a-1", "GPUCOMMONS_ATTEMPT": "2"}
+    told |= {"SLURM_ARRAY_TASK_ID": "7", "GPUCOMMONS_PARENT_NAME": "a"}
+    told |= made.options["env"]  # type: ignore[operator] # variables
     done = subprocess.run(
         made.job.command, cwd=work, env={**os.environ, **told}, capture_output=True, text=True,
         timeout=60, check=True,
     )  # fmt: skip
-    assert done.stdout.splitlines() == ["id 1 1 5", os.uname().nodename, "refused"]
+    first, *tasks, node, refused = done.stdout.splitlines()
+    assert (first, node, refused) == ("id 1 1 5", os.uname().nodename, "refused")
+    assert sorted(tasks) == ["a_7 task 0 of 2 on 0,1", "a_7 task 1 of 2 on 2,3", "worst 3"]
     assert "gpucommons submit --workers 4 -- COMMAND" in done.stderr
 
 

@@ -325,6 +325,29 @@ def test_a_job_after_one_that_failed_fails_with_its_name(world: World) -> None:
     assert world.get(second).ended_text == "first, after which it should run, has failed"
 
 
+@pytest.mark.parametrize(
+    ("exit_code", "after_failed"),
+    [(0, False), (1, False), (1, True)],
+)
+def test_a_job_runs_after_the_end_that_it_asks_for(
+    world: World, exit_code: int, after_failed: bool
+) -> None:
+    first = world.run(a_job("first"))
+    how = {"after_failed" if after_failed else "after_any": (first,)}
+    second = world.submit(a_job("second", after=(first,), **how))
+    assert world.state(second) is State.QUEUED
+    world.end(first, exit_code)
+    assert world.state(second) is State.STARTING
+
+
+def test_a_job_after_a_failure_that_did_not_come_fails_with_its_name(world: World) -> None:
+    first = world.run(a_job("first"))
+    second = world.submit(a_job("second", after=(first,), after_failed=(first,)))
+    world.end(first, 0)
+    assert world.state(second) is State.FAILED
+    assert world.get(second).ended_text == "first, after whose failure it should run, has finished"
+
+
 def test_a_job_after_one_that_nobody_knows_is_kept_and_says_so(world: World) -> None:
     job = world.submit(a_job("second", after=(WorkloadId("nobody"),)))
     assert world.state(job) is State.FAILED

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpucommons.scheduler.core.model.types import Millis, State, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.parents import ParentId, ParentKind
 from gpucommons.scheduler.sweeps.deciding import Decision, decide
@@ -48,6 +50,18 @@ def decided(*trials: Trial, running: tuple[int, ...] = ()) -> Decision:
         one.number: State.RUNNING if one.number in running else State.PAUSED for one in trials
     }
     return decide(SWEEP, trials, states, Millis(1))
+
+
+def test_of_a_list_with_a_limit_no_more_are_begun_than_may_run() -> None:
+    given = tuple({"n": number} for number in range(5))
+    array = replace(SWEEP, space=(), metric="", halving=None, given=given, at_once=2)
+    one, two = (Trial(number=number, values={}, state=TrialState.LIVE) for number in (1, 2))
+    assert decide(array, (), {}, Millis(1)).draws == 2
+    assert decide(array, (one,), {}, Millis(1)).draws == 1
+    assert decide(array, (one, two), {}, Millis(1)).draws == 0
+    over = replace(one, state=TrialState.FAILED)
+    assert decide(array, (over, two), {}, Millis(1)).draws == 1
+    assert decide(replace(array, at_once=0), (one,), {}, Millis(1)).draws == 4
 
 
 def test_the_best_third_passes_and_what_is_paused_of_it_is_woken() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from gpucommons.gpu.providers import no_gpu
 from gpucommons.scheduler.core.elastic import batch
 from gpucommons.scheduler.core.model.types import WorkerPlacement
-from gpucommons.scheduler.executors.base import Launch, Place, gang_of
+from gpucommons.scheduler.executors.base import Launch, Place, gang_of, of_parent
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.in_pod import starting
 from gpucommons.scheduler.launchers import PLAIN, starts
@@ -77,6 +77,7 @@ def shared(launch: Launch, namespace: str) -> Mapping[str, str]:
         "GPUCOMMONS_TOKEN": launch.token,
         "GPUCOMMONS_JOB_ID": workload.workload_id,
         "GPUCOMMONS_JOB_NAME": workload.spec.name,
+        **of_parent(workload),
         "GPUCOMMONS_ATTEMPT": str(attempt.number),
         "GPUCOMMONS_ATTEMPT_ID": attempt.attempt_id,
         "GPUCOMMONS_CHECKPOINTS_KEPT": str(workload.spec.checkpoints_kept),
