@@ -17,9 +17,14 @@ from pathlib import Path
 
 import pytest
 import pytest_timeout
+from hypothesis import settings
 
 # All that a collection makes stays to the end: looking for garbage in it took 4 of its 10 seconds.
 gc.disable()
+
+# A busy machine is no defect: what may take how long is said by a test's own timeout.
+settings.register_profile("ours", deadline=None)
+settings.load_profile("ours")
 
 # As in the Makefile: with bytecode forbidden, each of some hundred servers would compile thousands of modules.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -17,6 +17,10 @@ from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 from traitlets.config import Config
 
+#: What the machine's Jupyter loads beside ours: its pages are no part of these tests, and take a third
+#: of a server's start.
+_OF_LAB = dict.fromkeys(("jupyter_lsp", "jupyterlab", "notebook", "notebook_shim"), False)
+
 
 @dataclass
 class Served:
@@ -53,7 +57,8 @@ async def hang_up(socket: WebSocketClientConnection) -> None:
 async def serving(
     folder: Path, monkeypatch: pytest.MonkeyPatch, settings: Mapping[str, Any]
 ) -> AsyncIterator[Served]:
-    """Start with these settings, stop at the end of the block."""
+    """Start with these settings of ``ServerApp``, stop at the end of the block."""
+    extensions = {**_OF_LAB, **settings.get("jpserver_extensions", {})}
     for variable in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
         monkeypatch.setenv(variable, str(folder / variable.lower()))
     # Kernels are not kept in the home of whoever runs the tests.
@@ -68,7 +73,7 @@ async def serving(
         open_browser=False,
         allow_root=True,
         root_dir=str(root),
-        config=Config(dict(settings)),
+        config=Config({"ServerApp": {**settings, "jpserver_extensions": extensions}}),
         log_level=logging.ERROR,
     )
     # Signals belong to the test run.

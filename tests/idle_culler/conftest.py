@@ -228,5 +228,5 @@ def bench(make_bench: Any) -> Bench:
 @pytest.fixture
 async def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
     terminals = {"jpserver_extensions": {"jupyter_server_terminals": True}}
-    async with serving(tmp_path, monkeypatch, {"ServerApp": terminals}) as found:
+    async with serving(tmp_path, monkeypatch, terminals) as found:
         yield found

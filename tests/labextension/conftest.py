@@ -290,9 +290,7 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, api: FakeApi) -> Serv
             monkeypatch.setenv(name, value)
         monkeypatch.setattr(extension, "AsyncSchedulerClient", make_client)
         ours = {"jpserver_extensions": {"gpucommons.labextension": True}}
-        async with serving(
-            tmp_path, monkeypatch, {"ServerApp": {**ours, **(settings or {})}}
-        ) as found:
+        async with serving(tmp_path, monkeypatch, {**ours, **(settings or {})}) as found:
             yield found
 
     return start

@@ -1,4 +1,4 @@
-/* Memory that ends with its context: who resets a device frees nothing by name. */
+/* Memory that ends with its context, or with its pool: who resets a device frees nothing by name. */
 #include "charge.h"
 
 enum { DEVICES = 64 };
@@ -38,3 +38,12 @@ static void primary_ended(int device) {
 
 AND_THEN(cuDevicePrimaryCtxRelease_v2, (int device), (device), if (!answer) primary_ended(device))
 AND_THEN(cuDevicePrimaryCtxReset_v2, (int device), (device), if (!answer) primary_ended(device))
+
+/* After the driver forgot it, its number may be another pool's: our entry goes first. */
+EXPORT result cuMemPoolDestroy(word pool) {
+    NEED(cuMemPoolDestroy);
+    entry ended = forget(POOL, pool);
+    result answer = REAL(cuMemPoolDestroy)(pool);
+    if (!answer) ended.bytes -= ended.count; /* What is in use ends by itself. */
+    return forgotten(answer, ended);
+}

@@ -112,15 +112,6 @@ ALLOCATE_POOLED(cuMemAllocFromPoolAsync, (word * given, size_t bytes, word pool,
 ALLOCATE_POOLED(cuMemAllocFromPoolAsync_ptsz, (word * given, size_t bytes, word pool, word stream),
                 (given, bytes, pool, stream), pool)
 
-/* After the driver forgot it, its number may be another pool's: our entry goes first. */
-EXPORT result cuMemPoolDestroy(word pool) {
-    NEED(cuMemPoolDestroy);
-    entry ended = forget(POOL, pool);
-    result answer = REAL(cuMemPoolDestroy)(pool);
-    if (!answer) ended.bytes -= ended.count; /* What is in use ends by itself. */
-    return forgotten(answer, ended);
-}
-
 /* Where pools give memory back to the driver, unless they were told to keep it. */
 static void look(void) {
     if (atomic_load(&surplus)) pools_settle();
