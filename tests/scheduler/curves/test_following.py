@@ -127,7 +127,9 @@ def test_a_job_that_came_and_went_between_two_looks_has_its_curve() -> None:
     assert world.told == []
 
 
-def test_a_job_that_ended_while_no_scheduler_ran_has_its_curve_however_late_the_first_look() -> None:
+def test_a_job_that_ended_while_no_scheduler_ran_has_its_curve_however_late_the_first_look() -> (
+    None
+):
     world = World()
     over = _job(_attempt(ended_ms=NOW), state=State.SUCCEEDED, ended_ms=NOW)
     world.store.commit(world.epoch, Changes(now_ms=NOW, workloads=(over,)))

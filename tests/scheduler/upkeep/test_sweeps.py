@@ -167,7 +167,9 @@ def test_a_sweep_whose_script_never_reports_ends_with_what_it_told(world: Servic
     assert live(world) == []
 
 
-def test_a_trial_is_not_judged_before_all_that_its_job_printed_was_read(world: ServiceWorld) -> None:
+def test_a_trial_is_not_judged_before_all_that_its_job_printed_was_read(
+    world: ServiceWorld,
+) -> None:
     world.script = Script(run_ms=1000)
     made = submit(world, a_sweep(budget={"trials": 1}))
     unread = {1: True}
