@@ -1,17 +1,29 @@
-"""Asks what becomes of large files that a snapshot leaves out: a job that misses them fails later."""
+"""Names what a snapshot leaves out, and asks what becomes of large files: a job that misses one fails later."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.present import printable
 from gpucommons.scheduler.client import snapshot
+from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.client.submission import FileJob
 
-#: More files are counted, not named.
-_NAMED = 5
+#: More files are counted, not named: in a question, and in lines.
+_NAMED, _LISTED = 5, 10
+
+
+def named(packed: Packed) -> Iterator[str]:
+    """What stays behind, in lines; results of earlier jobs are counted."""
+    own = [file for file in packed.excluded if not file.is_result]
+    yield from (f"left out: {file.path} {file.reason}" for file in own[:_LISTED])
+    if len(own) > _LISTED:
+        yield f"left out: {len(own) - _LISTED} more"
+    if results := len(packed.excluded) - len(own):
+        yield f"left out: results of earlier jobs: {results}"
 
 
 def are_linked(root: Path, choice: str | None) -> bool:

@@ -31,8 +31,6 @@ from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.scripts.parameters import parse_value
 from gpucommons.scheduler.working_folder import words as amounts
 
-#: More files that stayed behind are counted, not named.
-_NAMED = 10
 #: What a role is without any option.
 _DEFAULT_ROLE = {"count": 1, "milli_gpu": 0, "memory_mib": 1024}
 #: One of them says how large a worker is.
@@ -294,17 +292,11 @@ def _say_shortened(asked: str, given: str) -> None:
 
 def _say_packed(packed: Packed, job: FileJob, request: models.JobRequest) -> None:
     """What goes along and what is left behind: a job that misses a file fails far away and later."""
-    excluded = packed.excluded
-    named = [file for file in excluded if not file.is_result]
     files = [file for file in packed.files if file.path != LOCK_FILE]
     size = amounts.size(sum(file.size_bytes for file in files))
     lines = [f"takes along: {amounts.files(len(files))} of {job.root}, {size}"]
-    lines += [f"left out: {file.path} {file.reason}" for file in named[:_NAMED]]
-    if len(named) > _NAMED:
-        lines.append(f"left out: {len(named) - _NAMED} more")
-    if len(named) < len(excluded):
-        lines.append(f"left out: results of earlier jobs: {len(excluded) - len(named)}")
-    if any(file.linkable for file in excluded):
+    lines += left_out.named(packed)
+    if any(file.linkable for file in packed.excluded):
         lines.append(left_out.outcome(job, request))
     _say(lines)
 

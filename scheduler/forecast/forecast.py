@@ -32,6 +32,12 @@ from gpucommons.scheduler.store.estimates import Window
 
 #: Of who waits for one of these, what was submitted would have to change.
 _NEVER = frozenset({ReasonClass.NEVER, ReasonClass.KIND, ReasonClass.MISCONFIGURED})
+#: Where no end of others' work has to do with it.
+_NOT_FOR_OTHERS = {
+    Unknown.NEVER: "It does not start as it was submitted.",
+    Unknown.NODES: "Likely start unknown: nobody knows when its nodes take work again.",
+    Unknown.POLICY: "Likely start unknown: a rule or the budget of its team keeps it waiting.",
+}
 _TOO_LITTLE = "too little is known about how long the work in its way runs"
 
 
@@ -101,10 +107,8 @@ class Forecast:
         if self.window is None:
             if self.unknown is Unknown.NOT_IN_SIGHT:
                 return f"Likely not within two weeks{bound}."
-            if self.unknown is Unknown.NEVER:
-                return "It does not start as it was submitted."
-            if self.unknown is Unknown.NODES:
-                return "Likely start unknown: nobody knows when its nodes take work again."
+            if self.unknown in _NOT_FOR_OTHERS:
+                return _NOT_FOR_OTHERS[self.unknown]
             why = _behind(self.notebooks_of) or _TOO_LITTLE
             return f"Likely start unknown: {why}{self._if_idle()}{bound}."
         if self.basis is Basis.KNOWN:
@@ -159,6 +163,8 @@ def in_view_of(said: Forecast, reason: Reason | None) -> Forecast:
     code = None if reason is None else reason.code
     if code is ReasonClass.NODES:
         unknown = Unknown.NODES
+    elif code is ReasonClass.POLICY:
+        unknown = Unknown.POLICY
     elif code in _NEVER:
         unknown = Unknown.NEVER
     else:

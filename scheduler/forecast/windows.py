@@ -58,6 +58,8 @@ class Unknown(StrEnum):
     NEVER = "never"
     #: It waits for nodes that take nothing new.
     NODES = "nodes"
+    #: A rule of its team keeps it waiting, or a budget that is used up.
+    POLICY = "policy"
 
 
 class Basis(StrEnum):

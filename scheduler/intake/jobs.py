@@ -108,9 +108,9 @@ def job_spec(request: JobRequest, principal: Principal, cluster: Cluster, found:
     if request.snapshot is not None and not found.has_snapshot(team):
         # The same where it is here and another's: that is not for strangers to know.
         message = (
-            f"snapshot {request.snapshot[:12]}… is none of yours here: submit from the folder or notebook"
-            " itself, or upload it first (PUT /v1/snapshots/<sha256>). Files of teammates' jobs may be run"
-            " where the policy share_snapshots says so."
+            "These files are none of yours here: submit from the folder or notebook itself. Files of"
+            " teammates' jobs may be run where an admin allows it (policy share_snapshots). Over REST they"
+            f" are uploaded first: PUT /v1/snapshots/<sha256>, here {request.snapshot[:12]}…."
         )
         raise Misconfigured(message)
     if found.resume_from is not None:

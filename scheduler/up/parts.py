@@ -14,6 +14,8 @@ from gpucommons.scheduler.up.settings import Settings
 from gpucommons.scheduler.up.state_folder import StateFolder
 
 SERVICE_PREFIX = "/services/gpucommons/"
+#: Nothing listens there.
+_NOBODY = "http://127.0.0.1:1"
 #: Bounds that the proxy has not of itself.
 _PROXY_BOUNDS = Path(__file__).with_name("proxy_bounds.cjs")
 _SCOPES = '["custom:gpucommons:read", "custom:gpucommons:submit", "custom:gpucommons:admin"]'
@@ -183,6 +185,8 @@ def _proxy(machine: Machine) -> Part:
             *machine.proxy_command[1:],
             *("--ip", "127.0.0.1", "--port", str(public)),
             *("--api-ip", "127.0.0.1", "--api-port", str(api)),
+            # Until the hub has told it all ways nothing is "not found": pages that are open try again.
+            *("--default-target", _NOBODY),
             *("--error-target", f"http://127.0.0.1:{machine.ports['hub']}/hub/error"),
             *("--log-level", "warn"),
         ),

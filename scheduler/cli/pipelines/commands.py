@@ -25,6 +25,7 @@ def add_commands(
     ).add_subparsers(required=True)
     start = own.add_parser("run", parents=[shared], help="run what a file describes")
     start.add_argument("file", nargs="?", type=Path, default=Path(_DEFAULT_FILE))
+    start.add_argument("--team", help="who pays; default: the file's, else your only team")
     start.add_argument(
         "--max-mib", type=int, default=128, help="largest folder that goes along (default: 128)"
     )
@@ -46,7 +47,7 @@ def add_commands(
 
 def run(arguments: argparse.Namespace) -> int:
     """Run a pipeline."""
-    read = read_pipeline(arguments.file, max_bytes=arguments.max_mib << 20)
+    read = read_pipeline(arguments.file, team=arguments.team, max_bytes=arguments.max_mib << 20)
     with connect(arguments) as scheduler:
         for packed in read.packed.values():
             scheduler.send(calls.put_snapshot(packed.sha256, packed.content))

@@ -27,8 +27,8 @@ class ReadPipeline:
     packed: Mapping[str, Packed] = field(default_factory=dict)
 
 
-def read_pipeline(path: Path, *, max_bytes: int) -> ReadPipeline:
-    """Read a pipeline; each step's ``run: FILE`` lies beside the file.
+def read_pipeline(path: Path, *, team: str | None = None, max_bytes: int) -> ReadPipeline:
+    """Read a pipeline; each step's ``run: FILE`` lies beside the file. ``team`` goes before the file's.
 
     Raises
     ------
@@ -58,6 +58,8 @@ def read_pipeline(path: Path, *, max_bytes: int) -> ReadPipeline:
         }
         made.append({"name": name, "job": job, **own})
     rest = {key: value for key, value in document.items() if key != "steps"}
+    if team is not None:
+        rest["team"] = team
     try:
         request = models.PipelineRequest.model_validate(
             {"name": path.resolve().parent.name, **rest, "steps": made}

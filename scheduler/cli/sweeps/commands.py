@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.cli import left_out
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.documents import read_job, read_mapping
+from gpucommons.scheduler.cli.documents import read_mapping, request_of_mapping
 from gpucommons.scheduler.cli.present import printable, show, table
 from gpucommons.scheduler.cli.sweeps.study import write_study
 from gpucommons.scheduler.client import calls, sweep_calls
@@ -34,6 +32,8 @@ _OWN = (
     "values_as",
     "in_guarantee",
 )
+#: Of trials, where they are called otherwise than on screens.
+_STATES = {"drawn": "waiting", "live": "running", "held": "paused", "done": "finished"}
 _SHOWN = 12
 _MILLI_GPU_S_PER_HOUR = 3_600_000
 
@@ -50,6 +50,7 @@ def add_commands(
     new.add_argument(
         "file", type=Path, help="a job's fields (run, roles, …), with space and budget"
     )
+    new.add_argument("--team", help="who pays; default: the file's, else your only team")
     new.add_argument("--max-mib", type=int, default=256, help="most that its files may take")
     new.set_defaults(run=submit)
     own.add_parser("list", parents=[shared], help="those you may see").set_defaults(run=listing)
@@ -80,8 +81,13 @@ def submit(arguments: argparse.Namespace) -> int:
     document = read_mapping(
         arguments.file, of="a sweep's fields (run, space, objective, budget, …)"
     )
+    if arguments.team is not None:
+        document["team"] = arguments.team
     own = {name: document.pop(name) for name in _OWN if name in document}
-    job, packed = _job(arguments, document)
+    path, max_bytes = arguments.file, arguments.max_mib << 20
+    job, packed = request_of_mapping(path, document, where=str(path), max_bytes=max_bytes)
+    if packed is not None:
+        sys.stderr.writelines(printable(line) + "\n" for line in left_out.named(packed))
     try:
         request = models.SweepRequest.model_validate({"job": job, **own})
     except ValidationError as error:
@@ -93,21 +99,6 @@ def submit(arguments: argparse.Namespace) -> int:
         view = scheduler.send(sweep_calls.submit_sweep(request, key=str(uuid.uuid4())))
     show(view, f"{view.name} submitted: {_count(view)}", output=arguments.output)
     return 0
-
-
-def _job(arguments: argparse.Namespace, document: dict[str, Any]) -> tuple[models.JobRequest, Any]:
-    """The job of the file, without what is the sweep's; read as `submit -f` reads one."""
-    folder = arguments.file.resolve().parent
-    with tempfile.NamedTemporaryFile("w", suffix=".yaml", dir=folder, prefix=".sweep-") as file:
-        yaml.safe_dump(document, file)
-        file.flush()
-        try:
-            _, request, packed = read_job(Path(file.name), max_bytes=arguments.max_mib << 20)
-        except BadRequest as error:
-            raise BadRequest(str(error).replace(file.name, str(arguments.file))) from None
-    if packed is not None and packed.excluded:
-        sys.stderr.write(printable(f"left out: {len(packed.excluded)} files or folders") + "\n")
-    return request, packed
 
 
 def _sentences(error: ValidationError) -> Iterator[str]:
@@ -203,7 +194,8 @@ def describe(view: models.SweepView) -> str:
     for one in view.trials[:_SHOWN]:
         told = "" if one.best is None else f"  {view.metric} {one.best:.4g}"
         text = f"  {one.text}" if one.text and one.state == "failed" else ""
-        lines.append(f"  {one.number:>4}  {one.state:<8}{told}  {one.job_name}{text}")
+        state = _STATES.get(one.state, one.state)
+        lines.append(f"  {one.number:>4}  {state:<8}{told}  {one.job_name}{text}")
     if len(view.trials) > _SHOWN:
         lines.append(f"  and {len(view.trials) - _SHOWN} more (--output json)")
     return printable("\n".join(lines))

@@ -20,7 +20,7 @@ def limited(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) ->
     spec, need = workload.spec, milli_gpu(must_have(workload.spec))
     if need == 0 or any(allowed(cycle, workload, pool) >= need for pool in pools):
         return None
-    never = _never(cycle, workload, pools)
+    never = _never(cycle, workload, pools) or _until_there_is_budget(cycle, workload, pools)
     if never is not None:
         return never
     pool = pools[0]
@@ -49,6 +49,27 @@ def limited(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) ->
         unblock = "Ask an admin for more budget."
         return Reason(code=ReasonClass.LIMIT, text=f"{text}: {budget}", unblock=unblock)
     return Reason(code=ReasonClass.LIMIT, text=f"{text}.")
+
+
+def _until_there_is_budget(
+    cycle: CycleState, workload: Workload, pools: Sequence[PoolName]
+) -> Reason | None:
+    """It asks for more than the whole guarantee, and a used-up budget alone keeps it from borrowing."""
+    team = workload.spec.team
+    found = [quota.quota_of(cycle.teams, team, pool) for pool in pools]
+    budget = next(filter(None, (_budget(cycle, workload, one) for one in found)), "")
+    most = max(one.guaranteed_milli_gpu for one in found)
+    if not budget or most >= milli_gpu(must_have(workload.spec)):
+        return None
+    inside = f"only {format_gpus(most)} is" if most else "nothing is"
+    text = (
+        f"{budget} So {team} may not borrow, and {inside} guaranteed to it: at this size the job waits until"
+        " there is budget again."
+    )
+    smaller = f", or start it with {format_gpus(most)}" if most else ""
+    return Reason(
+        code=ReasonClass.POLICY, text=text, unblock=f"Ask an admin for more budget{smaller}."
+    )
 
 
 def _budget(cycle: CycleState, workload: Workload, found: Quota) -> str:

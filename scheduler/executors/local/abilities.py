@@ -1,7 +1,8 @@
 """Whether processes can be saved and woken on this machine: tried once, beside everything else.
 
 The trial takes a second or two, and nobody waits for it: until it is over nothing is known, and jobs
-run as on a machine that cannot.
+run as on a machine that cannot. Where there is no CRIU it is looked for again, as it may be installed
+while the scheduler runs.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -20,6 +22,8 @@ from gpucommons.scheduler.core.model.kept import HibernationAbility
 log = logging.getLogger("gpucommons.scheduler.executors.abilities")
 
 _PATIENCE_S = 60.0
+#: A CRIU that was not there is looked for so often.
+_AGAIN_S = 30.0
 _NO_CRIU = (
     "its machine has no CRIU 4.2 or newer (the command gpucommons hibernation setup gets one)"
 )
@@ -30,16 +34,27 @@ Test = Callable[[Criu, Path, float], Ability]
 class Abilities:
     """What this machine can do, once it is known."""
 
-    def __init__(self, environ: Mapping[str, str], folder: Path, test: Test = self_test) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        folder: Path,
+        test: Test = self_test,
+        steady_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._environ, self._folder, self._test = environ, folder, test
+        self._steady_s = steady_s
         self._criu: Criu | None = None
         self._found: HibernationAbility | None = None
         self._is_over = False
         self._thread: threading.Thread | None = None
+        #: When to look for a CRIU that was not there.
+        self._again_s: float | None = None
 
     def found(self) -> HibernationAbility | None:
         """What the trial found; None while it runs."""
-        if self._thread is None:
+        again_s = self._again_s
+        if self._thread is None or (again_s is not None and self._steady_s() >= again_s):
+            self._again_s = None
             self._thread = threading.Thread(target=self._try, name="self-test", daemon=True)
             self._thread.start()
         return self._found
@@ -65,6 +80,7 @@ class Abilities:
             if self._criu is None:
                 because = _NO_CRIU if sys.platform == "linux" else _NOT_LINUX
                 self._found = HibernationAbility(able=False, because=because)
+                self._again_s = self._steady_s() + _AGAIN_S
                 return
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             ability = self._test(self._criu, self._folder, _PATIENCE_S)

@@ -47,7 +47,7 @@ class ForecastView(View):
     span: str = ""
     #: How far it is to be trusted: "few jobs to judge by", "past estimates right 8 of 10".
     note: str = ""
-    #: Why there is no window: ``history``, ``not-in-sight``, ``never``, ``nodes``.
+    #: Why there is no window: ``history``, ``not-in-sight``, ``never``, ``nodes``, ``policy``.
     unknown: str | None = None
     #: Where little is known and a time limit says so: it starts within this length at the latest.
     at_latest_ms: int | None = None

@@ -28,8 +28,7 @@ export function startReclaim() {
     part('title').textContent = `Take back ${share} GPU from ${owner}?`;
     part('busy-line').textContent =
       `This notebook is not idle (${state}). Without force the scheduler refuses.`;
-    part('idle-text').textContent =
-      `${asks} What is in its memory is lost when the server stops.`;
+    part('idle-text').textContent = asks.trim();
     askForForce(idle !== 'yes');
     part('error').textContent = '';
     dialog.showModal();

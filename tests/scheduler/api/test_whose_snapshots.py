@@ -136,7 +136,7 @@ async def test_who_knows_the_hash_is_told_what_strangers_to_all_files_are_told(
     assert [answer.status_code for answer in answers] == [422, 422]
     said = [answer.json()["message"] for answer in answers]
     assert said[0].replace(SHA[:12], UNKNOWN[:12]) == said[1]
-    assert "is none of yours here: submit from the folder" in said[0]
+    assert "These files are none of yours here: submit from the folder" in said[0]
     assert place.asked == []  # nothing that would take longer for one that is here
 
 
@@ -284,7 +284,7 @@ def test_a_service_submits_a_users_own_files_and_nobody_elses(world: ServiceWorl
 
     assert handed_on("ann", "vision").owner == "ann"
     for user, team in (("bob", "nlp"), ("alf", "vision")):
-        with pytest.raises(Exception, match="is none of yours here"):
+        with pytest.raises(Exception, match="are none of yours here"):
             handed_on(user, team)
 
 

@@ -72,11 +72,18 @@ def lease(**changes: Any) -> models.LeaseView:
     return models.LeaseView.model_validate(values | changes)
 
 
+#: What becomes of a notebook that is idle for too long.
+KEPT = (
+    "Its server is stopped. Kernels that can be saved are kept and go on when it is started again."
+)
+
+
 def holder(user: str, milli_gpu: int, idle_min: int | None = None, **changes: Any) -> Any:
     """An active notebook."""
     idle = models.IdleView(
         idle_since_ms=None if idle_min is None else NOW - idle_min * MINUTE,
         keeps_left=2,
+        on_idle_text=KEPT,
     )
     return lease(
         id=NOTEBOOK,

@@ -436,7 +436,7 @@ async def test_a_reclaim_that_nobody_answered_may_have_been_done(
 
 
 async def test_reclaiming_an_idle_notebook_says_what_its_user_is_told(
-    open_page: Any, scheduler: Any
+    open_page: Any, cluster: Any
 ) -> None:
     page = await open_page("admin", "admin/idle", allow_admin_writes=True)
 
@@ -445,6 +445,10 @@ async def test_reclaiming_an_idle_notebook_says_what_its_user_is_told(
     await dialog.get_by_text(
         "It is announced to them now: the GPU is returned in 10 min unless they keep it"
     ).wait_for()
+    said = await dialog.locator("[data-idle-text]").text_content() or ""
+    # As the row has it: whether its kernels are kept, nobody knows better here.
+    assert said.endswith(cluster.KEPT)
+    assert cluster.KEPT in (await page.get_by_role("row", name="user-b").text_content() or "")
     assert not await dialog.get_by_label("Stop it all the same").is_visible()
     await dialog.get_by_role("button", name="Reclaim").click()
 

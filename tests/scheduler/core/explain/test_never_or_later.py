@@ -122,6 +122,11 @@ def test_who_waits_for_team_mates_inside_the_guarantee_does_not_wait_for_ever() 
             Unknown.NODES,
             "Likely start unknown: nobody knows when its nodes take work again.",
         ),
+        (
+            ReasonClass.POLICY,
+            Unknown.POLICY,
+            "Likely start unknown: a rule or the budget of its team keeps it waiting.",
+        ),
     ],
 )
 def test_the_forecast_does_not_speak_of_others_where_they_are_not_in_the_way(

@@ -151,8 +151,19 @@ def test_no_borrow_keeps_jobs_inside_the_quota(world: ServiceWorld) -> None:
     world.pass_time(1000)
     reason = state(world, large).reason
     assert reason is not None
+    assert reason.code == "policy"
+    assert reason.text.endswith(
+        " budget of 5 GPU-hours. So vision may not borrow, and only 1 GPU is guaranteed to it: at this size"
+        " the job waits until there is budget again."
+    )
+    assert reason.unblock == "Ask an admin for more budget, or start it with 1 GPU."
+    # This one only waits for its team mate.
+    second = submit(world, 1000)
+    world.pass_time(1000)
+    reason = state(world, second).reason
+    assert reason is not None
+    assert reason.code == "limit"
     assert "and vision may not borrow: vision has used up its" in reason.text
-    assert reason.text.endswith("budget of 5 GPU-hours.")
     assert reason.unblock == "Ask an admin for more budget."
     # Of the other team nothing is kept.
     assert state(world, submit(world, 2000, by="bob")).hold_class == "over-quota"

@@ -10,6 +10,7 @@ import pytest
 
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.self_test import Ability
+from gpucommons.scheduler.core.model.kept import HibernationAbility
 from gpucommons.scheduler.executors.local import abilities
 from gpucommons.scheduler.executors.local.abilities import Abilities
 
@@ -25,6 +26,15 @@ def known(one: Abilities) -> Abilities:
         waited.wait(0.1)
     assert one.are_known()
     return one
+
+
+def tried(one: Abilities) -> HibernationAbility:
+    """What its last trial found."""
+    assert one._thread is not None
+    one._thread.join()
+    found = one.found()
+    assert found is not None
+    return found
 
 
 def test_without_criu_it_is_known_that_nothing_is_saved(tmp_path: Path) -> None:
@@ -50,3 +60,37 @@ def test_a_trial_that_says_no_or_breaks_offers_nothing(
     assert found is not None
     assert not found.able
     assert ("it took too long" if fails else "the kernel says no") in found.because
+
+
+def test_a_criu_that_comes_while_the_scheduler_runs_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there: list[Criu] = []
+    looks: list[float] = []
+
+    def find(_environ: object) -> Criu | None:
+        looks.append(now_s[0])
+        return there[0] if there else None
+
+    monkeypatch.setattr(abilities, "find_criu", find)
+    now_s = [0.0]
+    one = Abilities(
+        {},
+        tmp_path,
+        lambda _criu, _folder, _seconds: Ability(can_hibernate=True, because=""),
+        steady_s=lambda: now_s[0],
+    )
+    found = known(one).found()
+    assert found is not None
+    assert not found.able
+    there.append(CRIU)
+    assert one.found() is found
+    # While it is looked for again, what was known holds.
+    now_s[0] = 40.0
+    one.found()
+    assert one.are_known()
+    found = tried(one)
+    assert (found.able, one.criu()) == (True, CRIU.command)
+    now_s[0] = 80.0
+    one.found()
+    assert looks == [0.0, 40.0]

@@ -1,0 +1,61 @@
+"""Sweeps from a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command_line import Cli, WatchedWorld
+
+from gpucommons.scheduler.upkeep.sweeps import Sweeps
+
+FILE = """
+name: digits-sweep
+run: train.py
+space: {lr: {low: 0.1, high: 0.2}}
+objective: {metric: accuracy, direction: maximize}
+budget: {trials: 3}
+sampler: random
+early_stopping: {first_step: 1, last_step: 9, factor: 3}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text("print('accuracy 0.5')\n")
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "one.pt").write_text("")
+    path = tmp_path / "sweep.yaml"
+    path.write_text(FILE)
+    return path
+
+
+def test_who_is_in_no_team_names_the_one_that_pays_as_the_refusal_says(
+    cli: Cli, file: Path
+) -> None:
+    refused = cli("sweep", "submit", str(file), by="root")
+    assert refused.code == 2
+    assert "name the one that pays (team; --team on the command line)" in refused.err
+    made = cli("sweep", "submit", str(file), "--team", "nlp", by="root")
+    assert made.code == 0, made.err
+    assert (
+        cli("sweep", "show", "digits-sweep-1", by="root")
+        .out.splitlines()[1]
+        .startswith("  team nlp · ")
+    )
+
+
+def test_what_stays_behind_is_named(cli: Cli, file: Path) -> None:
+    said = cli("sweep", "submit", str(file)).err
+    assert said == "left out: checkpoints is named checkpoints\n"
+
+
+def test_trials_are_called_as_they_are_counted(cli: Cli, world: WatchedWorld, file: Path) -> None:
+    assert cli("sweep", "submit", str(file)).code == 0
+    upkeep = Sweeps(world.service, epoch=lambda: world.epoch)
+    for _ in range(3):
+        upkeep.step()
+        world.pass_time(1000)
+    head, *_, row, _third = cli("sweep", "show", "digits-sweep-1").out.splitlines()
+    assert head.endswith("trials: 3 running")
+    assert row.split() == ["2", "running", "digits-sweep-1-2"]
