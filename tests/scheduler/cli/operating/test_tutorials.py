@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from command_line import Cli, WatchedWorld, submitted
 
-TUTORIALS = Path(__file__).parents[3] / "docs/tutorial"
+TUTORIALS = Path(__file__).parents[4] / "docs/tutorial"
 BLOCK = re.compile(r"^```(console|yaml)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PLAYER = re.compile(r"^% played by (\w+)$", re.MULTILINE)
 
