@@ -35,7 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--port", type=_port, default=DEFAULT_PORT, help="of the hub's pages")
     parser.add_argument("--config", type=Path, help="pools, teams and quotas (YAML)")
-    parser.add_argument("--no-hub", action="store_true", help="scheduler and agent only")
+    alone = parser.add_mutually_exclusive_group()
+    alone.add_argument("--no-hub", action="store_true", help="scheduler and agent only")
+    about = "no hub of its own: scheduler, pages, agent and culler for the hub whose API is there"
+    alone.add_argument("--beside-hub", default="", metavar="URL", help=about)
     parser.add_argument(
         "--trusted-users",
         action="store_true",
@@ -89,7 +92,9 @@ def run(arguments: argparse.Namespace) -> int:
     from gpucommons.scheduler.up.settings import read_settings  # noqa: PLC0415
 
     try:
-        check_installed(_OF_SERVICE if arguments.no_hub else _OF_ALL, "workstation")
+        check_installed(
+            _OF_SERVICE if arguments.no_hub or arguments.beside_hub else _OF_ALL, "workstation"
+        )
         return run_machine(read_settings(arguments, os.environ))
     except (ValueError, OSError, RuntimeError, MissingExtra) as error:
         sys.stderr.write(f"gpucommons up: {error}\n")
