@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
+import generated
 from import_graph import draw
 
 project = "GPU Commons"
@@ -14,17 +15,31 @@ release = version = _version("gpucommons")
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 source_suffix = {".md": "markdown"}
 html_theme = "pydata_sphinx_theme"
-html_title = "GPU Commons"
+html_title = f"GPU Commons {release}"
 html_static_path: list[str] = []
+#: Of which version a page speaks stands on each page, beside the name.
+html_theme_options = {
+    "logo": {"text": f"GPU Commons {release}"},
+    "header_links_before_dropdown": 6,
+    "show_prev_next": True,
+    "footer_start": ["copyright"],
+    "footer_end": ["theme-version"],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+html_sidebars = {"index": []}
+html_show_sourcelink = False
+copyright = f"{author}, BSD-3-Clause"  # noqa: A001 - Sphinx' own name for it
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 
 
 def setup(app: Any) -> None:
-    """Draw the pictures of the architecture from the imports as they are."""
+    """Make what follows from the code: pictures of its imports, pages of its calls and commands."""
 
     def draw_imports(_: Any) -> None:
+        generated.write(Path(__file__).parent / "reference" / "generated")
         draw(
             Path(__file__).parent / "explanation" / "drawn",
             {

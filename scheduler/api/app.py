@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
+from prometheus_client import CollectorRegistry
 
 from gpucommons.scheduler.api import errors
 from gpucommons.scheduler.api.authentication import Authenticator
@@ -67,18 +69,11 @@ def create_app(
 ) -> FastAPI:
     """Build the application; nothing runs yet."""
     chosen, counted = settings or ApiSettings(), metrics or Metrics(service.loop)
-    app = FastAPI(
-        title="GPU Commons",
-        version="1",
-        description="Jobs, notebooks' leases, quotas and usage of GPU Commons.",
-        openapi_url="/v1/openapi.json",
-        docs_url=None,
-        redoc_url=None,
-    )
+    app = _bare()
     waiting = Waiting()
     service.loop.subscribe(waiting.changed)
     app.state.doorway = Doorway(service=service, authenticator=authenticator, waiting=waiting)
-    take_routes(app, *_VERSIONED, history.metrics_router(counted.registry), _health(chosen))
+    _take_all(app, counted.registry, chosen)
     errors.install(app)
     if chosen.leader is not None:
         loop = service.loop
@@ -88,6 +83,28 @@ def create_app(
     )
     app.add_middleware(Observing, metrics=counted)
     return app
+
+
+def describe() -> dict[str, Any]:
+    """The OpenAPI document of all routes; no service is needed."""
+    app = _bare()
+    _take_all(app, CollectorRegistry(), ApiSettings())
+    return app.openapi()
+
+
+def _bare() -> FastAPI:
+    return FastAPI(
+        title="GPU Commons",
+        version="1",
+        description="Jobs, notebooks' leases, quotas and usage of GPU Commons.",
+        openapi_url="/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+    )
+
+
+def _take_all(app: FastAPI, metrics: CollectorRegistry, chosen: ApiSettings) -> None:
+    take_routes(app, *_VERSIONED, history.metrics_router(metrics), _health(chosen))
 
 
 def _health(chosen: ApiSettings) -> APIRouter:

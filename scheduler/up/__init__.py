@@ -41,7 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="mail server and rules of webhooks (YAML): users then choose what they are told",
     )
-    parser.add_argument("--no-hub", action="store_true", help="scheduler and agent only")
+    alone = parser.add_mutually_exclusive_group()
+    alone.add_argument("--no-hub", action="store_true", help="scheduler and agent only")
+    about = "no hub of its own: scheduler, pages, agent and culler for the hub whose API is there"
+    alone.add_argument("--beside-hub", default="", metavar="URL", help=about)
     parser.add_argument(
         "--trusted-users",
         action="store_true",
@@ -102,7 +105,9 @@ def run(arguments: argparse.Namespace) -> int:
     from gpucommons.scheduler.up.settings import read_settings  # noqa: PLC0415
 
     try:
-        check_installed(_OF_SERVICE if arguments.no_hub else _OF_ALL, "workstation")
+        check_installed(
+            _OF_SERVICE if arguments.no_hub or arguments.beside_hub else _OF_ALL, "workstation"
+        )
         return run_machine(read_settings(arguments, os.environ))
     except (ValueError, OSError, RuntimeError, MissingExtra) as error:
         sys.stderr.write(f"gpucommons up: {error}\n")

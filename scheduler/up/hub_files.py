@@ -45,11 +45,18 @@ def admitted(settings: Settings, teams: Mapping[str, Iterable[str]]) -> list[str
 
 
 def write_hub_files(machine: Machine, config: ConfigModel) -> None:
-    """Write both files; they hold tokens, so nobody else may read them."""
+    """Write both files, which nobody else may read."""
+    write_facts(machine, config)
+    write_private(machine.folder.hub_config, _CONFIG)
+
+
+def write_facts(machine: Machine, config: ConfigModel) -> None:
+    """What a hub has to know, its own file or that of another hub on this machine."""
     folder, settings = machine.folder, machine.settings
     users = admitted(settings, teams_of(config))
+    # Another hub has an authenticator of its own, which says who may log in.
     teams = {
-        name: [user for user in members if user in users]
+        name: [user for user in members if settings.beside or user in users]
         for name, members in teams_of(config).items()
     }
     facts = {
@@ -63,7 +70,6 @@ def write_hub_files(machine: Machine, config: ConfigModel) -> None:
         "admission": settings.admission,
         "users": users,
         "teams": teams,
-        "admins": [user for user in settings.admins if user in users],
+        "admins": [user for user in settings.admins if settings.beside or user in users],
     }
     write_private(folder.root / FACTS_FILE, json.dumps(facts, indent=1))
-    write_private(folder.hub_config, _CONFIG)

@@ -16,7 +16,7 @@ from gpucommons.scheduler.up import part_logs
 from gpucommons.scheduler.up.children import Child, end_leftovers
 from gpucommons.scheduler.up.configuration import find_devices, make_config, read_config
 from gpucommons.scheduler.up.hub_control import HubControl
-from gpucommons.scheduler.up.hub_files import admitted, teams_of, write_hub_files
+from gpucommons.scheduler.up.hub_files import admitted, teams_of, write_facts, write_hub_files
 from gpucommons.scheduler.up.jobs import end_jobs
 from gpucommons.scheduler.up.parts import (
     Machine,
@@ -137,6 +137,8 @@ class _Run:
         )
         if settings.hub:
             write_hub_files(machine, config)
+        elif settings.beside:
+            write_facts(machine, config)
         return _Plan(machine=machine, config=config, devices=devices)
 
     async def _start(self, child: Child) -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from gpucommons.gpu.hibernation import criu
 from gpucommons.scheduler.up.settings import Settings
@@ -70,7 +71,12 @@ class Machine:
     @property
     def hub_api_url(self) -> str:
         """The hub's REST API."""
-        return f"http://127.0.0.1:{self.ports['hub']}/hub/api"
+        return self.settings.beside or f"http://127.0.0.1:{self.ports['hub']}/hub/api"
+
+    @property
+    def hub_base(self) -> str:
+        """The path below which the hub's pages are; ``/`` for our own."""
+        return urlsplit(self.hub_api_url).path.removesuffix("hub/api")
 
 
 def clean_env(environ: Mapping[str, str]) -> dict[str, str]:
@@ -123,6 +129,8 @@ def agent_part(settings: Settings, folder: StateFolder, env: Mapping[str, str]) 
 
 def other_parts(machine: Machine) -> tuple[Part, ...]:
     """Everything but the agent, in order of starting."""
+    if machine.settings.beside:
+        return (_scheduler(machine), _culler(machine))
     if not machine.settings.hub:
         return (_scheduler(machine),)
     return (_scheduler(machine), _proxy(machine), _hub(machine), _culler(machine))
@@ -154,7 +162,10 @@ def _scheduler(machine: Machine) -> Part:
     return Part(
         name="scheduler",
         argv=tuple(argv),
-        env={**machine.base_env, **(_service_env(machine) if settings.hub else {})},
+        env={
+            **machine.base_env,
+            **(_service_env(machine) if settings.hub or settings.beside else {}),
+        },
         log=folder.logs / "scheduler.log",
         ready_urls=(f"{machine.api_url}/healthz",),
     )
@@ -164,10 +175,10 @@ def _service_env(machine: Machine) -> dict[str, str]:
     """What a hub gives the services that it starts itself."""
     return {
         "JUPYTERHUB_SERVICE_NAME": "gpucommons",
-        "JUPYTERHUB_SERVICE_PREFIX": SERVICE_PREFIX,
+        "JUPYTERHUB_SERVICE_PREFIX": machine.hub_base + SERVICE_PREFIX.removeprefix("/"),
         "JUPYTERHUB_API_URL": machine.hub_api_url,
         "JUPYTERHUB_API_TOKEN": machine.folder.token("service"),
-        "JUPYTERHUB_BASE_URL": "/",
+        "JUPYTERHUB_BASE_URL": machine.hub_base,
         "JUPYTERHUB_HOST": "",
         "JUPYTERHUB_CLIENT_ID": "service-gpucommons",
         "JUPYTERHUB_OAUTH_ACCESS_SCOPES": '["access:services!service=gpucommons"]',

@@ -35,6 +35,8 @@ def welcome_text(summary: Summary) -> str:
     """The screen after everything is ready."""
     settings = summary.settings
     rows = _login_rows(summary) if settings.hub else [("API", _socket_text(summary))]
+    if settings.beside:
+        rows.append(("Hub", f"{settings.beside}: restart it after the first start of this"))
     rows += [
         ("GPUs", _gpus_text(summary.devices)),
         ("Quotas", str(summary.config)),

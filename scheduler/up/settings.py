@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from gpucommons.gpu.clouds.notice import LINK_LOCAL, host_and_port
 
@@ -46,6 +47,8 @@ class Settings:
     executors: tuple[str, ...] = ()
     cloud: str | None = None
     cloud_metadata: str = LINK_LOCAL
+    #: The API of a hub that runs by itself on this machine, beside which this runs; "" = there is none.
+    beside: str = ""
 
     @property
     def shared_account(self) -> bool:
@@ -97,7 +100,7 @@ def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
         simulate=arguments.simulate,
         port=arguments.port,
         config=config.absolute() if config else None,
-        hub=not arguments.no_hub,
+        hub=not (arguments.no_hub or arguments.beside_hub),
         admission=admission,
         admins=admins or ((account,) if admission == "one" else ()),
         account=account,
@@ -111,7 +114,17 @@ def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
         executors=tuple(arguments.executor),
         cloud=arguments.cloud,
         cloud_metadata=arguments.cloud_metadata,
+        beside=_hub_api(arguments.beside_hub),
     )
+
+
+def _hub_api(url: str) -> str:
+    """As JupyterHub writes it: ``http://HOST:PORT/BASE/hub/api``, without a slash at the end."""
+    found = urlsplit(url.rstrip("/"))
+    if url and not (found.scheme in {"http", "https"} and found.path.endswith("/hub/api")):
+        message = f"--beside-hub {url}: give the address of the hub's API, as http://127.0.0.1:8081/hub/api."
+        raise ValueError(message)
+    return url.rstrip("/")
 
 
 def _admission(*, trusted: bool) -> Admission:

@@ -14,7 +14,7 @@ from gpucommons.spawner import hub_config
 from gpucommons.spawner.cluster import configure_cluster
 from gpucommons.spawner.hub_config import HubSettings, configure
 from gpucommons.spawner.hub_pages.addresses import Addresses
-from gpucommons.spawner.workstation import configure_workstation
+from gpucommons.spawner.workstation import configure_beside, configure_workstation
 
 SETTINGS = HubSettings(
     scheduler_url="http://127.0.0.1:5000",
@@ -228,3 +228,38 @@ def test_other_extensions_of_the_hubs_templates_stay() -> None:
     configure(config, SETTINGS)
     found = config.JupyterHub.jinja_environment_options
     assert found == {"extensions": ["jinja2.ext.do", Addresses], "x": 1}
+
+
+def beside(tmp_path: Path, **theirs: Any) -> Config:
+    config = Config(theirs)
+    configure_beside(config, str(tmp_path))
+    return config
+
+
+def test_a_hub_of_ones_own_keeps_what_is_its_own(tmp_path: Path, facts: dict[str, Any]) -> None:
+    (tmp_path / "hub.json").write_text(json.dumps(facts))
+    there = {"services": [{"name": "theirs"}], "bind_url": "http://:9000"}
+    hub = beside(tmp_path, JupyterHub=there)
+    assert hub.JupyterHub.bind_url == "http://:9000"
+    assert [one["name"] for one in hub.JupyterHub.services][:2] == ["theirs", "gpucommons"]
+    assert hub.JupyterHub.load_groups["vision"] == {"users": ["ada"]}
+    assert "authenticator_class" not in hub.JupyterHub
+    assert "should_start" not in hub.ConfigurableHTTPProxy
+    assert hub.LeaseMixin.shared_account is True
+
+
+def test_groups_that_an_authenticator_keeps_are_not_set(
+    tmp_path: Path, facts: dict[str, Any]
+) -> None:
+    (tmp_path / "hub.json").write_text(json.dumps(facts))
+    hub = beside(tmp_path, GenericOAuthenticator={"manage_groups": True})
+    assert hub.JupyterHub.load_groups == {}
+
+
+def test_before_the_rest_was_started_the_hub_starts_without_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    hub = beside(tmp_path)
+    assert "services" not in hub.JupyterHub
+    assert "not connected to its GPU scheduler" in hub.LeaseMixin.why_no_scheduler
+    assert "gpucommons up --beside-hub URL" in caplog.text

@@ -1,5 +1,6 @@
-"""``gpucommons install``: what an admin's own values file needs, shown as a diff, made and undone.
+"""``gpucommons install``: what an admin's own file needs, shown as a diff, made and undone.
 
-Only values of Zero to JupyterHub are known. Nothing here speaks to a cluster: the admin's own
-``helm upgrade`` does. Read :mod:`.changes` first.
+Values of Zero to JupyterHub, in :mod:`.changes`, and the ``jupyterhub_config.py`` of a hub on one
+machine, in :mod:`.python_config`. Nothing here speaks to a cluster or a hub: the admin's own
+``helm upgrade`` or restart does. Read :mod:`.changes` first.
 """

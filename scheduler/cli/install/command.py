@@ -1,4 +1,7 @@
-"""Reads an admin's file, shows the difference, and writes only when told to."""
+"""Reads an admin's file, shows the difference, and writes only when told to.
+
+A values file of Zero to JupyterHub, or the ``jupyterhub_config.py`` of a hub on this machine.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gpucommons.gpu.extras import coming_with
-from gpucommons.scheduler.cli.install import changes
+from gpucommons.scheduler.cli.install import changes, python_config
 from gpucommons.scheduler.cli.present import printable
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.files.durable_files import write_again
@@ -23,18 +26,32 @@ Next, with the names of your hub's release and namespace in place of HUB:
   helm upgrade HUB jupyterhub/jupyterhub -n HUB -f {file}
   kubectl label namespace HUB gpucommons.io/guarded=true
 """
+_WHY_BESIDE = (
+    "Spawner, services, roles and pages. What stands above stays; what you write below wins. The hub"
+    " starts without GPU Commons, too, and then says so."
+)
+_NEXT_BESIDE = """
+Next, as the account that runs the hub, and kept running (deploy/systemd has a unit):
+  gpucommons up --beside-hub http://127.0.0.1:8081/hub/api --state {state} --config TEAMS.yaml
+then restart the hub. 8081 is where a hub's API listens unless hub_port or hub_bind_url says otherwise.
+"""
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``install``."""
     command = commands.add_parser(
         "install",
-        help="what the values of a Zero to JupyterHub need: show, write or undo it",
-        description="Show as a diff what a values file of Zero to JupyterHub needs so that its hub gives"
-        " GPUs, and why. Nothing is written without --apply or --undo, and no cluster is asked."
+        help="what the configuration of your hub needs: show, write or undo it",
+        description="Show as a diff what a values file of Zero to JupyterHub, or a jupyterhub_config.py,"
+        " needs so that its hub gives GPUs, and why. Nothing is written without --apply or --undo, and no cluster is asked."
         " The diff shows the lines around each change, too: look for secrets in it before you pass it on.",
     )
-    command.add_argument("--values", type=Path, required=True, metavar="FILE.yaml")
+    file = command.add_mutually_exclusive_group(required=True)
+    file.add_argument("--values", type=Path, metavar="FILE.yaml", help="of Zero to JupyterHub")
+    about = "a jupyterhub_config.py; it is read and never run"
+    file.add_argument("--config", type=Path, metavar="FILE.py", help=about)
+    about = "with --config: the folder of `gpucommons up` (default: %(default)s)"
+    command.add_argument("--state", type=Path, default=Path("/var/lib/gpucommons"), help=about)
     command.add_argument("--hub-image", metavar="NAME:TAG", help="the hub's, with our package")
     command.add_argument("--notebook-image", default="", metavar="NAME:TAG", help="the notebooks'")
     command.add_argument("--namespace", default="gpucommons", help="of our release")
@@ -46,20 +63,39 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def install(arguments: argparse.Namespace) -> int:
     """Show the difference; write it with ``--apply``, take it back with ``--undo``."""
-    text = _read(arguments.values)
-    file = _File(text)
-    said = list(_undone(file) if arguments.undo else _applied(file, arguments))
-    after = file.text()
-    sys.stdout.write("".join(_diff(text, after, arguments.values)))
+    path = arguments.values or arguments.config
+    text = _read(path)
+    after, said, following = (_in_values if arguments.values else _in_config)(text, arguments)
+    sys.stdout.write("".join(_diff(text, after, path)))
     sys.stdout.writelines(printable(line) + "\n" for line in said)
     if after != text and (arguments.apply or arguments.undo):
-        _write(arguments.values, after)
-        sys.stdout.write(f"{arguments.values} is written.\n")
+        _write(path, after)
+        sys.stdout.write(f"{path} is written.\n")
     elif after != text:
         sys.stdout.write("Nothing is written: do it with --apply.\n")
     if not arguments.undo:
-        sys.stdout.write(_NEXT.format(namespace=arguments.namespace, file=arguments.values))
+        sys.stdout.write(following)
     return 0
+
+
+def _in_values(text: str, arguments: argparse.Namespace) -> tuple[str, list[str], str]:
+    """The values afterwards, what is said of them, and what comes next."""
+    file = _File(text)
+    said = list(_undone(file) if arguments.undo else _applied(file, arguments))
+    following = _NEXT.format(namespace=arguments.namespace, file=arguments.values)
+    return file.text(), said, following
+
+
+def _in_config(text: str, arguments: argparse.Namespace) -> tuple[str, list[str], str]:
+    """The same of a hub's own Python file."""
+    state = arguments.state.expanduser().absolute()
+    if arguments.undo:
+        after = python_config.undone(text)
+        done = "What stood there before is back. Then restart the hub."
+        return after, [done if after != text else "Nothing of GPU Commons is in this file."], ""
+    after = python_config.applied(text, state)
+    said = [_WHY_BESIDE if after != text else "The file has everything already."]
+    return after, [*said, *python_config.remarks(text)], _NEXT_BESIDE.format(state=state)
 
 
 def _applied(file: _File, arguments: argparse.Namespace) -> Iterator[str]:

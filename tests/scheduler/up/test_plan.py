@@ -238,6 +238,21 @@ def test_without_a_hub_only_agent_and_scheduler_run(folder: StateFolder) -> None
     assert agent_part(wanted, folder, {}).ready_socket == folder.agent / "control.sock"
 
 
+def test_beside_a_hub_of_ones_own_runs_all_but_hub_and_proxy(folder: StateFolder) -> None:
+    wanted = settings("--beside-hub", "http://127.0.0.1:8081/base/hub/api/")
+    parts = other_parts(machine(folder, wanted))
+    assert [part.name for part in parts] == ["scheduler", "culler"]
+    assert {part.env["JUPYTERHUB_API_URL"] for part in parts} == {
+        "http://127.0.0.1:8081/base/hub/api"
+    }
+    assert parts[0].env["JUPYTERHUB_BASE_URL"] == "/base/"
+    assert parts[0].env["JUPYTERHUB_SERVICE_PREFIX"] == "/base/services/gpucommons/"
+    with pytest.raises(ValueError, match="the address of the hub's API"):
+        settings("--beside-hub", "127.0.0.1:8081")
+    with pytest.raises(SystemExit):
+        parse("--beside-hub", "http://127.0.0.1:8081/hub/api", "--no-hub")
+
+
 def test_what_the_agent_is_to_do_is_said_to_up(folder: StateFolder) -> None:
     wanted = settings("--only-watch", "--agent-metrics-port", "9401")
     argv = agent_part(wanted, folder, {}).argv
