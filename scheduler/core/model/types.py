@@ -147,6 +147,8 @@ class Spec:
     #: False: runs inside the guarantee or not at all.
     over_quota: bool = True
     max_run_ms: int | None = None
+    #: It starts, and grows, on GPUs that cost at most so much per hour then, in millionths.
+    max_price_micro: int | None = None
     start_timeout_ms: int = 300_000
     #: Runs only after these have succeeded.
     after: tuple[WorkloadId, ...] = ()
