@@ -336,9 +336,7 @@ def _all_options(
 ) -> dict[str, Any]:
     """What is given, else what the profile says; of variables, secrets and labels each for itself."""
     given = _options(arguments)
-    if profile is None:
-        return given
-    said = profiles.fields(profile)
+    said = {} if profile is None else profiles.fields(profile)
     both = {name: {**said.get(name, {}), **given.get(name, {})} for name in _BY_NAME}
     return {**said, **given, **{name: value for name, value in both.items() if value}}
 
@@ -351,6 +349,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
         "priority": arguments.priority,
         "launcher": arguments.launcher,
         "max_run_s": arguments.max_run_s,
+        "max_price": arguments.max_price,
         "min_workers": arguments.min_workers,
         "max_workers": arguments.max_workers,
         "after": arguments.after,

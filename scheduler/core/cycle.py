@@ -30,7 +30,7 @@ from gpucommons.scheduler.core.placement.admission import (
     admit_cleared,
     withdraw,
 )
-from gpucommons.scheduler.core.placement.kept_jobs import keep_to_images
+from gpucommons.scheduler.core.placement.kept_jobs import narrow_pools
 from gpucommons.scheduler.core.queue import eligibility, ordering, unused_quota
 
 #: Rounds at most. A job is tried again when, after its turn, its nomination was withdrawn or more
@@ -44,7 +44,7 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
     deadlines.expire(cycle)
     observations.end_on_fenced_nodes(cycle)
     cycle.refresh()
-    keep_to_images(cycle)
+    narrow_pools(cycle)
     admit_cleared(cycle)
     # 2 Eligibility: who is in line at all.
     obstacles = cycle.turns.obstacles = eligibility.obstacles(cycle)

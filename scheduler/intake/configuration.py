@@ -244,6 +244,7 @@ def policy_of(policy: models.PolicyModel) -> Policy:
         max_run_ms=None if policy.max_run_s is None else policy.max_run_s * 1000,
         priorities=frozenset(policy.priorities),
         max_milli_gpu_per_job=policy.max_milli_gpu_per_job,
+        max_price_micro=None if policy.max_price is None else to_micro(policy.max_price),
         max_workers=policy.max_workers,
         max_pending_per_user=policy.max_pending_per_user,
         retrain_in_guarantee=policy.retrain_in_guarantee,

@@ -43,6 +43,7 @@ from gpucommons.scheduler.launchers import AUTO, PLAIN, refusal, told_of_each
 from gpucommons.scheduler.launchers.gang import Asked as AskedToStart
 from gpucommons.scheduler.models import RESERVED_VARIABLES, JobRequest, RoleRequest
 from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.money import to_micro
 from gpucommons.scheduler.plans import ChosenPlan
 from gpucommons.scheduler.principal import Principal
 
@@ -163,6 +164,7 @@ def _spec(
         max_run_ms=longest_run_ms(
             None if request.max_run_s is None else request.max_run_s * 1000, team, cluster.policy
         ),
+        max_price_micro=None if request.max_price is None else to_micro(request.max_price),
         start_timeout_ms=request.start_timeout_s * 1000,
         after=found.after,
         after_any=found.after_any,

@@ -83,6 +83,8 @@ RelativePath = Annotated[
     str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,512}$"), AfterValidator(_stays_below)
 ]
 MilliGpu = Annotated[int, Field(strict=True, ge=0, le=1_024_000)]
+#: Of one GPU, in the currency of the pools.
+PricePerHour = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 Argument = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=8192)]
 
 

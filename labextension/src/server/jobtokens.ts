@@ -114,6 +114,7 @@ export interface IJobRequest {
   priority?: Priority;
   over_quota?: boolean;
   max_run_s?: number | null;
+  max_price?: number | null;
   /** How several workers find each other; `auto` = as the script proposes. */
   launcher?: string;
   environment?: string;

@@ -19,6 +19,7 @@ export interface IProfileJob {
   priority?: Priority | null;
   over_quota?: boolean | null;
   max_run_s?: number | null;
+  max_price?: number | null;
   env?: Record<string, string> | null;
   secrets?: Record<string, string> | null;
   notice_signal?: NoticeSignal | null;

@@ -1,7 +1,8 @@
 /** From a profile of a team to the form of *Train*, and from the form to one. Pure. */
 import type { IProfile, IProfileJob } from '../server/profiles';
 import type { IRole } from '../server/tokens';
-import { AUTO, isLaunched, ITrainForm, parseSecrets } from './request';
+import { AUTO, isLaunched, ITrainForm } from './request';
+import { parseSecrets } from './secrets';
 
 /** On a job: which profile it was started with. */
 const LABEL = 'profile';
@@ -48,6 +49,7 @@ export function taking(
       priority: job.priority,
       overQuota: job.over_quota,
       maxRunS: job.max_run_s,
+      maxPrice: job.max_price == null ? null : String(job.max_price),
       noticeSignal: job.notice_signal,
       exitAfterSignal: job.exit_after_signal,
       secrets:
@@ -97,6 +99,7 @@ export function profileOf(form: ITrainForm): IProfileJob {
       launcher:
         isLaunched(form) && form.launcher !== AUTO ? form.launcher : null,
       max_run_s: form.maxRunS,
+      max_price: form.maxPrice.trim() ? Number(form.maxPrice) : null,
       notice_signal: form.noticeSignal || null,
       secrets: Object.keys(secrets).length > 0 ? secrets : null,
       gpu_memory_mib:

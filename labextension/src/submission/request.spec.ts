@@ -4,12 +4,13 @@ import {
   EMPTY_FORM,
   formOfJob,
   jobRequest,
-  parseSecrets,
+  mistakesIn,
   offeredSizes,
   sized,
   submission
 } from './request';
 import { trainFunctions } from './candidate';
+import { parseSecrets } from './secrets';
 import { makeJob } from '../testing/make';
 import SENT from '../testing/submission.json';
 
@@ -186,4 +187,13 @@ describe('functions', () => {
 
     expect(trainFunctions(cells)).toEqual(['train', 'fit']);
   });
+});
+
+it('sends a price that is one, and keeps the form from going with another', () => {
+  const paying = (maxPrice: string) => ({ ...EMPTY_FORM, maxPrice });
+  expect(jobRequest(paying(' 1.50 '))).toMatchObject({ max_price: 1.5 });
+  expect(jobRequest(paying('')).max_price).toBeNull();
+  for (const text of ['cheap', '-1', '1,50']) {
+    expect(mistakesIn(paying(text), {})).toEqual([{ field: 'maxPrice' }]);
+  }
 });

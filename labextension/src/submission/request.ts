@@ -12,6 +12,7 @@ import {
 } from '../server/tokens';
 
 import type { IStartedWith } from './profile';
+import { parseSecrets } from './secrets';
 
 /** GPUs per worker to choose from: what any team that may be meant is offered, and what is chosen. */
 export function offeredSizes(
@@ -55,6 +56,8 @@ export interface ITrainForm {
   environment: string;
   leftOut: LeftOut | '';
   maxRunS: number | null;
+  /** Of a GPU per hour, as typed; empty = no limit. */
+  maxPrice: string;
   team: string;
   name: string;
   priority: Priority;
@@ -102,6 +105,7 @@ export const EMPTY_FORM: ITrainForm = {
   environment: '',
   leftOut: '',
   maxRunS: 7200,
+  maxPrice: '',
   team: '',
   name: '',
   priority: 'normal',
@@ -225,7 +229,7 @@ export function longEnough(
 
 /** Something in the form that cannot be sent, with its line where that says more. */
 export interface IMistake {
-  field: NumberName | 'arguments' | 'secrets';
+  field: NumberName | 'arguments' | 'secrets' | 'maxPrice';
   line?: string;
 }
 
@@ -234,6 +238,7 @@ export function mistakesIn(form: ITrainForm, typed: Typed): IMistake[] {
   return [
     ...(closesQuotes(form.arguments) ? [] : [{ field: 'arguments' as const }]),
     ...(Object.keys(typed) as NumberName[]).map(field => ({ field })),
+    ...(Number(form.maxPrice) >= 0 ? [] : [{ field: 'maxPrice' as const }]),
     ...(wrong === null ? [] : [{ field: 'secrets' as const, line: wrong }])
   ];
 }
@@ -241,35 +246,6 @@ export function mistakesIn(form: ITrainForm, typed: Typed): IMistake[] {
 /** As a shell reads it. */
 export function closesQuotes(text: string): boolean {
   return /^(?:[^\\'"]|\\[^]|'[^']*'|"(?:[^\\"]|\\[^])*")*$/.test(text);
-}
-
-export interface ISecretsResult {
-  secrets: Record<string, string>;
-  /** The first line that is no name. */
-  wrong: string | null;
-}
-
-const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
-const SECRET = /^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$/;
-
-export function parseSecrets(text: string): ISecretsResult {
-  const secrets: Record<string, string> = {};
-  for (const raw of text.split('\n')) {
-    const line = raw.trim();
-    if (line === '') {
-      continue;
-    }
-    // As in a file of variables, all behind the first sign of equality belongs to it.
-    const at = line.indexOf('=');
-    const name = line.slice(at + 1).trim();
-    const variable =
-      at < 0 ? name.toUpperCase().replace(/-/g, '_') : line.slice(0, at).trim();
-    if (!VARIABLE.test(variable) || !SECRET.test(name)) {
-      return { secrets: {}, wrong: line };
-    }
-    secrets[variable] = name;
-  }
-  return { secrets, wrong: null };
 }
 
 function role(form: ITrainForm): Omit<IRole, 'command'> {
@@ -314,6 +290,7 @@ function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
     priority: form.priority,
     over_quota: form.overQuota,
     max_run_s: form.maxRunS,
+    max_price: form.maxPrice.trim() ? Number(form.maxPrice) : null,
     min_workers: elastic ? form.minWorkers : null,
     max_workers: elastic ? most : null,
     launcher: isLaunched(form) ? form.launcher : PLAIN,
@@ -382,6 +359,7 @@ export function formOfJob(job: IJob): ITrainForm {
     launcher: request?.launcher ?? AUTO,
     environment: request?.environment ?? '',
     maxRunS: request?.max_run_s ?? null,
+    maxPrice: String(request?.max_price ?? ''),
     team: job.team,
     // The scheduler numbers anew.
     name: (request?.name ?? '').replace(/-\d+$/, ''),

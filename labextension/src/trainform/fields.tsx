@@ -55,7 +55,7 @@ export function SelectField(props: {
 }
 
 export function TextField(props: {
-  field: 'arguments' | 'name' | 'secrets' | 'cron' | 'timeZone';
+  field: 'arguments' | 'name' | 'secrets' | 'cron' | 'timeZone' | 'maxPrice';
   label: string;
   placeholder: string;
   rows?: number;

@@ -140,6 +140,9 @@ export function trainMessages(msg: Messages) {
       if (field === 'arguments') {
         return trans.__('Close every quotation mark.');
       }
+      if (field === 'maxPrice') {
+        return trans.__('A price is a number, such as 1.50.');
+      }
       if (field === 'secrets') {
         return trans.__(
           '“%1” is no secret’s name: write VARIABLE=name, never a value.',

@@ -57,6 +57,11 @@ export function TrainMore(): React.JSX.Element {
         label={trans.__('Name')}
         placeholder={trans.__('from the file')}
       />
+      <TextField
+        field="maxPrice"
+        label={trans.__('Pays at most, per GPU and hour')}
+        placeholder={trans.__('any price')}
+      />
       <SelectField
         id="gc-priority"
         label={trans.__('Priority inside the team')}

@@ -24,6 +24,12 @@ def add_to_submit(command: argparse.ArgumentParser) -> None:
         help="the plan of `gpucommons advise` that it follows: shown beside what came",
     )
     command.add_argument(
+        "--max-price",
+        type=float,
+        metavar="N",
+        help="per GPU and hour, in the pools' currency: it waits while each of its pools costs more",
+    )
+    command.add_argument(
         "--label",
         action="append",
         default=[],

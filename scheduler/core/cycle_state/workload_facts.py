@@ -59,13 +59,13 @@ SETS = (
     "growable",
     "shrinkable",
     "withdrawn",
-    "saved",
+    "narrowed",
     "parked",
 )
 BIT = {name: 1 << i for i, name in enumerate(SETS)}
 _HOLDING, _NOMINATED, _STOPPING, _BORROWING, _ACTING = (BIT[name] for name in SETS[:5])
 _TICKETS, _PAUSED, _HINDERED, _DEPENDENT, _FINAL, _MOVED = (BIT[name] for name in SETS[5:11])
-_GROWABLE, _SHRINKABLE, _WITHDRAWN, _SAVED, _PARKED = (BIT[name] for name in SETS[11:])
+_GROWABLE, _SHRINKABLE, _WITHDRAWN, _NARROWED, _PARKED = (BIT[name] for name in SETS[11:])
 
 
 class Borrowed(NamedTuple):
@@ -125,9 +125,9 @@ def facts_of(workload: Workload, workloads: Mapping[WorkloadId, Workload]) -> Wo
         sets |= _NOMINATED
     if after:
         sets |= _DEPENDENT
-    if workload.submitted_pools or (attempt is None and kept_image(workload) is not None):
-        # Where its image can be woken may change, and may keep it out of the line.
-        sets |= _SAVED
+    if workload.submitted_pools or (attempt is None and _may_be_narrowed(workload)):
+        # Where its image can be woken, and what a pool costs, may change and keep it out of the line.
+        sets |= _NARROWED
     if attempt is not None:
         sets |= _of_attempt(workload, attempt)
         splits = elastic(workload.spec)
@@ -137,7 +137,7 @@ def facts_of(workload: Workload, workloads: Mapping[WorkloadId, Workload]) -> Wo
         return WorkloadFacts(sets | _PAUSED, after=after, stops=stops)
     if state not in WAITING_STATES:
         return WorkloadFacts(sets, after=after, stops=stops)
-    if after or workload.not_before_ms or workload.spec.not_before_ms or sets & _SAVED:
+    if after or workload.not_before_ms or workload.spec.not_before_ms or sets & _NARROWED:
         sets |= _HINDERED
     promise, place = workload.nomination, None
     borrowed = (
@@ -148,6 +148,10 @@ def facts_of(workload: Workload, workloads: Mapping[WorkloadId, Workload]) -> Wo
     else:
         place = QueuePosition(in_line_since_ms(workload, workloads), workload.workload_id)
     return WorkloadFacts(sets, None, place, borrowed, after, stops)
+
+
+def _may_be_narrowed(workload: Workload) -> bool:
+    return workload.spec.max_price_micro is not None or kept_image(workload) is not None
 
 
 def _borrowed(

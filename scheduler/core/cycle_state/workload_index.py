@@ -98,8 +98,8 @@ class WorkloadIndex:
         self.shrinkable: set[WorkloadId] = set()
         #: It left the line at some time, or was paused, after others had been stopped for it.
         self.withdrawn: set[WorkloadId] = set()
-        #: Its processes are saved on a disk, or its pools were fewer for that.
-        self.saved: set[WorkloadId] = set()
+        #: Its processes are saved on a disk or it pays so much and no more, or its pools are fewer for that.
+        self.narrowed: set[WorkloadId] = set()
         #: A notebook whose GPU memory is on the host.
         self.parked: set[WorkloadId] = set()
         #: Whose current attempt it is.

@@ -19,7 +19,6 @@ from gpucommons.scheduler.core.going_on.hibernating import (
     node_hindrance,
     switched_off,
 )
-from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.resources import Node, NodeState, Pool
 from gpucommons.scheduler.core.model.types import NodeId, PoolName, Spec, Workload
 
@@ -33,15 +32,11 @@ def for_all_pools(workload: Workload) -> Spec:
     return replace(spec, pools=asked) if asked else spec
 
 
-def kept_to_its_image(workload: Workload, pools: Pools, nodes: Nodes) -> Workload:
-    """The same job, asking for those of its pools alone that can wake it; for all where none can."""
-    submitted = workload.submitted_pools or workload.spec.pools
-    able = tuple(name for name in submitted if nodes_that_wake(workload, name, pools, nodes))
-    wanted = able or submitted
-    if wanted == workload.spec.pools:
-        return workload
-    spec = replace(workload.spec, pools=wanted)
-    return evolve(workload, spec=spec, submitted_pools=() if wanted == submitted else submitted)
+def able_pools(
+    workload: Workload, names: tuple[PoolName, ...], pools: Pools, nodes: Nodes
+) -> tuple[PoolName, ...]:
+    """Those of these pools that can wake what is saved of it; none where none can, or nothing is."""
+    return tuple(name for name in names if nodes_that_wake(workload, name, pools, nodes))
 
 
 def nodes_that_wake(

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.core.model.resources import Budget, Policy, Pool, Quota, Team
+from gpucommons.scheduler.money import from_micro
 
 #: So many of those who come or go are named; the event's data has them all.
 _NAMED = 20
@@ -86,7 +87,8 @@ def _changed(old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _said(name: str, was: Any, now: Any) -> str:
-    words = name.removesuffix("_ms").removesuffix("_milli_gpu").replace("milli_gpu", "GPUs")
+    words = name.removesuffix("_ms").removesuffix("_micro").removesuffix("_milli_gpu")
+    words = words.replace("milli_gpu", "GPUs")
     words = words.replace("_", " ")
     if isinstance(was, frozenset):
         gone = [f"−{one}" for one in sorted(was - now)]
@@ -116,6 +118,8 @@ def _value(name: str, value: Any) -> str:
 def _amount(name: str, value: Any) -> str:
     if name.endswith("_ms"):
         return f"{value / 1000:g} s"
+    if name.endswith("_micro"):
+        return f"{from_micro(value):g}"
     if isinstance(value, tuple):
         said = (format_milli_gpu(one) if isinstance(one, int) else str(one) for one in value)
         return ", ".join(said) if name == "prices" else " ".join(said)

@@ -24,6 +24,8 @@ class ReasonClass(StrEnum):
     PAUSED = "paused"
     #: It would fit on nodes that take nothing new now.
     NODES = "nodes"
+    #: Each of its pools costs more than it, or its team, pays.
+    PRICE = "price"
     #: It asks for more than its quota will ever let it have.
     NEVER = "never"
 
@@ -35,6 +37,7 @@ CANNOT_START = frozenset(
         ReasonClass.MISCONFIGURED,
         ReasonClass.POLICY,
         ReasonClass.NODES,
+        ReasonClass.PRICE,
         ReasonClass.NEVER,
     }
 )

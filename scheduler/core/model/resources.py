@@ -57,7 +57,7 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Price:
-    """What a GPU costs per hour from a moment on, in millionths of the currency: data that no rule reads."""
+    """What a GPU costs per hour from a moment on, in millionths of the currency."""
 
     from_ms: Millis = Millis(0)
     micro_per_gpu_h: int
@@ -124,6 +124,11 @@ class Pool:
     #: Of the prices, as ISO 4217 names it.
     currency: str = ""
 
+    def price_at(self, at_ms: int) -> int | None:
+        """Millionths per GPU and hour at a moment; None where there is no price."""
+        found = [price for price in self.prices if price.from_ms <= at_ms]
+        return found[-1].micro_per_gpu_h if found else None
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Quota:
@@ -146,6 +151,8 @@ class Policy:
     max_run_ms: int | None = None
     priorities: frozenset[str] = frozenset({"low", "normal", "high"})
     max_milli_gpu_per_job: int | None = None
+    #: Jobs use GPUs that cost at most so much per hour, in millionths of the pools' currency.
+    max_price_micro: int | None = None
     max_workers: int | None = None
     max_pending_per_user: int = 100
     retrain_in_guarantee: bool = False

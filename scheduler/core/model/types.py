@@ -145,6 +145,8 @@ class Spec:
     priority: str = "normal"  #: ``low`` < ``normal`` < ``high``.
     over_quota: bool = True  #: False: runs inside the guarantee or not at all.
     max_run_ms: int | None = None
+    #: It starts, and grows, on GPUs that cost at most so much per hour then, in millionths.
+    max_price_micro: int | None = None
     start_timeout_ms: int = 300_000
     after: tuple[WorkloadId, ...] = ()  #: Runs only after these have succeeded…
     after_any: tuple[WorkloadId, ...] = ()  #: …but these of them need only be over…

@@ -19,6 +19,7 @@ from gpucommons.scheduler.core.elastic import gain
 from gpucommons.scheduler.core.elastic.gain import GROW
 from gpucommons.scheduler.core.model.demand import bounds, on_cpu_only
 from gpucommons.scheduler.core.model.eviction_cause import RESIZE
+from gpucommons.scheduler.core.model.price import affordable, limit
 from gpucommons.scheduler.core.model.reason import CANNOT_START
 from gpucommons.scheduler.core.model.state import Spare
 from gpucommons.scheduler.core.model.types import (
@@ -31,6 +32,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.passes.surplus import more_workers
 from gpucommons.scheduler.core.placement.placement import place
+from gpucommons.scheduler.core.queue.eligibility import policies_of
 from gpucommons.scheduler.core.quota.quota import pool_of
 
 #: A due time that has moved on is looked at again no sooner than this.
@@ -123,7 +125,7 @@ def _size(
     best = gain.best_size(workload, bounds(workload.spec)[1])
     if best <= has:
         return best if best < has and best in measured else None
-    if wanted:
+    if wanted or not _is_affordable(cycle, workload, pool):
         return None
     hold_class = HoldClass.CPU if on_cpu_only(workload.spec) else HoldClass.OVER_QUOTA
     optional = more_workers(cycle, workload, attempt)
@@ -132,6 +134,13 @@ def _size(
     more = place(cycle.capacity, (), hold_class, pool, optional)
     size = gain.best_size(workload, has + len(more))
     return size if size > has else None
+
+
+def _is_affordable(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
+    """More workers of it cost no more than it pays; those that it has stay, whatever they cost now."""
+    spec = workload.spec
+    most = limit(spec, policies_of(cycle, spec))
+    return bool(affordable(spec, most, (pool,), cycle.pools, cycle.now_ms))
 
 
 def _is_room_for(cycle: CycleState, pool: PoolName, milli_gpu: int) -> bool:

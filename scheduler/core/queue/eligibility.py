@@ -6,6 +6,7 @@ What is not eligible is not in line: it holds nobody up and reserves nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
@@ -15,6 +16,7 @@ from gpucommons.scheduler.core.going_on.ways import way_to_go_on
 from gpucommons.scheduler.core.going_on.words import goes_on
 from gpucommons.scheduler.core.model.demand import bounds, is_block_size, milli_gpu, must_have
 from gpucommons.scheduler.core.model.lifecycle import is_lease, is_met
+from gpucommons.scheduler.core.model.price import affordable, limit
 from gpucommons.scheduler.core.model.resources import NodeState, Policy
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.state_words import ended_words, node_words
@@ -26,6 +28,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.money import money_words
 from gpucommons.scheduler.size_words import size_words
 
 Question = Callable[[CycleState, Workload], Reason | None]
@@ -150,6 +153,35 @@ def budget(cycle: CycleState, workload: Workload) -> Reason | None:
     return Reason(code=ReasonClass.POLICY, text=text, unblock="Ask an admin for more budget.")
 
 
+def price(cycle: CycleState, workload: Workload) -> Reason | None:
+    """One of its pools costs no more than it, its team and the hub pay."""
+    return _too_dear(cycle, workload, workload.spec)
+
+
+def price_of_team(cycle: CycleState, workload: Workload) -> Reason | None:
+    """The same by policies alone, which all of a line have in common."""
+    return _too_dear(cycle, workload, replace(workload.spec, max_price_micro=None))
+
+
+def _too_dear(cycle: CycleState, workload: Workload, spec: Spec) -> Reason | None:
+    if is_lease(workload):
+        return None
+    rules = policies_of(cycle, spec)
+    most = limit(spec, rules)
+    if most is None or affordable(spec, most, spec.pools, cycle.pools, cycle.now_ms):
+        return None
+    costs = {name: cycle.pools[name].price_at(cycle.now_ms) or 0 for name in spec.pools}
+    cheapest = min(costs, key=costs.__getitem__)
+    currency = cycle.pools[cheapest].currency
+    whose = "it pays" if most == spec.max_price_micro else "its team's policy lets it pay"
+    text = (
+        f"A GPU of {cheapest} costs {money_words(costs[cheapest], currency)} per hour now, and"
+        f" {whose} at most {money_words(most, currency)} (max_price)."
+    )
+    unblock = "It starts once one of its pools costs no more, or with a higher max_price."
+    return Reason(code=ReasonClass.PRICE, text=text, unblock=unblock)
+
+
 def saved_memory(cycle: CycleState, workload: Workload) -> Reason | None:
     """A node that can wake what was saved of it takes work."""
     kept = kept_image(workload)
@@ -189,6 +221,7 @@ QUESTIONS: tuple[Question, ...] = (
     back_off,
     policy,
     budget,
+    price,
     saved_memory,
 )
 
@@ -213,7 +246,8 @@ def obstacles(cycle: CycleState) -> dict[WorkloadId, Reason]:
     for waiting in index.equivalence_classes.values():
         # Rules look at what all of a line have in common, so one of them answers for all.
         first = cycle.workloads[waiting.members[0].workload_id]
-        reason = known(cycle, first) or policy(cycle, first) or budget(cycle, first)
+        of_all = (known, policy, budget, price_of_team)
+        reason = next(filter(None, (question(cycle, first) for question in of_all)), None)
         if reason is not None:
             for one in waiting.members:
                 found.setdefault(one.workload_id, reason)

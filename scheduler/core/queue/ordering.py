@@ -56,6 +56,7 @@ _OUT_OF_LINE = frozenset(
         ReasonClass.POLICY,
         ReasonClass.MISCONFIGURED,
         ReasonClass.NEVER,
+        ReasonClass.PRICE,
     }
 )
 

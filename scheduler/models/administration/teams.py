@@ -6,7 +6,15 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from gpucommons.scheduler.models.fields import MilliGpu, Model, Name, Switch, UserName, View
+from gpucommons.scheduler.models.fields import (
+    MilliGpu,
+    Model,
+    Name,
+    PricePerHour,
+    Switch,
+    UserName,
+    View,
+)
 
 
 class QuotaModel(Model):
@@ -25,6 +33,8 @@ class PolicyModel(Model):
     max_run_s: int | None = Field(default=None, strict=True, ge=1, le=31_536_000)
     priorities: list[Literal["low", "normal", "high"]] = ["low", "normal", "high"]
     max_milli_gpu_per_job: MilliGpu | None = None
+    #: Per GPU and hour, in the pools' currency: jobs wait while each of their pools costs more.
+    max_price: PricePerHour | None = None
     max_workers: int | None = Field(default=None, strict=True, ge=1, le=1024)
     max_pending_per_user: int = Field(default=100, strict=True, ge=1, le=100_000)
     retrain_in_guarantee: bool = False

@@ -15,6 +15,7 @@ from gpucommons.scheduler.models.fields import (
     MilliGpu,
     Model,
     Name,
+    PricePerHour,
     Ref,
     RelativePath,
     Sha256,
@@ -76,6 +77,8 @@ class JobRequest(Model):
     priority: Literal["low", "normal", "high"] = "normal"
     over_quota: bool = True
     max_run_s: int | None = Field(default=None, strict=True, ge=1, le=31_536_000)
+    #: Per GPU and hour, in the pools' currency: it waits while each of its pools costs more.
+    max_price: PricePerHour | None = None
     start_timeout_s: int = Field(default=300, strict=True, ge=1, le=86_400)
     after: list[Ref] = Field(default_factory=list, max_length=64)
     #: Once these are over, however; and once these have ended without success.

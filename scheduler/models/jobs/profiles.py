@@ -14,6 +14,7 @@ from gpucommons.scheduler.models.fields import (
     MilliGpu,
     Model,
     Name,
+    PricePerHour,
     View,
 )
 from gpucommons.scheduler.models.jobs.jobs import JobRequest
@@ -44,6 +45,7 @@ class ProfileJob(Model):
     priority: Literal["low", "normal", "high"] | None = None
     over_quota: bool | None = None
     max_run_s: int | None = Field(default=None, strict=True, ge=1, le=31_536_000)
+    max_price: PricePerHour | None = None
     env: dict[EnvName, Argument] | None = Field(default=None, max_length=128)
     #: Names of secrets, which each user keeps for themselves.
     secrets: dict[EnvName, Name] | None = Field(default=None, max_length=32)

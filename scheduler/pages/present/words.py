@@ -48,6 +48,7 @@ _REASONS = {
     "backoff": "back-off",
     "paused": "paused",
     "nodes": "nodes take nothing new",
+    "price": "too dear now",
     "never": "more than its quota",
 }
 

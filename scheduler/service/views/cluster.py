@@ -289,6 +289,7 @@ def policy_model(policy: Policy) -> models.PolicyModel:
         max_run_s=None if policy.max_run_ms is None else policy.max_run_ms // 1000,
         priorities=[p for p in ("low", "normal", "high") if p in policy.priorities],
         max_milli_gpu_per_job=policy.max_milli_gpu_per_job,
+        max_price=None if policy.max_price_micro is None else from_micro(policy.max_price_micro),
         max_workers=policy.max_workers,
         max_pending_per_user=policy.max_pending_per_user,
         retrain_in_guarantee=policy.retrain_in_guarantee,

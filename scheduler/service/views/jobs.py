@@ -32,6 +32,7 @@ from gpucommons.scheduler.core.quota.quota import pool_of
 from gpucommons.scheduler.core.whatif.counterfactuals import Way
 from gpucommons.scheduler.forecast.forecast import Forecast
 from gpucommons.scheduler.models.words.state_words import job_words
+from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.views.blockers import blocker_view
@@ -372,6 +373,7 @@ def request_of(spec: Spec) -> models.JobRequest:
         priority=spec.priority,  # type: ignore[arg-type] # a spec holds one of the three
         over_quota=spec.over_quota,
         max_run_s=None if spec.max_run_ms is None else spec.max_run_ms // 1000,
+        max_price=None if spec.max_price_micro is None else from_micro(spec.max_price_micro),
         start_timeout_s=spec.start_timeout_ms // 1000,
         after=[one for one in spec.after if one not in {*spec.after_any, *spec.after_failed}],
         after_any=list(spec.after_any),

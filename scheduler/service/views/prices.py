@@ -34,8 +34,7 @@ class Cost:
 
 def at(pool: Pool, at_ms: int) -> int | None:
     """Millionths per GPU and hour at a moment; None where there is no price."""
-    found = [price for price in pool.prices if price.from_ms <= at_ms]
-    return found[-1].micro_per_gpu_h if found else None
+    return pool.price_at(at_ms)
 
 
 def dearest(pool: Pool, from_ms: int) -> int:

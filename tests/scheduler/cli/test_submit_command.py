@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from command_line import Cli, WatchedWorld
 
 from gpucommons.scheduler.cli import main
@@ -515,3 +516,20 @@ def test_a_command_without_two_hyphens_is_told_where_they_stand(
         main(["submit", "bash", "job.sh"])
 
     assert "behind --: gpucommons submit -- bash job.sh" in capsys.readouterr().err
+
+
+def test_a_price_that_is_not_paid_is_said_and_waited_for(cli: Cli, script: Path) -> None:
+    pool = {"name": "gpu", "executor": "fake", "prices": [{"per_gpu_h": 2.5}], "currency": "EUR"}
+    known = cli("config", "--output", "json", by="root").json
+    before = next(one for one in known["pools"] if one["name"] == "gpu")
+    priced = script.parent / "prices.yaml"
+    priced.write_text(yaml.safe_dump({"pools": [{**before, **pool}]}))
+    assert cli("apply", "-f", str(priced), by="root").code == 0
+    asked = ("submit", str(script), "--gpus", "1", "--max-price", "1.5", "--output", "json")
+    job = cli(*asked).json
+    assert job["request"]["max_price"] == 1.5
+    told = cli("why", job["name"]).out
+    assert "costs 2.50 EUR per hour now, and it pays at most 1.50 EUR (max_price)." in told
+    assert "once one of its pools costs no more" in told
+    refused = cli("submit", str(script), "--max-price", "-1")
+    assert (refused.code, "max_price" in refused.err) == (2, True)

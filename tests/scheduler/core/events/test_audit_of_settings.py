@@ -50,10 +50,16 @@ def test_a_crowd_is_counted_and_stands_in_the_data() -> None:
 
 def test_rules_of_a_team_are_told() -> None:
     world = World(teams=[a_team()])
-    rules = Policy(max_run_ms=7_200_000, max_milli_gpu_per_job=500, retrain_in_guarantee=True)
+    rules = Policy(
+        max_run_ms=7_200_000,
+        max_milli_gpu_per_job=500,
+        max_price_micro=1_500_000,
+        retrain_in_guarantee=True,
+    )
     (event,) = told(world, PutTeams(teams=(replace(a_team(), policy=rules),)))
     assert event.text == (
-        "vision: max run none → 7200 s, max GPUs per job none → ½, retrain in guarantee no → yes."
+        "vision: max run none → 7200 s, max GPUs per job none → ½, max price none → 1.5,"
+        " retrain in guarantee no → yes."
     )
 
 
