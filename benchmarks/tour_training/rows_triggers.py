@@ -38,7 +38,7 @@ def happen(person: Researcher) -> None:
 
 def ended(line: Timeline, person: Researcher) -> tuple[int, int, int]:
     """How many times of triggers there were, how many are not on record, and how many twice."""
-    wait_for("a run of each trigger", lambda: len(_starts(person)) >= 3, timeout_s=150)
+    wait_for("a run of each trigger", lambda: len(_starts(person)) >= 3, timeout_s=150, every_s=1)
     runs, wanted = _view(person).runs, [one.words for one in _view(person).triggers]
     counts = [sum(run.count for run in runs if run.trigger == words) for words in wanted]
     causes = [f"{run.job_name}: {run.cause}" for run in reversed(runs)]
@@ -52,8 +52,8 @@ def _view(person: Researcher) -> models.ScheduleView:
     return person.send(schedule_calls.schedule(person.name, _NAME))
 
 
-def _version(person: Researcher) -> str:
-    return next(one.version for one in _view(person).triggers if one.every_s is not None)
+def _version(person: Researcher) -> str | None:
+    return next((one.version for one in _view(person).triggers if one.version), None)
 
 
 def _starts(person: Researcher) -> list[models.ScheduleRunView]:
