@@ -19,14 +19,19 @@ from benchmarks.real_scripts.play import cluster
 from benchmarks.tour.machine import Machine
 from benchmarks.tour.playing import played
 from benchmarks.tour.timeline import Timeline
-from benchmarks.tour_training import rows_again, rows_launchers, rows_stopped, rows_sweep
+from benchmarks.tour_training import (
+    rows_again,
+    rows_launchers,
+    rows_stopped,
+    rows_sweep,
+    rows_triggers,
+)
 from benchmarks.tour_training.researcher import Researcher
 from gpucommons.scheduler.client import SchedulerClient
 
 CONFIG = Path(__file__).with_name("cluster.yaml")
 #: Rows of the walk-throughs, or parts of them, that the product does not have.
 MISSING = {
-    "E8": "starts when data changed, after another job's run, below a metric",
     "E10": "growth in place: a job grows by a new attempt, to twice its size at most within ten minutes",
     "E12": "the offer to make a notebook a job",
 }
@@ -35,14 +40,20 @@ MISSING = {
 def play(line: Timeline, person: Researcher) -> dict[str, object]:
     """All rows but those of the frameworks, in an order in which each finds what it needs."""
     first_ms = rows_again.begin_schedule(line, person)
+    rows_triggers.begin(line, person)
     rows_launchers.a_worker_fails(line, person)
     rows_stopped.drilled(line, person)
     rows_stopped.spot(line, person)
     job = rows_stopped.begin_elastic(person)
+    rows_triggers.happen(person)
     rows_again.pipeline(line, person)
     gained = rows_stopped.elastic(line, person, job)
     swept = rows_sweep.sweep(line, person)
+    triggered, lost, doubled = rows_triggers.ended(line, person)
     scheduled = rows_again.schedule(line, person, first_ms)
+    scheduled.triggers += triggered
+    scheduled.lost_triggers += lost
+    scheduled.doubled_triggers += doubled
     return {"elastic_gain": gained, **vars(swept), **vars(scheduled)}
 
 

@@ -203,6 +203,12 @@ TABLE = (
     ),
     Row(
         method="POST",
+        pattern=f"{SCHEDULE}/promote",
+        call=lambda a: schedule_calls.promote_schedule(a.owner, a.name, a.body),
+        body=models.PromotionRequest,
+    ),
+    Row(
+        method="POST",
         pattern="jobs",
         call=lambda a: calls.submit(a.body, key=a.key),
         body=models.JobRequest,

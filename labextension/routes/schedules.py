@@ -14,6 +14,7 @@ from gpucommons.scheduler.client import calls, schedule_calls
 from gpucommons.scheduler.errors import BadRequest, NotFound, SchedulerError
 from gpucommons.scheduler.models import (
     Cron,
+    PromoteRequest,
     ScheduleRequest,
     ScheduleView,
     TimeZone,
@@ -29,6 +30,7 @@ class Scheduling(FileOrJob):
     schedule: Cron | None = None
     time_zone: TimeZone
     triggers: list[TriggerRequest] = Field(default_factory=list, max_length=8)
+    promote: PromoteRequest | None = None
 
 
 class ScheduleHandler(FileHandler):
@@ -57,7 +59,11 @@ class ScheduleHandler(FileHandler):
         owner = (await scheduler.send(calls.whoami())).name
         await _check_is_new(scheduler, owner, name)
         request = ScheduleRequest(
-            schedule=asked.schedule, time_zone=asked.time_zone, triggers=asked.triggers, job=job
+            schedule=asked.schedule,
+            time_zone=asked.time_zone,
+            triggers=asked.triggers,
+            promote=asked.promote,
+            job=job,
         )
         view: ScheduleView = await scheduler.send(schedule_calls.put_schedule(owner, name, request))
         return view

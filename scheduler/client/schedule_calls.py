@@ -57,6 +57,14 @@ def post_metric(owner: str, name: str, posted: models.MetricPost) -> Call[models
     return Call(method="POST", path=path, answer=models.ScheduleView, body=posted)
 
 
+def promote_schedule(
+    owner: str, name: str, chosen: models.PromotionRequest
+) -> Call[models.ScheduleView]:
+    """Let the model of one of its runs be the promoted one."""
+    path = path_of("schedules", owner, name, "promote")
+    return Call(method="POST", path=path, answer=models.ScheduleView, body=chosen)
+
+
 def drop_schedule(owner: str, name: str) -> Call[models.ScheduleView]:
     """Remove a schedule; its jobs stay."""
     return Call(method="DELETE", path=path_of("schedules", owner, name), answer=models.ScheduleView)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from gpucommons.scheduler.core.model.types import Millis, WorkloadId
-from gpucommons.scheduler.schedules import sensing, times
+from gpucommons.scheduler.schedules import promoting, sensing, times
 from gpucommons.scheduler.schedules.schedule import (
     Concurrency,
     Outcome,
@@ -139,15 +139,15 @@ def _run_of(standing: Standing, due: Start, now_ms: Millis) -> Run:
 
 
 def next_look_ms(scheduled: Scheduled) -> Millis | None:
-    """When something is due next, or since when it is; None while it is suspended, or never again."""
+    """When there is something to do next, or since when there is; None = never again."""
     schedule = scheduled.schedule
     if (asked_ms := _asked(scheduled)) is not None:
         return asked_ms
-    if schedule.suspended:
-        return None
-    times_of_calendar = _calendar(schedule, _since(scheduled))
-    of_triggers = (sensing.next_sense_ms(scheduled, one) for one in schedule.triggers)
-    found = (next(times_of_calendar, None), *of_triggers)
+    # What has started is compared also while nothing more starts.
+    found = [promoting.next_judging_ms(scheduled)]
+    if not schedule.suspended:
+        found.append(next(_calendar(schedule, _since(scheduled)), None))
+        found += [sensing.next_sense_ms(scheduled, one) for one in schedule.triggers]
     return min((one for one in found if one is not None), default=None)
 
 

@@ -23,6 +23,41 @@ class Concurrency(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Promote:
+    """By what a new model is compared with the promoted one."""
+
+    metric: str
+    maximize: bool
+    #: Nothing is promoted but by hand.
+    by_hand: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Promoted:
+    """The model that holds: the results of this job."""
+
+    job: WorkloadId
+    job_name: str
+    value: float
+    at_ms: Millis
+    #: In words.
+    why: str
+    #: Who chose it; None = the rule did.
+    by: UserName | None = None
+
+
+class Verdict(StrEnum):
+    """What became of a run's model."""
+
+    PROMOTED = "promoted"
+    KEPT = "kept"
+    #: Somebody is to decide.
+    WAITS = "waits"
+    #: There is nothing to compare.
+    NONE = "none"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Schedule:
     """What its owner wrote."""
 
@@ -57,6 +92,10 @@ class Schedule:
     triggers: tuple[Trigger, ...] = ()
     #: What was posted of the metrics that triggers watch.
     posted: tuple[Posted, ...] = ()
+    #: None = models are not compared.
+    promote: Promote | None = None
+    #: What somebody promoted last.
+    chosen: Promoted | None = None
 
 
 class Outcome(StrEnum):
@@ -95,6 +134,11 @@ class Run:
     cause: str = ""
     #: Of the data that it was started with.
     version: str = ""
+    #: What became of its model, and why; None = nothing yet.
+    verdict: Verdict | None = None
+    why: str = ""
+    #: What it told of the metric last.
+    value: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,6 +161,10 @@ class Standing:
     starting_of: str = ""
     #: Of each trigger, what is known of it.
     sensed: tuple[Sensed, ...] = ()
+    #: What the rule promoted last.
+    promoted: Promoted | None = None
+    #: When runs were looked at last for what became of them.
+    judged_ms: Millis = Millis(0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

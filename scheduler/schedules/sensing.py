@@ -27,6 +27,8 @@ ENDS_EVERY_MS = 10_000
 LOOK_AGAIN_MS = 5_000
 #: Ends are looked for so far back, for clocks may have been put back meanwhile.
 BACK_MS = 120_000
+#: Versions of several data are one text, which a label of a job must hold.
+LONGEST = 400
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,7 +157,7 @@ def version_known(scheduled: Scheduled) -> str:
     """The version of the data as it was looked at last; "" where none is watched."""
     standing = scheduled.standing
     found = [sensed_of(standing, one) for one in scheduled.schedule.triggers if is_looked_at(one)]
-    return " ".join(one.version for one in found if one.version)
+    return " ".join(one.version for one in found if one.version)[:LONGEST]
 
 
 def _counts(on: On, end: Ended) -> bool:

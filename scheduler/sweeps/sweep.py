@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gpucommons.scheduler.core.model.types import IntentId, Millis, TeamName, UserName, WorkloadId
+from gpucommons.scheduler.errors import PolicyRefused
 from gpucommons.scheduler.parents import ParentId, ParentKind
 
 #: What a parameter may be.
@@ -172,3 +173,9 @@ class Kept:
 
     sweep: Sweep
     standing: Standing = Standing()
+
+
+def too_many(owner: UserName, count: int) -> PolicyRefused:
+    """The refusal of one more that goes on."""
+    message = f"{owner} has {count} sweeps and maps that go on, as many as one may: stop one first."
+    return PolicyRefused(message)

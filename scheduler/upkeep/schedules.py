@@ -32,6 +32,7 @@ from gpucommons.scheduler.schedules.deciding import (
 from gpucommons.scheduler.schedules.schedule import Concurrency, Outcome, Scheduled, Standing
 from gpucommons.scheduler.service.lookup import workload_of
 from gpucommons.scheduler.service.schedules.looking import sensed
+from gpucommons.scheduler.service.schedules.promotions import judged
 from gpucommons.scheduler.service.schedules.runs import run_of, submit_run
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.base import Epoch
@@ -77,9 +78,11 @@ class Schedules:
             self._stand(epoch, replace(scheduled, standing=begun), after)
 
     def _sensed(self, scheduled: Scheduled, now_ms: Millis) -> Standing:
-        """After what was heard of its triggers; what fails there keeps no time of the calendar."""
+        """After what was heard of triggers and runs; what fails there keeps no time of the calendar."""
         try:
-            return sensed(self._service, scheduled, now_ms)
+            standing = sensed(self._service, scheduled, now_ms)
+            stands = replace(scheduled, standing=standing)
+            return judged(self._service, OPERATOR, stands, now_ms)
         except (LeaderLost, Unavailable):
             raise
         except Exception:

@@ -222,6 +222,13 @@ RULES: dict[str, Rule] = {
         | {"bob-token": 404},
         body={"name": "accuracy", "value": 98},
     ),
+    "promote_schedule": Rule(
+        "POST",
+        "/schedules/ann/nightly/promote",
+        (),
+        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
+        body={"job": "nightly-1"},
+    ),
     "suspend_schedule": Rule(
         "POST",
         "/schedules/ann/nightly/suspend",

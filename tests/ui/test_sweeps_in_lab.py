@@ -40,7 +40,7 @@ def test_a_sweep_is_stopped_and_its_best_becomes_a_prefilled_form(
     box = page.get_by_role("region", name="digits-sweep-3", exact=True)
     box.get_by_role("button", name="Retrain it nightly…").click()
     train = section(page, "Train")
-    expect(train.get_by_label("When")).to_have_value("schedule")
+    expect(train.get_by_label("When", exact=True)).to_have_value("schedule")
     expect(train.get_by_label("Minute, hour, day, month, weekday")).to_have_value("0 2 * * *")
     box.get_by_role("button", name="Stop").click()
     page.get_by_role("button", name="Stop it").click()

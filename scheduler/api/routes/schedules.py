@@ -9,7 +9,7 @@ from fastapi import Path, Query
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller
 from gpucommons.scheduler.api.routes.routers import a_router
-from gpucommons.scheduler.service.schedules import schedules, triggers
+from gpucommons.scheduler.service.schedules import promotions, schedules, triggers
 
 router = a_router("schedules")
 
@@ -79,6 +79,14 @@ async def post_metric(
 ) -> models.ScheduleView:
     """Post a value of a metric; where it falls below that of a trigger, a run starts."""
     return await caller.run(triggers.post_metric, owner, name, posted)
+
+
+@router.post("/schedules/{owner}/{name}/promote")
+async def promote_schedule(
+    owner: Owner, name: ScheduleName, chosen: models.PromotionRequest, caller: AnyCaller
+) -> models.ScheduleView:
+    """Let the model of one of its runs be the promoted one."""
+    return await caller.run(promotions.promote_schedule, owner, name, chosen)
 
 
 @router.delete("/schedules/{owner}/{name}")

@@ -61,6 +61,12 @@ def add_commands(
     told.add_argument("metric", help="such as accuracy")
     told.add_argument("value", type=float)
     told.set_defaults(run=post_metric)
+    chosen = own.add_parser(
+        "promote", parents=[shared], help="let the model of one of its runs be the promoted one"
+    )
+    chosen.add_argument("schedule", metavar="NAME", help="NAME, or OWNER/NAME")
+    chosen.add_argument("job", metavar="RUN", help="a run of it, such as nightly-7")
+    chosen.set_defaults(run=promote)
     for name, (_, text) in _STEERING.items():
         command = own.add_parser(name, parents=[shared], help=text)
         command.add_argument("schedule", metavar="NAME", help="NAME, or OWNER/NAME")
@@ -70,6 +76,7 @@ def add_commands(
 def add_when(command: argparse.ArgumentParser) -> None:
     """The options that say when; their names are Kubernetes' CronJob's."""
     when.add_triggers(command)
+    when.add_promotion(command)
     command.add_argument(
         "--schedule",
         metavar="CRON",
@@ -114,7 +121,10 @@ def check_when(arguments: argparse.Namespace) -> None:
     starts = when.is_given(arguments)
     if starts and arguments.follow:
         raise BadRequest("--follow: nothing starts now. Look with `gpucommons schedule show`.")
-    options = ("overwrite", "time_zone", "concurrency_policy", "starting_deadline", "in_guarantee")
+    options = (
+        *("overwrite", "time_zone", "concurrency_policy", "starting_deadline", "in_guarantee"),
+        *("promote", "promote_by_hand"),
+    )
     given = [f"--{name.replace('_', '-')}" for name in options if getattr(arguments, name)]
     if not starts and given:
         message = f"{', '.join(given)}: of a schedule alone. Say when with --schedule."
@@ -133,6 +143,7 @@ def put(
     asked = {
         "schedule": arguments.schedule,
         "triggers": when.triggers(arguments),
+        "promote": when.promotion(arguments),
         "time_zone": arguments.time_zone or local_zone(),
         "concurrency_policy": arguments.concurrency_policy,
         "starting_deadline_s": arguments.starting_deadline,
@@ -192,6 +203,16 @@ def post_metric(arguments: argparse.Namespace) -> int:
         view = scheduler.send(schedule_calls.post_metric(owner, name, posted))
     lines = [describing.trigger(one, view) for one in view.triggers if one.value == arguments.value]
     show(view, printable("\n".join(lines)), output=arguments.output)
+    return 0
+
+
+def promote(arguments: argparse.Namespace) -> int:
+    """Choose a model."""
+    chosen = models.PromotionRequest(job=arguments.job)
+    with connect(arguments) as scheduler:
+        owner, name = owner_and_name(scheduler, arguments.schedule)
+        view = scheduler.send(schedule_calls.promote_schedule(owner, name, chosen))
+    show(view, printable(describing.promoted(view).strip()), output=arguments.output)
     return 0
 
 

@@ -13,6 +13,14 @@ from gpucommons.scheduler.cli.present import printable
 _COUNTED = 1000
 
 
+_VERDICTS = {
+    "promoted": "promoted: ",
+    "kept": "not promoted: ",
+    "waits": "not promoted: ",
+    "none": "not compared: ",
+}
+
+
 def describe(view: models.ScheduleView) -> str:
     """A schedule in lines."""
     who = [f"team {view.team}", f"by {view.owner}"]
@@ -27,6 +35,8 @@ def describe(view: models.ScheduleView) -> str:
     if view.next_ms:
         lines.append(f"  next: {', '.join(_at(one, view) for one in view.next_ms)}")
     lines += [f"  when {trigger(one, view)}" for one in view.triggers]
+    if view.compared_by:
+        lines.append(promoted(view))
     if view.asked:
         lines.append("  a run was asked for and starts as soon as the scheduler looks")
     if view.hindrance:
@@ -65,6 +75,14 @@ def trigger(one: models.TriggerView, view: models.ScheduleView) -> str:
     return f"{one.words}; looked at every {one.every_s / 60:g} min, {known}"
 
 
+def promoted(view: models.ScheduleView) -> str:
+    """Which model holds, and why."""
+    found = view.promoted
+    if found is None:
+        return f"  no model is promoted yet; compared by {view.compared_by}, {view.rule}"
+    return f"  promoted: {found.job_name} ({found.why}), since {_at(found.since_ms, view)}"
+
+
 def row(view: models.ScheduleView) -> tuple[str, str, str, str]:
     """When it runs, as which clock has it, and its next and last time."""
     words = view.schedule or ", ".join(one.words for one in view.triggers)
@@ -87,7 +105,8 @@ def _runs(view: models.ScheduleView) -> Iterator[str]:
         if one.cause:
             span += f" ({one.cause})"
         data = f" · data {one.version}" if one.version else ""
-        yield f"  {span}  {one.job_name or f'{one.outcome}: {one.text}'}{data}"
+        verdict = f" · {_VERDICTS[one.verdict]}{one.why}" if one.verdict in _VERDICTS else ""
+        yield f"  {span}  {one.job_name or f'{one.outcome}: {one.text}'}{data}{verdict}"
 
 
 def _next(view: models.ScheduleView) -> str:

@@ -54,6 +54,42 @@ def add_triggers(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_promotion(command: argparse.ArgumentParser) -> None:
+    """How models of runs are compared."""
+    command.add_argument(
+        "--promote",
+        metavar="METRIC[:highest|lowest]",
+        help="compare each new model with the promoted one by what is told last of this metric; its"
+        " results stay for as long as it is promoted",
+    )
+    command.add_argument(
+        "--promote-by-hand",
+        action="store_true",
+        help="promote nothing but by `gpucommons schedule promote`",
+    )
+
+
+def promotion(arguments: argparse.Namespace) -> dict[str, Any] | None:
+    """How models are compared; None = not at all.
+
+    Raises
+    ------
+    BadRequest
+        When it is not understood.
+    """
+    if arguments.promote is None:
+        if arguments.promote_by_hand:
+            raise BadRequest("--promote-by-hand: by which metric? Say --promote METRIC.")
+        return None
+    metric, _, best = arguments.promote.partition(":")
+    directions = {"": "maximize", "highest": "maximize", "lowest": "minimize"}
+    if best not in directions:
+        message = f"--promote: {arguments.promote!r} is not understood. Write loss:lowest, say."
+        raise BadRequest(message)
+    rule = "by hand" if arguments.promote_by_hand else "better"
+    return {"metric": metric, "direction": directions[best], "rule": rule}
+
+
 def is_given(arguments: argparse.Namespace) -> bool:
     """Whether anything says when."""
     return arguments.schedule is not None or bool(triggers(arguments))

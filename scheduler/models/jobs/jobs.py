@@ -32,6 +32,9 @@ from gpucommons.scheduler.models.jobs.attempts import (
 )
 from gpucommons.scheduler.models.jobs.reasons import ForecastView, ReasonView
 
+#: On one job.
+MOST_LABELS = 32
+
 
 class RoleRequest(Model):
     """Like workers of a job."""
@@ -115,7 +118,7 @@ class JobRequest(Model):
     notice_signal: Literal["SIGUSR1", "none"] | None = None
     #: False: its processes are never saved to disk, whatever its pool allows.
     hibernation: bool = True
-    labels: dict[Name, Text] = Field(default_factory=dict, max_length=32)
+    labels: dict[Name, Text] = Field(default_factory=dict, max_length=MOST_LABELS)
     #: The plan that it follows, of an answer to ``POST /v1/advise``.
     plan: Id | None = None
 

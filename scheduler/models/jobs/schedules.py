@@ -66,6 +66,22 @@ class TriggerRequest(Model):
         return self
 
 
+class PromoteRequest(Model):
+    """By what a new model is compared with the promoted one."""
+
+    #: A metric that its runs report, print or write for TensorBoard: what is told last counts.
+    metric: Metric
+    direction: Literal["maximize", "minimize"] = "maximize"
+    #: ``better``: a better one is promoted at once; ``by hand``: nothing is until somebody does.
+    rule: Literal["better", "by hand"] = "better"
+
+
+class PromotionRequest(Model):
+    """Which run's model is to be the promoted one."""
+
+    job: Ref
+
+
 class MetricPost(Model):
     """A value of a metric that triggers of a schedule watch."""
 
@@ -80,6 +96,8 @@ class ScheduleRequest(Model):
     schedule: Cron | None = None
     #: What starts a run besides.
     triggers: list[TriggerRequest] = Field(default_factory=list, max_length=8)
+    #: Left out: models are not compared.
+    promote: PromoteRequest | None = None
     time_zone: TimeZone = "UTC"
     concurrency_policy: ConcurrencyPolicy = "Forbid"
     #: A run that could not start within so long after its time is missed; left out: never too late.
@@ -130,6 +148,24 @@ class ScheduleRunView(View):
     cause: str = ""
     #: Of the data that it started with, as they were looked at last.
     version: str = ""
+    #: Of its model: ``promoted``, ``kept`` (the old one was), ``waits`` (for somebody) or ``none``.
+    verdict: str = ""
+    #: Why, and what it told of the metric last.
+    why: str = ""
+    value: float | None = None
+
+
+class PromotedView(View):
+    """The model that holds: the results of this job, which stay for as long."""
+
+    job_id: str
+    job_name: str
+    metric: str
+    value: float
+    since_ms: int
+    why: str
+    #: Who chose it; None: the rule did.
+    by: str | None = None
 
 
 class TriggerView(View):
@@ -161,6 +197,11 @@ class ScheduleView(View):
     #: Empty: triggers alone start it.
     schedule: str
     triggers: list[TriggerView] = []
+    #: What models are compared by; empty: they are not. And how: ``better`` or ``by hand``.
+    compared_by: str = ""
+    direction: str = ""
+    rule: str = ""
+    promoted: PromotedView | None = None
     time_zone: str
     concurrency_policy: str
     starting_deadline_s: int | None = None

@@ -90,6 +90,11 @@ def post_metric(principal: Principal, found: Schedule) -> None:
     may_submit(principal)
 
 
+def promote_schedule(principal: Principal, found: Schedule) -> None:
+    """Owner, lead, admin: it starts nothing."""
+    _steer(principal, found, "promote a model of")
+
+
 def no_schedule(owner: str, name: str) -> str:
     """The answer for one that is not there, or not theirs to see."""
     return f"There is no schedule {name!r} of {owner}, or it is not yours to see. Another's is OWNER/NAME."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from gpucommons.scheduler import models
@@ -12,7 +13,6 @@ from gpucommons.scheduler.errors import (
     InvalidTransition,
     Misconfigured,
     NotFound,
-    PolicyRefused,
 )
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
 from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
@@ -35,6 +35,7 @@ from gpucommons.scheduler.sweeps.sweep import (
     Trial,
     TrialState,
     Values,
+    too_many,
 )
 from gpucommons.scheduler.sweeps.writing import check_grid, check_sampler, space_of
 
@@ -74,7 +75,8 @@ def submit_sweep(
         # Now, or by a scheduler that died before it stored what it had put on record.
         made = made or _written(service, principal, request)
         known = Kept(sweep=replace(made, sweep_id=sweep_id, name=name))
-        service.store.sweeps.put(known.sweep)
+        with _refusal_on_record(service, principal, known.sweep, "not started"):
+            service.store.sweeps.put(known.sweep, most=MAX_LIVE)
     return _view(service, principal, known)
 
 
@@ -88,8 +90,8 @@ def _written(service: Service, principal: Principal, request: models.SweepReques
 def _check_live(service: Service, owner: str) -> None:
     live = service.store.sweeps.live()
     if sum(1 for one in live if one.sweep.owner == owner and not one.sweep.stopped) >= MAX_LIVE:
-        message = f"{owner} has {MAX_LIVE} sweeps and maps that go on, as many as one may: stop one first."
-        raise PolicyRefused(message)
+        # Before anything is checked and put on record; the store counts again.
+        raise too_many(UserName(owner), MAX_LIVE)
 
 
 def _is_limited_map(request: models.SweepRequest) -> bool:
@@ -286,11 +288,17 @@ def _grown(service: Service, sweep: Sweep, more: models.MoreBudgetRequest) -> Bu
 
 def _changed(service: Service, principal: Principal, found: Kept, changed: Sweep) -> Kept:
     """Store what is on record as done; where that is refused, that is on record too."""
-    with service.refusal_on_record(
-        principal, lambda _: _note(changed, "not changed", ": another had changed it meanwhile")
-    ):
-        service.store.sweeps.put(changed, before=found.sweep)
+    goes_on_again = found.standing.ended_ms is not None or found.sweep.stopped
+    most = MAX_LIVE if goes_on_again and not changed.stopped else None
+    with _refusal_on_record(service, principal, changed, "not changed"):
+        service.store.sweeps.put(changed, before=found.sweep, most=most)
     return replace(found, sweep=changed)
+
+
+def _refusal_on_record(
+    service: Service, principal: Principal, sweep: Sweep, change: str
+) -> AbstractContextManager[None]:
+    return service.refusal_on_record(principal, lambda error: _note(sweep, change, f": {error}"))
 
 
 def _check_until(service: Service, until_ms: int | None) -> None:

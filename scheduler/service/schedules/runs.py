@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Workload
 from gpucommons.scheduler.errors import Misconfigured
-from gpucommons.scheduler.models.jobs.jobs import DATA_VERSION_LABEL
+from gpucommons.scheduler.models.jobs.jobs import DATA_VERSION_LABEL, MOST_LABELS
 from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
 from gpucommons.scheduler.schedules.deciding import Start
 from gpucommons.scheduler.schedules.schedule import Schedule
@@ -30,7 +30,8 @@ def submit_run(service: Service, schedule: Schedule, due: Start) -> models.JobVi
         service, schedule.owner, by_operator=schedule.by_operator, server=schedule.server
     )
     request = stored_request(schedule)
-    if due.version:
+    # A job has so many labels at most; this one is the first to go.
+    if due.version and len(request.labels) < MOST_LABELS:
         request = request.model_copy(
             update={"labels": {**request.labels, DATA_VERSION_LABEL: due.version}}
         )

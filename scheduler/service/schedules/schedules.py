@@ -27,6 +27,7 @@ from gpucommons.scheduler.service.jobs.jobs import check_labels, checked_in_time
 from gpucommons.scheduler.service.jobs.owners import owner_of
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.schedules.finding import find, note
+from gpucommons.scheduler.service.schedules.promotions import promote_of
 from gpucommons.scheduler.service.schedules.triggers import posted_still, triggers_of
 from gpucommons.scheduler.service.schedules.views import schedule_view
 from gpucommons.scheduler.service.service import Service
@@ -93,6 +94,8 @@ def put_schedule(
         server=principal.server_name,
         triggers=triggers,
         posted=posted_still(before, triggers),
+        promote=promote_of(request),
+        chosen=None if before is None else before.chosen,
     )
     return _stored(service, principal, made, known, "written")
 

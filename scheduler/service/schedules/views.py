@@ -8,7 +8,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.models.words.what_runs import what_runs
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.schedules import sensing, times
+from gpucommons.scheduler.schedules import promoting, sensing, times
 from gpucommons.scheduler.schedules.deciding import RUNS_KEPT
 from gpucommons.scheduler.schedules.schedule import Run, Scheduled
 from gpucommons.scheduler.schedules.triggers import Trigger
@@ -22,7 +22,7 @@ def schedule_view(
 ) -> models.ScheduleView:
     """One schedule, with so many of its last runs."""
     found, standing = scheduled.schedule, scheduled.standing
-    now_ms = service.now_ms()
+    now_ms, rule = service.now_ms(), found.promote
     asked = found.asked_ms > standing.asked_ms
     is_trying = standing.starting_ms is not None and (asked or not found.suspended)
     has_times = found.cron and not found.suspended
@@ -38,6 +38,10 @@ def schedule_view(
         team=found.team,
         schedule=found.cron,
         triggers=[_trigger(scheduled, one) for one in found.triggers],
+        compared_by="" if rule is None else rule.metric,
+        direction="" if rule is None else "maximize" if rule.maximize else "minimize",
+        rule="" if rule is None else "by hand" if rule.by_hand else "better",
+        promoted=_promoted(scheduled),
         time_zone=found.time_zone,
         concurrency_policy=found.concurrency.value,
         starting_deadline_s=found.starting_deadline_s,
@@ -67,6 +71,24 @@ def _run(one: Run) -> models.ScheduleRunView:
         trigger=one.trigger,
         cause=one.cause,
         version=one.version,
+        verdict=one.verdict.value if one.verdict is not None else "",
+        why=one.why,
+        value=one.value,
+    )
+
+
+def _promoted(scheduled: Scheduled) -> models.PromotedView | None:
+    found, rule = promoting.promoted_of(scheduled), scheduled.schedule.promote
+    if found is None or rule is None:
+        return None
+    return models.PromotedView(
+        job_id=found.job,
+        job_name=found.job_name,
+        metric=rule.metric,
+        value=found.value,
+        since_ms=found.at_ms,
+        why=found.why,
+        by=found.by,
     )
 
 

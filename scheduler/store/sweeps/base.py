@@ -15,11 +15,13 @@ from gpucommons.scheduler.sweeps.sweep import Kept, Sweep, Trial
 class SweepStore(Protocol):
     """Durable memory of sweeps. All methods may be called from any thread."""
 
-    def put(self, sweep: Sweep, *, before: Sweep | None = None) -> None:
+    def put(self, sweep: Sweep, *, before: Sweep | None = None, most: int | None = None) -> None:
         """Add one, or replace what was written ``before``: it is then looked at again (any replica).
 
         Raises
         ------
+        PolicyRefused
+            Where the owner has so many (``most``) others that go on, however many requests come at once.
         Conflict
             Where ``before`` is not what is there now.
         """

@@ -12,7 +12,7 @@ from gpucommons.scheduler.principal import Sight
 from gpucommons.scheduler.store.codec import encode
 from gpucommons.scheduler.store.schedules.base import Epoch, changed_meanwhile
 from gpucommons.scheduler.store.sweeps.base import is_needed
-from gpucommons.scheduler.sweeps.sweep import Kept, Standing, Sweep, Trial
+from gpucommons.scheduler.sweeps.sweep import Kept, Standing, Sweep, Trial, too_many
 
 
 class MemorySweeps:
@@ -25,12 +25,16 @@ class MemorySweeps:
         self._trials: dict[ParentId, dict[int, Trial]] = {}
         self._live: set[ParentId] = set()
 
-    def put(self, sweep: Sweep, *, before: Sweep | None = None) -> None:
+    def put(self, sweep: Sweep, *, before: Sweep | None = None, most: int | None = None) -> None:
         """Add one, or replace what was written before."""
         with self._lock:
             known = self._kept.get(sweep.sweep_id)
             if before != (None if known is None else known.sweep):
                 raise changed_meanwhile(sweep.name)
+            others = [self._kept[one].sweep for one in self._live - {sweep.sweep_id}]
+            count = sum(one.owner == sweep.owner and not one.stopped for one in others)
+            if most is not None and count >= most:
+                raise too_many(sweep.owner, count)
             standing = Standing() if known is None else known.standing
             self._kept[sweep.sweep_id] = Kept(sweep=sweep, standing=standing)
             self._live.add(sweep.sweep_id)

@@ -28,9 +28,9 @@ from gpucommons.scheduler.principal import Sight
 from gpucommons.scheduler.store.codec import decode, encode
 from gpucommons.scheduler.store.schedules.base import Epoch, changed_meanwhile
 from gpucommons.scheduler.store.schedules.sql import Reads
-from gpucommons.scheduler.store.sql.intents import insert_into
+from gpucommons.scheduler.store.sql.intents import insert_into, take_turn
 from gpucommons.scheduler.store.tables import sweeps, trials
-from gpucommons.scheduler.sweeps.sweep import Kept, Standing, Sweep, Trial
+from gpucommons.scheduler.sweeps.sweep import Kept, Standing, Sweep, Trial, too_many
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +42,7 @@ class SqlSweeps:
     #: A transaction of the leader alone.
     leading: Callable[[Epoch], AbstractContextManager[Connection]]
 
-    def put(self, sweep: Sweep, *, before: Sweep | None = None) -> None:
+    def put(self, sweep: Sweep, *, before: Sweep | None = None, most: int | None = None) -> None:
         """Add one, or replace what was written before."""
         values: dict[str, Any] = {"document": encode(sweep), "live": True}
         new = {
@@ -58,6 +58,8 @@ class SqlSweeps:
             with self.writing() as connection:
                 if _written(connection, mine) != before:
                     raise changed_meanwhile(sweep.name)
+                if most is not None:
+                    _check_count(connection, sweep, most)
                 if before is None:
                     connection.execute(insert(sweeps).values(values | new))
                 else:
@@ -152,6 +154,16 @@ class SqlSweeps:
 
 
 _NEWEST = select(sweeps).order_by(sweeps.c.made_ms.desc(), sweeps.c.sweep_id.desc())
+
+
+def _check_count(connection: Connection, sweep: Sweep, most: int) -> None:
+    """Room for one more that goes on, which nobody else takes until the commit."""
+    take_turn(connection, sweep.owner)
+    others = (sweeps.c.owner == sweep.owner, sweeps.c.live, sweeps.c.sweep_id != sweep.sweep_id)
+    documents = connection.execute(select(sweeps.c.document).where(*others)).scalars()
+    count = sum(not decode(Sweep, document).stopped for document in documents)
+    if count >= most:
+        raise too_many(sweep.owner, count)
 
 
 def _written(connection: Connection, mine: ColumnElement[bool]) -> Sweep | None:

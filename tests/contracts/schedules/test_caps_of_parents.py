@@ -11,10 +11,12 @@ import pytest
 
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName
 from gpucommons.scheduler.errors import PolicyRefused
+from gpucommons.scheduler.parents import ParentId, ParentKind
 from gpucommons.scheduler.pipelines.pipeline import Pipeline, PipelineId
 from gpucommons.scheduler.schedules.schedule import Concurrency, Schedule, ScheduleId
 from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.store.opening import open_store
+from gpucommons.scheduler.sweeps.sweep import Budget, Sweep
 
 ADA, MOST = UserName("ada"), 5
 SCHEDULE = Schedule(
@@ -38,6 +40,18 @@ PIPELINE = Pipeline(
 )
 
 
+SWEEP = Sweep(
+    sweep_id=ParentId("w"),
+    kind=ParentKind.SWEEP,
+    name="w",
+    owner=ADA,
+    team=TeamName("vision"),
+    made_ms=Millis(0),
+    budget=Budget(trials=3),
+    request="{}",
+)
+
+
 def put_schedule(store: Store, number: int, owner: UserName = ADA) -> None:
     name = f"s-{number:02}"
     made = replace(SCHEDULE, schedule_id=ScheduleId(f"{owner}-{name}"), name=name, owner=owner)
@@ -50,11 +64,16 @@ def put_pipeline(store: Store, number: int, *, over: bool = False) -> None:
     store.pipelines.put(made, next_ms=None if over else Millis(1), most=MOST)
 
 
+def put_sweep(store: Store, number: int) -> None:
+    made = replace(SWEEP, sweep_id=ParentId(f"w-{number:02}"), name=f"w-{number:02}")
+    store.sweeps.put(made, most=MOST)
+
+
 def kept(store: Store) -> list[str]:
     return [one.pipeline.name for one in store.pipelines.of(ADA)]
 
 
-@pytest.mark.parametrize("put", [put_schedule, put_pipeline])
+@pytest.mark.parametrize("put", [put_schedule, put_pipeline, put_sweep])
 def test_of_many_that_are_written_at_once_no_more_are_kept_than_may(
     url: str, store: Store, put: Callable[[Store, int], None]
 ) -> None:
@@ -75,7 +94,8 @@ def test_of_many_that_are_written_at_once_no_more_are_kept_than_may(
     with ThreadPoolExecutor(8) as threads:
         let_in = sum(threads.map(flood, range(8)))
 
-    assert let_in == len(store.schedules.all(ADA)) + len(store.pipelines.of(ADA)) == MOST
+    schedules, pipelines = store.schedules.all(ADA), store.pipelines.of(ADA)
+    assert let_in == len(schedules) + len(pipelines) + len(store.sweeps.live()) == MOST
     for other in replicas[1:]:
         other.close()
 
@@ -91,6 +111,19 @@ def test_a_schedule_that_is_there_is_written_anew_and_others_have_room(store: St
     put_schedule(store, 0, UserName("bob"))
     assert store.schedules.all(ADA)[0].schedule == changed
     assert len(store.schedules.all()) == MOST + 1
+
+
+def test_a_sweep_that_is_stopped_makes_room_and_has_none_when_it_is_to_go_on(store: Store) -> None:
+    for number in range(MOST):
+        put_sweep(store, number)
+    with pytest.raises(PolicyRefused, match="ada has 5 sweeps and maps that go on"):
+        put_sweep(store, MOST)
+    first = store.sweeps.live()[0].sweep
+    stopped = replace(first, stopped=True)
+    store.sweeps.put(stopped, before=first, most=MOST)
+    put_sweep(store, MOST)
+    with pytest.raises(PolicyRefused, match="stop one first"):
+        store.sweeps.put(first, before=stopped, most=MOST)
 
 
 def test_the_oldest_pipeline_that_is_over_makes_room(store: Store) -> None:

@@ -38,10 +38,12 @@ async def test_a_schedule_that_is_there_is_not_replaced_unasked(served: Any, api
 async def test_triggers_go_along_and_may_stand_alone(served: Any, api: Any) -> None:
     triggers = [{"data": {"path": "~/data"}}, {"after": {"job": "clean"}}]
     body = {"time_zone": "UTC", "triggers": triggers, "job": JOB}
+    body["promote"] = {"metric": "loss", "direction": "minimize"}
     answer = await served.http.post("gpucommons/schedule", json=body)
     assert answer.status_code == 200, answer.text
     sent = _put(api)
-    assert "schedule" not in sent
+    assert sent["schedule"] is None
+    assert sent["promote"]["direction"] == "minimize"
     assert [list(each) for each in sent["triggers"]] == [["data"], ["after"]]
 
 

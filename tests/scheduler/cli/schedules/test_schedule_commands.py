@@ -91,6 +91,12 @@ def test_triggers_are_written_shown_and_posted_to(
     Schedules(world.service, epoch=lambda: world.epoch).step()
     assert "(accuracy 96.9 is below 97.5)  retrain-1" in cli("schedule", "show", "retrain").out
     assert "accuracy fell below 97.5" in cli("schedule", "list").out
+    again = ("submit", script, "--name", "retrain", "--overwrite", *triggers)
+    compared = cli(*again, "--promote", "loss:lowest", "--promote-by-hand")
+    assert "  no model is promoted yet; compared by loss, by hand" in compared.out, compared.err
+    refused = cli("schedule", "promote", "retrain", "retrain-1")
+    assert (refused.code, "retrain-1 goes on" in refused.err) == (2, True)
+    assert cli(*again).code == 0
     other = cli("schedule", "metric", "retrain", "loss", "1")
     assert (other.code, "watches no metric 'loss', but: accuracy" in other.err) == (4, True)
 
@@ -120,6 +126,9 @@ def test_a_file_says_the_same(cli: Cli, tmp_path: Path) -> None:
         (("--time-zone", "UTC"), "--time-zone: of a schedule alone. Say when with --schedule."),
         (("--schedule", "often"), "five fields"),
         (("--look-every", "60"), "of --when-data and --when-tells alone"),
+        (("--promote", "loss:best", "--schedule", "@daily"), "Write loss:lowest, say"),
+        (("--promote-by-hand", "--schedule", "@daily"), "by which metric?"),
+        (("--promote", "loss"), "--promote: of a schedule alone"),
         (("--when-below", "accuracy"), "Write accuracy=97.5, say"),
         (("--when-below", "accuracy=nan"), "below"),
         (("--when-tells", "'"), "is no command"),

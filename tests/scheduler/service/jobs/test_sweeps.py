@@ -72,7 +72,7 @@ def test_a_stop_that_was_answered_is_not_undone_by_who_looked_before(
     assert told[-3:] == [
         "sweep search-1 of ann was stopped",
         "sweep search-1 of ann was given more budget",
-        "sweep search-1 of ann was not changed: another had changed it meanwhile",
+        "sweep search-1 of ann was not changed: search-1 was changed or removed meanwhile: look at it, and try again.",
     ]
     # Who has looked at it may let it go on.
     assert add(world, made.id, "more").trials_of == 12
