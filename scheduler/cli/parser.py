@@ -333,15 +333,23 @@ def _add_simulate(
     play = commands.add_parser(
         "simulate",
         parents=[shared],
-        help="the last days, or a trace, under other quotas",
+        help="the last days, or a trace, under other quotas or on more GPUs",
         description="Play the last days of this scheduler, or a file of jobs, once as quotas are and"
-        " once with those of a file, and compare. Nothing is changed.",
+        " once with those of a file or on more GPUs, and compare. Nothing is changed.",
     )
     play.add_argument(
         "--days", type=_days, default=7, help="how many of the last, 1 to 31 (default 7)"
     )
     play.add_argument(
         "--quotas", type=Path, metavar="FILE.yaml", help="teams with the quotas to try"
+    )
+    play.add_argument(
+        "--more",
+        type=simulate.more_gpus,
+        action="append",
+        default=[],
+        metavar="POOL=N",
+        help="on so many more GPUs: what if we bought 8 more? May be repeated",
     )
     play.add_argument(
         "--trace", type=Path, metavar="F.csv", help="a CSV file of jobs instead of the last days"

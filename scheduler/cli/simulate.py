@@ -1,4 +1,4 @@
-"""``gpucommons simulate``: the past, or a trace file, under other quotas or policies.
+"""``gpucommons simulate``: the past, or a trace file, under other quotas or policies, or on more GPUs.
 
 The recorded past is played by the scheduler, which has it; a trace is played here, where its file is.
 """
@@ -24,9 +24,13 @@ HEADER = ("TEAM", "", "JOBS", "MEDIAN WAIT", "WORST IN TEN", "GPU-H", "EVICTIONS
 def simulate(arguments: argparse.Namespace) -> int:
     """Play it twice and compare."""
     config = models.ConfigModel() if arguments.quotas is None else read_config(arguments.quotas)
+    if arguments.trace is not None and arguments.more:
+        raise BadRequest("--more is for the last days; a trace has as many GPUs as --load says.")
     if arguments.trace is None:
         with connect(arguments) as scheduler:
-            request = models.ReplayRequest(days=arguments.days, changes=_changes(config))
+            request = models.ReplayRequest(
+                days=arguments.days, changes=_changes(config), more=arguments.more
+            )
             answer = scheduler.send(calls.replay(request))
     else:
         # Loads the whole core; nobody who lists jobs should wait for it.
@@ -34,12 +38,22 @@ def simulate(arguments: argparse.Namespace) -> int:
             from gpucommons.scheduler.cli.trace_replay import replay_of_trace  # noqa: PLC0415
 
         answer = replay_of_trace(arguments, config)
-    text = as_text(answer, compares=bool(config.teams or config.pools))
+    text = as_text(answer, compares=bool(config.teams or config.pools or arguments.more))
     if arguments.plot is not None:
         _draw(arguments.plot, answer)
         text = f"{text}\nThe picture is in {arguments.plot}"
     show(answer, text, output=arguments.output)
     return 0
+
+
+def more_gpus(text: str) -> models.MoreGpus:
+    """Read ``train=8``."""
+    pool, _, number = text.partition("=")
+    try:
+        return models.MoreGpus(pool=pool, gpus=int(number))
+    except ValueError:
+        message = f"{text!r} is not POOL=N, such as train=8, with N from 1 to 1000."
+        raise argparse.ArgumentTypeError(message) from None
 
 
 def _changes(config: models.ConfigModel) -> list[models.QuotaChange]:

@@ -166,3 +166,21 @@ async def test_what_one_is_told_is_chosen_on_a_page_and_a_key_is_shown_once(
     }
     tested = await alice.post("notifications/test", data={"_xsrf": await alice.xsrf()})
     assert tested.headers["Location"] == "/services/gpucommons/notifications?said=test"
+
+
+async def test_the_report_asks_what_more_gpus_would_have_changed(
+    visit: Any, scheduler: Any
+) -> None:
+    for name, is_asked in (("admin", True), ("alice", False)):
+        text = await (await visit(name)).page("admin/report")
+        assert ("What if we bought more?" in text) is is_asked
+    admin = await visit("admin")
+    form = {"_xsrf": await admin.xsrf(), "pool": "a100", "gpus": "8"}
+    answer = await admin.post("admin/more", data=form)
+    assert "What if a100 had 8 more GPUs?" in answer.text
+    assert "Median wait" in answer.text
+    assert "gpucommons simulate --more a100=8" in answer.text
+    assert scheduler.writes()[-1][3]["more"] == [{"pool": "a100", "gpus": 8}]
+    for wrong in ({"gpus": "many"}, {"gpus": "0"}, {"pool": "<b>"}):
+        refused = await admin.post("admin/more", data=form | wrong)
+        assert "Name a pool, and from 1 to 1000 more GPUs." in refused.text
