@@ -126,21 +126,7 @@ def _add_submit(
     command.add_argument(
         "--max-run-s", type=positive, help="after so long, all attempts together, it is stopped"
     )
-    command.add_argument(
-        "--after", action="append", default=[], metavar="JOB", help="once this job has succeeded"
-    )
-    command.add_argument(
-        "--after-any", action="append", default=[], metavar="JOB", help="once this job is over"
-    )
-    command.add_argument(
-        "--after-failed", action="append", default=[], metavar="JOB", help="once it has failed"
-    )
-    command.add_argument(
-        "--near", action="append", default=[], metavar="JOB", help="rather where this job runs"
-    )
-    command.add_argument(
-        "--data", action="append", default=[], metavar="NAME", help="rather where this data lies"
-    )
+    _add_others(command)
     command.add_argument(
         "--resume-from",
         metavar="JOB",
@@ -195,6 +181,25 @@ def _add_submit(
     command.add_argument("--follow", action="store_true", help="print the log until the job ends")
     schedules.add_when(command)
     command.set_defaults(run=submit.submit)
+
+
+def _add_others(command: argparse.ArgumentParser) -> None:
+    """What a job waits for, and what it runs near to."""
+    command.add_argument(
+        "--after", action="append", default=[], metavar="JOB", help="once this job has succeeded"
+    )
+    command.add_argument(
+        "--after-any", action="append", default=[], metavar="JOB", help="once this job is over"
+    )
+    command.add_argument(
+        "--after-failed", action="append", default=[], metavar="JOB", help="once it has failed"
+    )
+    command.add_argument(
+        "--near", action="append", default=[], metavar="JOB", help="rather where this job runs"
+    )
+    command.add_argument(
+        "--data", action="append", default=[], metavar="NAME", help="rather where this data lies"
+    )
 
 
 def _add_jobs(

@@ -1,4 +1,4 @@
-"""``gpucommons simulate``: the past, or a trace file, under other quotas or policies.
+"""``gpucommons simulate``: the past, or a trace file, under other quotas or policies, or on more GPUs.
 
 The recorded past is played by the scheduler, which has it; a trace is played here, where its file is.
 """
@@ -30,15 +30,23 @@ def add_command(
     play = commands.add_parser(
         "simulate",
         parents=[shared],
-        help="the last days, or a trace, under other quotas",
+        help="the last days, or a trace, under other quotas or on more GPUs",
         description="Play the last days of this scheduler, or a file of jobs, once as quotas are and"
-        " once with those of a file, and compare. Nothing is changed.",
+        " once with those of a file or on more GPUs, and compare. Nothing is changed.",
     )
     play.add_argument(
         "--days", type=_days, default=7, help="how many of the last, 1 to 31 (default 7)"
     )
     play.add_argument(
         "--quotas", type=Path, metavar="FILE.yaml", help="teams with the quotas to try"
+    )
+    play.add_argument(
+        "--more",
+        type=more_gpus,
+        action="append",
+        default=[],
+        metavar="POOL=N",
+        help="on so many more GPUs: what if we bought 8 more? May be repeated",
     )
     play.add_argument(
         "--trace", type=Path, metavar="F.csv", help="a CSV file of jobs instead of the last days"
@@ -77,9 +85,13 @@ def _days(text: str) -> int:
 def simulate(arguments: argparse.Namespace) -> int:
     """Play it twice and compare."""
     config = models.ConfigModel() if arguments.quotas is None else read_config(arguments.quotas)
+    if arguments.trace is not None and arguments.more:
+        raise BadRequest("--more is for the last days; a trace has as many GPUs as --load says.")
     if arguments.trace is None:
         with connect(arguments) as scheduler:
-            request = models.ReplayRequest(days=arguments.days, changes=_changes(config))
+            request = models.ReplayRequest(
+                days=arguments.days, changes=_changes(config), more=arguments.more
+            )
             answer = scheduler.send(calls.replay(request))
     else:
         # Loads the whole core; nobody who lists jobs should wait for it.
@@ -87,12 +99,22 @@ def simulate(arguments: argparse.Namespace) -> int:
             from gpucommons.scheduler.cli.trace_replay import replay_of_trace  # noqa: PLC0415
 
         answer = replay_of_trace(arguments, config)
-    text = as_text(answer, compares=bool(config.teams or config.pools))
+    text = as_text(answer, compares=bool(config.teams or config.pools or arguments.more))
     if arguments.plot is not None:
         _draw(arguments.plot, answer)
         text = f"{text}\nThe picture is in {arguments.plot}"
     show(answer, text, output=arguments.output)
     return 0
+
+
+def more_gpus(text: str) -> models.MoreGpus:
+    """Read ``train=8``."""
+    pool, _, number = text.partition("=")
+    try:
+        return models.MoreGpus(pool=pool, gpus=int(number))
+    except ValueError:
+        message = f"{text!r} is not POOL=N, such as train=8, with N from 1 to 1000."
+        raise argparse.ArgumentTypeError(message) from None
 
 
 def _changes(config: models.ConfigModel) -> list[models.QuotaChange]:

@@ -30,6 +30,7 @@ from gpucommons.scheduler.models.administration.pools import (
     PriceModel,
 )
 from gpucommons.scheduler.models.administration.replay import (
+    MoreGpus,
     ReplayFigures,
     ReplayRequest,
     ReplaySide,
@@ -303,6 +304,7 @@ __all__ = [
     "MilliGpu",
     "Model",
     "MoreBudgetRequest",
+    "MoreGpus",
     "MpsModel",
     "Name",
     "NetworkModel",

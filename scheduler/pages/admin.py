@@ -190,6 +190,9 @@ class Admin(PageHandler):
                 "sentence": report.lent_sentence(asked),
                 "meanings": report.COLUMNS,
                 "budgets": await of_led_teams(self, me),
+                "buys_in": [one.name for one in shared.pools if one.total_milli_gpu]
+                if me.admin and not asked.is_sample
+                else [],
             }
         if key == "utilisation":
             return await utilisation.shown(self)

@@ -1,4 +1,4 @@
-"""What admins change in the browser: quotas and reclaims, as JSON for the page's scripts."""
+"""What admins change or try in the browser: quotas and reclaims, as JSON for the page's scripts; more GPUs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import BadRequest, Forbidden, SchedulerError
 from gpucommons.scheduler.models import (
     LayoutView,
+    MoreGpus,
     QuotaChanges,
     ReclaimRequest,
     ReplayRequest,
 )
-from gpucommons.scheduler.pages.base import JsonHandler
+from gpucommons.scheduler.pages.base import JsonHandler, PageHandler
 from gpucommons.scheduler.pages.present.idle import reclaimed_text
 from gpucommons.scheduler.pages.present.quotas import (
     QuotaInputs,
@@ -108,6 +109,28 @@ class ReplayQuotas(_AdminWrite):
             self.answer({"text": str(error), "rows": []})
             return
         self.answer({"text": answer.text, "rows": replay_rows(answer)})
+
+
+class ReplayOnMore(PageHandler):
+    """The last week again on more GPUs: a form of the report, answered with a page."""
+
+    async def post(self) -> None:
+        """Both sides of the comparison."""
+        await self.whoami()
+        pool, gpus = self.get_body_argument("pool", ""), self.get_body_argument("gpus", "")
+        try:
+            more = MoreGpus.model_validate({"pool": pool, "gpus": int(gpus)})
+        except ValueError:
+            raise BadRequest("Name a pool, and from 1 to 1000 more GPUs.") from None
+        answer = await self.ask(calls.replay(ReplayRequest(days=7, more=[more])))
+        self.show(
+            "more_gpus.html",
+            active="admin",
+            pool=more.pool,
+            gpus=more.gpus,
+            answer=answer,
+            rows=replay_rows(answer),
+        )
 
 
 class Reclaim(_AdminWrite):

@@ -135,6 +135,7 @@ def application(site: Site) -> Application:
             route("admin/report.csv", files.ReportCsv),
             route("admin/report.parquet", files.ReportParquet),
             route("admin/utilisation.csv", utilisation.UtilisationCsv),
+            route("admin/more", admin_writes.ReplayOnMore),
             route("admin/budgets", budgets.SaveBudget),
             route("admin/quotas/check", admin_writes.CheckQuotas),
             route("admin/quotas/replay", admin_writes.ReplayQuotas),

@@ -23,6 +23,7 @@ from gpucommons.scheduler.errors import CannotLayOut
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.engine import Simulation
 from gpucommons.scheduler.simulation.figures import Outcome, outcome_of
+from gpucommons.scheduler.simulation.more_gpus import with_more
 from gpucommons.scheduler.simulation.record import Record
 
 Quotas = Mapping[tuple[TeamName, PoolName], Quota]
@@ -154,13 +155,16 @@ def play(
     return Played(stage=stage, record=record, until_ms=simulation.now_ms if cut else stage.until_ms)
 
 
-def compare(stage: Stage, quotas: Quotas, budget_s: float) -> tuple[Outcome, Outcome]:
-    """The same past as it would have been under today's quotas and under others.
+def compare(
+    stage: Stage, quotas: Quotas, more: Mapping[PoolName, int], budget_s: float
+) -> tuple[Outcome, Outcome]:
+    """The same past as it would have been under today's quotas, and under others or on more GPUs.
 
     Both are counted up to the same time: the end, or as far as the time given was enough.
     """
     before = play(stage, enough=_within(budget_s / 2))
-    shorter = replace(stage, until_ms=Millis(before.until_ms))
+    cluster = with_more(stage.cluster, more)
+    shorter = replace(stage, cluster=cluster, until_ms=Millis(before.until_ms))
     after = play(shorter, quotas, enough=_within(budget_s / 2))
     return before.outcome(after.until_ms), after.outcome()
 

@@ -5,14 +5,22 @@ from __future__ import annotations
 from pydantic import Field
 
 from gpucommons.scheduler.models.administration.configuration import QuotaChange
-from gpucommons.scheduler.models.fields import Model, View
+from gpucommons.scheduler.models.fields import Model, Name, View
+
+
+class MoreGpus(Model):
+    """GPUs that are not there, in machines like those of the pool."""
+
+    pool: Name
+    gpus: int = Field(strict=True, ge=1, le=1000)
 
 
 class ReplayRequest(Model):
-    """The last so many days, with these quotas instead of those in force."""
+    """The last so many days, with these quotas instead of those in force, or on more GPUs."""
 
     days: int = Field(default=7, strict=True, ge=1, le=31)
     changes: list[QuotaChange] = Field(default=[], max_length=1000)
+    more: list[MoreGpus] = Field(default=[], max_length=100)
 
 
 class ReplayFigures(View):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -170,7 +171,8 @@ def report(  # noqa: PLR0913 - a span, and which of it, all named
     from_ms, to_ms = in_whole_rows(from_ms=from_ms, to_ms=to_ms, now_ms=service.now_ms())
     pools = service.loop.cluster.pools
     teams = authorization.report_teams(principal)
-    priced = priced_sums(service, Millis(from_ms), Millis(to_ms), teams)
+    past = over_time.daily(service, from_ms, to_ms, teams) if drawn else None
+    priced = priced_sums(service, Millis(from_ms), Millis(to_ms), teams, past=past)
     currency = prices.currency_of(pools.values())
     return models.Report(
         from_ms=from_ms,
@@ -180,33 +182,54 @@ def report(  # noqa: PLR0913 - a span, and which of it, all named
         all_teams=teams is None,
         is_sample=sample,
         has_sample=service.sample is not None,
-        days=over_time.days(service, Millis(from_ms), Millis(to_ms), teams) if drawn else [],
-        weeks=over_time.weeks(service, from_ms, to_ms, teams) if drawn else [],
-        **_lent(service, Millis(from_ms), Millis(to_ms), teams),
+        days=[] if past is None else over_time.days(past, from_ms, to_ms),
+        weeks=[] if past is None else over_time.weeks(service, past),
+        **_lent(service, Steps(from_ms=Millis(from_ms), to_ms=Millis(to_ms)), teams, past),
     )
 
 
 def priced_sums(
-    service: Service, from_ms: Millis, to_ms: Millis, teams: frozenset[TeamName] | None
+    service: Service,
+    from_ms: Millis,
+    to_ms: Millis,
+    teams: frozenset[TeamName] | None,
+    *,
+    past: over_time.Past | None = None,
 ) -> list[tuple[UsageSum, prices.Cost]]:
-    """What was held in a span, each with what it costs: cut wherever a price changes."""
+    """What was held in a span, each with what it costs: cut wherever a price changes. ``past``: what
+    was read of it by day.
+    """
     pools = service.loop.cluster.pools
     return [
         (one, prices.of_sum(pools, one, start_ms))
         for start_ms, end_ms in prices.spans(pools.values(), from_ms, to_ms)
-        for one in service.store.reports.usage(
-            Steps(from_ms=Millis(start_ms), to_ms=Millis(end_ms)), teams=teams
+        for one in _held(
+            service, Steps(from_ms=Millis(start_ms), to_ms=Millis(end_ms)), teams, past
         )
     ]
 
 
+def _held(
+    service: Service,
+    span: Steps,
+    teams: frozenset[TeamName] | None,
+    past: over_time.Past | None,
+) -> Sequence[UsageSum]:
+    known = None if past is None else over_time.sums_of(past, span.from_ms, span.to_ms)
+    return service.store.reports.usage(span, teams=teams) if known is None else known
+
+
 def _lent(
-    service: Service, from_ms: Millis, to_ms: Millis, teams: frozenset[TeamName] | None
+    service: Service,
+    span: Steps,
+    teams: frozenset[TeamName] | None,
+    past: over_time.Past | None,
 ) -> dict[str, Any]:
     """Who lent what, and how much there was to hold."""
-    store = service.store
-    rows = store.quota_minutes.sums(from_ms=from_ms, to_ms=to_ms, step_ms=to_ms)
+    rows = service.store.quota_minutes.sums(
+        from_ms=span.from_ms, to_ms=span.to_ms, step_ms=span.to_ms
+    )
     first_ms = min((row.minute_ms for row in rows), default=None)
-    until_ms = to_ms if first_ms is None else first_ms
-    before = store.reports.usage(Steps(from_ms=from_ms, to_ms=until_ms), teams=teams)
+    until_ms = span.to_ms if first_ms is None else first_ms
+    before = _held(service, Steps(from_ms=span.from_ms, to_ms=until_ms), teams, past)
     return lent_fields(rows, before, teams) | {"lent_from_ms": first_ms}

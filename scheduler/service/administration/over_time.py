@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName
@@ -42,13 +42,6 @@ class Tally:
         if one.used is not None:
             self.used = (self.used or 0) + one.used
 
-    def see(self, row: QuotaMinute, *, counts: bool) -> None:
-        """A minute that was written: what nobody held in it is known, too."""
-        if counts:
-            self.there = (self.there or 0) + row.size
-        self.held = self.held or 0
-        self.first_ms = min(row.minute_ms, self.first_ms or row.minute_ms)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Past:
@@ -57,19 +50,39 @@ class Past:
     steps: Steps
     sums: tuple[UsageSum, ...] = ()
     sizes: tuple[QuotaMinute, ...] = ()
+    #: The first minute of each step that anything was written of; None = nothing was.
+    first: tuple[int | None, ...] = ()
     #: Whose quotas count as what is there; None = all GPUs do.
     teams: frozenset[TeamName] | None = None
 
     def tallies(
         self, of: Callable[[UsageSum], bool], *, there: Callable[[QuotaMinute], bool]
     ) -> list[Tally]:
-        """One for each step."""
-        found = [Tally() for _ in range(count_of(self.steps))]
+        """One for each step. In a minute that was written it is known, too, what nobody held."""
+        found = [Tally(held=None if first is None else 0, first_ms=first) for first in self.first]
         for one in filter(of, self.sums):
             found[self.steps.number_of(one.from_ms)].add(one)
-        for row in self.sizes:
-            found[self.steps.number_of(row.minute_ms)].see(row, counts=there(row))
+        for row in filter(there, self.sizes):
+            tally = found[self.steps.number_of(row.minute_ms)]
+            tally.there = (tally.there or 0) + row.size
         return found
+
+    def by(self, name: Callable[[UsageSum | QuotaMinute], str]) -> dict[str, Past]:
+        """The same in parts, such as teams: each of many lines is drawn of its own part alone."""
+        sums: dict[str, list[UsageSum]] = defaultdict(list)
+        sizes: dict[str, list[QuotaMinute]] = defaultdict(list)
+        for one in self.sums:
+            sums[name(one)].append(one)
+        for row in self.sizes:
+            sizes[name(row)].append(row)
+        return {
+            part: replace(self, sums=tuple(sums[part]), sizes=tuple(sizes[part]))
+            for part in {*sums, *sizes}
+        }
+
+    def without(self) -> Past:
+        """Of what nobody held anything, and nothing was there."""
+        return replace(self, sums=(), sizes=())
 
     def is_there(self, row: QuotaMinute) -> bool:
         """Whether a row tells of what the readers' lines are measured against."""
@@ -86,14 +99,15 @@ class Past:
 def past_of(service: Service, steps: Steps, teams: frozenset[TeamName] | None) -> Past:
     """Ask the store; pools' and teams' sizes by day at most, of which weeks are made."""
     store = service.store
-    return Past(
-        steps=steps,
-        teams=teams,
-        sums=store.reports.usage(steps, teams=teams),
-        sizes=store.quota_minutes.sums(
-            from_ms=steps.from_ms, to_ms=steps.to_ms, step_ms=min(steps.length_ms, DAY_MS)
-        ),
+    sizes = store.quota_minutes.sums(
+        from_ms=steps.from_ms, to_ms=steps.to_ms, step_ms=min(steps.length_ms, DAY_MS)
     )
+    first: list[int | None] = [None] * count_of(steps)
+    for row in sizes:
+        number = steps.number_of(row.minute_ms)
+        first[number] = min(row.minute_ms, first[number] or row.minute_ms)
+    sums = store.reports.usage(steps, teams=teams)
+    return Past(steps=steps, teams=teams, sums=sums, sizes=sizes, first=tuple(first))
 
 
 def count_of(steps: Steps) -> int:
@@ -106,17 +120,52 @@ def written_ms(now_ms: int) -> Millis:
     return Millis(now_ms - now_ms % 60_000 - _WRITTEN_MS)
 
 
-def days(
-    service: Service, from_ms: Millis, to_ms: Millis, teams: frozenset[TeamName] | None
-) -> list[ReportDay]:
-    """A report's days; those that are still to come are none."""
-    first_ms = Millis(from_ms - from_ms % DAY_MS)
-    end_ms = min(to_ms, service.now_ms())
+def daily(
+    service: Service, from_ms: int, to_ms: int, teams: frozenset[TeamName] | None
+) -> Past | None:
+    """The whole weeks that a span touches, by day, as far as they are over; None where none of it is.
+
+    The ledger of a month has millions of rows: it is read once, for days, weeks and sums.
+    """
+    first_ms = monday_of(from_ms)
+    end_ms = min(monday_of(to_ms - 1) + WEEK_MS, service.now_ms())
     if end_ms <= from_ms:
-        return []
-    steps = Steps(from_ms=first_ms, to_ms=Millis(end_ms), step_ms=DAY_MS)
-    asked = past_of(service, steps, teams)
-    tallies = asked.tallies(lambda one: True, there=lambda row: row.team == WHOLE_POOL)
+        return None
+    steps = Steps(from_ms=Millis(first_ms), to_ms=Millis(end_ms), step_ms=DAY_MS)
+    return past_of(service, steps, teams)
+
+
+def sums_of(past: Past, from_ms: int, to_ms: int) -> list[UsageSum] | None:
+    """Of a part of it, as one step; None where the part begins or ends within a day, or outside."""
+    begins = past.steps.from_ms <= from_ms and from_ms % DAY_MS == 0
+    if not (begins and (to_ms % DAY_MS == 0 or to_ms >= past.steps.to_ms)):
+        return None
+    found: dict[tuple[str, ...], UsageSum] = {}
+    for one in past.sums:
+        if from_ms <= one.from_ms < to_ms:
+            key = (one.team, one.owner, one.pool, one.project)
+            known = found.get(key)
+            found[key] = (
+                replace(one, from_ms=Millis(from_ms)) if known is None else _both(known, one)
+            )
+    return [found[key] for key in sorted(found)]
+
+
+def _both(one: UsageSum, other: UsageSum) -> UsageSum:
+    used = [of.used for of in (one, other) if of.used is not None]
+    return replace(
+        one,
+        held=one.held + other.held,
+        used=sum(used) if used else None,
+        idle=one.idle + other.idle,
+        borrowed=one.borrowed + other.borrowed,
+        lost=one.lost + other.lost,
+    )
+
+
+def days(past: Past, from_ms: int, to_ms: int) -> list[ReportDay]:
+    """A report's days, each whole; those that are still to come are none."""
+    tallies = past.tallies(lambda one: True, there=lambda row: row.team == WHOLE_POOL)
     return [
         ReportDay(
             from_ms=day_ms,
@@ -126,28 +175,23 @@ def days(
             borrowed_milli_gpu_h=_hours(tally.borrowed),
             lost_milli_gpu_h=_hours(tally.lost),
             there_milli_gpu_h=(
-                None if teams is not None or tally.there is None else _hours(tally.there)
+                None if past.teams is not None or tally.there is None else _hours(tally.there)
             ),
         )
-        for tally, (day_ms, _) in zip(tallies, _spans(steps), strict=True)
+        for tally, (day_ms, end_ms) in zip(tallies, _spans(past.steps), strict=True)
+        if from_ms < end_ms and day_ms < to_ms
     ]
 
 
-def weeks(
-    service: Service, from_ms: int, to_ms: int, teams: frozenset[TeamName] | None
-) -> list[FinishedWeek]:
-    """Whole weeks that a span touches, as far as they are over: how much was finished, and held for it."""
-    first_ms, now_ms = monday_of(from_ms), service.now_ms()
-    end_ms = min(monday_of(to_ms - 1) + WEEK_MS, now_ms)
-    if end_ms <= first_ms:
-        return []
-    steps = Steps(from_ms=Millis(first_ms), to_ms=Millis(end_ms), step_ms=WEEK_MS)
+def weeks(service: Service, past: Past) -> list[FinishedWeek]:
+    """Its weeks from Monday on: how much was finished, and held for it."""
+    steps = replace(past.steps, step_ms=WEEK_MS)
     finished: dict[int, int] = defaultdict(int)
     held: dict[int, int] = defaultdict(int)
-    for one in service.store.reports.finished(steps, teams=teams):
+    for one in service.store.reports.finished(steps, teams=past.teams):
         finished[one.from_ms] += one.count
-    for of in service.store.reports.usage(steps, teams=teams):
-        held[of.from_ms] += of.held
+    for of in past.sums:
+        held[steps.start_of(steps.number_of(of.from_ms))] += of.held
     return [
         FinishedWeek(
             from_ms=start_ms,

@@ -7,12 +7,13 @@ nor other requests wait for it.
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.state import Cluster
-from gpucommons.scheduler.core.model.types import Millis, Workload
-from gpucommons.scheduler.errors import NotFound, TooManyRequests
+from gpucommons.scheduler.core.model.types import Millis, PoolName, Workload
+from gpucommons.scheduler.errors import NotFound, TooManyRequests, UnknownPool
 from gpucommons.scheduler.intake.configuration import planned_quotas
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
@@ -20,6 +21,7 @@ from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.simulation.apart import apart
 from gpucommons.scheduler.simulation.figures import Figures, Outcome
 from gpucommons.scheduler.simulation.history import Stage, compare, stage_of
+from gpucommons.scheduler.simulation.more_gpus import with_more
 from gpucommons.scheduler.store.base import Store, WorkloadFilter
 
 _DAY_MS = 24 * 3_600_000
@@ -38,16 +40,19 @@ _one_at_a_time = threading.Lock()
 def replay(
     service: Service, principal: Principal, request: models.ReplayRequest
 ) -> models.ReplayView:
-    """Play the last days twice: as quotas are, and with the changes."""
+    """Play the last days twice: as quotas and GPUs are, and with the changes."""
     authorization.replay(principal)
     cluster = service.loop.cluster
     changes = models.QuotaChanges.model_construct(changes=request.changes)
     quotas = planned_quotas(changes, cluster)
+    more = _more(request, cluster)
     if not _one_at_a_time.acquire(blocking=False):
         raise TooManyRequests("Another replay is running; it takes up to a minute. Try again then.")
     try:
         stage, whole = _stage(service, cluster, request.days)
-        before, after = apart(compare, stage, quotas, _BUDGET_S, timeout_s=_BUDGET_S + _STARTING_S)
+        before, after = apart(
+            compare, stage, quotas, more, _BUDGET_S, timeout_s=_BUDGET_S + _STARTING_S
+        )
     finally:
         _one_at_a_time.release()
     return models.ReplayView(
@@ -56,11 +61,41 @@ def replay(
         workloads=len(stage.past),
         before=side_view(before),
         after=side_view(after),
-        text=_sentence(stage, after, f"the last {request.days} days", whole=whole)
-        + (_BOTH_PLAYED if request.changes else _PLAYED)
+        text=_sentence(stage, before, f"the last {request.days} days", whole=whole)
+        + _bought(more)
+        + (_BOTH_PLAYED if request.changes or more else _PLAYED)
         + _in_truth(_evictions(service, stage, after.until_ms), before.total.evictions)
-        + (" Nothing would have been different." if request.changes and before == after else ""),
+        + (
+            " Nothing would have been different."
+            if (request.changes or more) and _same(before, after)
+            else ""
+        ),
     )
+
+
+def _more(request: models.ReplayRequest, cluster: Cluster) -> dict[PoolName, int]:
+    """How many GPUs more, by pool; each must be there, and have machines to be like."""
+    found: dict[PoolName, int] = {}
+    for one in request.more:
+        pool = PoolName(one.pool)
+        if pool not in cluster.pools:
+            message = f"There is no pool {one.pool!r}. Pools: {', '.join(sorted(cluster.pools))}."
+            raise UnknownPool(message)
+        found[pool] = found.get(pool, 0) + one.gpus
+    with_more(cluster, found)
+    return found
+
+
+def _bought(more: Mapping[PoolName, int]) -> str:
+    if not more:
+        return ""
+    said = " and ".join(f"{gpus} more in {pool}" for pool, gpus in sorted(more.items()))
+    return f" After: {said}, which are in no quota unless one is changed, and so are borrowed."
+
+
+def _same(before: Outcome, after: Outcome) -> bool:
+    """But for GPUs that nobody used."""
+    return (before.total, before.teams) == (after.total, after.teams)
 
 
 def _stage(service: Service, cluster: Cluster, days: int) -> tuple[Stage, bool]:

@@ -16,6 +16,7 @@ from gpucommons.scheduler.service.administration.over_time import (
     HOUR_MS,
     WEEK_MS,
     Past,
+    daily,
     monday_of,
     of_pool,
     past_of,
@@ -62,6 +63,8 @@ def utilisation(service: Service, principal: Principal, asked: Asked) -> Utilisa
     team = None if asked.team is None else TeamName(asked.team)
     pool = None if asked.pool is None else PoolName(asked.pool)
     past = whole if team is None else replace(whole, teams=frozenset({team}))
+    by_team, by_pool = past.by(lambda one: one.team), past.by(lambda one: one.pool)
+    of_weeks = daily(service, steps.from_ms, steps.to_ms, past.teams)
     return Utilisation(
         is_sample=asked.sample,
         has_sample=service.sample is not None,
@@ -74,13 +77,19 @@ def utilisation(service: Service, principal: Principal, asked: Asked) -> Utilisa
         teams=sorted(teams),
         lines=[
             _all(past, pool, team),
-            *(_of_team(past, pool, one) for one in sorted(teams) if team in (None, one)),
-            *(_of_pool(past, one, team) for one in sorted(pools) if pool in (None, one)),
+            *(
+                _of_team(by_team.get(one, past.without()), pool, one)
+                for one in sorted(teams)
+                if team in (None, one)
+            ),
+            *(
+                _of_pool(by_pool.get(one, past.without()), one, team)
+                for one in sorted(pools)
+                if pool in (None, one)
+            ),
         ],
         marks=_marks(service, principal, steps),
-        weeks=weeks(
-            service, steps.from_ms, steps.to_ms, mine if team is None else frozenset({team})
-        ),
+        weeks=[] if of_weeks is None else weeks(service, of_weeks),
     )
 
 

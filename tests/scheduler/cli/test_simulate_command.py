@@ -124,3 +124,14 @@ def test_a_wrong_line_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
     assert main(["simulate", "--trace", str(path)]) in {1, 2}
     assert "line 2: num_gpu is 'two'" in capsys.readouterr().err
+
+
+def test_more_gpus_are_of_the_last_days_and_of_a_pool(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", "--trace", str(trace), "--more", "gpu=8"]) == 2
+    assert "--more is for the last days" in capsys.readouterr().err
+    for wrong in ("8", "gpu=", "gpu=0", "gpu=1001", "g p=1"):
+        with pytest.raises(SystemExit):
+            main(["simulate", "--more", wrong])
+        assert f"{wrong!r} is not POOL=N, such as train=8" in capsys.readouterr().err

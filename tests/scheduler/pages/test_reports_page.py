@@ -8,6 +8,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from gpucommons.scheduler.models.notifications import (
+    ChannelView,
+    MessagePreview,
+    NotificationsView,
+    NotificationView,
+)
 from gpucommons.scheduler.models.words import report_parquet
 
 
@@ -104,3 +110,77 @@ async def test_parquet_is_offered_where_its_library_is(
     assert "Download Parquet" not in await admin.page("admin/report")
     refused = await admin.get("admin/report.parquet")
     assert (refused.status_code, "gpucommons[reports]" in refused.text) == (422, True)
+
+
+async def test_what_one_is_told_is_chosen_on_a_page_and_a_key_is_shown_once(
+    visit: Any, scheduler: Any
+) -> None:
+    off = ChannelView(about=[], to="", why_not="This installation posts to no webhook.")
+    mail = ChannelView(about=["finish"], to="alice@example.org")
+    sent = NotificationView(
+        id="1",
+        channel="mail",
+        about="finish",
+        subject="<b>digits</b> failed",
+        made_ms=1,
+        fate="failed",
+        tries=2,
+        said="550 no such user",
+    )
+    view = NotificationsView(
+        mail=mail,
+        default_address="alice@example.org",
+        domains=["example.org"],
+        webhook=off,
+        newest=[sent],
+    )
+    scheduler.answers |= {
+        "GET /v1/notifications": view,
+        "GET /v1/notifications/week": MessagePreview(subject="s", text="You held no GPU."),
+        "PUT /v1/notifications": view.model_copy(update={"key": "the-new-key"}),
+        "POST /v1/notifications/test": view,
+    }
+    alice = await visit("alice")
+    text = await alice.page("notifications")
+    for words in (
+        "Of your own notebooks and jobs alone. Nobody but you sees this choice.",
+        'name="mail-finish" aria-label="Mail: A job, sweep or pipeline of mine is over, and how it ended" checked>',
+        "&lt;b&gt;digits&lt;/b&gt; failed",
+        "550 no such user",
+        "This installation posts to no webhook.",
+        "Allowed: example.org.",
+        "You held no GPU.",
+        "Send a test",
+    ):
+        assert words in text
+    assert "the-new-key" not in text
+    fields = {"mail-week": "on", "address": " a@example.org "}
+    saved = await alice.post("notifications", data={"_xsrf": await alice.xsrf(), **fields})
+    assert "which is not shown again: <code>the-new-key</code>" in saved.text
+    assert scheduler.writes()[-1][3] == {
+        "mail": ["week"],
+        "address": "a@example.org",
+        "webhook": [],
+        "url": "",
+        "new_key": False,
+    }
+    tested = await alice.post("notifications/test", data={"_xsrf": await alice.xsrf()})
+    assert tested.headers["Location"] == "/services/gpucommons/notifications?said=test"
+
+
+async def test_the_report_asks_what_more_gpus_would_have_changed(
+    visit: Any, scheduler: Any
+) -> None:
+    for name, is_asked in (("admin", True), ("alice", False)):
+        text = await (await visit(name)).page("admin/report")
+        assert ("What if we bought more?" in text) is is_asked
+    admin = await visit("admin")
+    form = {"_xsrf": await admin.xsrf(), "pool": "a100", "gpus": "8"}
+    answer = await admin.post("admin/more", data=form)
+    assert "What if a100 had 8 more GPUs?" in answer.text
+    assert "Median wait" in answer.text
+    assert "gpucommons simulate --more a100=8" in answer.text
+    assert scheduler.writes()[-1][3]["more"] == [{"pool": "a100", "gpus": 8}]
+    for wrong in ({"gpus": "many"}, {"gpus": "0"}, {"pool": "<b>"}):
+        refused = await admin.post("admin/more", data=form | wrong)
+        assert "Name a pool, and from 1 to 1000 more GPUs." in refused.text

@@ -8,12 +8,14 @@ import pytest
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.types import TeamName
+from gpucommons.scheduler.core.model.types import PoolName, TeamName
 from gpucommons.scheduler.errors import (
+    BadRequest,
     CannotLayOut,
     Forbidden,
     NotFound,
     TooManyRequests,
+    UnknownPool,
     UnknownTeam,
 )
 from gpucommons.scheduler.executors.fake import Script
@@ -21,6 +23,7 @@ from gpucommons.scheduler.service import leases
 from gpucommons.scheduler.service.administration import replays, settings
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.simulation.history import play
+from gpucommons.scheduler.simulation.more_gpus import with_more
 
 HOUR = 3_600_000
 
@@ -196,3 +199,44 @@ def test_where_the_log_says_otherwise_than_the_baseline_that_is_told(world: Serv
         "In truth there was 1 eviction; played with today's quotas all the time there are none"
         in other.text
     )
+
+
+def more(gpus: int = 2, pool: str = "gpu") -> models.ReplayRequest:
+    return models.ReplayRequest(days=7, more=[models.MoreGpus(pool=pool, gpus=gpus)])
+
+
+def test_on_more_gpus_those_who_waited_start_and_those_bought_for_nothing_are_idle(
+    world: ServiceWorld,
+) -> None:
+    world.script = Script(run_ms=2 * HOUR)
+    for number in range(6):
+        request = a_request(name=f"job-{number}", role={"milli_gpu": 1000})
+        jobs.submit(world.service, world.principal("ann"), request, key=None)
+    for step_ms in (1, *[HOUR // 2] * 12):
+        world.pass_time(step_ms)
+    bought = replays.replay(world.service, world.admin, more())
+    before, after = (side.total.worst_tenth_wait_s for side in (bought.before, bought.after))
+    assert (before, after) == (7200, 0)
+    assert "played again on today's 4 GPUs." in bought.text
+    assert "After: 2 more in gpu, which are in no quota unless one is changed" in bought.text
+    too_many = replays.replay(world.service, world.admin, more(4))
+    assert too_many.after.total == bought.after.total
+    assert too_many.after.idle_gpu_h > bought.after.idle_gpu_h
+
+
+def test_more_gpus_come_in_machines_like_those_of_the_pool(world: ServiceWorld) -> None:
+    cluster = with_more(world.cluster, {PoolName("gpu"): 6})
+    made = [node for name, node in cluster.nodes.items() if name not in world.cluster.nodes]
+    assert [len(node.devices) for node in made] == [4, 2]
+    assert made[1].cpu_milli * 2 == made[0].cpu_milli
+    assert (
+        len({device.device_id for node in cluster.nodes.values() for device in node.devices}) == 10
+    )
+    assert with_more(world.cluster, {}) == world.cluster
+
+
+def test_more_of_what_is_not_there_is_refused_in_a_sentence(busy: ServiceWorld) -> None:
+    with pytest.raises(UnknownPool, match="There is no pool 'h200'"):
+        replays.replay(busy.service, busy.admin, more(pool="h200"))
+    with pytest.raises(BadRequest, match="No machine of cpu has GPUs now"):
+        replays.replay(busy.service, busy.admin, more(pool="cpu"))

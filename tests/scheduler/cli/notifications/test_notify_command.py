@@ -1,0 +1,37 @@
+"""What one is told, chosen from a terminal."""
+
+from __future__ import annotations
+
+from command_line import Cli, WatchedWorld
+
+from gpucommons.scheduler.notifications.settings import NotificationSettings
+
+SETTINGS = {
+    "mail": {"host": "smtp", "sender": "gpu@example.org", "domains": ["example.org"]},
+    "webhooks": {},
+}
+
+
+def test_what_is_not_named_stays_and_what_is_not_possible_is_said(
+    cli: Cli, world: WatchedWorld
+) -> None:
+    off = cli("notify", "show").out
+    assert "mail: off. This installation sends no mail" in off
+    settings = NotificationSettings.model_validate(SETTINGS)
+    object.__setattr__(world.service, "notifications", settings)
+    nowhere = cli("notify", "set", "--mail", "finish")
+    assert (nowhere.code, "Name the address that mail is to go to." in nowhere.err) == (2, True)
+    cli("notify", "set", "--mail", "finish,idle", "--address", "ann@example.org")
+    hook = cli("notify", "set", "--webhook", "all", "--to", "https://example.org/x").out
+    assert "mail: idle, finish, to ann@example.org" in hook
+    assert "webhook: idle, start, preempt, finish, week, to https://example.org/x" in hook
+    assert "Webhooks are signed with this key, which is not shown again:" in hook
+    assert "signed with this key" not in cli("notify", "show").out
+    assert "mail: nothing is chosen" in cli("notify", "set", "--mail", "none").out
+    assert "A test is on its way." in cli("notify", "test").out
+    assert "waiting" in cli("notify", "show").out
+    assert "You held no GPU." in cli("notify", "week").out
+    assert "Say what to change" in cli("notify", "set").err
+    unknown = cli("notify", "set", "--mail", "all,x")
+    assert unknown.code == 2
+    assert "'all' is none of idle, start, preempt, finish, week, all, none." in unknown.err
