@@ -24,9 +24,7 @@ log = logging.getLogger("gpucommons.scheduler.executors.abilities")
 _PATIENCE_S = 60.0
 #: A CRIU that was not there is looked for so often.
 _AGAIN_S = 30.0
-_NO_CRIU = (
-    "its machine has no CRIU 4.2 or newer (the command gpucommons hibernation setup gets one)"
-)
+_NO_CRIU = "no CRIU 4.2 or newer was found on its machine (the command gpucommons hibernation setup gets one)"
 _NOT_LINUX = "only Linux can save live processes"
 Test = Callable[[Criu, Path, float], Ability]
 
