@@ -20,6 +20,7 @@ from traitlets import Bool, Float, Integer
 
 from gpucommons.gpu.linux.state_home import state_home
 from gpucommons.labextension.activity.activity import Collector, collector_for
+from gpucommons.labextension.activity.at_work import tell_work_from_looks
 from gpucommons.labextension.activity.reporter import Reporter
 from gpucommons.labextension.ending import end_after_main
 from gpucommons.labextension.hibernation.hibernation import Hibernation
@@ -116,6 +117,8 @@ class GpuCommonsExtension(ExtensionApp):
         self._holding = Holding()
         self._parking: Parking | None = None
         self._can_hold = self._holding.begin(self.serverapp, self.settings)
+        server: Any = self.serverapp
+        tell_work_from_looks(server.kernel_manager)
         self._wake(self.parts.hibernation, self.parts.outputs)
         self._tasks: list[asyncio.Task[None]] = []
         self._put_programs_into_terminals()

@@ -21,23 +21,6 @@ from gpucommons.scheduler.models import ActivityReport, KernelActivity
 MAX_ENTRIES = 512
 
 
-#: What JupyterLab and others send to a kernel when a page opens or looks at it: nobody asked it to
-#: compute. Jupyter Server passes over the older ones of the kind by itself.
-_ONLY_LOOKS = (
-    "history_request",
-    "history_reply",
-    "create_subshell_request",
-    "create_subshell_reply",
-    "delete_subshell_request",
-    "delete_subshell_reply",
-    "list_subshell_request",
-    "list_subshell_reply",
-    "iopub_welcome",
-    "usage_request",
-    "usage_reply",
-)
-
-
 def wall_clock_ms() -> int:
     """UTC."""
     return time.time_ns() // 1_000_000
@@ -182,8 +165,7 @@ class Collector:
 
 
 def collector_for(server: Any, environ: Mapping[str, str]) -> Collector:
-    """The collector of a running Jupyter Server, whose kernels are told what is no activity."""
-    _pass_over_looks(server.kernel_manager)
+    """The collector of a running Jupyter Server."""
     lease_id = environ.get("GPUCOMMONS_LEASE_ID")
     marker = ("GPUCOMMONS_LEASE_ID", lease_id) if lease_id else None
 
@@ -196,13 +178,6 @@ def collector_for(server: Any, environ: Mapping[str, str]) -> Collector:
         terminals=terminals,
         meter=Meter(look=OwnProcesses(os.getpid(), marker=marker)),
     )
-
-
-def _pass_over_looks(kernels: Any) -> None:
-    known = getattr(kernels, "untracked_message_types", None)
-    if known is not None:
-        missing = [kind for kind in _ONLY_LOOKS if kind not in known]
-        kernels.untracked_message_types = [*known, *missing]
 
 
 def _millis(moment: datetime | None) -> int | None:

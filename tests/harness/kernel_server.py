@@ -78,6 +78,7 @@ class Page:
         kind: str = "execute_request",
         *,
         cell: str | None = None,
+        subshell: str | None = None,
         may_ask: bool = False,
     ) -> str:
         number = uuid.uuid4().hex
@@ -87,6 +88,7 @@ class Page:
             "session": self.session,
             "msg_type": kind,
             "version": "5.3",
+            **({} if subshell is None else {"subshell_id": subshell}),
         }
         content: dict[str, Any] = {
             "code": code,

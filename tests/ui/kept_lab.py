@@ -72,7 +72,8 @@ class KeptLab(KernelServer):
         # What Lab says of a server that is away stays until it is closed, again and again; one lies
         # over the other, whichever came first.
         away = page.locator(".jp-Dialog .jp-mod-accept").first
-        page.add_locator_handler(away, lambda button: button.dispatch_event("click"))
+        close = lambda button: button.dispatch_event("click")  # noqa: E731
+        page.add_locator_handler(away, close, no_wait_after=True)
         address = f"http://127.0.0.1:{self.port}/lab/tree/{NOTEBOOK}?reset&token={TOKEN}"
         page.goto(address)
         page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()

@@ -3,7 +3,7 @@ import { Signal } from '@lumino/signaling';
 import { describe, expect, it } from 'vitest';
 
 import type { ICellRun } from './cellruns';
-import { FollowedRun, Listener } from './cellrun';
+import { FollowedRun, Listener, refill } from './cellrun';
 import { toShow } from './lateoutputs';
 
 type Heard = KernelMessage.IIOPubMessage;
@@ -13,6 +13,7 @@ const RUN: ICellRun = {
   cell_id: 'c1',
   code: 'train()',
   session: 'another page',
+  is_unseen: false,
   state: 'running',
   execution_count: 4,
   messages: [heard('m1', 'stream', { text: 'a' })],
@@ -152,4 +153,27 @@ it('is shown in the cell that stands there as it was run, by other pages than it
   ];
 
   expect(toShow(runs, cells, 'mine')).toEqual([[RUN, cells[0]]]);
+  const missed = { ...RUN, session: 'mine', is_unseen: true };
+  expect(toShow([missed], cells, 'mine')).toEqual([[missed, cells[0]]]);
+});
+
+it('fills what this page ran itself and missed, and shows nothing twice', () => {
+  const shown: string[] = [];
+  let isNew: (message: Heard) => boolean = () => true;
+  const own = {
+    onIOPub: (message: Heard) => {
+      shown.push(message.header.msg_id);
+    },
+    registerMessageHook: (hook: (message: Heard) => boolean) => {
+      isNew = hook;
+    }
+  };
+  const since = [heard('m2', 'stream', { text: 'b' })];
+
+  refill(own, RUN, since);
+
+  expect(shown).toHaveLength(2);
+  expect(isNew(heard('m1', 'stream', { text: 'a' }))).toBe(false);
+  expect(isNew(heard('m2', 'stream', { text: 'b' }))).toBe(false);
+  expect(isNew(heard('m3', 'stream', { text: 'c' }))).toBe(true);
 });

@@ -70,6 +70,22 @@ function isNews(message: Heard, run: ICellRun): boolean {
   );
 }
 
+/** Show whole what this page has run itself, where it missed some of it; what it hears later follows. */
+export function refill(
+  own: Pick<Kernel.IShellFuture, 'onIOPub' | 'registerMessageHook'>,
+  run: ICellRun,
+  since: Heard[]
+): void {
+  const shown = new Set([
+    ...run.recent,
+    ...since.map(message => message.header.msg_id)
+  ]);
+  own.registerMessageHook(message => !shown.has(message.header.msg_id));
+  for (const message of [...(run.messages as unknown as Heard[]), ...since]) {
+    void own.onIOPub(message);
+  }
+}
+
 function stateIn(message: Heard): string | null {
   return message.header.msg_type === 'status'
     ? (message as KernelMessage.IStatusMsg).content.execution_state

@@ -6,6 +6,8 @@ export interface ICellRun {
   code: string;
   /** The page that ran it. */
   session: string;
+  /** Something of it came while that page was away, and was not given to it since. */
+  is_unseen: boolean;
   /** `ended`: its kernel was gone before it was done. */
   state: 'running' | 'done' | 'ended';
   execution_count: number | null;

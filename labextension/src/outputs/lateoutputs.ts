@@ -1,6 +1,6 @@
 /**
  * Shows what cells have printed while this page was not there: in a notebook that is opened again, in
- * whatever browser. This comes as a chunk with the first notebook.
+ * whatever browser, and in one whose server is back. This comes as a chunk with the first notebook.
  */
 import type { CodeCell } from '@jupyterlab/cells';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
@@ -8,13 +8,13 @@ import type { Kernel } from '@jupyterlab/services';
 
 import type { Api } from '../server/api';
 import type { ICellRun } from './cellruns';
-import { FollowedRun, Listener } from './cellrun';
+import { FollowedRun, Listener, refill } from './cellrun';
 
 type Asked = Pick<Api, 'request'>;
 
 const WHERE = ['cell-runs'];
 
-/** Cells that stand there as they were run; a page's own runs it shows by itself. */
+/** Cells that stand there as they were run; a page's own runs it shows by itself, as far as it heard them. */
 export function toShow<
   T extends { model: { id: string; sharedModel: { getSource(): string } } }
 >(
@@ -23,7 +23,7 @@ export function toShow<
   session: string | undefined
 ): [ICellRun, T][] {
   return runs
-    .filter(run => run.session !== session)
+    .filter(run => run.session !== session || run.is_unseen)
     .flatMap(run => {
       const cell = cells.find(each => each.model.id === run.cell_id);
       const isSame = cell?.model.sharedModel.getSource() === run.code;
@@ -47,6 +47,19 @@ export class LateOutputs {
   private async _open(panel: NotebookPanel): Promise<void> {
     await panel.context.ready;
     await panel.sessionContext.ready;
+    let isAway = false;
+    panel.sessionContext.connectionStatusChanged.connect((_, status) => {
+      if (status !== 'connected') {
+        isAway = true;
+      } else if (isAway) {
+        isAway = false;
+        void this._look(panel);
+      }
+    });
+    await this._look(panel);
+  }
+
+  private async _look(panel: NotebookPanel): Promise<void> {
     const kernel = panel.sessionContext.session?.kernel ?? null;
     if (panel.isDisposed) {
       return;
@@ -92,6 +105,20 @@ export class LateOutputs {
       (each): each is CodeCell => each.model.type === 'code'
     );
     for (const [run, cell] of toShow(runs, cells, kernel?.clientId)) {
+      const since = listener?.after(run) ?? [];
+      const own = cell.outputArea.future as Kernel.IShellFuture | undefined;
+      if (own && run.session === kernel?.clientId && run.state === 'running') {
+        // Only that one can answer what the cell may ask.
+        cell.outputArea.model.clear();
+        refill(own, run, since);
+        void own.done.then(
+          () => {
+            this._forgetWhenSaved(run, panel);
+          },
+          () => undefined
+        );
+        continue;
+      }
       const { model } = cell;
       const followed = new FollowedRun(run, kernel, count => {
         model.executionCount = count;
@@ -101,7 +128,7 @@ export class LateOutputs {
       model.trusted = true; // As when it is run: its user has run it.
       model.executionState = 'running';
       cell.outputArea.future = followed;
-      followed.begin(listener?.after(run) ?? []);
+      followed.begin(since);
     }
   }
 

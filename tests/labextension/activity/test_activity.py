@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
 
-from gpucommons.labextension.activity.activity import collector_for
+from gpucommons.labextension.activity.at_work import tell_work_from_looks
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def kernels() -> Any:
     made: Any = MappingKernelManager
     kernels = made()
     kernels.untracked_message_types = [*kernels.untracked_message_types, "our_probe"]
-    collector_for(SimpleNamespace(kernel_manager=kernels), {})
+    tell_work_from_looks(kernels)
     return kernels
 
 
@@ -33,5 +33,5 @@ def test_what_computes_is(kernels: Any, kind: str) -> None:
 
 def test_other_kernel_managers_are_taken_as_they_are() -> None:
     plain = SimpleNamespace()
-    collector_for(SimpleNamespace(kernel_manager=plain), {})
+    tell_work_from_looks(plain)
     assert vars(plain) == {}

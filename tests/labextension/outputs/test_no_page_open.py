@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernel_server import KernelServer, until
+from kernel_server import KernelServer, Page, until
 
 from tests.labextension.hibernation.conftest import end_servers
 
@@ -19,7 +19,9 @@ def _printed(server: KernelServer) -> str:
     return "".join(each["content"]["text"] for each in run["messages"])
 
 
-def test_outputs_that_no_page_has_shown_are_there_at_the_next_start(tmp_path: Path) -> None:
+def test_a_cell_runs_until_its_end_and_outputs_that_no_page_has_shown_are_there_at_the_next_start(
+    tmp_path: Path,
+) -> None:
     server = KernelServer(tmp_path, {"GPUCOMMONS_HIBERNATE_KERNELS": "0"})
     try:
         _play(server)
@@ -27,10 +29,28 @@ def test_outputs_that_no_page_has_shown_are_there_at_the_next_start(tmp_path: Pa
         end_servers([server])
 
 
+def _answers_beside(server: KernelServer, page: Page) -> None:
+    """A widget is answered on a subshell while a cell runs, as JupyterLab asks for all when it connects."""
+    cell = "import os, time\nwhile not os.path.exists('enough'): time.sleep(0.02)"
+    long = page.send(cell, cell="c0")
+    asked = page.messages(page.send("{}", "control", "create_subshell_request"))
+    subshell = next(one for one in asked if one["channel"] == "control")["content"]["subshell_id"]
+    widget = '{"comm_id": "c", "target_name": "none", "data": {}}'
+    said = page.messages(page.send(widget, kind="comm_open", subshell=subshell))
+    states = (one["content"].get("execution_state") for one in said)
+    assert next(state for state in states if state != "busy" and state is not None) == "idle"
+
+    assert server.ask("GET", "api/kernels")[0]["execution_state"] == "busy"
+    (server.work / "enough").touch()
+    page.until_done(long)
+    until(lambda: server.ask("GET", "api/kernels")[0]["execution_state"] == "idle", "its end")
+
+
 def _play(server: KernelServer) -> None:
     server.start()
     kernel = server.open_notebook("a.ipynb")["kernel"]["id"]
     page = server.page(kernel)
+    _answers_beside(server, page)
     seen = page.send("print('seen')", cell="c1")
     assert page.until_done(seen) == "seen\n"
     code = "import time\nfor n in range(20):\n    print(n, flush=True)\n    time.sleep(0.05)"
