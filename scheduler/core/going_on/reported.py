@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from gpucommons.scheduler.core.going_on.clauses import as_clause
+from gpucommons.scheduler.core.going_on.sentences import as_clause
 from gpucommons.scheduler.core.model.kept import Hibernation, ProcessImage
 
 #: More bytes, or milliseconds, than any image has or takes.
