@@ -143,6 +143,8 @@ class Proxy(APIHandler):
                 self.finish({"error": "Unplaceable", "message": message})
             case "POST", ["quote" | "advise" as asked]:
                 self.finish(scene.QUOTE if asked == "quote" else scene.advice(now_ms()))
+            case "GET", ["profiles"]:
+                self.finish({"profiles": []})
             case "GET", ["files"]:
                 self.finish(scene.files(self.get_query_argument("path", "")))
             case "POST", ["submit-file"] | ["jobs"]:
