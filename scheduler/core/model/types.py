@@ -208,8 +208,7 @@ class WorkerPlacement:
     node_id: NodeId
     device_ids: tuple[DeviceId, ...] = ()  #: Empty for a worker without GPU.
     milli_gpu: int = 0  #: Per device: 1000 for whole devices, else the share.
-    #: Aligned start of a share on its device, in milli-GPU.
-    offset: int = 0
+    offset: int = 0  #: Aligned start of a share on its device, in milli-GPU.
     cpu_milli: int = 0
     memory_mib: int = 0
     slice_id: SliceId | None = None

@@ -17,9 +17,8 @@ from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.elastic import gain
 from gpucommons.scheduler.core.elastic.gain import GROW
-from gpucommons.scheduler.core.model.demand import bounds, on_cpu_only
+from gpucommons.scheduler.core.model.demand import affordable, bounds, on_cpu_only, price_limit
 from gpucommons.scheduler.core.model.eviction_cause import RESIZE
-from gpucommons.scheduler.core.model.price import affordable, limit
 from gpucommons.scheduler.core.model.reason import CANNOT_START
 from gpucommons.scheduler.core.model.state import Spare
 from gpucommons.scheduler.core.model.types import (
@@ -139,7 +138,7 @@ def _size(
 def _is_affordable(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
     """More workers of it cost no more than it pays; those that it has stay, whatever they cost now."""
     spec = workload.spec
-    most = limit(spec, policies_of(cycle, spec))
+    most = price_limit(spec, policies_of(cycle, spec))
     return bool(affordable(spec, most, (pool,), cycle.pools, cycle.now_ms))
 
 

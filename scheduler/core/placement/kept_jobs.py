@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.going_on.image_places import able_pools
+from gpucommons.scheduler.core.model.demand import affordable, price_limit
 from gpucommons.scheduler.core.model.evolving import evolve
-from gpucommons.scheduler.core.model.price import affordable, limit
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.core.placement.admission import pool_of, withdraw
 from gpucommons.scheduler.core.queue.eligibility import policies_of
@@ -37,7 +37,7 @@ def _narrowed(cycle: CycleState, workload: Workload) -> Workload:
     able = able_pools(workload, submitted, cycle.pools, cycle.nodes) or submitted
     if workload.current is None:
         spec = workload.spec
-        most = limit(spec, policies_of(cycle, spec))
+        most = price_limit(spec, policies_of(cycle, spec))
         able = affordable(spec, most, able, cycle.pools, cycle.now_ms) or able
     if able == workload.spec.pools:
         return workload

@@ -14,9 +14,15 @@ from gpucommons.scheduler.core.going_on.hibernating import kept_image
 from gpucommons.scheduler.core.going_on.image_places import nodes_that_wake
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
 from gpucommons.scheduler.core.going_on.words import goes_on
-from gpucommons.scheduler.core.model.demand import bounds, is_block_size, milli_gpu, must_have
+from gpucommons.scheduler.core.model.demand import (
+    affordable,
+    bounds,
+    is_block_size,
+    milli_gpu,
+    must_have,
+    price_limit,
+)
 from gpucommons.scheduler.core.model.lifecycle import is_lease, is_met
-from gpucommons.scheduler.core.model.price import affordable, limit
 from gpucommons.scheduler.core.model.resources import NodeState, Policy
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.state_words import ended_words, node_words
@@ -167,7 +173,7 @@ def _too_dear(cycle: CycleState, workload: Workload, spec: Spec) -> Reason | Non
     if is_lease(workload):
         return None
     rules = policies_of(cycle, spec)
-    most = limit(spec, rules)
+    most = price_limit(spec, rules)
     if most is None or affordable(spec, most, spec.pools, cycle.pools, cycle.now_ms):
         return None
     costs = {name: cycle.pools[name].price_at(cycle.now_ms) or 0 for name in spec.pools}

@@ -94,10 +94,6 @@ def _check_live(service: Service, owner: str) -> None:
         raise too_many(UserName(owner), MAX_LIVE)
 
 
-def _is_limited_map(request: models.SweepRequest) -> bool:
-    return bool(request.given) and "max_parallel" in request.model_fields_set
-
-
 def _job_of(
     service: Service, principal: Principal, request: models.SweepRequest
 ) -> tuple[models.JobRequest, TeamName]:
@@ -147,6 +143,7 @@ def _sweep(
         budget = replace(budget, trials=min(budget.trials, check_grid(space)))
     _check_until(service, budget.until_ms)
     objective = request.objective
+    limited = request.given and "max_parallel" in request.model_fields_set
     return Sweep(
         sweep_id=ParentId(""),
         kind=ParentKind.MAP if request.given else ParentKind.SWEEP,
@@ -168,7 +165,7 @@ def _sweep(
             first_step=halving.first_step, last_step=halving.last_step, factor=halving.factor
         ),
         max_parallel=request.max_parallel,
-        at_once=request.max_parallel if _is_limited_map(request) else 0,
+        at_once=request.max_parallel if limited else 0,
         values_as=request.values_as,
         server=principal.server_name,
         by_operator=principal.kind is PrincipalKind.LOCAL and principal.admin,

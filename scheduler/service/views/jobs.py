@@ -40,9 +40,6 @@ from gpucommons.scheduler.service.views.drills import drill_view
 from gpucommons.scheduler.service.views.in_the_way import names_of_others, shows_names
 from gpucommons.scheduler.service.views.whereabouts import position, results_are_away
 
-#: Endings of files that a command runs.
-_SOURCES = (".ipynb", ".py", ".sh")
-
 
 def queued(intent: Intent) -> Workload:
     """A submitted workload that no cycle has seen yet."""
@@ -345,7 +342,8 @@ def way_view(workload: Workload, cluster: Cluster, now_ms: int) -> models.WayToG
 def _source(spec: Spec) -> str | None:
     """The file that it runs, where its command names one."""
     command = spec.roles[0].command if spec.roles else ()
-    return next((part for part in command if PurePosixPath(part).suffix in _SOURCES), None)
+    kinds = (".ipynb", ".py", ".sh")
+    return next((part for part in command if PurePosixPath(part).suffix in kinds), None)
 
 
 def request_of(spec: Spec) -> models.JobRequest:

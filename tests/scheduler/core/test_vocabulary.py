@@ -128,6 +128,7 @@ ORDINARY = frozenset(
         "share",
         "signal",
         "signalled",
+        "sentences",
         "size",
         "solver",
         "span",

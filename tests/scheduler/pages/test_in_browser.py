@@ -47,12 +47,7 @@ async def open_page(
     contexts: list[BrowserContext] = []
 
     async def begin(
-        name: str,
-        path: str,
-        *,
-        scheme: str = "light",
-        size: dict[str, int] = WIDE,
-        **settings: Any,
+        name: str, path: str, *, scheme: str = "light", size: dict[str, int] = WIDE, **settings: Any
     ) -> Page:
         server = await start_pages(**settings)
         context = await browser.new_context(

@@ -135,7 +135,7 @@ class Proxy(APIHandler):
 
     def _answer_of_jobs(self, method: str, path: str, body: Any) -> None:
         match (method, path.split("/")):
-            case "GET", ["pools" | "environments" as listed]:
+            case "GET", ["pools" | "environments" | "profiles" as listed]:
                 self.finish(scene.listed(now_ms())[listed])
             case "POST", ["quote"] if body["roles"][0]["milli_gpu"] == 8000:
                 self.set_status(422)
@@ -143,8 +143,6 @@ class Proxy(APIHandler):
                 self.finish({"error": "Unplaceable", "message": message})
             case "POST", ["quote" | "advise" as asked]:
                 self.finish(scene.QUOTE if asked == "quote" else scene.advice(now_ms()))
-            case "GET", ["profiles"]:
-                self.finish({"profiles": []})
             case "GET", ["files"]:
                 self.finish(scene.files(self.get_query_argument("path", "")))
             case "POST", ["submit-file"] | ["jobs"]:

@@ -415,6 +415,7 @@ def listed(now_ms: int) -> dict[str, dict[str, Any]]:
                 for name, python in found
             ],
         },
+        "profiles": {"profiles": []},
     }
 
 
