@@ -33,6 +33,13 @@ _MOST = 2**31 - 1
 _MOST_LOAD, _MOST_DAYS = 2.0, 31
 
 
+_AFTER = {
+    "--after": "once this job has succeeded",
+    "--after-any": "once this job is over",
+    "--after-failed": "once it has failed",
+}
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Build the whole grammar."""
     parser = argparse.ArgumentParser(
@@ -134,15 +141,8 @@ def _add_submit(
     command.add_argument(
         "--max-run-s", type=_positive, help="after so long, all attempts together, it is stopped"
     )
-    command.add_argument(
-        "--after", action="append", default=[], metavar="JOB", help="once this job has succeeded"
-    )
-    command.add_argument(
-        "--after-any", action="append", default=[], metavar="JOB", help="once this job is over"
-    )
-    command.add_argument(
-        "--after-failed", action="append", default=[], metavar="JOB", help="once it has failed"
-    )
+    for option, when in _AFTER.items():
+        command.add_argument(option, action="append", default=[], metavar="JOB", help=when)
     command.add_argument(
         "--near", action="append", default=[], metavar="JOB", help="rather where this job runs"
     )
