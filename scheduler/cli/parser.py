@@ -31,6 +31,11 @@ from gpucommons.scheduler.launchers import AUTO, LAUNCHERS
 
 #: Largest snapshot unless told otherwise, in MiB.
 SNAPSHOT_MIB = 64
+_AFTER = {
+    "--after": "once this job has succeeded",
+    "--after-any": "once this job is over",
+    "--after-failed": "once it has failed",
+}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -185,15 +190,8 @@ def _add_submit(
 
 def _add_others(command: argparse.ArgumentParser) -> None:
     """What a job waits for, and what it runs near to."""
-    command.add_argument(
-        "--after", action="append", default=[], metavar="JOB", help="once this job has succeeded"
-    )
-    command.add_argument(
-        "--after-any", action="append", default=[], metavar="JOB", help="once this job is over"
-    )
-    command.add_argument(
-        "--after-failed", action="append", default=[], metavar="JOB", help="once it has failed"
-    )
+    for option, when in _AFTER.items():
+        command.add_argument(option, action="append", default=[], metavar="JOB", help=when)
     command.add_argument(
         "--near", action="append", default=[], metavar="JOB", help="rather where this job runs"
     )
