@@ -23,7 +23,6 @@ from gpucommons.scheduler.core.model.types import Progress, State, Workload
 from gpucommons.scheduler.errors import Forbidden, Misconfigured, NotFound, PolicyRefused
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service.jobs import jobs, sweeps
-from gpucommons.scheduler.store.base import LogPoint, WorkloadFilter
 from gpucommons.scheduler.upkeep.sweeps import Sweeps
 
 MINUTE = 60_000
@@ -165,34 +164,6 @@ def test_a_sweep_whose_script_never_reports_ends_with_what_it_told(world: Servic
         " it told no metric at all."
     )
     assert live(world) == []
-
-
-def test_a_trial_is_not_judged_before_all_that_its_job_printed_was_read(
-    world: ServiceWorld,
-) -> None:
-    world.script = Script(run_ms=1000)
-    made = submit(world, a_sweep(budget={"trials": 1}))
-    unread = {1: True}
-    upkeep = Sweeps(
-        world.service,
-        epoch=lambda: world.loop.epoch,
-        unread=lambda job: unread.get(number_of(job), False),
-    )
-    for _ in range(3):
-        upkeep.step()
-        world.pass_time(2000)
-    upkeep.step()
-    (first, *_) = look(world, made.id).trials
-    assert first.state == "live"
-    (job,) = world.store.workloads(WorkloadFilter(live=False)).items
-    point = LogPoint(
-        attempt_number=1, step=9, at_ms=world.now_ms, metrics={"accuracy": 0.9}, source="log"
-    )
-    world.store.add_points(world.loop.epoch, {job.workload_id: [point]})
-    unread.clear()
-    upkeep.step()
-    (first, *_) = look(world, made.id).trials
-    assert (first.state, first.best) == ("done", 0.9)
 
 
 def test_no_number_is_never_the_best_and_never_goes_on(world: ServiceWorld) -> None:

@@ -1,0 +1,50 @@
+"""What a trial came to is said once all that its job told was read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from service_world import ServiceWorld, a_request
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.types import Workload
+from gpucommons.scheduler.executors.fake import Script
+from gpucommons.scheduler.service.jobs import sweeps
+from gpucommons.scheduler.store.base import LogPoint, WorkloadFilter
+from gpucommons.scheduler.upkeep.sweeps import Sweeps
+
+
+def test_a_trial_is_not_judged_before_all_that_its_job_printed_was_read(tmp_path: Path) -> None:
+    world = ServiceWorld(tmp_path)
+    world.script = Script(run_ms=1000)
+    asked = models.SweepRequest.model_validate(
+        {
+            "job": a_request(name="digits-sweep", role={"milli_gpu": 1000, "cpu_milli": 1000}),
+            "space": {"lr": {"low": 0.1, "high": 0.2}},
+            "objective": {"metric": "accuracy", "direction": "maximize"},
+            "budget": {"trials": 1},
+            "sampler": "random",
+        }
+    )
+    ann = world.principal("ann")
+    made = sweeps.submit_sweep(world.service, ann, asked, key=None)
+    unread: list[Workload] = []
+
+    def is_unread(job: Workload) -> bool:
+        unread.append(job)
+        return len(unread) < 3
+
+    upkeep = Sweeps(world.service, epoch=lambda: world.loop.epoch, unread=is_unread)
+    while len(unread) < 2:
+        upkeep.step()
+        world.pass_time(1000)
+    (trial,) = sweeps.sweep(world.service, ann, made.id).trials
+    assert trial.state == "live"
+    (job,) = world.store.workloads(WorkloadFilter(live=False)).items
+    point = LogPoint(
+        attempt_number=1, step=9, at_ms=world.now_ms, metrics={"accuracy": 0.9}, source="log"
+    )
+    world.store.add_points(world.loop.epoch, {job.workload_id: [point]})
+    upkeep.step()
+    (trial,) = sweeps.sweep(world.service, ann, made.id).trials
+    assert (trial.state, trial.best) == ("done", 0.9)
