@@ -29,6 +29,7 @@ from gpucommons.scheduler.client import (
 )
 from gpucommons.scheduler.client.calls import Call
 from gpucommons.scheduler.errors import BadRequest, NotFound, SchedulerError
+from gpucommons.scheduler.models.jobs.schedules import PromotionRequest
 
 #: What the API appends to a reference: never the name of a job, which ends in a number.
 _VERBS = "again|budget|cancel|curve|figures|log|pause|resize|results|resume|stop|why"
@@ -205,7 +206,7 @@ TABLE = (
         method="POST",
         pattern=f"{SCHEDULE}/promote",
         call=lambda a: schedule_calls.promote_schedule(a.owner, a.name, a.body),
-        body=models.PromotionRequest,
+        body=PromotionRequest,
     ),
     Row(
         method="POST",

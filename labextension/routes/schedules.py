@@ -14,12 +14,11 @@ from gpucommons.scheduler.client import calls, schedule_calls
 from gpucommons.scheduler.errors import BadRequest, NotFound, SchedulerError
 from gpucommons.scheduler.models import (
     Cron,
-    PromoteRequest,
     ScheduleRequest,
     ScheduleView,
     TimeZone,
-    TriggerRequest,
 )
+from gpucommons.scheduler.models.jobs.schedules import PromoteRequest, TriggerRequest
 
 _NUMBER = re.compile(r"-[0-9]+$")
 

@@ -24,11 +24,8 @@ class Rule:
 JOB = {"name": "digits", "roles": [{"command": ["true"]}]}
 SWEEP = {"job": JOB, "given": [{"lr": 0.1}]}
 PIPELINE = {"name": "nightly", "steps": [{"name": "clean", "job": JOB}]}
-SCHEDULE = {
-    "schedule": "0 2 * * *",
-    "triggers": [{"metric": {"name": "accuracy", "below": 97}}],
-    "job": JOB,
-}
+ACCURACY = {"metric": {"name": "accuracy", "below": 97}}
+SCHEDULE = {"schedule": "0 2 * * *", "triggers": [ACCURACY], "job": JOB}
 PROFILE = "/profiles/vision/plain"
 LEASE = {"user": "ann", "milli_gpu": 250}
 SHA = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -38,6 +35,10 @@ NOT_ATTEMPT = {"ann-token": 403, "root-token": 403, "hub-token": 403, "plain-tok
 NOT_OTHERS = NOBODY | {"bob-token": 404, "hub-token": 404}
 NOT_MEMBERS = NOT_OTHERS | {"ann-token": 403, "ann-reads": 403}
 NOT_ADMIN = NOBODY | {"ann-token": 403, "ada-token": 403, "hub-token": 403, "culler-token": 403}
+STEERING = ("ann-token", "ada-token", "root-token")
+#: Beside those: teammates, and others to whom it is not there; leads and admins, too.
+NOT_STEERING = NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404}
+NOT_OWNER = NOT_STEERING | {"ada-token": 403, "root-token": 403}
 
 RULES: dict[str, Rule] = {
     "whoami": Rule("GET", "/whoami", ("ann-reads", "hub-token"), NOBODY),
@@ -146,12 +147,7 @@ RULES: dict[str, Rule] = {
         NOBODY | {"ada-reads": 403, "ann-reads": 403, "alf-token": 403, "bob-token": 404},
         body={"workers": 1},
     ),
-    "again": Rule(
-        "POST",
-        "/jobs/digits-1/again",
-        ("ann-token", "ada-token", "root-token"),
-        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
-    ),
+    "again": Rule("POST", "/jobs/digits-1/again", STEERING, NOT_STEERING),
     "schedules": Rule("GET", "/schedules", ("ann-reads", "bob-token"), NOBODY),
     "schedule": Rule(
         "GET",
@@ -188,16 +184,14 @@ RULES: dict[str, Rule] = {
         "POST",
         "/pipelines/ann/nightly-2/retry",
         ("ann-token",),
-        NOBODY
-        | {"ann-reads": 403, "ada-token": 403, "root-token": 403, "alf-token": 403}
-        | {"bob-token": 404},
+        NOT_OWNER,
         body={},
     ),
     "cancel_pipeline": Rule(
         "POST",
         "/pipelines/ann/nightly-1/cancel",
-        ("ann-token", "ada-token", "root-token"),
-        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
+        STEERING,
+        NOT_STEERING,
         body={},
     ),
     "schedule_times": Rule(
@@ -217,36 +211,21 @@ RULES: dict[str, Rule] = {
         "POST",
         "/schedules/ann/nightly/metrics",
         ("ann-token",),
-        NOBODY
-        | {"ann-reads": 403, "ada-token": 403, "root-token": 403, "alf-token": 403}
-        | {"bob-token": 404},
+        NOT_OWNER,
         body={"name": "accuracy", "value": 98},
     ),
     "promote_schedule": Rule(
         "POST",
         "/schedules/ann/nightly/promote",
         (),
-        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
+        NOT_STEERING,
         body={"job": "nightly-1"},
     ),
-    "suspend_schedule": Rule(
-        "POST",
-        "/schedules/ann/nightly/suspend",
-        ("ann-token", "ada-token", "root-token"),
-        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
-    ),
-    "resume_schedule": Rule(
-        "POST",
-        "/schedules/ann/nightly/resume",
-        ("ann-token", "ada-token", "root-token"),
-        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
-    ),
-    "drop_schedule": Rule(
-        "DELETE",
-        "/schedules/ann/nightly",
-        ("ann-token", "ada-token", "root-token"),
-        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
-    ),
+    **{
+        f"{verb}_schedule": Rule("POST", f"/schedules/ann/nightly/{verb}", STEERING, NOT_STEERING)
+        for verb in ("suspend", "resume")
+    },
+    "drop_schedule": Rule("DELETE", "/schedules/ann/nightly", STEERING, NOT_STEERING),
     "submit_sweep": Rule(
         "POST",
         "/sweeps",
@@ -262,17 +241,12 @@ RULES: dict[str, Rule] = {
         ("ann-reads", "alf-token", "root-token"),
         NOT_OTHERS,
     ),
-    "stop_sweep": Rule(
-        "POST",
-        "/sweeps/many-1/stop",
-        ("ann-token", "ada-token", "root-token"),
-        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
-    ),
+    "stop_sweep": Rule("POST", "/sweeps/many-1/stop", STEERING, NOT_STEERING),
     "add_to_budget": Rule(
         "POST",
         "/sweeps/search-1/budget",
-        ("ann-token", "ada-token", "root-token"),
-        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
+        STEERING,
+        NOT_STEERING,
         body={"trials": 1},
     ),
     "log": Rule(

@@ -10,8 +10,8 @@ it('sends what is typed, with paths of the folder that the reader sees', () => {
     metric: 'accuracy',
     below: '97.5'
   };
-  expect(triggersBody(draft, '~/models/')).toEqual([
-    { data: { path: '~/models/data/day' } },
+  expect(triggersBody(draft, '~/lab/')).toEqual([
+    { data: { path: '~/lab/data/day' } },
     { after: { job: 'clean', on: 'any' } },
     { metric: { name: 'accuracy', below: 97.5 } }
   ]);

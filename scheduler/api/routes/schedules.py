@@ -9,6 +9,7 @@ from fastapi import Path, Query
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller
 from gpucommons.scheduler.api.routes.routers import a_router
+from gpucommons.scheduler.models.jobs.schedules import MetricPost, PromotionRequest
 from gpucommons.scheduler.service.schedules import promotions, schedules, triggers
 
 router = a_router("schedules")
@@ -75,7 +76,7 @@ async def run_schedule(owner: Owner, name: ScheduleName, caller: AnyCaller) -> m
 
 @router.post("/schedules/{owner}/{name}/metrics")
 async def post_metric(
-    owner: Owner, name: ScheduleName, posted: models.MetricPost, caller: AnyCaller
+    owner: Owner, name: ScheduleName, posted: MetricPost, caller: AnyCaller
 ) -> models.ScheduleView:
     """Post a value of a metric; where it falls below that of a trigger, a run starts."""
     return await caller.run(triggers.post_metric, owner, name, posted)
@@ -83,7 +84,7 @@ async def post_metric(
 
 @router.post("/schedules/{owner}/{name}/promote")
 async def promote_schedule(
-    owner: Owner, name: ScheduleName, chosen: models.PromotionRequest, caller: AnyCaller
+    owner: Owner, name: ScheduleName, chosen: PromotionRequest, caller: AnyCaller
 ) -> models.ScheduleView:
     """Let the model of one of its runs be the promoted one."""
     return await caller.run(promotions.promote_schedule, owner, name, chosen)

@@ -15,6 +15,7 @@ from gpucommons.scheduler.cli.schedules.documents import read_schedule
 from gpucommons.scheduler.client import SchedulerClient, calls, schedule_calls
 from gpucommons.scheduler.errors import BadRequest, NotFound
 from gpucommons.scheduler.models.fields import base_name
+from gpucommons.scheduler.models.jobs.schedules import MetricPost, PromotionRequest
 
 _LOCAL_TIME = Path("/etc/localtime")
 _STEERING = {
@@ -197,7 +198,7 @@ def apply(arguments: argparse.Namespace) -> int:
 
 def post_metric(arguments: argparse.Namespace) -> int:
     """Tell a schedule a value of a metric."""
-    posted = models.MetricPost(name=arguments.metric, value=arguments.value)
+    posted = MetricPost(name=arguments.metric, value=arguments.value)
     with connect(arguments) as scheduler:
         owner, name = owner_and_name(scheduler, arguments.schedule)
         view = scheduler.send(schedule_calls.post_metric(owner, name, posted))
@@ -208,7 +209,7 @@ def post_metric(arguments: argparse.Namespace) -> int:
 
 def promote(arguments: argparse.Namespace) -> int:
     """Choose a model."""
-    chosen = models.PromotionRequest(job=arguments.job)
+    chosen = PromotionRequest(job=arguments.job)
     with connect(arguments) as scheduler:
         owner, name = owner_and_name(scheduler, arguments.schedule)
         view = scheduler.send(schedule_calls.promote_schedule(owner, name, chosen))

@@ -10,6 +10,7 @@ from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, State, Workload
 from gpucommons.scheduler.curves.choice import best_source
 from gpucommons.scheduler.errors import Misconfigured, UnknownWorkload
+from gpucommons.scheduler.models.jobs.schedules import PromotionRequest
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.schedules import promoting
 from gpucommons.scheduler.schedules.deciding import next_look_ms
@@ -69,7 +70,7 @@ def promote_schedule(
     principal: Principal,
     owner: str,
     name: str,
-    asked: models.PromotionRequest,
+    asked: PromotionRequest,
 ) -> models.ScheduleView:
     """Let a run's model be the promoted one, whatever the rule said."""
     found = find(service, principal, owner, name)

@@ -9,6 +9,7 @@ from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.errors import BadRequest, Conflict, Misconfigured, NotFound
 from gpucommons.scheduler.models.fields import base_name
+from gpucommons.scheduler.models.jobs.schedules import MetricPost, TriggerRequest
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.schedules import sensing
 from gpucommons.scheduler.schedules.deciding import next_look_ms
@@ -28,7 +29,7 @@ def triggers_of(
     service: Service,
     principal: Principal,
     name: str,
-    asked: list[models.TriggerRequest],
+    asked: list[TriggerRequest],
     before: Schedule | None,
 ) -> tuple[Trigger, ...]:
     """What was asked for; a trigger that was there already goes on from where it stands."""
@@ -49,7 +50,7 @@ def triggers_of(
 
 
 def post_metric(
-    service: Service, principal: Principal, owner: str, name: str, asked: models.MetricPost
+    service: Service, principal: Principal, owner: str, name: str, asked: MetricPost
 ) -> models.ScheduleView:
     """Take a value of a metric; where it falls below that of a trigger, a run is due."""
     for left in reversed(range(_TRIES)):
@@ -64,7 +65,7 @@ def post_metric(
 
 
 def _posted(
-    service: Service, principal: Principal, found: Scheduled, asked: models.MetricPost
+    service: Service, principal: Principal, found: Scheduled, asked: MetricPost
 ) -> models.ScheduleView:
     schedule, now_ms = found.schedule, service.now_ms()
     watched = [each for each in schedule.triggers if each.kind is TriggerKind.METRIC]
@@ -101,7 +102,7 @@ def posted_still(before: Schedule | None, triggers: tuple[Trigger, ...]) -> tupl
     return tuple(one for one in (() if before is None else before.posted) if one.key in keys)
 
 
-def _trigger(asked: models.TriggerRequest, now_ms: Millis) -> Trigger:
+def _trigger(asked: TriggerRequest, now_ms: Millis) -> Trigger:
     if asked.after is not None:
         after = asked.after
         return Trigger(kind=TriggerKind.AFTER, what=after.job, on=On(after.on), since_ms=now_ms)

@@ -6,6 +6,7 @@ from itertools import islice
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.errors import Misconfigured
+from gpucommons.scheduler.models.jobs.schedules import PromotedView, TriggerView
 from gpucommons.scheduler.models.words.what_runs import what_runs
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.schedules import promoting, sensing, times
@@ -77,11 +78,11 @@ def _run(one: Run) -> models.ScheduleRunView:
     )
 
 
-def _promoted(scheduled: Scheduled) -> models.PromotedView | None:
+def _promoted(scheduled: Scheduled) -> PromotedView | None:
     found, rule = promoting.promoted_of(scheduled), scheduled.schedule.promote
     if found is None or rule is None:
         return None
-    return models.PromotedView(
+    return PromotedView(
         job_id=found.job,
         job_name=found.job_name,
         metric=rule.metric,
@@ -92,11 +93,11 @@ def _promoted(scheduled: Scheduled) -> models.PromotedView | None:
     )
 
 
-def _trigger(scheduled: Scheduled, trigger: Trigger) -> models.TriggerView:
+def _trigger(scheduled: Scheduled, trigger: Trigger) -> TriggerView:
     sensed = sensing.sensed_of(scheduled.standing, trigger)
     posted = sensing.posted_of(scheduled.schedule, trigger)
     is_data = sensing.is_looked_at(trigger)
-    return models.TriggerView(
+    return TriggerView(
         kind=trigger.kind.value,
         words=trigger.words,
         every_s=trigger.every_s if is_data else None,

@@ -45,6 +45,7 @@ WRITES = [
     ("pipelines/alice/nightly-1/cancel", {}),
     (f"sweeps/{JOB_ID}/stop", {}),
     (f"sweeps/{JOB_ID}/budget", {"trials": 1}),
+    ("schedules/alice/nightly/promote", {"job": "nightly-7"}),
     *((f"schedules/alice/nightly/{verb}", {}) for verb in ("run", "suspend", "resume")),
 ]
 

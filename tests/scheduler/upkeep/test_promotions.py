@@ -14,6 +14,7 @@ from gpucommons.scheduler.errors import Forbidden, Misconfigured
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.loop.books import Books
 from gpucommons.scheduler.loop.ledger import LedgerKeeper
+from gpucommons.scheduler.models.jobs.schedules import PromotionRequest
 from gpucommons.scheduler.service.schedules import promotions, schedules
 from gpucommons.scheduler.upkeep.schedules import Schedules
 
@@ -70,7 +71,7 @@ def events(world: ServiceWorld) -> list[str]:
 
 
 def promote(world: ServiceWorld, job: str, who: str = "ann") -> models.ScheduleView:
-    asked = models.PromotionRequest(job=job)
+    asked = PromotionRequest(job=job)
     who_asks = world.principal(who)
     return promotions.promote_schedule(world.service, who_asks, "ann", "retrain", asked)
 

@@ -11,6 +11,7 @@ from service_world import ServiceWorld, a_request
 from gpucommons.scheduler import models
 from gpucommons.scheduler.errors import Forbidden, Misconfigured, NotFound
 from gpucommons.scheduler.executors.fake import Script
+from gpucommons.scheduler.models.jobs.schedules import MetricPost
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.service.jobs.jobs import JobFilter
 from gpucommons.scheduler.service.schedules import schedules, triggers
@@ -35,7 +36,7 @@ def put(world: ServiceWorld, *asked: object, **changes: object) -> models.Schedu
 
 
 def post(world: ServiceWorld, value: float, name: str = "accuracy") -> models.ScheduleView:
-    posted = models.MetricPost(name=name, value=value)
+    posted = MetricPost(name=name, value=value)
     ann = world.principal("ann")
     return triggers.post_metric(world.service, ann, "ann", "retrain", posted)
 
@@ -148,7 +149,7 @@ def test_a_metric_that_falls_starts_a_run_and_is_an_event(world: ServiceWorld) -
     ]
     with pytest.raises(NotFound, match="watches no metric 'loss', but: accuracy"):
         post(world, 1, "loss")
-    posted = models.MetricPost(name="accuracy", value=1)
+    posted = MetricPost(name="accuracy", value=1)
     with pytest.raises(Forbidden, match="only they post metrics"):
         triggers.post_metric(world.service, world.principal("alf"), "ann", "retrain", posted)
 
