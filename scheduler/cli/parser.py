@@ -31,7 +31,6 @@ from gpucommons.scheduler.launchers import AUTO, LAUNCHERS
 SNAPSHOT_MIB = 64
 #: More than the largest number any option takes; the scheduler knows the limit of each.
 _MOST = 2**31 - 1
-_MOST_LOAD, _MOST_DAYS = 2.0, 31
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -316,17 +315,6 @@ def _add_admin(
     report.add_command(commands, shared)
 
 
-def _load(text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
-    if not 0 < found <= _MOST_LOAD:
-        message = f"{text!r} is no load: a part of the GPUs such as 0.85, at most {_MOST_LOAD}."
-        raise argparse.ArgumentTypeError(message)
-    return found
-
-
 def _add_simulate(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
 ) -> None:
@@ -338,7 +326,7 @@ def _add_simulate(
         " once with those of a file or on more GPUs, and compare. Nothing is changed.",
     )
     play.add_argument(
-        "--days", type=_days, default=7, help="how many of the last, 1 to 31 (default 7)"
+        "--days", type=simulate.days, default=7, help="how many of the last, 1 to 31 (default 7)"
     )
     play.add_argument(
         "--quotas", type=Path, metavar="FILE.yaml", help="teams with the quotas to try"
@@ -356,7 +344,7 @@ def _add_simulate(
     )
     play.add_argument(
         "--load",
-        type=_load,
+        type=simulate.load,
         default=0.85,
         help="with --trace: as many GPUs as its jobs fill to this part (default 0.85)",
     )
@@ -365,13 +353,6 @@ def _add_simulate(
         "--plot", type=Path, metavar="OUT.svg", help="draw the longest waits, before and after"
     )
     play.set_defaults(run=simulate.simulate)
-
-
-def _days(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= _MOST_DAYS):
-        message = f"{text!r} is not a number of days from 1 to {_MOST_DAYS}."
-        raise argparse.ArgumentTypeError(message)
-    return int(text)
 
 
 def _add_machine(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

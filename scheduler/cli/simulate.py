@@ -18,6 +18,7 @@ from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.simulation.plot import Pair, svg, waited
 
+_MOST_LOAD, _MOST_DAYS = 2.0, 31
 HEADER = ("TEAM", "", "JOBS", "MEDIAN WAIT", "WORST IN TEN", "GPU-H", "EVICTIONS", "LOST AT MOST")
 
 
@@ -44,6 +45,26 @@ def simulate(arguments: argparse.Namespace) -> int:
         text = f"{text}\nThe picture is in {arguments.plot}"
     show(answer, text, output=arguments.output)
     return 0
+
+
+def load(text: str) -> float:
+    """Read a part of the GPUs, such as 0.85."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= _MOST_LOAD:
+        message = f"{text!r} is no load: a part of the GPUs such as 0.85, at most {_MOST_LOAD}."
+        raise argparse.ArgumentTypeError(message)
+    return found
+
+
+def days(text: str) -> int:
+    """Read how many of the last days."""
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= _MOST_DAYS):
+        message = f"{text!r} is not a number of days from 1 to {_MOST_DAYS}."
+        raise argparse.ArgumentTypeError(message)
+    return int(text)
 
 
 def more_gpus(text: str) -> models.MoreGpus:

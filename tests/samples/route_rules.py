@@ -31,6 +31,8 @@ SHA = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 NOBODY = {"attempt": 403, "plain-token": 403}
 NOT_ATTEMPT = {"ann-token": 403, "root-token": 403, "hub-token": 403, "plain-token": 403}
 NOT_ADMIN = NOBODY | {"ann-token": 403, "ada-token": 403, "hub-token": 403, "culler-token": 403}
+FOR_PEOPLE = NOBODY | {"hub-token": 403, "culler-token": 403}
+NOT_READERS = FOR_PEOPLE | {"ann-reads": 403}
 
 RULES: dict[str, Rule] = {
     "whoami": Rule("GET", "/whoami", ("ann-reads", "hub-token"), NOBODY),
@@ -533,25 +535,10 @@ RULES: dict[str, Rule] = {
         body={},
     ),
     "events": Rule("GET", "/events", ("ann-reads", "bob-token"), NOBODY),
-    "notifications": Rule(
-        "GET", "/notifications", ("ann-reads", "root-token"), NOBODY | {"hub-token": 403}
-    ),
-    "set_notifications": Rule(
-        "PUT",
-        "/notifications",
-        ("ann-token", "root-token"),
-        NOBODY | {"ann-reads": 403, "hub-token": 403, "culler-token": 403},
-        body={},
-    ),
-    "test_notifications": Rule(
-        "POST",
-        "/notifications/test",
-        ("ann-token",),
-        NOBODY | {"ann-reads": 403, "hub-token": 403, "culler-token": 403},
-    ),
-    "notifications_week": Rule(
-        "GET", "/notifications/week", ("ann-reads", "root-token"), NOBODY | {"hub-token": 403}
-    ),
+    "notifications": Rule("GET", "/notifications", ("ann-reads", "root-token"), FOR_PEOPLE),
+    "notifications_week": Rule("GET", "/notifications/week", ("ann-reads",), FOR_PEOPLE),
+    "set_notifications": Rule("PUT", "/notifications", ("ann-token",), NOT_READERS, body={}),
+    "test_notifications": Rule("POST", "/notifications/test", ("ann-token",), NOT_READERS),
     "report": Rule(
         "GET", "/report", ("ann-reads", "bob-token"), NOBODY, query={"from_ms": 0, "to_ms": 1}
     ),
