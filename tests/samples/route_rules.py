@@ -33,7 +33,6 @@ NOT_ATTEMPT = {"ann-token": 403, "root-token": 403, "hub-token": 403, "plain-tok
 NOT_ADMIN = NOBODY | {"ann-token": 403, "ada-token": 403, "hub-token": 403, "culler-token": 403}
 FOR_PEOPLE = NOBODY | {"hub-token": 403, "culler-token": 403}
 NOT_READERS = FOR_PEOPLE | {"ann-reads": 403}
-
 RULES: dict[str, Rule] = {
     "whoami": Rule("GET", "/whoami", ("ann-reads", "hub-token"), NOBODY),
     "pools": Rule("GET", "/pools", ("ann-reads", "hub-token"), NOBODY),
