@@ -40,6 +40,8 @@ STEERING = ("ann-token", "ada-token", "root-token")
 NOT_STEERING = NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404}
 NOT_OWNER = NOT_STEERING | {"ada-token": 403, "root-token": 403}
 
+FOR_PEOPLE = NOBODY | {"hub-token": 403, "culler-token": 403}
+NOT_READERS = FOR_PEOPLE | {"ann-reads": 403}
 RULES: dict[str, Rule] = {
     "whoami": Rule("GET", "/whoami", ("ann-reads", "hub-token"), NOBODY),
     "pools": Rule("GET", "/pools", ("ann-reads", "hub-token"), NOBODY),
@@ -519,25 +521,10 @@ RULES: dict[str, Rule] = {
         body={},
     ),
     "events": Rule("GET", "/events", ("ann-reads", "bob-token"), NOBODY),
-    "notifications": Rule(
-        "GET", "/notifications", ("ann-reads", "root-token"), NOBODY | {"hub-token": 403}
-    ),
-    "set_notifications": Rule(
-        "PUT",
-        "/notifications",
-        ("ann-token", "root-token"),
-        NOBODY | {"ann-reads": 403, "hub-token": 403, "culler-token": 403},
-        body={},
-    ),
-    "test_notifications": Rule(
-        "POST",
-        "/notifications/test",
-        ("ann-token",),
-        NOBODY | {"ann-reads": 403, "hub-token": 403, "culler-token": 403},
-    ),
-    "notifications_week": Rule(
-        "GET", "/notifications/week", ("ann-reads", "root-token"), NOBODY | {"hub-token": 403}
-    ),
+    "notifications": Rule("GET", "/notifications", ("ann-reads", "root-token"), FOR_PEOPLE),
+    "notifications_week": Rule("GET", "/notifications/week", ("ann-reads",), FOR_PEOPLE),
+    "set_notifications": Rule("PUT", "/notifications", ("ann-token",), NOT_READERS, body={}),
+    "test_notifications": Rule("POST", "/notifications/test", ("ann-token",), NOT_READERS),
     "report": Rule(
         "GET", "/report", ("ann-reads", "bob-token"), NOBODY, query={"from_ms": 0, "to_ms": 1}
     ),
