@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from dying_store import Dies, dying
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -23,6 +22,7 @@ from gpucommons.scheduler.core.model.types import Progress, State, Workload
 from gpucommons.scheduler.errors import Forbidden, Misconfigured, NotFound, PolicyRefused
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service.jobs import jobs, sweeps
+from gpucommons.scheduler.store.memory import MemoryStore
 from gpucommons.scheduler.upkeep.sweeps import Sweeps
 
 MINUTE = 60_000
@@ -392,6 +392,29 @@ def test_what_could_never_run_is_refused_when_it_is_submitted(
     with pytest.raises(Misconfigured, match=words):
         submit(world, a_sweep(**changes))
     assert world.store.sweeps.live() == ()
+
+
+class Dies(BaseException):
+    """The scheduler's process ends here."""
+
+
+def dying(store: MemoryStore, after: int) -> None:
+    """Before the call of so many to the store that writes, or right after it."""
+    left = [after]
+    inner: dict[str, Any] = {"stand": store.sweeps.stand, "put_intent": store.put_intent}
+
+    def call(name: str, *arguments: Any, **named: Any) -> Any:
+        if left[0] == 0:
+            raise Dies
+        left[0] -= 1
+        answer = inner[name](*arguments, **named)
+        if left[0] == 0:
+            raise Dies
+        left[0] -= 1
+        return answer
+
+    store.sweeps.stand = lambda *a, **n: call("stand", *a, **n)  # type: ignore[method-assign]
+    store.put_intent = lambda *a, **n: call("put_intent", *a, **n)  # type: ignore[method-assign]
 
 
 moves = st.one_of(
