@@ -477,7 +477,7 @@ async def test_everything_is_reached_by_keyboard(open_page: Any, scheduler: Any)
     page = await open_page("alice", TICKET)
     reached = []
     name = "document.activeElement.ariaLabel || document.activeElement.textContent.trim()"
-    for _ in range(15):
+    for _ in range(16):
         await page.keyboard.press("Tab")
         reached.append(await page.evaluate(name))
 
@@ -489,6 +489,7 @@ async def test_everything_is_reached_by_keyboard(open_page: Any, scheduler: Any)
         "GPU Commons",
         "GPU use",
         "How right are we?",
+        "What you are told",
         "API",
         "Light or dark",
         "Logout",
