@@ -14,6 +14,7 @@ from gpucommons.scheduler.core.eviction.candidates import work_lost
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.exits import Exit, Meaning, meaning
 from gpucommons.scheduler.core.going_on.hibernating import image_left
+from gpucommons.scheduler.core.going_on.sentences import as_clause
 from gpucommons.scheduler.core.going_on.ways import Way, step_word, way_to_go_on
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
@@ -314,6 +315,12 @@ def cancelled(cycle: CycleState, workload: Workload, text: str) -> Workload:
     return workload
 
 
+def _stop_sentence(name: str, stop: Stop) -> str:
+    if stop.text and stop.why not in _GOES_ON_AFTER - _IN_FULL:
+        return f"{name}: {as_clause(stop.text)}."
+    return f"{name} was stopped {stop.text}".rstrip() + "."
+
+
 def _receipt(
     cycle: CycleState, workload: Workload, attempt: Attempt, stop: Stop, end: AttemptEnded
 ) -> None:
@@ -324,7 +331,7 @@ def _receipt(
     beneficiary = cycle.workloads.get(stop.beneficiary) if stop.beneficiary else None
     cycle.tell(
         _kind(stop),
-        f"{workload.spec.name} was stopped {stop.text}".rstrip() + ".",
+        _stop_sentence(workload.spec.name, stop),
         workload,
         attempt_id=attempt.attempt_id,
         data={

@@ -42,6 +42,7 @@ def test_a_guarantee_is_won_back_and_the_borrower_resumes_later() -> None:
     (receipt,) = [event for event in world.events if event.kind == "evicted"]
     assert receipt.data["lost_milli_gpu_s"] == 2000 * 130
     assert receipt.data["beneficiary"] == "nlp/bert-1"
+    assert receipt.text == "digits-1 was stopped for nlp (its guarantee)."
     world.start(claimer)
     world.end(claimer)
     assert world.state(borrower) is State.STARTING

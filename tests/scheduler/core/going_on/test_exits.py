@@ -88,6 +88,7 @@ def test_the_receipt_of_one_that_left_with_0_counts_its_lost_work(world: World) 
     (receipt,) = [event for event in world.events if event.kind == "stopped"]
     assert receipt.data["lost_milli_gpu_s"] == 60_000
     assert receipt.data["way_to_go_on"] == "start_over"
+    assert receipt.text == "digits-1: paused by ann."
 
 
 def test_who_obeyed_an_announcement_that_was_taken_back_goes_back_into_line(world: World) -> None:
