@@ -98,8 +98,8 @@ class Outputs:
         for run in runs:
             is_idle = run.kernel_id in kernels and _is_idle(kernels.get_kernel(run.kernel_id))
             if run.state == "running" and is_idle and run.begun_ms < old_ms:
-                # Its end was missed: it was restarted, or was just being woken.
-                run.state = "ended"
+                # Its end was missed, also by its page: it was restarted, or was just being woken.
+                run.state, run.is_unseen = "ended", True
         return runs
 
     def page_comes(self, page: Any) -> None:

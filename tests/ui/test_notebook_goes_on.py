@@ -102,14 +102,15 @@ def test_after_a_stop_and_a_start_the_cell_goes_on_in_both_tabs(
     _grown(page, SHOWN, 5)
     # Opened last: it is the page that Jupyter keeps outputs for.
     beside = lab.open(browser, runs=True)
-    before = _grown(beside, SHOWN, 10)
+    _grown(beside, SHOWN, 10)
     until(lambda: lab.greeting("hello")["keeps"] == "kernels", "the self-test")
 
     lab.stop()
+    before = max(numbers(one, SHOWN)[-1] for one in (page, beside))
     lab.start()
 
     for one in (page, beside):
-        _grown(one, SHOWN, before[-1] + 20)
+        _grown(one, SHOWN, before + 20)
         # The other page asks for what it missed once it is back.
         until(partial(_is_whole, one, SHOWN), "all that came meanwhile")
     (lab.work / "enough").touch()
