@@ -1,7 +1,8 @@
 """One cycle: everything that waits gets its turn, in eight steps.
 
-The order of the steps is the policy. Each step works on what the earlier ones left; nothing is
-tried twice for the same shape, so a long line costs little.
+The order of the steps is the policy. Each step works on what the earlier ones left. Steps 3 to 7 are
+taken again while somebody could have more than in its turn, in at most five rounds; within a round
+nothing is tried twice for the same shape, so a long line costs little.
 """
 
 from __future__ import annotations
@@ -33,8 +34,7 @@ from gpucommons.scheduler.core.placement.admission import (
 from gpucommons.scheduler.core.placement.kept_jobs import narrow_pools
 from gpucommons.scheduler.core.queue import eligibility, ordering, unused_quota
 
-#: Rounds at most. A job is tried again when, after its turn, its nomination was withdrawn or more
-#: devices are being cleared than were asked for.
+#: At most; why there is another one: :func:`_another_round`.
 _ROUNDS = 5
 
 
@@ -44,6 +44,7 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
     deadlines.expire(cycle)
     observations.end_on_fenced_nodes(cycle)
     cycle.refresh()
+    # Pools that keep a job's image, and that cost no more than it pays.
     narrow_pools(cycle)
     admit_cleared(cycle)
     # 2 Eligibility: who is in line at all.
@@ -60,7 +61,8 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
         # The last round stands; all the same, nobody is stopped for nobody.
         _spare_the_unneeded(cycle)
         surplus.hold_back(cycle)
-    # What is idle then, elastic jobs that run may take.
+    # Of what is idle then: in each pool one elastic job at most is stopped, to return with more workers
+    # (or with fewer, where it was measured to be faster), and one to see whether it goes on.
     growing.grow(cycle)
     drills.drill(cycle)
     # 8 Reasons for everyone still waiting.
@@ -96,7 +98,10 @@ def _take_turns(cycle: CycleState) -> None:
 
 
 def _another_round(cycle: CycleState) -> bool:
-    """Somebody could have more now than in its turn; the first reason that is found is enough."""
+    """Whether somebody could have more now than in its turn; the first reason that is found is enough.
+
+    Who is stopped for nobody is spared here, and what is held back from borrowers worked out anew.
+    """
     return (
         # A promise was lost, or more is being cleared than was asked for.
         cycle.turns.another_round
@@ -110,6 +115,7 @@ def _another_round(cycle: CycleState) -> bool:
 
 
 def _redeem(cycle: CycleState) -> None:
+    """Servers that start right now get their granted slice in this cycle, or a refusal."""
     for workload_id in sorted(cycle.turns.redeeming):
         leases.redeem(cycle, cycle.workloads[workload_id])
 
