@@ -52,6 +52,8 @@ def submit(arguments: argparse.Namespace) -> int:
     with connect(arguments) as scheduler:
         named = arguments.profile
         profile = None if named is None else profiles.chosen(scheduler, named)
+        if profile is not None:
+            _say(profiles.told(profile))
         said = arguments.environment or (profile.job.environment if profile else None)
         environment = _environment(said, scheduler)
         request, packed = wish({"environment": environment} if environment else {}, profile)

@@ -14,13 +14,14 @@ from pathlib import Path
 
 from gpucommons.gpu.plugins import EXECUTORS, BrokenPlugin, load
 from gpucommons.scheduler.core.model.resources import Node, Pool
-from gpucommons.scheduler.core.model.state import Observation
+from gpucommons.scheduler.core.model.state import AttemptEnded, Observation
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, AttemptState, Millis
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.executors.base import Executor, Found, Launch, Live
 from gpucommons.scheduler.files.log_reader import LogChunk
 
 _LOG = logging.getLogger(__name__)
+_GONE = "It was gone when its executor took over what ran"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,6 +77,8 @@ class Guest:
         self._trouble = trouble
         #: It failed to take these over, and is asked again.
         self._not_adopted: tuple[Attempt, ...] = ()
+        #: Ends of those that it did not find then, until they are committed.
+        self._gone: dict[AttemptId, AttemptEnded] = {}
 
     def nodes(self) -> tuple[Node, ...]:
         """None where there is no executor: nothing new comes to its pools."""
@@ -100,6 +103,7 @@ class Guest:
     def adopt(self, known: Sequence[Attempt]) -> tuple[Live, ...]:
         """Where it fails, all of them: not knowing is not losing."""
         self._not_adopted = tuple(known)
+        self._gone.clear()
         try:
             found = self._executor.adopt(known)
         except Exception:  # noqa: BLE001 - another's code
@@ -124,12 +128,20 @@ class Guest:
         if self._made is None:
             return ()
         if self._not_adopted:
-            self._made.adopt(self._not_adopted)
+            found = {one.attempt_id for one in self._made.adopt(self._not_adopted)}
+            for one in self._not_adopted:
+                # One that was starting is started again.
+                is_run = one.state in (AttemptState.RUNNING, AttemptState.STOPPING)
+                if is_run and one.attempt_id not in found:
+                    self._gone[one.attempt_id] = AttemptEnded(
+                        attempt_id=one.attempt_id, exit_code=None, text=_GONE
+                    )
             self._not_adopted = ()
-        return self._made.observe()
+        return (*self._gone.values(), *self._made.observe())
 
     def forget(self, attempt_id: AttemptId) -> None:
         """See the protocol."""
+        self._gone.pop(attempt_id, None)
         self._executor.forget(attempt_id)
 
     def log(self, attempt: Attempt, *, rank: int, offset: int, limit_bytes: int) -> LogChunk:

@@ -16,6 +16,20 @@ from gpucommons.scheduler.notifications.settings import WebhookSettings
 
 _MOST_CHARACTERS = 500
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+#: What Python takes for the world, at least in some releases, and what is of this machine or its cloud.
+_INSIDE = tuple(
+    ipaddress.ip_network(one)
+    for one in (
+        "192.0.0.0/24",  # Oracle Cloud's metadata
+        "168.63.129.16/32",  # Azure's WireServer
+        "::/96",  # IPv4 as it was once written
+        "64:ff9b:1::/48",  # NAT64 of a site of its own
+        "2001::/23",
+        "3fff::/20",
+        "5f00::/16",
+        "fec0::/10",  # a site's own; QEMU's host
+    )
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,7 +111,8 @@ def check(address: Address, settings: WebhookSettings) -> None:
     plain = _plain(address)
     if any(plain in network for network in settings.allow):
         return
-    if not plain.is_global or plain.is_multicast:
+    is_inside = any(plain in network for network in _INSIDE)
+    if is_inside or not plain.is_global or plain.is_multicast:
         raise BadRequest(
             "This host is inside of this site's own network, where webhooks may not go: use a public"
             " one, or ask your admin to allow it."

@@ -11,6 +11,8 @@ from gpucommons.scheduler.core.model.types import Millis, UserName
 
 #: Messages of one user that may wait for one channel; a receiver that is away for long gets no more.
 MOST_WAITING = 100
+#: Mails of one user within an hour: an address is whatever its owner writes, and may be another's.
+MOST_MAILS, HOUR_MS = 60, 3_600_000
 #: After the first try that failed; the second time twice as long, and so on.
 FIRST_WAIT_MS, LONGEST_WAIT_MS = 30_000, 3_600_000
 #: Over about half a day in all.

@@ -61,7 +61,12 @@ def judged(scheduled: Scheduled, model: Model, now_ms: Millis) -> Standing:
     verdict, why = _verdict(promote, model, before)
     if verdict is Verdict.PROMOTED and model.value is not None:
         made = Promoted(
-            job=model.job, job_name=model.name, value=model.value, at_ms=now_ms, why=why
+            job=model.job,
+            job_name=model.name,
+            value=model.value,
+            at_ms=now_ms,
+            why=why,
+            metric=promote.metric,
         )
         standing = replace(standing, promoted=made)
     runs = tuple(
@@ -90,6 +95,9 @@ def _verdict(promote: Promote, model: Model, before: Promoted | None) -> tuple[V
     if model.value is None or not math.isfinite(model.value):
         return Verdict.NONE, f"It told no {promote.metric} that is a number"
     value = f"{promote.metric} {model.value:g}"
+    if before is not None and before.metric not in ("", promote.metric):
+        # It was written anew: values of two metrics say nothing about each other.
+        before = None
     if promote.by_hand:
         was = "" if before is None else f", the promoted one has {before.value:g}"
         return Verdict.WAITS, f"{value}{was}: promoted by hand alone"

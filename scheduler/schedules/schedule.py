@@ -44,6 +44,8 @@ class Promoted:
     why: str
     #: Who chose it; None = the rule did.
     by: UserName | None = None
+    #: Which metric the value is of; "" = that of today, as an earlier release wrote it.
+    metric: str = ""
 
 
 class Verdict(StrEnum):

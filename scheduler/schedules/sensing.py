@@ -143,8 +143,8 @@ def next_sense_ms(scheduled: Scheduled, trigger: Trigger) -> Millis | None:
         return Millis(sensed.checked_ms + ENDS_EVERY_MS)
     if sensed.looking_ms is not None:
         # A look is begun on record first and submitted then.
-        begun = sensed.checked_ms < sensed.looking_ms
-        return sensed.looking_ms if begun else Millis(sensed.checked_ms + LOOK_AGAIN_MS)
+        begun = sensed.asked_ms < sensed.looking_ms
+        return sensed.looking_ms if begun else Millis(sensed.asked_ms + LOOK_AGAIN_MS)
     return Millis(sensed.checked_ms + trigger.every_s * 1000)
 
 

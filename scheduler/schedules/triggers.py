@@ -117,6 +117,8 @@ class Sensed:
     changed_ms: Millis | None = None
     #: When it was looked at last.
     checked_ms: Millis = Millis(0)
+    #: When a look that goes on was asked after last.
+    asked_ms: Millis = Millis(0)
     #: The look that goes on, by when it was begun.
     looking_ms: Millis | None = None
     #: Why the last look told nothing.

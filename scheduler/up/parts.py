@@ -246,4 +246,6 @@ def _culler(machine: Machine) -> Part:
 
 
 def _module(name: str) -> tuple[str, ...]:
-    return (sys.executable, "-m", name)
+    # The folder in which this was started may be anyone's to write, and a plugin that lies there would be
+    # found and run with our rights.
+    return (sys.executable, "-P", "-m", name)

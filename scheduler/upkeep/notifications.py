@@ -18,8 +18,10 @@ from gpucommons.scheduler.errors import BadRequest, SchedulerError
 from gpucommons.scheduler.notifications import mail, telling, webhook
 from gpucommons.scheduler.notifications.choice import (
     FIRST_WAIT_MS,
+    HOUR_MS,
     KEPT_MS,
     LONGEST_WAIT_MS,
+    MOST_MAILS,
     MOST_TRIES,
     MOST_WAITING,
     About,
@@ -49,6 +51,7 @@ _WEEK_LATER_MS = 7 * 3_600_000
 _DUE, _AT_ONCE = 200, 4
 _NOTEBOOKS, _HIBERNATED = frozenset({Kind.NOTEBOOK}), frozenset({State.HIBERNATED})
 _TOO_MANY = f"{MOST_WAITING} messages waited already"
+_MANY_MAILS = f"{MOST_MAILS} mails of yours were made within an hour already"
 _UNFORESEEN = "The scheduler failed at it; its log says why"
 _NOT_CHOSEN = "It was chosen otherwise meanwhile"
 
@@ -96,6 +99,8 @@ class Notifications:
         if end == reading.event:
             return reading, ()
         page = store.events(after=reading.event, kinds=telling.KINDS, limit=_PAGE)
+        # What they left behind is shown a moment after they can be read.
+        self._service.loop.catch_up()
         # What came in between is in the page as far as it is of these kinds.
         last = page[-1].number if len(page) == _PAGE else max([end, *(p.number for p in page[-1:])])
         return replace(reading, event=last), page
@@ -135,6 +140,7 @@ class Notifications:
     ) -> list[Notification]:
         of = {one.owner: one for one in choices}
         waiting = Counter(self._service.store.notifications.waiting())
+        lately = Counter(self._service.store.notifications.made(Millis(now_ms - HOUR_MS)))
         found = []
         for told in tellings:
             choice = of.get(told.owner)
@@ -142,10 +148,14 @@ class Notifications:
                 if choice is None or not choice.wants(way, told.about):
                     continue
                 made = notification(told, way, now_ms)
-                if waiting[told.owner, way] >= MOST_WAITING:
+                line = (told.owner, way)
+                if waiting[line] >= MOST_WAITING:
                     made = replace(made, fate=Fate.DROPPED, next_ms=None, said=_TOO_MANY)
+                elif way is Channel.MAIL and lately[line] >= MOST_MAILS:
+                    made = replace(made, fate=Fate.DROPPED, next_ms=None, said=_MANY_MAILS)
                 else:
-                    waiting[told.owner, way] += 1
+                    waiting[line] += 1
+                    lately[line] += 1
                 found.append(made)
         return found
 
@@ -162,6 +172,7 @@ class Sending:
     """Sends messages whose time has come, a few at once and one of each user and channel.
 
     Each is sent in a thread of its own, which a slow receiver keeps for seconds: nothing waits for it.
+    A test is tried at once and once: its owner looks what became of it, and has changed something, perhaps.
     """
 
     def __init__(
@@ -190,16 +201,23 @@ class Sending:
         if settings.mail is None and settings.webhooks is None:
             return
         now_ms, epoch = self._service.now_ms(), self._epoch()
+        with self._lock:
+            # Their messages may be settled after they were read here, and must not be sent again for
+            # it; and what waits behind a slow receiver keeps no others' out of sight.
+            busy = frozenset(self._under_way)
         postponed = []
-        for message in self._service.store.notifications.due(now_ms, limit=_DUE):
+        for message in self._service.store.notifications.due(now_ms, limit=_DUE, besides=busy):
             line = (message.telling.owner, message.channel)
             with self._lock:
+                if line in self._under_way:
+                    continue
                 rest = self._resting.get(line)
-                if rest is not None and rest.until_ms > now_ms:
+                is_test = message.telling.about is About.TEST
+                if rest is not None and rest.until_ms > now_ms and not is_test:
                     # So that those behind it come into sight.
                     postponed.append(replace(message, next_ms=rest.until_ms))
                     continue
-                if line in self._under_way or len(self._under_way) >= _AT_ONCE:
+                if len(self._under_way) >= _AT_ONCE:
                     continue
                 self._under_way.add(line)
             self._start(lambda message=message: self._deliver(epoch, message))  # type: ignore[misc]
@@ -242,7 +260,7 @@ class Sending:
                 until_ms = Millis(now_ms + wait_ms)
                 self._resting[line] = _Rest(tries=tries, until_ms=until_ms)
             over = isinstance(error, BadRequest) or message.tries >= MOST_TRIES
-            if over:
+            if over or message.telling.about is About.TEST:
                 return replace(message, fate=Fate.FAILED, next_ms=None, said=why)
             return replace(message, next_ms=until_ms, said=why)
         with self._lock:

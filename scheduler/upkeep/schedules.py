@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core.model.intents import Cancel
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.types import Millis, WorkloadId
+from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.errors import (
     LeaderLost,
     Misconfigured,
@@ -31,7 +31,7 @@ from gpucommons.scheduler.schedules.deciding import (
 )
 from gpucommons.scheduler.schedules.schedule import Concurrency, Outcome, Scheduled, Standing
 from gpucommons.scheduler.service.lookup import workload_of
-from gpucommons.scheduler.service.schedules.looking import sensed
+from gpucommons.scheduler.service.schedules.looking import Ends, sensed
 from gpucommons.scheduler.service.schedules.promotions import judged
 from gpucommons.scheduler.service.schedules.runs import run_of, submit_run
 from gpucommons.scheduler.service.service import Service
@@ -48,25 +48,34 @@ _UNFORESEEN = "The scheduler failed at this run; its log says why"
 class Schedules:
     """One pass after the other, from one thread of the leader."""
 
-    def __init__(self, service: Service, *, epoch: Callable[[], Epoch]) -> None:
+    def __init__(
+        self,
+        service: Service,
+        *,
+        epoch: Callable[[], Epoch],
+        unread: Callable[[Workload], bool] = lambda _job: False,
+    ) -> None:
         self._service = service
         self._epoch = epoch
+        #: A job that is over may have told more than is known yet.
+        self._unread = unread
 
     def step(self) -> None:
         """Start what is due; what goes wrong with one schedule keeps no other from its time."""
         epoch, now_ms = self._epoch(), self._service.now_ms()
+        ends = Ends(self._service)
         for scheduled in self._service.store.schedules.due(now_ms):
             try:
-                self._look(epoch, scheduled, now_ms)
+                self._look(epoch, scheduled, now_ms, ends)
             except (LeaderLost, Unavailable):
                 raise  # no other would fare better
             except Exception:
                 log.exception("a run of schedule %s failed", scheduled.schedule.schedule_id)
                 self._give_up(epoch, scheduled, now_ms)
 
-    def _look(self, epoch: Epoch, scheduled: Scheduled, now_ms: Millis) -> None:
+    def _look(self, epoch: Epoch, scheduled: Scheduled, now_ms: Millis, ends: Ends) -> None:
         stands = self._with_what_was_begun(scheduled, now_ms)
-        stands = replace(stands, standing=self._sensed(stands, now_ms))
+        stands = replace(stands, standing=self._sensed(stands, now_ms, ends))
         decision = decide(stands, self._live(stands), now_ms)
         start = decision.start
         if start is None:
@@ -77,12 +86,12 @@ class Schedules:
             after = self._started(scheduled, begun, start, now_ms)
             self._stand(epoch, replace(scheduled, standing=begun), after)
 
-    def _sensed(self, scheduled: Scheduled, now_ms: Millis) -> Standing:
+    def _sensed(self, scheduled: Scheduled, now_ms: Millis, ends: Ends) -> Standing:
         """After what was heard of triggers and runs; what fails there keeps no time of the calendar."""
         try:
-            standing = sensed(self._service, scheduled, now_ms)
+            standing = sensed(ends, scheduled, now_ms)
             stands = replace(scheduled, standing=standing)
-            return judged(self._service, OPERATOR, stands, now_ms)
+            return judged(self._service, OPERATOR, stands, now_ms, unread=self._unread)
         except (LeaderLost, Unavailable):
             raise
         except Exception:

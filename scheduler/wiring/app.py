@@ -174,7 +174,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
             record=where.record,
             also=where.also(service),
         ),
-        schedules=Schedules(service, epoch=lambda: loop.epoch),
+        schedules=Schedules(service, epoch=lambda: loop.epoch, unread=log_following.unread),
         sweeps=Sweeps(service, epoch=lambda: loop.epoch, unread=log_following.unread),
         pipelines=Pipelines(service, epoch=lambda: loop.epoch),
         judging=Judging(service, epoch=lambda: loop.epoch),

@@ -99,6 +99,10 @@ export function trainMessages(msg: Messages) {
       return trans.__('Published by %1.', name);
     },
 
+    setsVariables(): string {
+      return trans.__('It sets for the job:');
+    },
+
     oneLine(): string {
       return trans.__('It counts on one line in the script:');
     },

@@ -40,6 +40,10 @@ export function ProfileField(props: {
   const profiles = props.profiles ?? [];
   const chosen = profiles.find(each => keyOf(each) === form.profile?.key);
   const teams = new Set(profiles.map(each => each.team));
+  // They may decide which code runs in the name of whoever submits, and no field shows them.
+  const variables = Object.entries(chosen?.job.env ?? {}).map(
+    ([name, value]) => `${name}=${value}`
+  );
   if (profiles.length === 0) {
     return null;
   }
@@ -68,6 +72,11 @@ export function ProfileField(props: {
       {chosen ? (
         <p className="gc-Muted gc-Hint">
           {chosen.description} {msg.publishedBy(chosen.published_by)}
+        </p>
+      ) : null}
+      {variables.length > 0 ? (
+        <p className="gc-Muted gc-Hint">
+          {msg.setsVariables()} <code>{variables.join(' ')}</code>
         </p>
       ) : null}
       {chosen?.callback_line ? (

@@ -6,7 +6,7 @@ would refuse; it goes to the service in the same request as the rest, all or not
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
@@ -36,14 +36,30 @@ def pruned(
     free = [team for team in others if not team.managed_by]
     busy = [team for team in free if force and _has_work(scheduler, team.name)]
     kept += [f"{t.name} stays without quotas: it still has work." for t in busy]
-    return _together(config, free, busy), kept
+    managed = [team for team in others if team.managed_by]
+    above = _above([*managed, *busy], {team.name: team for team in free if team not in busy})
+    kept += [f"{name} stays: it is above a team that stays." for name in sorted(above)]
+    removed = [team.name for team in free if team not in busy and team.name not in above]
+    return _together(config, removed, busy), kept
+
+
+def _above(
+    staying: Iterable[models.TeamModel], free: Mapping[str, models.TeamModel]
+) -> frozenset[str]:
+    """Which of the free ones a team that stays is below of."""
+    found: set[str] = set()
+    for team in staying:
+        above = free.get(team.parent or "")
+        while above is not None and above.name not in found:
+            found.add(above.name)
+            above = free.get(above.parent or "")
+    return frozenset(found)
 
 
 def _together(
-    config: models.ConfigModel, free: Sequence[models.TeamModel], busy: Sequence[models.TeamModel]
+    config: models.ConfigModel, removed: Sequence[str], busy: Sequence[models.TeamModel]
 ) -> models.ConfigModel:
     emptied = [team.model_copy(update={"quotas": {}}) for team in busy]
-    removed = [team.name for team in free if team not in busy]
     return config.model_copy(
         update={
             "teams": [*config.teams, *emptied],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ from gpucommons.scheduler.models.jobs.profiles import (
     ProfilesFile,
 )
 from gpucommons.scheduler.models.words.yaml_mistakes import field_sentences
+
+#: Of a command or value, before a job is started with it.
+_SHOWN = 300
 
 
 def add_commands(
@@ -81,6 +85,24 @@ def fields(profile: models.ProfileView) -> dict[str, Any]:
     """What a job gets of it, but for its workers; it keeps the profile's name."""
     labels = {PROFILE_LABEL: profile.name}
     return {**profile.job.options(), "team": profile.team, "labels": labels}
+
+
+def told(profile: models.ProfileView) -> Iterator[str]:
+    """What of it decides which code runs, and with which secrets: that is done in the caller's name."""
+    job = profile.job
+    yield f"profile: {profile.name} of {profile.team}, published by {profile.published_by}"
+    if job.command is not None:
+        yield f"  command: {_short(shlex.join(job.command))}"
+    if job.environment is not None:
+        yield f"  environment: {job.environment}"
+    for name, value in (job.env or {}).items():
+        yield f"  env: {name}={_short(value)}"
+    for name, secret in (job.secrets or {}).items():
+        yield f"  secrets: {name}={secret}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"
 
 
 def listing(arguments: argparse.Namespace) -> int:

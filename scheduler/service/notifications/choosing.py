@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucommons.scheduler.core.model.types import UserName
+from gpucommons.scheduler.core.model.types import Millis, UserName
 from gpucommons.scheduler.errors import BadRequest, TooManyRequests
 from gpucommons.scheduler.models.notifications import (
     AboutName,
@@ -15,6 +15,8 @@ from gpucommons.scheduler.models.notifications import (
 from gpucommons.scheduler.notifications.addresses import read_target
 from gpucommons.scheduler.notifications.choice import (
     CHOICES,
+    HOUR_MS,
+    MOST_MAILS,
     About,
     Channel,
     Choice,
@@ -80,10 +82,18 @@ def test_notifications(service: Service, principal: Principal) -> NotificationsV
     tests = [one for one in newest if one.telling.about is About.TEST]
     if any(one.made_ms > now_ms - _TEST_MS or one.fate is Fate.WAITING for one in tests):
         raise TooManyRequests("The last test is on its way: look in ten seconds what became of it.")
+    made = service.store.notifications.made(Millis(now_ms - HOUR_MS))
+    if Channel.MAIL in ways and made.get((choice.owner, Channel.MAIL), 0) >= MOST_MAILS:
+        message = (
+            f"{MOST_MAILS} mails of yours were made within an hour: wait until there are fewer."
+        )
+        raise TooManyRequests(message)
+    service.orders.take(principal.name, 0, now_ms=now_ms)
     telling = Telling(
         owner=choice.owner,
         about=About.TEST,
-        source=f"test {now_ms}",
+        # Asked for twice at once, it is one.
+        source=f"test {now_ms // _TEST_MS}",
         at_ms=now_ms,
         subject="a test",
         text=f"{choice.owner} asked for this test. Messages come this way.",

@@ -23,7 +23,7 @@ from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
 
 #: What belongs to a job alone, and not to one step of many.
-_ALONE = ("after", "not_before_ms", "parent", "resume_from", "user")
+_ALONE = ("after", "after_any", "after_failed", "not_before_ms", "parent", "resume_from", "user")
 #: Where inputs come that say nothing else.
 _INPUTS = "inputs"
 _NAME_CHARACTERS = 40

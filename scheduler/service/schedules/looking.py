@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.types import Kind, Millis, State, Workload
+from gpucommons.scheduler.core.model.types import Kind, Millis, State, UserName, Workload
 from gpucommons.scheduler.errors import Misconfigured, SchedulerError
 from gpucommons.scheduler.models.fields import base_name
 from gpucommons.scheduler.models.jobs.jobs import LOOK_ORIGIN, ORIGIN_LABEL
@@ -45,7 +45,49 @@ _OF_RUNS = {
 }
 
 
-def sensed(service: Service, scheduled: Scheduled, now_ms: Millis) -> Standing:
+class Ends:
+    """Ends of jobs, read once for all triggers of one owner that are looked at in one pass.
+
+    Somebody may have hundreds of triggers, and a thousand jobs that end together: read for each of them,
+    they would keep all others' schedules waiting for minutes.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self._read: dict[UserName, tuple[int, list[tuple[frozenset[str], Ended]]]] = {}
+
+    def of(self, owner: UserName, what: str, *, since_ms: int) -> Iterator[Ended]:
+        """Those of an owner's jobs that one waits for: by its id, its name, or what names are made of."""
+        known = self._read.get(owner)
+        if known is None or known[0] > since_ms:
+            # Triggers of one pass were looked at last a little apart.
+            from_ms = since_ms - sensing.BACK_MS
+            known = self._read[owner] = (from_ms, list(self._all(owner, from_ms)))
+        for names, end in known[1]:
+            if what in names and end.ended_ms > since_ms:
+                yield end
+
+    def _all(self, owner: UserName, since_ms: int) -> Iterator[tuple[frozenset[str], Ended]]:
+        where = WorkloadFilter(owner=owner, live=False, kinds=_JOBS, ended_after_ms=since_ms)
+        cursor = None
+        while True:
+            page = self.service.store.workloads(where, limit=_PAGE, cursor=cursor)
+            for job in page.items:
+                assert job.ended_ms is not None  # noqa: S101 - it is over
+                end = Ended(
+                    job=job.workload_id,
+                    name=job.spec.name,
+                    ended_ms=job.ended_ms,
+                    failed=job.state is State.FAILED,
+                    cancelled=job.state is State.CANCELLED,
+                )
+                yield frozenset((end.job, end.name, base_name(end.name))), end
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+
+def sensed(ends: Ends, scheduled: Scheduled, now_ms: Millis) -> Standing:
     """The standing after whatever there was to hear of its triggers."""
     schedule = scheduled.schedule
     if schedule.suspended or not schedule.triggers:
@@ -53,55 +95,35 @@ def sensed(service: Service, scheduled: Scheduled, now_ms: Millis) -> Standing:
     changed = {}
     for trigger in schedule.triggers:
         before = sensing.sensed_of(scheduled.standing, trigger)
-        changed[trigger.key] = _heard(service, schedule, trigger, before, now_ms)
+        changed[trigger.key] = _heard(ends, schedule, trigger, before, now_ms)
     return sensing.with_sensed(scheduled, changed)
 
 
 def _heard(
-    service: Service, schedule: Schedule, trigger: Trigger, before: Sensed, now_ms: Millis
+    ends: Ends, schedule: Schedule, trigger: Trigger, before: Sensed, now_ms: Millis
 ) -> Sensed:
     if trigger.kind is TriggerKind.METRIC:
         return sensing.hear_posted(trigger, before, sensing.posted_of(schedule, trigger))
     if trigger.kind is TriggerKind.AFTER:
         if now_ms < before.checked_ms + sensing.ENDS_EVERY_MS:
             return before
-        ends = _ends(service, schedule, trigger, before)
-        return sensing.hear_ends(trigger, before, ends, since_ms=schedule.since_ms, now_ms=now_ms)
+        # Since a while before the last time.
+        since_ms = max(before.checked_ms, trigger.since_ms) - sensing.BACK_MS
+        mine = ends.of(schedule.owner, trigger.what, since_ms=since_ms)
+        return sensing.hear_ends(trigger, before, mine, since_ms=schedule.since_ms, now_ms=now_ms)
     if before.looking_ms is None:
         is_due = now_ms >= before.checked_ms + trigger.every_s * 1000
         return (
-            replace(before, looking_ms=max(now_ms, Millis(before.checked_ms + 1)))
+            replace(
+                before, looking_ms=max(now_ms, Millis(max(before.checked_ms, before.asked_ms) + 1))
+            )
             if is_due
             else before
         )
     try:
-        return _looked(service, schedule, trigger, before, now_ms)
+        return _looked(ends.service, schedule, trigger, before, now_ms)
     except SchedulerError as error:
         return sensing.not_seen(before, str(error), now_ms=now_ms)
-
-
-def _ends(
-    service: Service, schedule: Schedule, trigger: Trigger, before: Sensed
-) -> Iterator[Ended]:
-    """Those of its owner's jobs that it waits for, since a while before the last time."""
-    since_ms = max(before.checked_ms, trigger.since_ms) - sensing.BACK_MS
-    where = WorkloadFilter(owner=schedule.owner, live=False, kinds=_JOBS, ended_after_ms=since_ms)
-    cursor = None
-    while True:
-        page = service.store.workloads(where, limit=_PAGE, cursor=cursor)
-        for job in page.items:
-            if trigger.what in (job.workload_id, job.spec.name, base_name(job.spec.name)):
-                assert job.ended_ms is not None  # noqa: S101 - it is over
-                yield Ended(
-                    job=job.workload_id,
-                    name=job.spec.name,
-                    ended_ms=job.ended_ms,
-                    failed=job.state is State.FAILED,
-                    cancelled=job.state is State.CANCELLED,
-                )
-        cursor = page.cursor
-        if cursor is None:
-            return
 
 
 def _looked(
@@ -111,10 +133,10 @@ def _looked(
     job = repeating.scheduled_job(service, schedule.owner, key=key)
     if job is None:
         _submit(service, schedule, trigger, key)
-        return replace(before, checked_ms=max(now_ms, before.looking_ms or now_ms))
+        return replace(before, asked_ms=max(now_ms, before.looking_ms or now_ms))
     job = workload_of(service, job.workload_id)
     if not is_final(job):
-        return replace(before, checked_ms=now_ms)
+        return replace(before, asked_ms=max(now_ms, before.asked_ms))
     if job.state is not State.SUCCEEDED:
         text = job.ended_text or "no reason was told"
         problem = f"The look {job.spec.name} did not end well: {text}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 from gpucommons.scheduler import models
@@ -44,8 +45,17 @@ def promote_of(request: models.ScheduleRequest) -> Promote | None:
     )
 
 
-def judged(service: Service, by: Principal, scheduled: Scheduled, now_ms: Millis) -> Standing:
-    """The standing after a look at runs that are over; what is promoted is on record first."""
+def judged(
+    service: Service,
+    by: Principal,
+    scheduled: Scheduled,
+    now_ms: Millis,
+    *,
+    unread: Callable[[Workload], bool] = lambda _job: False,
+) -> Standing:
+    """The standing after a look at runs that are over; what is promoted is on record first. ``unread``:
+    a run may have told more than is known yet.
+    """
     runs = promoting.unjudged(scheduled)
     if not runs or now_ms < scheduled.standing.judged_ms + promoting.EVERY_MS:
         return scheduled.standing
@@ -58,6 +68,8 @@ def judged(service: Service, by: Principal, scheduled: Scheduled, now_ms: Millis
         else:
             if not is_final(job) or now_ms < (job.ended_ms or 0) + promoting.SETTLED_MS:
                 continue
+            if unread(job):
+                continue  # compared by all that it told, or not yet
             model = _model(service, scheduled.schedule, job)
         standing = promoting.judged(scheduled, model, now_ms)
         _tell(service, by, replace(scheduled, standing=standing), model)
@@ -99,6 +111,7 @@ def promote_schedule(
         at_ms=max(service.now_ms(), _after(found)),
         why=f"{promote.metric} {model.value:g}, chosen by {principal.name}",
         by=principal.name,
+        metric=promote.metric,
     )
     made = replace(found, schedule=replace(schedule, chosen=chosen))
     service.ask(

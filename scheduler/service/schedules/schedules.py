@@ -43,7 +43,7 @@ _LISTED_RUNS = 3
 #: More than the page shows, so that it asks seldom.
 MAX_LISTED = 200
 #: What belongs to one submit and not to many.
-_ONCE = ("after", "not_before_ms", "parent", "resume_from")
+_ONCE = ("after", "after_any", "after_failed", "not_before_ms", "parent", "resume_from")
 
 
 def put_schedule(

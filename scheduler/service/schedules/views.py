@@ -85,7 +85,7 @@ def _promoted(scheduled: Scheduled) -> PromotedView | None:
     return PromotedView(
         job_id=found.job,
         job_name=found.job_name,
-        metric=rule.metric,
+        metric=found.metric or rule.metric,
         value=found.value,
         since_ms=found.at_ms,
         why=found.why,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from gpucommons.scheduler.core.model.types import Millis, UserName
@@ -48,8 +48,14 @@ class NotificationStore(Protocol):
         """
         ...
 
-    def due(self, now_ms: Millis, *, limit: int) -> tuple[Notification, ...]:
-        """Those whose time to be sent has come, oldest first."""
+    def due(
+        self,
+        now_ms: Millis,
+        *,
+        limit: int,
+        besides: Collection[tuple[UserName, Channel]] = (),
+    ) -> tuple[Notification, ...]:
+        """Those whose time to be sent has come, oldest first; none of these users and channels."""
         ...
 
     def settle(self, epoch: Epoch, messages: Sequence[Notification]) -> None:
@@ -58,6 +64,10 @@ class NotificationStore(Protocol):
 
     def waiting(self) -> Mapping[tuple[UserName, Channel], int]:
         """How many wait, by user and channel."""
+        ...
+
+    def made(self, since_ms: Millis) -> Mapping[tuple[UserName, Channel], int]:
+        """How many were made since then and not dropped, by user and channel."""
         ...
 
     def newest(self, owner: UserName, *, limit: int) -> tuple[Notification, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from gpucommons.scheduler.core.model.types import Millis, UserName
 from gpucommons.scheduler.notifications.choice import (
@@ -58,13 +58,21 @@ class MemoryNotifications:
             self._add(messages)
             self._reading = reading
 
-    def due(self, now_ms: Millis, *, limit: int) -> tuple[Notification, ...]:
+    def due(
+        self,
+        now_ms: Millis,
+        *,
+        limit: int,
+        besides: Collection[tuple[UserName, Channel]] = (),
+    ) -> tuple[Notification, ...]:
         """Oldest first."""
         with self._lock:
             found = [
                 (one.next_ms, one.notification_id, one)
                 for one in self._messages.values()
-                if one.next_ms is not None and one.next_ms <= now_ms
+                if one.next_ms is not None
+                and one.next_ms <= now_ms
+                and (one.telling.owner, one.channel) not in besides
             ]
         return tuple(one for *_, one in sorted(found, key=lambda item: item[:2])[:limit])
 
@@ -83,6 +91,15 @@ class MemoryNotifications:
                 (one.telling.owner, one.channel)
                 for one in self._messages.values()
                 if one.fate is Fate.WAITING
+            )
+
+    def made(self, since_ms: Millis) -> Mapping[tuple[UserName, Channel], int]:
+        """By user and channel."""
+        with self._lock:
+            return Counter(
+                (one.telling.owner, one.channel)
+                for one in self._messages.values()
+                if one.made_ms >= since_ms and one.fate is not Fate.DROPPED
             )
 
     def newest(self, owner: UserName, *, limit: int) -> tuple[Notification, ...]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, Select, delete, func, or_, select, update
 
 from gpucommons.scheduler.core.model.types import Millis, UserName
 from gpucommons.scheduler.notifications.choice import (
@@ -90,13 +90,19 @@ class SqlNotifications:
                 [{"reader": _ONE, "document": encode(reading)}],
             )
 
-    def due(self, now_ms: Millis, *, limit: int) -> tuple[Notification, ...]:
+    def due(
+        self,
+        now_ms: Millis,
+        *,
+        limit: int,
+        besides: Collection[tuple[UserName, Channel]] = (),
+    ) -> tuple[Notification, ...]:
         """Oldest first."""
         of = notifications.c
         order = (of.next_ms, of.notification_id)
-        return self._messages(
-            select(of.document).where(of.next_ms <= now_ms).order_by(*order).limit(limit)
-        )
+        others = [or_(of.owner != owner, of.channel != way.value) for owner, way in besides]
+        asked = select(of.document).where(of.next_ms <= now_ms, *others)
+        return self._messages(asked.order_by(*order).limit(limit))
 
     def settle(self, epoch: Epoch, messages: Sequence[Notification]) -> None:
         """In place of what was known."""
@@ -107,14 +113,12 @@ class SqlNotifications:
 
     def waiting(self) -> Mapping[tuple[UserName, Channel], int]:
         """By user and channel."""
+        return self._counted(notifications.c.fate == Fate.WAITING.value)
+
+    def made(self, since_ms: Millis) -> Mapping[tuple[UserName, Channel], int]:
+        """By user and channel."""
         of = notifications.c
-        asked = (
-            select(of.owner, of.channel, func.count().label("count"))
-            .where(of.fate == Fate.WAITING.value)
-            .group_by(of.owner, of.channel)
-        )
-        rows = self.read_in(lambda c: c.execute(asked).all())
-        return {(UserName(row[0]), Channel(row[1])): int(row[2]) for row in rows}
+        return self._counted(of.made_ms >= since_ms, of.fate != Fate.DROPPED.value)
 
     def newest(self, owner: UserName, *, limit: int) -> tuple[Notification, ...]:
         """Newest first."""
@@ -129,6 +133,16 @@ class SqlNotifications:
         with self.leading(epoch) as connection:
             old = delete(notifications).where(notifications.c.made_ms < before_ms)
             return connection.execute(old).rowcount
+
+    def _counted(self, *where: ColumnElement[bool]) -> Mapping[tuple[UserName, Channel], int]:
+        of = notifications.c
+        asked = (
+            select(of.owner, of.channel, func.count().label("count"))
+            .where(*where)
+            .group_by(of.owner, of.channel)
+        )
+        rows = self.read_in(lambda c: c.execute(asked).all())
+        return {(UserName(row[0]), Channel(row[1])): int(row[2]) for row in rows}
 
     def _messages(self, asked: Select[Any]) -> tuple[Notification, ...]:
         rows = self.read_in(lambda c: c.execute(asked).scalars().all())

@@ -71,6 +71,12 @@ def test_a_message_is_added_once_and_due_until_it_is_settled(store: Store) -> No
     assert store.notifications.due(Millis(3), limit=9) == ()
     assert store.notifications.due(Millis(9), limit=1) == (second,)
     assert store.notifications.due(Millis(9), limit=9) == (second, a_message(3, 9, owner=BOB))
+    beside = store.notifications.due(Millis(9), limit=9, besides=[(BOB, Channel.MAIL)])
+    assert beside == (second,)
+    assert dict(store.notifications.made(Millis(5))) == {
+        (ADA, Channel.MAIL): 1,
+        (BOB, Channel.MAIL): 1,
+    }
     assert store.notifications.newest(ADA, limit=9) == (sent, second)
     assert store.notifications.newest(ADA, limit=1) == (sent,)
     assert dict(store.notifications.waiting()) == {

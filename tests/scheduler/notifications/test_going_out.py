@@ -218,6 +218,11 @@ def test_an_answer_that_never_ends_is_cut_off(
         "[64:ff9b::a00:1]",
         "[2002:a00:1::]",
         "[::]",
+        "192.0.0.192",
+        "168.63.129.16",
+        "[::7f00:1]",
+        "[64:ff9b:1::7f00:1]",
+        "[fec0::2]",
     ],
 )
 def test_no_address_inside_of_the_site_is_reached(host: str) -> None:

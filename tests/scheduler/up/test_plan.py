@@ -349,3 +349,10 @@ def test_with_real_accounts_no_password_of_ours_is_shown(folder: StateFolder) ->
 def test_stopping_says_what_happens_to_jobs() -> None:
     assert "training jobs keep running" in goodbye_text(settings())
     assert "training jobs end with it" in goodbye_text(settings("--stop-jobs"))
+
+
+def test_no_part_imports_from_the_folder_in_which_this_was_started(folder: StateFolder) -> None:
+    parts = (agent_part(settings(), folder, {}), *other_parts(machine(folder, settings())))
+    modules = [part.argv for part in parts if "-m" in part.argv]
+    assert len(modules) == 4
+    assert {argv[1:3] for argv in modules} == {("-P", "-m")}

@@ -15,11 +15,21 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.intents import NoteKept
 from gpucommons.scheduler.core.model.kept import KeptKernels
 from gpucommons.scheduler.core.model.types import Millis, UserName, WorkloadId
-from gpucommons.scheduler.errors import Unavailable
+from gpucommons.scheduler.errors import TooManyRequests, Unavailable
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.models.notifications import NotificationRequest
 from gpucommons.scheduler.notifications import mail, webhook
-from gpucommons.scheduler.notifications.choice import MOST_TRIES, MOST_WAITING, Fate, Notification
+from gpucommons.scheduler.notifications.choice import (
+    MOST_MAILS,
+    MOST_TRIES,
+    MOST_WAITING,
+    About,
+    Channel,
+    Fate,
+    Notification,
+    Telling,
+    notification,
+)
 from gpucommons.scheduler.notifications.settings import NotificationSettings
 from gpucommons.scheduler.service import idle, leases
 from gpucommons.scheduler.service.jobs import jobs
@@ -267,6 +277,47 @@ def test_what_was_read_is_told_though_the_scheduler_dies_between_any_two_steps(
     assert outside.posts[0][2].notification_id != outside.mails[0][1].notification_id
 
 
+def test_what_was_settled_while_it_was_read_is_sent_once(
+    world: ServiceWorld, tell: Tell, outside: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose(world, mail=["finish"])
+    world.script = Script(run_ms=10)
+    submit(world)
+    world.pass_time(SECOND)
+    epoch = lambda: world.loop.epoch  # noqa: E731
+    Notifications(world.service, epoch=epoch).step()
+    begun: list[Callable[[], None]] = []
+    sending = Sending(world.service, epoch=epoch, start=begun.append)
+    sending.step()
+    due = world.store.notifications.due
+
+    def and_then_it_is_sent(*args: Any, **options: Any) -> Any:
+        found = due(*args, **options)
+        begun.pop()()
+        return found
+
+    monkeypatch.setattr(world.store.notifications, "due", and_then_it_is_sent)
+    sending.step()
+    assert begun == []
+    assert len(outside.mails) == 1
+
+
+def test_an_event_is_told_with_what_it_left_behind_also_before_that_is_shown(
+    world: ServiceWorld, tell: Tell, outside: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose(world, mail=["finish"])
+    world.script = Script(run_ms=60 * SECOND)
+    submit(world, role={"milli_gpu": 1000})
+    world.pass_time(30 * SECOND)
+    before = world.loop.cluster
+    world.pass_time(31 * SECOND)
+    after = world.loop.cluster
+    monkeypatch.setattr(world.loop, "_cluster", before)
+    monkeypatch.setattr(world.loop, "catch_up", lambda: setattr(world.loop, "_cluster", after))
+    tell()
+    assert "held 0.02 GPU-hours" in outside.mails[0][1].telling.text
+
+
 def test_a_receiver_that_is_away_is_asked_less_and_less_and_in_the_end_given_up(
     world: ServiceWorld, tell: Tell, outside: Outside
 ) -> None:
@@ -396,3 +447,70 @@ def test_a_test_goes_every_chosen_way_and_not_many_times(
     assert outside.said() == [("test", "a test")]
     assert json.loads(webhook.body_of(outside.posts[0][2]))["text"].startswith("ann asked for this")
     assert {one.fate for one in newest(world)} == {"sent"}
+
+
+def test_a_test_is_tried_at_once_and_once_also_where_a_receiver_rests(
+    world: ServiceWorld, tell: Tell, outside: Outside
+) -> None:
+    choose(world, webhook=["finish"], url="https://example.org/x")
+    sending = Sending(world.service, epoch=lambda: world.loop.epoch, start=lambda work: work())
+    outside.away = Unavailable("example.org answered with status 503")
+    for number in range(3):
+        choosing.test_notifications(world.service, world.principal("ann"))
+        sending.step()
+        assert newest(world)[0].fate == "failed", number
+        assert newest(world)[0].said == "example.org answered with status 503"
+        world.pass_time(11 * SECOND)
+    outside.away = None
+    choosing.test_notifications(world.service, world.principal("ann"))
+    sending.step()
+    assert newest(world)[0].fate == "sent"
+
+
+def test_nobody_is_flooded_with_mail(world: ServiceWorld, tell: Tell, outside: Outside) -> None:
+    choose(world, mail=["finish"], address="another@example.org")
+    world.script = Script(run_ms=10)
+    for number in range(MOST_MAILS + 3):
+        submit(world, name=f"j{number}")
+    world.pass_time(SECOND)
+    tell()
+    assert len(outside.mails) == MOST_MAILS
+    with pytest.raises(TooManyRequests, match="within an hour"):
+        choosing.test_notifications(world.service, world.principal("ann"))
+    world.pass_time(HOUR + SECOND)
+    choosing.test_notifications(world.service, world.principal("ann"))
+    tell()
+    assert len(outside.mails) == MOST_MAILS + 1
+
+
+def test_what_waits_behind_slow_receivers_keeps_nobody_elses_out_of_sight(
+    world: ServiceWorld, outside: Outside
+) -> None:
+    for user in ("ann", "ada", "leo"):
+        choose(world, user, webhook=["finish"], url="https://example.org/x")
+    many = [(user, number) for user in ("ann", "ada") for number in range(100)]
+    world.store.notifications.add(
+        [
+            notification(
+                Telling(
+                    owner=UserName(user),
+                    about=About.FINISH,
+                    source=f"{user} {number}",
+                    at_ms=Millis(world.now_ms - (0 if user == "leo" else 5)),
+                    subject="s",
+                    text="t",
+                ),
+                Channel.WEBHOOK,
+                world.now_ms,
+            )
+            for user, number in [*many, ("leo", 0)]
+        ]
+    )
+    slow: list[Callable[[], None]] = []
+    sending = Sending(world.service, epoch=lambda: world.loop.epoch, start=slow.append)
+    sending.step()
+    assert len(slow) == 2
+    sending.step()
+    assert len(slow) == 3
+    slow[-1]()
+    assert [one.telling.owner for _, _, one in outside.posts] == ["leo"]

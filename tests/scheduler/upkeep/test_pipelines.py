@@ -450,6 +450,11 @@ def test_while_its_owner_has_as_many_waiting_as_may_a_step_waits(tmp_path: Path)
             "b: there is no step 'digits-7'",
         ),
         (({"name": "a", "job": a_request(not_before_ms=5)},), "a: not_before_ms is of a job alone"),
+        (({"name": "a", "job": a_request(after_any=["x"])},), "a: after_any is of a job alone"),
+        (
+            ({"name": "a", "job": a_request(after_failed=["x"])},),
+            "a: after_failed is of a job alone",
+        ),
         (({"name": "a", "each": {"SEED": []}},), "SEED has no values"),
         (({"name": "a", "each": {"S": ["1"] * 101}},), "these are 101 with all combinations"),
         (

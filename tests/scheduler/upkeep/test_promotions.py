@@ -41,7 +41,9 @@ def step(world: ServiceWorld) -> None:
     Schedules(world.service, epoch=lambda: world.loop.epoch).step()
 
 
-def run(world: ServiceWorld, value: float | None, exit_code: int = 0) -> None:
+def run(
+    world: ServiceWorld, value: float | None, exit_code: int = 0, *, metric: str = "accuracy"
+) -> None:
     """One run by hand, which tells this."""
     world.script = Script(run_ms=20 * SECOND, exit_code=exit_code)
     schedules.run_schedule(world.service, world.principal("ann"), "ann", "retrain")
@@ -50,7 +52,7 @@ def run(world: ServiceWorld, value: float | None, exit_code: int = 0) -> None:
     (job,) = (one for one in world.cluster.workloads.values() if one.current is not None)
     assert job.current is not None
     if value is not None:
-        told = Progress(step=3, metrics={"accuracy": value}, at_ms=world.now_ms)
+        told = Progress(step=3, metrics={metric: value}, at_ms=world.now_ms)
         world.loop.observe(ProgressReported(attempt_id=job.current.attempt_id, progress=told))
     for _ in range(6):
         world.pass_time(11 * SECOND)
@@ -109,6 +111,17 @@ def test_the_lowest_is_better_where_that_is_said(world: ServiceWorld) -> None:
     assert [verdict for verdict, _ in verdicts(world)] == ["promoted", "kept", "promoted"]
 
 
+def test_values_of_another_metric_are_not_compared(world: ServiceWorld) -> None:
+    put(world)
+    run(world, 0.9)
+    put(world, metric="top5")
+    found = view(world).promoted
+    assert found is not None
+    assert (found.metric, found.value) == ("accuracy", 0.9)
+    run(world, 0.5, metric="top5")
+    assert verdicts(world)[-1] == ("promoted", "top5 0.5, the first")
+
+
 def test_by_hand_nothing_is_promoted_until_somebody_does(world: ServiceWorld) -> None:
     put(world, rule="by hand")
     run(world, 97)
@@ -151,6 +164,24 @@ def test_what_has_no_value_is_not_promoted_and_teammates_promote_nothing(
     put(world, metric="")
     with pytest.raises(Misconfigured, match="compares no models"):
         promote(world, "retrain-1")
+
+
+def test_a_run_is_compared_once_all_that_it_told_was_read(world: ServiceWorld) -> None:
+    put(world)
+    unread = True
+
+    def look() -> None:
+        world.pass_time(11 * SECOND)
+        Schedules(world.service, epoch=lambda: world.loop.epoch, unread=lambda _job: unread).step()
+
+    world.script = Script(run_ms=SECOND)
+    schedules.run_schedule(world.service, world.principal("ann"), "ann", "retrain")
+    for _ in range(5):
+        look()
+    assert verdicts(world) == [("", "")]
+    unread = False
+    look()
+    assert verdicts(world) == [("none", "It told no accuracy that is a number")]
 
 
 def test_the_promoted_model_stays_when_others_are_forgotten(world: ServiceWorld) -> None:

@@ -308,6 +308,10 @@ def test_what_can_never_be_right_is_refused_when_it_is_written(world: ServiceWor
     once = replace_job(asked(), not_before_ms=5)
     with pytest.raises(Misconfigured, match="not_before_ms is of one submit alone"):
         schedules.put_schedule(world.service, ann, "ann", "nightly", once)
+    for field in ("after", "after_any", "after_failed"):
+        waits = replace_job(asked(), **{field: ["digits-7"]})
+        with pytest.raises(Misconfigured, match=f"{field} is of one submit alone"):
+            schedules.put_schedule(world.service, ann, "ann", "nightly", waits)
     with pytest.raises(Misconfigured, match="five fields"):
         put(world, schedule="often")
     with pytest.raises(Forbidden, match="only bob may"):

@@ -121,6 +121,20 @@ def test_another_version_of_data_starts_a_run_that_carries_it(world: ServiceWorl
     assert found.request.labels["data-version"] == "8e (3 files, 213 MiB)"
 
 
+def test_a_look_that_goes_on_has_looked_at_nothing_yet(world: ServiceWorld) -> None:
+    world.script = Script(run_ms=10, lines=("7f3a9c",))
+    put(world, PATH)
+    step(world)
+    (before,) = view(world).triggers
+    assert before.checked_ms is not None
+    world.script = Script(run_ms=3 * MINUTE, lines=("8e",))
+    step(world, pass_ms=30 * SECOND)
+    assert names(world) == ["retrain-look-1", "retrain-look-2"]
+    assert view(world).triggers == [before]
+    step(world, times=2, pass_ms=2 * MINUTE)
+    assert view(world).triggers[0].version == "8e"
+
+
 def test_a_look_that_fails_or_prints_nothing_is_told_and_starts_nothing(
     world: ServiceWorld,
 ) -> None:
@@ -217,3 +231,29 @@ def test_a_scheduler_that_dies_at_any_write_loses_and_doubles_nothing(
     ]
     found = [name for name in names(world) if "look" not in name and name != "clean-1"]
     assert found == ["retrain-1", "retrain-2", "retrain-3"]
+
+
+def test_ends_are_read_once_for_all_triggers_of_an_owner(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = [{"after": {"job": f"clean-{letter}"}} for letter in "abcdefg"]
+    for number in range(3):
+        fields = {"triggers": [AFTER, *waits], "job": a_request(name="digits")}
+        request = models.ScheduleRequest.model_validate(fields)
+        ann = world.principal("ann")
+        schedules.put_schedule(world.service, ann, "ann", f"retrain-{number}-s", request)
+    clean(world)
+    asked = []
+    read = world.store.workloads
+
+    def counted(where: WorkloadFilter, **how: object) -> object:
+        if where.ended_after_ms is not None:
+            asked.append(where)
+        return read(where, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(world.store, "workloads", counted)
+    step(world, times=1)
+    assert len(asked) == 1
+    step(world)
+    found = schedules.schedules(world.service, world.principal("ann")).schedules
+    assert [run.cause for one in found for run in one.runs] == ["clean-1 finished"] * 3

@@ -15,6 +15,7 @@ from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.principal import PrincipalKind
 from gpucommons.scheduler.service.administration import settings
 
+VISION = {"gpu": {"guaranteed_milli_gpu": 1000}}
 NLP = {"name": "nlp", "quotas": {"gpu": {"fixed_milli_gpu": 1000}}}
 
 
@@ -70,6 +71,25 @@ def test_forced_it_loses_its_quotas_and_goes_once_its_work_has_ended(
     assert "vision stays without quotas: it still has work." in forced.out
     vision = world.cluster.teams[TeamName("vision")]
     assert (vision.quotas, vision.leads) == ({}, frozenset({"ada"}))
+
+    cli("cancel", job.id, by="ann")
+    world.pass_time(60_000)
+    assert cli("apply", "-f", "all.yaml", "--prune", "--force", by="root").code == 0
+    assert names(world) == {"nlp"}
+
+
+def test_forced_a_department_stays_above_a_team_that_has_work(
+    cli: Cli, world: WatchedWorld, home: Path
+) -> None:
+    job = submitted(world)
+    both = [{"name": "dept"}, {"name": "vision", "parent": "dept", "quotas": VISION}, NLP]
+    written(home, {"teams": both})
+    assert cli("apply", "-f", "all.yaml", by="root").code == 0
+    written(home, {"teams": [NLP]})
+    forced = cli("apply", "-f", "all.yaml", "--prune", "--force", by="root")
+    assert forced.code == 0, forced.err
+    assert "dept stays: it is above a team that stays." in forced.out
+    assert names(world) == {"dept", "nlp", "vision"}
 
     cli("cancel", job.id, by="ann")
     world.pass_time(60_000)

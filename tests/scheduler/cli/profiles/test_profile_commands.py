@@ -47,7 +47,10 @@ def test_a_lead_publishes_one_and_a_job_is_started_with_it(
 
     (tmp_path / "train.py").write_text("print('epoch 1')\n")
     script = ("submit", str(tmp_path / "train.py"), "--profile", "ddp", "--output", "json")
-    job = led(*script, "--env", "LR=0.5", "--memory-mib", "4096").json["request"]
+    started = led(*script, "--env", "LR=0.5", "--memory-mib", "4096")
+    assert "profile: ddp of vision, published by ada\n  env: " in started.err
+    assert "  env: EPOCHS=3\n" in started.err
+    job = started.json["request"]
     assert (job["launcher"], job["max_run_s"]) == ("torchrun", 3600)
     assert job["env"] == {"LR": "0.5", "EPOCHS": "3"}
     assert job["labels"]["profile"] == "ddp"
