@@ -9,9 +9,9 @@ export PYTHONDONTWRITEBYTECODE :=
 LAB := build/labextensions/gpucommons
 PANEL := $(shell find labextension/src labextension/style labextension/schema -type f)
 TRACES ?= traces
-# Four where there are two cores: much of a test's time is another program's start or a deadline.
+# Three where there are two cores: much of a test's time is another program's start or a deadline.
 # In the order of tests/conftest.py: stories first, so that none is left for one process alone.
-PYTEST := $(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup setup-hibernation setup-kubernetes setup-kubernetes-programs setup-frameworks demo test test-here test-kubernetes test-panel test-frameworks check fix properties peers tour tour-kubernetes tour-training tour-z2jh bench docs moving-picture dist images release clean
 
