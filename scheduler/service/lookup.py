@@ -44,6 +44,11 @@ def _decided_on(service: Service, key: WorkloadId) -> Workload | None:
     return live if live is not None else service.store.workload(key)
 
 
+def is_id(ref: str) -> bool:
+    """Whether it is a workload's id, and not a name."""
+    return _ID.match(ref) is not None
+
+
 def find_job(service: Service, principal: Principal, ref: str) -> Workload:
     """A job by id or name, among those that the caller may know of.
 
@@ -53,7 +58,7 @@ def find_job(service: Service, principal: Principal, ref: str) -> Workload:
         When there is none, several teams have one of that name, or the caller may not look.
     """
     authorization.read(principal)
-    if _ID.match(ref):
+    if is_id(ref):
         found = workload_of(service, ref)
         if not authorization.is_job(found):
             raise UnknownWorkload

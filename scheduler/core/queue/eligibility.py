@@ -179,12 +179,17 @@ def _too_dear(cycle: CycleState, workload: Workload, spec: Spec) -> Reason | Non
     costs = {name: cycle.pools[name].price_at(cycle.now_ms) or 0 for name in spec.pools}
     cheapest = min(costs, key=costs.__getitem__)
     currency = cycle.pools[cheapest].currency
-    whose = "it pays" if most == spec.max_price_micro else "its team's policy lets it pay"
+    unblock = "It starts once one of its pools costs no more, or with a higher max_price."
+    if most == spec.max_price_micro:
+        whose = "it pays"
+    else:
+        of_hub = most == cycle.policy.max_price_micro
+        whose = f"the policy of {'the hub' if of_hub else spec.team} lets it pay"
+        unblock = "It starts once one of its pools costs no more; an admin can raise max_price."
     text = (
         f"A GPU of {cheapest} costs {money_words(costs[cheapest], currency)} per hour now, and"
         f" {whose} at most {money_words(most, currency)} (max_price)."
     )
-    unblock = "It starts once one of its pools costs no more, or with a higher max_price."
     return Reason(code=ReasonClass.PRICE, text=text, unblock=unblock)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from gpucommons.scheduler import models
@@ -16,7 +17,7 @@ from gpucommons.scheduler.schedules.deciding import next_look_ms
 from gpucommons.scheduler.schedules.schedule import Schedule, Scheduled
 from gpucommons.scheduler.schedules.triggers import On, Posted, Trigger, TriggerKind
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.lookup import find_job
+from gpucommons.scheduler.service.lookup import find_job, is_id
 from gpucommons.scheduler.service.schedules.finding import find, note
 from gpucommons.scheduler.service.schedules.views import schedule_view
 from gpucommons.scheduler.service.service import Service
@@ -37,11 +38,10 @@ def triggers_of(
     found: list[Trigger] = []
     for one in asked:
         trigger = _trigger(one, now_ms)
-        if trigger.kind is TriggerKind.AFTER:
-            trigger = _of_a_job(service, principal, name, trigger)
-        known = before.triggers if before is not None else ()
-        same = (each for each in known if replace(each, since_ms=now_ms) == trigger)
-        trigger = next(same, trigger)
+        known = {} if before is None else {replace(b, since_ms=now_ms): b for b in before.triggers}
+        if trigger.kind is TriggerKind.AFTER and trigger not in known:
+            trigger = _of_a_job(service, principal, name, trigger, known)
+        trigger = known.get(trigger, trigger)
         if any(each.key == trigger.key for each in found):
             message = f"triggers: “{trigger.words}” is there twice. Leave one out."
             raise Misconfigured(message)
@@ -124,24 +124,30 @@ def _trigger(asked: TriggerRequest, now_ms: Millis) -> Trigger:
     )
 
 
-def _of_a_job(service: Service, principal: Principal, name: str, trigger: Trigger) -> Trigger:
-    """One job by its number or id, or all of a name, also before there is any."""
+def _of_a_job(
+    service: Service, principal: Principal, name: str, trigger: Trigger, known: Collection[Trigger]
+) -> Trigger:
+    """One job by its number or id, or all of a name, also before there is any.
+
+    That of a trigger which is known already may be over by now.
+    """
     if trigger.what == name or base_name(trigger.what) == name:
         message = f"after: {name} cannot wait for its own runs. Name another job."
         raise Misconfigured(message)
-    if base_name(trigger.what) == trigger.what:
+    if base_name(trigger.what) == trigger.what and not is_id(trigger.what):
         return trigger
     job = find_job(service, principal, trigger.what)
     if job.spec.owner != principal.name:
         message = f"after: {job.spec.name} is another's job. Name one of your own."
         raise Misconfigured(message)
-    if is_final(job):
+    named = replace(trigger, what=job.spec.name)
+    if is_final(job) and named not in known:
         message = (
             f"after: {job.spec.name} is over already. Name a job that is not, or all jobs of a name:"
             f" {base_name(job.spec.name)}."
         )
         raise Misconfigured(message)
-    return replace(trigger, what=job.spec.name)
+    return named
 
 
 def _said(trigger: Trigger, value: float) -> str:

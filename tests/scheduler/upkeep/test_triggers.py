@@ -84,9 +84,10 @@ def test_the_end_of_another_job_starts_a_run_by_how_it_ended(world: ServiceWorld
 
 
 def test_one_job_by_its_number_starts_one_run(world: ServiceWorld) -> None:
-    clean(world)
-    with pytest.raises(Misconfigured, match="clean-1 is over already"):
-        put(world, {"after": {"job": "clean-1"}})
+    over = clean(world)
+    for ref in ("clean-1", over.id):
+        with pytest.raises(Misconfigured, match="clean-1 is over already"):
+            put(world, {"after": {"job": ref}})
     with pytest.raises(NotFound):
         put(world, {"after": {"job": "clean-9"}})
     going = clean(world, run_ms=5 * MINUTE)
@@ -96,6 +97,11 @@ def test_one_job_by_its_number_starts_one_run(world: ServiceWorld) -> None:
     world.pass_time(5 * MINUTE)
     step(world)
     assert runs(world) == [("retrain-1", "clean-2 finished")]
+    # It can still be written anew, and has heard that end.
+    put(world, {"after": {"job": going.id}}, concurrency_policy="Allow")
+    put(world, {"after": {"job": "clean-2"}}, concurrency_policy="Replace")
+    step(world)
+    assert len(runs(world)) == 1
 
 
 def test_another_version_of_data_starts_a_run_that_carries_it(world: ServiceWorld) -> None:

@@ -110,7 +110,7 @@ def test_a_teams_policy_holds_for_all_its_jobs_and_no_longer_than_it_stands(
     reason = world.get(job).reason
     assert reason is not None
     assert reason.code is ReasonClass.PRICE
-    assert "its team's policy lets it pay at most 0.50 EUR" in reason.text
+    assert "the policy of vision lets it pay at most 0.50 EUR" in reason.text
     world.ask(PutConfig(teams=(team(policy=Policy(max_price_micro=MICRO)),)), "admin")
     assert pool_of(world, job) == CHEAP
     narrowed = world.submit(a_saver("narrowed", most=None))
@@ -155,3 +155,11 @@ def test_an_elastic_job_grows_on_what_it_pays_for_alone(later: int, *, grows: bo
     current = world.get(job).current
     assert current is not None
     assert (current.stop is not None) is grows
+
+
+def test_a_limit_of_the_hub_is_said_to_be_its_own(world: World) -> None:
+    world.ask(PutConfig(policy=Policy(max_price_micro=MICRO // 2)), "admin")
+    reason = world.get(world.submit(a_saver("job", most=None))).reason
+    assert reason is not None
+    assert "the policy of the hub lets it pay at most 0.50 EUR" in reason.text
+    assert "an admin can raise max_price" in (reason.unblock or "")
