@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import smtplib
 import ssl
 from email.message import EmailMessage
@@ -30,10 +31,13 @@ def send(settings: MailSettings, message: Notification, address: str) -> None:
     if why_not is not None:
         raise BadRequest(why_not)
     try:
-        with _connected(settings) as server:
+        with contextlib.closing(_connected(settings)) as server:
             if settings.login_file is not None:
                 server.login(*read_login(settings.login_file))
             server.send_message(as_mail(settings, message, address))
+            # It was taken: a goodbye that fails must not send it again.
+            with contextlib.suppress(OSError, smtplib.SMTPException):
+                server.quit()
     except smtplib.SMTPRecipientsRefused as error:
         code, said = next(iter(error.recipients.values()))
         raise _failure(code, f"{address} was refused", said) from None

@@ -36,6 +36,7 @@ class MailServer:
     over_tls: list[bool] = field(default_factory=list)
     #: Answers to RCPT, by address.
     refuses: dict[str, str] = field(default_factory=dict)
+    goodbye: str = "221 bye"
 
 
 class _Mail(StreamRequestHandler):
@@ -58,7 +59,7 @@ class _Mail(StreamRequestHandler):
         while line := self.rfile.readline():
             verb = line.strip().decode().upper().split(" ")[0]
             if verb == "QUIT":
-                self._say("221 bye")
+                self._say(self.to.goodbye)
                 return
             self._answer(verb, line.strip().decode())
 

@@ -77,6 +77,12 @@ def test_a_mail_says_what_happened_in_plain_text_under_an_id_that_stays(
     assert first["X-GPUCommons-Id"] == a_message().notification_id
 
 
+def test_a_mail_that_was_taken_is_sent_whatever_the_goodbye(mail_server: Any) -> None:
+    mail_server.goodbye = "451 busy"
+    mail.send(settings(mail_server.port), a_message(), "ann@example.org")
+    assert len(mail_server.mails) == 1
+
+
 def test_the_login_goes_over_tls_alone_and_to_a_server_that_is_who_it_says(
     mail_server: Any,
     certificate: tuple[Path, Path],
