@@ -13,6 +13,7 @@ JOB = {
     "max_workers": "Elastic jobs: most workers of the first role.",
     "priority": "low, normal or high; the team's policy says which are allowed.",
     "over_quota": "Whether it may run on borrowed GPUs, which can be taken back. Default: true.",
+    "max_price": "The most that a GPU may cost per hour; while all its pools cost more, it waits.",
     "max_run_s": "Longest run time in seconds, all attempts together.",
     "start_timeout_s": "All workers run by then, or all are withdrawn. Default: 300.",
     "after": "Jobs that must have succeeded before, by name or id.",

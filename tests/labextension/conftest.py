@@ -29,6 +29,8 @@ from gpucommons.scheduler.models import (
     PipelineList,
     PipelineView,
     PoolList,
+    ProfileList,
+    ProfileView,
     Quote,
     ScheduleList,
     ScheduleTimes,
@@ -42,6 +44,7 @@ from gpucommons.scheduler.models import (
     TeamView,
     WhoAmI,
 )
+from gpucommons.scheduler.models.jobs.profiles import ProfileJob
 from gpucommons.scheduler.models.words.state_words import state_words
 
 JOB_ID = "018f0000-0000-7000-8000-000000000001"
@@ -99,6 +102,11 @@ def make_lease(**fields: Any) -> LeaseView:
         "slice": held,
     }
     return LeaseView(**{**base, **fields})
+
+
+PROFILE = ProfileView(
+    team="vision", name="ddp", job=ProfileJob(), published_by="alice", published_ms=NOW
+)
 
 
 class FakeApi:
@@ -192,6 +200,9 @@ class FakeApi:
             ("POST", f"leases/{LEASE_ID}/park"): self.lease,
             ("PUT", f"leases/{LEASE_ID}/on-idle"): self.lease,
             ("PUT", f"leases/{LEASE_ID}/activity"): self.lease,
+            ("GET", "profiles"): ProfileList(profiles=[]),
+            ("PUT", "profiles/vision/ddp"): PROFILE,
+            ("DELETE", "profiles/vision/ddp"): PROFILE,
         }
         nightly = ScheduleView(
             name="nightly",
@@ -237,7 +248,7 @@ class FakeApi:
         found["GET", "schedules/alice/nightly"] = nightly
         found["DELETE", "schedules/alice/nightly"] = nightly
         found["PUT", "schedules/alice/train"] = nightly
-        for verb in ("run", "suspend", "resume"):
+        for verb in ("promote", "run", "suspend", "resume"):
             found["POST", f"schedules/alice/nightly/{verb}"] = nightly
         for verb in ("cancel", "pause", "resume", "resize", "again"):
             found["POST", f"{job_path}/{verb}"] = self.job

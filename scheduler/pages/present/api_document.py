@@ -14,10 +14,12 @@ Document = Mapping[str, Any]
 #: Tags of the document, in the order in which people look for them.
 _GROUPS = {
     "jobs": "Jobs",
+    "profiles": "Profiles",
     "schedules": "Schedules",
     "pipelines": "Pipelines",
     "sweeps": "Sweeps and maps",
     "notebooks": "Notebooks and tickets",
+    "notifications": "What users are told",
     "cluster": "Teams, pools, nodes, settings",
     "history": "Events, usage, metrics",
     "attempt": "From inside a running job",

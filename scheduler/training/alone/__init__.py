@@ -18,6 +18,7 @@ _CALLBACKS = ("__init__.py", "handing_in.py", "keras.py", "lightning.py", "trans
 _FILES = {
     "errors.py": "errors.py",
     "files/durable_files.py": "files/durable_files.py",
+    "in_pod/told_files.py": "in_pod/told_files.py",
     "in_pod/worker.py": "in_pod/worker.py",
     **{f"joining/{name}": f"joining/{name}" for name in JOINING},
     "training/__init__.py": "training/__init__.py",

@@ -21,6 +21,7 @@ READS = [
     "lease",
     f"jobs/{JOB_ID}",
     f"jobs/{JOB_ID}/curve",
+    "profiles",
     "schedules",
     "schedules/alice/nightly",
     "pipelines",
@@ -69,6 +70,13 @@ async def test_what_becomes_of_an_idle_notebook_is_passed_on(served: Any, api: A
     assert api.asked("PUT") == [f"/v1/{path}"]
 
 
+async def test_profiles_are_published_and_removed(served: Any, api: Any) -> None:
+    for verb, body in (("", {"job": {"launcher": "torchrun"}}), ("/remove", {})):
+        answer = await served.http.post(f"gpucommons/api/profiles/vision/ddp{verb}", json=body)
+        assert answer.status_code == 200, answer.text
+    assert api.asked("PUT") == api.asked("DELETE") == ["/v1/profiles/vision/ddp"]
+
+
 @pytest.mark.parametrize("verb", ["", "/curve"])
 async def test_a_name_may_stand_behind_its_team(served: Any, api: Any, verb: str) -> None:
     await served.http.get(f"gpucommons/api/jobs/vision/log-7{verb}")
@@ -107,9 +115,9 @@ async def test_a_job_goes_on_from_where_it_stood_only_where_that_is_said(
 
 
 async def test_every_row_of_the_table_was_tried() -> None:
-    # `offers` alone is not: the fake has none. `on-idle`, the times of a schedule and its end have
-    # tests of their own.
-    assert len(READS) + len(WRITES) + 4 == len(TABLE)
+    # `offers` alone is not: the fake has none. `on-idle`, the times of a schedule and its end, and
+    # what leads do with profiles have tests of their own.
+    assert len(READS) + len(WRITES) + 6 == len(TABLE)
 
 
 async def test_a_schedule_is_removed_and_its_times_are_asked_for(served: Any, api: Any) -> None:

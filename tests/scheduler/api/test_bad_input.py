@@ -63,7 +63,7 @@ JOBS: list[tuple[dict[str, Any], int, str]] = [
     (a_job(pools=["cpu"], role={"milli_gpu": 500}), 422, "it has no GPUs"),
     (a_job(after=["nothing-1"]), 404, "nothing-1"),
     (a_job(after=["../../etc"]), 422, "after.0:"),
-    (a_job(snapshot="0" * 64), 422, "upload it first"),
+    (a_job(snapshot="0" * 64), 422, "uploaded first"),
     (a_job(snapshot="zz"), 422, "snapshot:"),
     (a_job(working_dir="/etc"), 422, "below its folder"),
     (a_job(working_dir="a/../../b"), 422, "below its folder"),

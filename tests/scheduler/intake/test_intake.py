@@ -237,7 +237,7 @@ def test_names_must_be_told_apart(world: ServiceWorld) -> None:
         job_spec(models.JobRequest(roles=two), world.principal("ann"), world.cluster, Found())
     with pytest.raises(UnknownPool, match="Pools: cpu, gpu"):
         spec_of(world, pools=["moon"])
-    with pytest.raises(Misconfigured, match="upload it first"):
+    with pytest.raises(Misconfigured, match="uploaded first"):
         spec_of(world, snapshot="a" * 64, found=Found(has_snapshot=lambda _team: False))
 
 
