@@ -71,6 +71,12 @@ def take_in(group: str, accept: Callable[[str, object], T]) -> TakenIn[T]:
     return TakenIn(usable=usable, troubles=tuple(troubles))
 
 
+def lacking(made: object, asked: type) -> list[str]:
+    """What a protocol asks for and an object of another package has not."""
+    names = (*getattr(asked, "__annotations__", ()), *vars(asked))
+    return [name for name in names if not name.startswith("_") and not hasattr(made, name)]
+
+
 def _load(point: EntryPoint) -> object:
     try:
         return point.load()

@@ -14,7 +14,7 @@ from gpucommons.gpu.devices.memory_limits import MemoryLimits
 from gpucommons.gpu.errors import GpuError
 from gpucommons.gpu.linux.pod_cgroups import PodCgroups
 from gpucommons.gpu.node.telemetry import Telemetry
-from gpucommons.gpu.plugins import PROVIDERS, BrokenPlugin, take_in
+from gpucommons.gpu.plugins import PROVIDERS, BrokenPlugin, lacking, take_in
 from gpucommons.gpu.providers.base import MigProfile, NodeTraits, SharingProvider
 from gpucommons.gpu.providers.node.cgroup_mem import FIRST_DRIVER, CgroupMemProvider
 from gpucommons.gpu.providers.node.exclusive import ExclusiveProvider
@@ -64,8 +64,7 @@ def _with_plugins(ground: Ground) -> Ground:
 
     def accept(name: str, factory: object) -> SharingProvider:
         provider: SharingProvider = factory()  # type: ignore[operator] # what else it is fails here
-        asked = (one for one in vars(SharingProvider) if not one.startswith("_"))
-        missing = [one for one in asked if not hasattr(provider, one)]
+        missing = lacking(provider, SharingProvider)
         if missing or provider.name != name or name in {one.name for one in ground.providers}:
             why = f"it lacks {', '.join(missing)}" if missing else "its name is not its own"
             message = f"The provider {name} is left out: {why}."

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpucommons.gpu.plugins import EXECUTORS, BrokenPlugin, load
+from gpucommons.gpu.plugins import EXECUTORS, BrokenPlugin, lacking, load
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.state import AttemptEnded, Observation
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, AttemptState, Millis
@@ -59,8 +59,7 @@ def _made(offer: Offer) -> Executor:
     except Exception as error:
         message = f"The executor {offer.name} cannot be used: {type(error).__name__}: {error}"
         raise BrokenPlugin(message) from error
-    asked = ("name", *(name for name in vars(Executor) if not name.startswith("_")))
-    missing = [name for name in asked if not hasattr(executor, name)]
+    missing = lacking(executor, Executor)
     if missing or executor.name != offer.name:
         why = f"it lacks {', '.join(missing)}" if missing else f"it calls itself {executor.name}"
         message = f"The executor {offer.name} cannot be used: {why}."

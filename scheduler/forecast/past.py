@@ -9,10 +9,10 @@ from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, WorkloadId
 from gpucommons.scheduler.forecast.runs import Run, run_of
 from gpucommons.scheduler.store.base import Store, WorkloadFilter
+from gpucommons.scheduler.store.stored_jobs import stored_workloads
 
 #: Older runs say little of today's work.
 REMEMBERED = 5_000
-_PAGE = 500
 
 
 class Past:
@@ -50,17 +50,11 @@ class Past:
         self.forgotten_ms = max(self.forgotten_ms, run.submitted_ms)
 
     def _read_stored(self) -> None:
-        cursor: str | None = None
-        while True:
-            page = self._store.workloads(WorkloadFilter(live=False), limit=_PAGE, cursor=cursor)
-            for ended in page.items:
-                run = run_of(ended, ended.ended_ms or ended.since_ms)
-                if run is None:
-                    continue
-                if len(self._runs) == self._remembered:
-                    self._forget(run)  # the list goes by submission: this is the newest of the rest
-                    return
-                self._runs.appendleft(run)
-            cursor = page.cursor
-            if cursor is None:
+        for ended in stored_workloads(self._store, WorkloadFilter(live=False)):
+            run = run_of(ended, ended.ended_ms or ended.since_ms)
+            if run is None:
+                continue
+            if len(self._runs) == self._remembered:
+                self._forget(run)  # the list goes by submission: this is the newest of the rest
                 return
+            self._runs.appendleft(run)

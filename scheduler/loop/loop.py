@@ -108,7 +108,6 @@ class Loop:
         self._showing = threading.RLock()
         self._deaf: Callable[[], None] = lambda: None
         self._inbox = Inbox()
-        self.keeps_points = self._inbox.has_points
         self._alarm = Alarm()
         self._callbacks: list[Callable[[], None]] = []
         self._thread: threading.Thread | None = None
@@ -180,6 +179,10 @@ class Loop:
         """Points of a job's curve were read: the next cycle writes them."""
         self._inbox.put_points(workload_id, points)
         self._alarm.within(PROGRESS_S)
+
+    def keeps_points(self, workload_id: WorkloadId) -> bool:
+        """Points of a job's curve were read that the store has not got yet."""
+        return self._inbox.has_points(workload_id)
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call back after each commit, from the loop's thread; returns what ends that."""

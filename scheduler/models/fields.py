@@ -83,6 +83,14 @@ RelativePath = Annotated[
     str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,512}$"), AfterValidator(_stays_below)
 ]
 MilliGpu = Annotated[int, Field(strict=True, ge=0, le=1_024_000)]
+#: Of one worker: CPU in thousandths of a core, memory, and what its GPU has to be.
+CpuMilli = Annotated[int, Field(strict=True, ge=1, le=1_024_000)]
+MemoryMib = Annotated[int, Field(strict=True, ge=16, le=16_777_216)]
+GpuMemoryMib = Annotated[int, Field(strict=True, ge=1, le=16_777_216)]
+GpuKind = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9 ._-]{1,64}$")]
+Workers = Annotated[int, Field(strict=True, ge=1, le=1024)]
+#: All attempts of a job together.
+RunSeconds = Annotated[int, Field(strict=True, ge=1, le=31_536_000)]
 #: Of one GPU, in the currency of the pools.
 PricePerHour = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 Argument = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=8192)]

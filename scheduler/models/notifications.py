@@ -63,6 +63,11 @@ class NotificationsView(View):
     key: str | None = None
     newest: list[NotificationView]
 
+    @property
+    def own_address(self) -> str:
+        """Where mail goes by the user's own word; "" = by the admin's rule, or nowhere."""
+        return "" if self.mail.to == self.default_address else self.mail.to
+
 
 class MessagePreview(View):
     """A message that is not sent."""

@@ -22,7 +22,7 @@ from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.client.calls import Call
 from gpucommons.scheduler.errors import BadRequest, Forbidden, NotAuthenticated, SchedulerError
 from gpucommons.scheduler.models import JobList, LeaseList, LeaseView, WhoAmI
-from gpucommons.scheduler.models.words.mistakes import named, said
+from gpucommons.scheduler.models.words.mistakes import first_mistake
 from gpucommons.scheduler.pages.settings import Site
 
 R = TypeVar("R", bound=BaseModel)
@@ -176,9 +176,7 @@ class JsonHandler(PageHandler):
         try:
             return model.model_validate_json(self.request.body)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = named(first["loc"]) or "The body"
-            raise BadRequest(f"{where}: {said(first)}.") from None
+            raise BadRequest(first_mistake(error, of="The body")) from None
 
     def answer(self, value: object) -> None:
         """Send JSON."""

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import plan_calls
 from gpucommons.scheduler.errors import BadRequest, Forbidden
-from gpucommons.scheduler.models.words.mistakes import named, said
+from gpucommons.scheduler.models.words.mistakes import first_mistake
 from gpucommons.scheduler.pages.base import PageHandler
 from gpucommons.scheduler.pages.settings import WRITES_OFF
 
@@ -45,8 +45,7 @@ class SaveBudget(PageHandler):
         try:
             return models.BudgetModel.model_validate(fields)
         except ValidationError as error:
-            first = error.errors()[0]
-            raise BadRequest(f"{named(first['loc']) or 'The budget'}: {said(first)}.") from None
+            raise BadRequest(first_mistake(error, of="The budget")) from None
 
 
 def _number(text: str) -> float:

@@ -13,7 +13,7 @@ from gpucommons.scheduler.models.notifications import (
     NotificationRequest,
     NotificationsView,
 )
-from gpucommons.scheduler.models.words.mistakes import said
+from gpucommons.scheduler.models.words.mistakes import first_mistake
 from gpucommons.scheduler.pages.base import PageHandler
 
 #: What each choice means, in the order of the form.
@@ -43,13 +43,11 @@ class Notifications(PageHandler):
         await self._show(answer, said="Saved.")
 
     async def _show(self, answer: NotificationsView, *, said: str) -> None:
-        own = "" if answer.mail.to == answer.default_address else answer.mail.to
         week = await self.ask(report_calls.notifications_week())
         self.show(
             "notifications.html",
             active="notifications",
             asked=answer,
-            own_address=own,
             meanings=MEANINGS,
             week=week,
             said=said,
@@ -66,9 +64,7 @@ class Notifications(PageHandler):
         try:
             return NotificationRequest.model_validate(fields)
         except ValidationError as error:
-            first = error.errors()[0]
-            message = f"{first['loc'][0]}: {said(first)}."
-            raise BadRequest(message) from None
+            raise BadRequest(first_mistake(error)) from None
 
     def _is_set(self, name: str) -> bool:
         return self.get_body_argument(name, "") == "on"

@@ -11,7 +11,7 @@ from gpucommons.scheduler.service.advice.past import judge
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.base import Epoch, WorkloadFilter
 from gpucommons.scheduler.store.plans.base import JudgedRun
-from gpucommons.scheduler.upkeep.stored_jobs import stored_jobs
+from gpucommons.scheduler.store.stored_jobs import stored_jobs
 
 _LOG = logging.getLogger(__name__)
 

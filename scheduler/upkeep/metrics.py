@@ -170,41 +170,16 @@ class PulseCollector(Collector):
         )
 
 
-#: Requests that were made so far, by verb and resource.
-Requests = Callable[[], Mapping[tuple[str, str], int]]
+#: What was counted so far, by the values of two labels.
+Counts = Callable[[], Mapping[tuple[str, str], int]]
 
 
-class RequestsCollector(Collector):
-    """What the scheduler asks of a cluster's API server, counted where the requests are made."""
+class CountsCollector(Collector):
+    """What is counted where it happens: one counter with two labels."""
 
-    def __init__(self, requests: Requests) -> None:
-        self._requests = requests
-
-    def describe(self) -> Iterator[CounterMetricFamily]:
-        """Nothing to announce: names are known when scraped."""
-        return iter(())
-
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        """One counter."""
-        counter = CounterMetricFamily(
-            "gpucommons_kubernetes_requests",
-            "Requests to the API server of the cluster, by verb and resource.",
-            labels=["verb", "resource"],
-        )
-        for labels, number in sorted(self._requests().items()):
-            counter.add_metric(labels, number)
-        yield counter
-
-
-#: Messages that were settled so far, by channel and what became of them.
-Messages = Callable[[], Mapping[tuple[str, str], int]]
-
-
-class MessagesCollector(Collector):
-    """What became of messages by mail and webhook, counted where they are sent."""
-
-    def __init__(self, messages: Messages) -> None:
-        self._messages = messages
+    def __init__(self, name: str, text: str, labels: tuple[str, str], counts: Counts) -> None:
+        self._name, self._text, self._labels = name, text, labels
+        self._counts = counts
 
     def describe(self) -> Iterator[CounterMetricFamily]:
         """Nothing to announce: names are known when scraped."""
@@ -212,14 +187,22 @@ class MessagesCollector(Collector):
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         """One counter."""
-        counter = CounterMetricFamily(
-            "gpucommons_notifications",
-            "Messages to users by channel: sent, failed or dropped.",
-            labels=["channel", "fate"],
-        )
-        for labels, number in sorted(self._messages().items()):
+        counter = CounterMetricFamily(self._name, self._text, labels=self._labels)
+        for labels, number in sorted(self._counts().items()):
             counter.add_metric(labels, number)
         yield counter
+
+
+def requests_counter(requests: Counts) -> CountsCollector:
+    """What the scheduler asks of a cluster's API server."""
+    text = "Requests to the API server of the cluster, by verb and resource."
+    return CountsCollector("gpucommons_kubernetes_requests", text, ("verb", "resource"), requests)
+
+
+def messages_counter(messages: Counts) -> CountsCollector:
+    """What became of messages by mail and webhook."""
+    text = "Messages to users by channel: sent, failed or dropped."
+    return CountsCollector("gpucommons_notifications", text, ("channel", "fate"), messages)
 
 
 class Metrics:
@@ -229,16 +212,16 @@ class Metrics:
         self,
         loop: HasCluster,
         *,
-        cluster_requests: Requests | None = None,
-        messages: Messages | None = None,
+        cluster_requests: Counts | None = None,
+        messages: Counts | None = None,
     ) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(ClusterCollector(loop))
         self.registry.register(PulseCollector(loop.pulse))
         if cluster_requests is not None:
-            self.registry.register(RequestsCollector(cluster_requests))
+            self.registry.register(requests_counter(cluster_requests))
         if messages is not None:
-            self.registry.register(MessagesCollector(messages))
+            self.registry.register(messages_counter(messages))
         self._requests = Counter(
             "gpucommons_api_requests",
             "Requests by operation and status.",

@@ -37,6 +37,7 @@ from gpucommons.scheduler.notifications.settings import default_address
 from gpucommons.scheduler.service.notifications import week
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.base import Epoch, StoredEvent, WorkloadFilter
+from gpucommons.scheduler.store.stored_jobs import stored_workloads
 
 _LOG = logging.getLogger(__name__)
 
@@ -119,14 +120,9 @@ class Notifications:
 
     def _hibernated(self) -> Iterator[Workload]:
         """From the store: the loop forgets them long before what they keep is gone."""
-        where = WorkloadFilter(kinds=_NOTEBOOKS, states=_HIBERNATED)
-        cursor = None
-        while True:
-            page = self._service.store.workloads(where, limit=_PAGE, cursor=cursor)
-            yield from page.items
-            cursor = page.cursor
-            if cursor is None:
-                return
+        return stored_workloads(
+            self._service.store, WorkloadFilter(kinds=_NOTEBOOKS, states=_HIBERNATED)
+        )
 
     def _of_week(self, choices: Iterable[Choice], end_ms: Millis) -> list[Telling]:
         owners = [one.owner for one in choices if About.WEEK in one.mail | one.webhook]

@@ -17,7 +17,7 @@ from typing import Protocol
 from gpucommons.scheduler.core.model.intents import Submit
 from gpucommons.scheduler.core.model.types import Checkpoint, Millis, Spec, Workload
 from gpucommons.scheduler.store.base import Store, WorkloadFilter
-from gpucommons.scheduler.upkeep.stored_jobs import stored_jobs
+from gpucommons.scheduler.store.stored_jobs import stored_jobs
 
 log = logging.getLogger("gpucommons.scheduler.upkeep.retention")
 

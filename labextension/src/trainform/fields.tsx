@@ -54,6 +54,30 @@ export function SelectField(props: {
   );
 }
 
+/** A line of a draft that is kept beside the form: it is sent as it was typed. */
+export function DraftField(props: {
+  id: string;
+  label: string;
+  value: string;
+  example: string;
+  onChange: (value: string) => void;
+}): React.JSX.Element {
+  return (
+    <Labelled id={props.id} label={props.label}>
+      <input
+        id={props.id}
+        className="jp-mod-styled gc-Input"
+        value={props.value}
+        placeholder={props.example}
+        spellCheck={false}
+        onChange={event => {
+          props.onChange(event.target.value);
+        }}
+      />
+    </Labelled>
+  );
+}
+
 export function TextField(props: {
   field: 'arguments' | 'name' | 'secrets' | 'cron' | 'timeZone' | 'maxPrice';
   label: string;

@@ -17,7 +17,7 @@ import {
   Scale,
   trialRequest
 } from '../submission/sweep';
-import { SelectField } from './fields';
+import { DraftField, SelectField } from './fields';
 import { leadOf } from './quotaline';
 import { sweepWords } from './sweepmessages';
 
@@ -200,21 +200,16 @@ function Typed(props: {
   example: string;
 }): React.JSX.Element {
   const { train } = usePanel();
-  const id = `gc-sweep-${props.field}`;
+  const { field } = props;
   return (
-    <div className="gc-Field">
-      <label htmlFor={id}>{props.label}</label>
-      <input
-        id={id}
-        className="jp-mod-styled gc-Input"
-        value={draftOf(train)[props.field]}
-        placeholder={props.example}
-        spellCheck={false}
-        onChange={event => {
-          keepDraft(train, { [props.field]: event.target.value });
-        }}
-      />
-    </div>
+    <DraftField
+      {...props}
+      id={`gc-sweep-${field}`}
+      value={draftOf(train)[field]}
+      onChange={value => {
+        keepDraft(train, { [field]: value });
+      }}
+    />
   );
 }
 

@@ -9,7 +9,7 @@ import {
   On,
   triggersOf
 } from '../submission/triggers';
-import { SelectField } from './fields';
+import { DraftField, SelectField } from './fields';
 import { trainMessages } from './messages';
 
 export function Triggers(): React.JSX.Element {
@@ -63,20 +63,14 @@ function Typed(props: {
 }): React.JSX.Element {
   const { train } = usePanel();
   const { field } = props;
-  const id = `gc-trigger-${field}`;
   return (
-    <div className="gc-Field">
-      <label htmlFor={id}>{props.label}</label>
-      <input
-        id={id}
-        className="jp-mod-styled gc-Input"
-        value={triggersOf(train)[field]}
-        placeholder={props.example}
-        spellCheck={false}
-        onChange={event => {
-          keepTriggers(train, { [field]: event.target.value });
-        }}
-      />
-    </div>
+    <DraftField
+      {...props}
+      id={`gc-trigger-${field}`}
+      value={triggersOf(train)[field]}
+      onChange={value => {
+        keepTriggers(train, { [field]: value });
+      }}
+    />
   );
 }

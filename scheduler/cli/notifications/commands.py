@@ -18,7 +18,7 @@ from gpucommons.scheduler.models.notifications import (
     NotificationRequest,
     NotificationsView,
 )
-from gpucommons.scheduler.models.words.mistakes import said
+from gpucommons.scheduler.models.words.mistakes import first_mistake
 
 _ALL = get_args(AboutName)
 _HEADER = ("MADE", "BY", "SUBJECT", "BECAME", "")
@@ -86,10 +86,9 @@ def choosing(arguments: argparse.Namespace) -> int:
         raise BadRequest("Say what to change: --mail, --address, --webhook, --to or --new-key.")
     with connect(arguments) as scheduler:
         before = scheduler.send(report_calls.notifications())
-        own = "" if before.mail.to == before.default_address else before.mail.to
         known = {
             "mail": before.mail.about,
-            "address": own,
+            "address": before.own_address,
             "webhook": before.webhook.about,
             "url": before.webhook.to,
         }
@@ -98,9 +97,7 @@ def choosing(arguments: argparse.Namespace) -> int:
                 {**known, **changes, "new_key": arguments.new_key}
             )
         except ValidationError as error:
-            first = error.errors()[0]
-            message = f"{first['loc'][0]}: {said(first)}."
-            raise BadRequest(message) from None
+            raise BadRequest(first_mistake(error)) from None
         answer = scheduler.send(report_calls.set_notifications(request))
     show(answer, as_text(answer), output=arguments.output)
     return 0

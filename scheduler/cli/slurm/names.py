@@ -83,19 +83,16 @@ def waited(
 
 
 def _begun(scheduler: SchedulerClient, ref: str, sleep: Callable[[float], None]) -> list[str]:
-    if _TASK.fullmatch(ref) is None:
-        array = None if _is_job(scheduler, ref) else array_of(scheduler, ref)
-        if array is not None:
-            return _all_begun(scheduler, array, sleep)
-    return [one.id for one in jobs_of(scheduler, ref)]
-
-
-def _is_job(scheduler: SchedulerClient, ref: str) -> bool:
+    task = _TASK.fullmatch(ref)
+    if task is not None:
+        return [_task(scheduler, task["array"], int(task["index"]))]
     try:
-        scheduler.send(calls.job(ref))
+        return [scheduler.send(calls.job(ref)).id]
     except NotFound:
-        return False
-    return True
+        array = array_of(scheduler, ref)
+        if array is None:
+            raise
+    return _all_begun(scheduler, array, sleep)
 
 
 def _all_begun(

@@ -11,9 +11,11 @@ from gpucommons.scheduler.models.fields import (
     Model,
     Name,
     PricePerHour,
+    RunSeconds,
     Switch,
     UserName,
     View,
+    Workers,
 )
 
 
@@ -30,12 +32,12 @@ class PolicyModel(Model):
     """Rules of a team; a refusal names the field."""
 
     environments: list[Annotated[str, StringConstraints(max_length=256)]] = []
-    max_run_s: int | None = Field(default=None, strict=True, ge=1, le=31_536_000)
+    max_run_s: RunSeconds | None = None
     priorities: list[Literal["low", "normal", "high"]] = ["low", "normal", "high"]
     max_milli_gpu_per_job: MilliGpu | None = None
     #: Per GPU and hour, in the pools' currency: jobs wait while each of their pools costs more.
     max_price: PricePerHour | None = None
-    max_workers: int | None = Field(default=None, strict=True, ge=1, le=1024)
+    max_workers: Workers | None = None
     max_pending_per_user: int = Field(default=100, strict=True, ge=1, le=100_000)
     retrain_in_guarantee: bool = False
     show_names: bool = False

@@ -9,19 +9,25 @@ from pydantic import Field, StringConstraints, model_validator
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.models.fields import (
     Argument,
+    CpuMilli,
     EnvName,
+    GpuKind,
+    GpuMemoryMib,
     Id,
     LauncherName,
+    MemoryMib,
     MilliGpu,
     Model,
     Name,
     PricePerHour,
     Ref,
     RelativePath,
+    RunSeconds,
     Sha256,
     Text,
     UserName,
     View,
+    Workers,
 )
 from gpucommons.scheduler.models.jobs.attempts import (
     AttemptView,
@@ -40,15 +46,15 @@ class RoleRequest(Model):
     """Like workers of a job."""
 
     name: Name = "worker"
-    count: int = Field(default=1, strict=True, ge=1, le=1024)
+    count: Workers = 1
     milli_gpu: MilliGpu = 0
     #: The smallest slice of any allowed pool that has so much GPU memory; with ``milli_gpu``, the least
     #: that a slice of that size must have.
-    gpu_memory_mib: int | None = Field(default=None, strict=True, ge=1, le=16_777_216)
-    gpu_kind: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9 ._-]{1,64}$")] | None = None
+    gpu_memory_mib: GpuMemoryMib | None = None
+    gpu_kind: GpuKind | None = None
     #: Left out: 1000, or what goes with its part of a GPU where that is less.
-    cpu_milli: int = Field(default=1000, strict=True, ge=1, le=1_024_000)
-    memory_mib: int = Field(default=1024, strict=True, ge=16, le=16_777_216)
+    cpu_milli: CpuMilli = 1000
+    memory_mib: MemoryMib = 1024
     command: list[Argument] = Field(min_length=1, max_length=256)
 
     @model_validator(mode="after")
@@ -75,11 +81,11 @@ class JobRequest(Model):
     #: In order of preference; default: the pools in which the team has training quota.
     pools: list[Name] = Field(default_factory=list, max_length=16)
     roles: list[RoleRequest] = Field(min_length=1, max_length=8)
-    min_workers: int | None = Field(default=None, strict=True, ge=1, le=1024)
-    max_workers: int | None = Field(default=None, strict=True, ge=1, le=1024)
+    min_workers: Workers | None = None
+    max_workers: Workers | None = None
     priority: Literal["low", "normal", "high"] = "normal"
     over_quota: bool = True
-    max_run_s: int | None = Field(default=None, strict=True, ge=1, le=31_536_000)
+    max_run_s: RunSeconds | None = None
     #: Per GPU and hour, in the pools' currency: it waits while each of its pools costs more.
     max_price: PricePerHour | None = None
     start_timeout_s: int = Field(default=300, strict=True, ge=1, le=86_400)
@@ -143,7 +149,7 @@ class JobSize(Model):
 
     #: Per worker of the first role.
     milli_gpu: int | None = Field(default=None, strict=True, ge=0, le=1_024_000)
-    workers: int | None = Field(default=None, strict=True, ge=1, le=1024)
+    workers: Workers | None = None
 
 
 class PauseView(View):

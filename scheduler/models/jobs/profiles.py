@@ -8,14 +8,20 @@ from pydantic import Field, StringConstraints, model_validator
 
 from gpucommons.scheduler.models.fields import (
     Argument,
+    CpuMilli,
     EnvName,
+    GpuKind,
+    GpuMemoryMib,
     LauncherName,
     Line,
+    MemoryMib,
     MilliGpu,
     Model,
     Name,
     PricePerHour,
+    RunSeconds,
     View,
+    Workers,
 )
 from gpucommons.scheduler.models.jobs.jobs import JobRequest
 
@@ -31,20 +37,20 @@ class ProfileJob(Model):
     launcher: LauncherName | None = None
     #: As in a job: an image, or the name of an environment that each user has.
     environment: Annotated[str, StringConstraints(pattern=r"^[ -~]{1,256}$")] | None = None
-    workers: int | None = Field(default=None, strict=True, ge=1, le=1024)
-    min_workers: int | None = Field(default=None, strict=True, ge=1, le=1024)
-    max_workers: int | None = Field(default=None, strict=True, ge=1, le=1024)
+    workers: Workers | None = None
+    min_workers: Workers | None = None
+    max_workers: Workers | None = None
     #: Of each worker.
     milli_gpu: MilliGpu | None = None
-    gpu_memory_mib: int | None = Field(default=None, strict=True, ge=1, le=16_777_216)
-    gpu_kind: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9 ._-]{1,64}$")] | None = None
-    cpu_milli: int | None = Field(default=None, strict=True, ge=1, le=1_024_000)
-    memory_mib: int | None = Field(default=None, strict=True, ge=16, le=16_777_216)
+    gpu_memory_mib: GpuMemoryMib | None = None
+    gpu_kind: GpuKind | None = None
+    cpu_milli: CpuMilli | None = None
+    memory_mib: MemoryMib | None = None
     pools: list[Name] | None = Field(default=None, max_length=16)
     data: list[Name] | None = Field(default=None, max_length=16)
     priority: Literal["low", "normal", "high"] | None = None
     over_quota: bool | None = None
-    max_run_s: int | None = Field(default=None, strict=True, ge=1, le=31_536_000)
+    max_run_s: RunSeconds | None = None
     max_price: PricePerHour | None = None
     env: dict[EnvName, Argument] | None = Field(default=None, max_length=128)
     #: Names of secrets, which each user keeps for themselves.

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import ValidationError
+
 _FIRST_LAST = "starts and ends with a letter or digit"
 #: By pattern; what stands here completes "this field: …".
 _SENTENCES: Mapping[str, str] = {
@@ -72,3 +74,9 @@ def said(mistake: Mapping[str, Any]) -> str:
     if pattern.startswith(_ID):
         return "an id has 32 hexadecimal digits in five groups"
     return _SENTENCES.get(pattern, _OTHERWISE)
+
+
+def first_mistake(error: ValidationError, *, of: str = "The request") -> str:
+    """The first of them as a sentence; ``of`` is what it is about where it is about no field."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{named(first['loc']) or of}: {said(first)}."

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from itertools import islice
 
-from gpucommons.scheduler.core.model.types import Kind, Millis, State, UserName
+from gpucommons.scheduler.core.model.types import Millis, State, UserName
 from gpucommons.scheduler.models import ReportRow
 from gpucommons.scheduler.models.words.report_rows import gpu_hours
 from gpucommons.scheduler.money import money_words
@@ -16,6 +17,7 @@ from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views import prices
 from gpucommons.scheduler.service.views.history import report_rows
 from gpucommons.scheduler.store.base import WorkloadFilter
+from gpucommons.scheduler.store.stored_jobs import stored_jobs
 
 DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS
@@ -23,8 +25,6 @@ WEEK_MS = 7 * DAY_MS
 _FIRST_MONDAY_MS = 4 * DAY_MS
 #: Jobs of one user that are counted one by one.
 _MOST_JOBS = 10_000
-_PAGE = 1000
-_JOBS = frozenset({Kind.TRAINING, Kind.RETRAIN})
 _OUTCOMES = (
     (State.SUCCEEDED, "finished"),
     (State.FAILED, "failed"),
@@ -67,7 +67,7 @@ def telling(service: Service, owner: UserName, found: Sums, end_ms: Millis) -> T
         facts={
             "from_ms": from_ms,
             "to_ms": end_ms,
-            "held_milli_gpu_h": _sum(row.held_milli_gpu_h for row in rows),
+            "held_milli_gpu_h": sum(row.held_milli_gpu_h for row in rows),
             **{words: jobs[state] for state, words in _OUTCOMES},
         },
     )
@@ -78,39 +78,29 @@ def _held(rows: list[ReportRow]) -> list[str]:
         return ["You held no GPU."]
     used = [row.used_milli_gpu_h for row in rows if row.used_milli_gpu_h is not None]
     parts = [
-        f"used {gpu_hours(_sum(used))}" if used else "use not measured",
-        f"idle {gpu_hours(_sum(row.idle_milli_gpu_h for row in rows))}",
-        f"borrowed {gpu_hours(_sum(row.borrowed_milli_gpu_h for row in rows))}",
-        f"lost to stops {gpu_hours(_sum(row.lost_milli_gpu_h for row in rows))}",
+        f"used {gpu_hours(sum(used))}" if used else "use not measured",
+        f"idle {gpu_hours(sum(row.idle_milli_gpu_h for row in rows))}",
+        f"borrowed {gpu_hours(sum(row.borrowed_milli_gpu_h for row in rows))}",
+        f"lost to stops {gpu_hours(sum(row.lost_milli_gpu_h for row in rows))}",
     ]
-    held = gpu_hours(_sum(row.held_milli_gpu_h for row in rows))
+    held = gpu_hours(sum(row.held_milli_gpu_h for row in rows))
     return [f"GPU-hours: held {held}, of these {', '.join(parts)}."]
 
 
 def _cost(rows: list[ReportRow], currency: str) -> list[str]:
     if not currency or not rows:
         return []
-    unpriced = _sum(row.unpriced_milli_gpu_h for row in rows)
+    unpriced = sum(row.unpriced_milli_gpu_h for row in rows)
     without = f" {gpu_hours(unpriced)} GPU-hours had no price." if unpriced else ""
-    cost = money_words(_sum(row.cost_micro or 0 for row in rows), currency)
+    cost = money_words(sum(row.cost_micro or 0 for row in rows), currency)
     return [f"Cost: {cost}.{without}"]
 
 
 def _jobs(service: Service, owner: UserName, from_ms: int, end_ms: int) -> Counter[State]:
-    where = WorkloadFilter(owner=owner, kinds=_JOBS, live=False, ended_after_ms=from_ms - 1)
-    found: Counter[State] = Counter()
-    cursor: str | None = None
-    while found.total() < _MOST_JOBS:
-        page = service.store.workloads(where, limit=_PAGE, cursor=cursor)
-        found.update(one.state for one in page.items if (one.ended_ms or 0) < end_ms)
-        cursor = page.cursor
-        if cursor is None:
-            break
-    return found
-
-
-def _sum(numbers: Iterable[int]) -> int:
-    return sum(numbers)
+    where = WorkloadFilter(owner=owner, live=False, ended_after_ms=from_ms - 1)
+    jobs = stored_jobs(service.store, where)
+    states = (one.state for one in jobs if (one.ended_ms or 0) < end_ms)
+    return Counter(islice(states, _MOST_JOBS))
 
 
 def _day(at_ms: int) -> str:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.types import Kind, Millis, State, UserName, Workload
+from gpucommons.scheduler.core.model.types import Millis, State, UserName, Workload
 from gpucommons.scheduler.errors import Misconfigured, SchedulerError
 from gpucommons.scheduler.models.fields import base_name
 from gpucommons.scheduler.models.jobs.jobs import LOOK_ORIGIN, ORIGIN_LABEL
@@ -25,13 +25,12 @@ from gpucommons.scheduler.service.lookup import workload_of
 from gpucommons.scheduler.service.schedules.runs import part_of, stored_request
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.base import WorkloadFilter
+from gpucommons.scheduler.store.stored_jobs import stored_jobs
 
 #: A look takes no longer.
 _LOOK_S = 600
-_PAGE = 1000
 #: Parts of a look's log that are read at most; the version is its last line.
 _LOG_PARTS = 64
-_JOBS = frozenset({Kind.TRAINING, Kind.RETRAIN})
 #: What a look does not need, or must not repeat.
 _OF_RUNS = {
     "kind": "training",
@@ -68,23 +67,17 @@ class Ends:
                 yield end
 
     def _all(self, owner: UserName, since_ms: int) -> Iterator[tuple[frozenset[str], Ended]]:
-        where = WorkloadFilter(owner=owner, live=False, kinds=_JOBS, ended_after_ms=since_ms)
-        cursor = None
-        while True:
-            page = self.service.store.workloads(where, limit=_PAGE, cursor=cursor)
-            for job in page.items:
-                assert job.ended_ms is not None  # noqa: S101 - it is over
-                end = Ended(
-                    job=job.workload_id,
-                    name=job.spec.name,
-                    ended_ms=job.ended_ms,
-                    failed=job.state is State.FAILED,
-                    cancelled=job.state is State.CANCELLED,
-                )
-                yield frozenset((end.job, end.name, base_name(end.name))), end
-            cursor = page.cursor
-            if cursor is None:
-                return
+        where = WorkloadFilter(owner=owner, live=False, ended_after_ms=since_ms)
+        for job in stored_jobs(self.service.store, where):
+            assert job.ended_ms is not None  # noqa: S101 - it is over
+            end = Ended(
+                job=job.workload_id,
+                name=job.spec.name,
+                ended_ms=job.ended_ms,
+                failed=job.state is State.FAILED,
+                cancelled=job.state is State.CANCELLED,
+            )
+            yield frozenset((end.job, end.name, base_name(end.name))), end
 
 
 def sensed(ends: Ends, scheduled: Scheduled, now_ms: Millis) -> Standing:
@@ -112,18 +105,19 @@ def _heard(
         mine = ends.of(schedule.owner, trigger.what, since_ms=since_ms)
         return sensing.hear_ends(trigger, before, mine, since_ms=schedule.since_ms, now_ms=now_ms)
     if before.looking_ms is None:
-        is_due = now_ms >= before.checked_ms + trigger.every_s * 1000
-        return (
-            replace(
-                before, looking_ms=max(now_ms, Millis(max(before.checked_ms, before.asked_ms) + 1))
-            )
-            if is_due
-            else before
-        )
+        return _begun(trigger, before, now_ms)
     try:
         return _looked(ends.service, schedule, trigger, before, now_ms)
     except SchedulerError as error:
         return sensing.not_seen(before, str(error), now_ms=now_ms)
+
+
+def _begun(trigger: Trigger, before: Sensed, now_ms: Millis) -> Sensed:
+    """A look is begun where one is due, at a moment that no look had before."""
+    if now_ms < before.checked_ms + trigger.every_s * 1000:
+        return before
+    after_all = Millis(max(before.checked_ms, before.asked_ms) + 1)
+    return replace(before, looking_ms=max(now_ms, after_all))
 
 
 def _looked(
