@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from gpucommons.labextension.ending import end_after_main
 from gpucommons.labextension.hibernation.hibernation import Hibernation
 from gpucommons.labextension.hibernation.keeper import server_folder
 from gpucommons.labextension.hibernation.kept import KeptKernel, kernels_folder
+from gpucommons.labextension.hibernation.limits import limits_of
 from gpucommons.labextension.hibernation.reporting import kernels_report, take_back, tell_kept
 from gpucommons.labextension.hibernation.saving import SAVE_S
 from gpucommons.labextension.live.fanout import Fanout
@@ -63,7 +65,7 @@ from gpucommons.labextension.variables.keeper import (
 )
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
 from gpucommons.scheduler.errors import SchedulerError
-from gpucommons.scheduler.models import Keeps
+from gpucommons.scheduler.models import Keeps, LeaseView
 from gpucommons.scheduler.threads.repeating import repeat_task
 
 #: Of the server's last seconds, for telling the scheduler.
@@ -116,6 +118,8 @@ class GpuCommonsExtension(ExtensionApp):
         self.settings[SETTING] = self.parts
         self._holding = Holding()
         self._parking: Parking | None = None
+        _, self._limits = limits_of(os.environ)
+        self.parts.feed.when_lease = self._heard
         self._can_hold = self._holding.begin(self.serverapp, self.settings)
         server: Any = self.serverapp
         tell_work_from_looks(server.kernel_manager)
@@ -244,8 +248,18 @@ class GpuCommonsExtension(ExtensionApp):
             is_busy=lambda: collector.busy_ms() is not None,
             take_lease=feed.take_lease,
         )
-        feed.when_lease = self._parking.heard
         await self._parking.run()
+
+    def _heard(self, lease: LeaseView | None) -> None:
+        """What the scheduler says of this server; how long kernels stay may change while it runs."""
+        idle = None if lease is None else lease.idle
+        if idle is not None:
+            days, gib = idle.kernels_kept_days, idle.kernels_kept_gib
+            _, self._limits = limits_of(os.environ, pool_days=days, pool_gib=gib)
+            if self.parts.hibernation is not None:
+                self.parts.hibernation.keeper.limits = self._limits
+        if self._parking is not None:
+            self._parking.heard(lease)
 
     async def _say_that_kernels_are_kept(self, hibernation: Hibernation) -> None:
         """Once it is known, as the self-test may take a while; not while one holds a GPU for good."""
@@ -291,7 +305,7 @@ class GpuCommonsExtension(ExtensionApp):
             kernels=server.kernel_manager,
             notebooks=lambda: notebooks_of(server.session_manager),
             folders=parts.stored,
-            bounds=self._bounds,
+            bounds=replace(self._bounds, days=min(self._bounds.days, max(1, self._limits.days))),
             owner=parts.place.owner,
             server_name=parts.place.server_name,
         )

@@ -14,6 +14,8 @@ from gpucommons.gpu.providers import Injection, injection, no_gpu
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
 from gpucommons.scheduler.models import LeaseView, SliceView
 
+_KEPT_DAYS = "GPUCOMMONS_KERNELS_KEPT_DAYS"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attachment:
@@ -26,6 +28,8 @@ class Attachment:
     prepared: Injection | None = None
     #: From the word to stop until the server is killed: within that it keeps what it can.
     stop_seconds: int = 0
+    #: Its user wants saved kernels removed after so many days; 0 = whenever that is due.
+    kernels_kept_days: int = 0
 
 
 def environment_of(
@@ -39,6 +43,8 @@ def environment_of(
         env["GPUCOMMONS_SHARED_ACCOUNT"] = "1"
     if attachment.stop_seconds:
         env["GPUCOMMONS_STOP_SECONDS"] = str(attachment.stop_seconds)
+    if attachment.kernels_kept_days:
+        env[_KEPT_DAYS] = str(_fewer(env.get(_KEPT_DAYS), attachment.kernels_kept_days))
     if lease is None or lease.slice is None:
         return no_gpu().apply(env)
     env["GPUCOMMONS_LEASE_ID"] = lease.id
@@ -48,6 +54,12 @@ def environment_of(
         env["GPUCOMMONS_SLICE_SOCKET"] = socket
     given = attachment.prepared or injection(gpu_slice(lease.slice), devices(lease.slice))
     return given.apply(env)
+
+
+def _fewer(of_admin: str | None, chosen: int) -> int:
+    """A user's choice is never longer than what the hub's admin set for all servers."""
+    is_number = of_admin is not None and of_admin.isascii() and of_admin.isdigit()
+    return min(int(of_admin), chosen) if of_admin is not None and is_number else chosen
 
 
 def gpu_slice(view: SliceView) -> GpuSlice:

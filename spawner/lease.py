@@ -231,6 +231,7 @@ class LeaseMixin(StartOptions, Spawner):  # type: ignore[misc] # jupyterhub has 
             shared_account=self.shared_account,
             prepared=self._prepared,
             stop_seconds=self.stop_seconds(),
+            kernels_kept_days=self.notebook_options().kernels_kept_days,
         )
         return environment_of(self._lease, attachment, base)
 
@@ -288,6 +289,7 @@ class LeaseMixin(StartOptions, Spawner):  # type: ignore[misc] # jupyterhub has 
                 gpu_memory_mib=options.gpu_memory_mib or None,
                 environment=options.environment,
                 on_idle=options.on_idle,
+                kernels_kept_days=options.kernels_kept_days,
             )
             self._lease = await self._acquire(request)
         except ValidationError as error:

@@ -14,7 +14,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
@@ -228,6 +228,20 @@ class Keeper:
         path = record.path if record is not None else next(told, "")
         self.losses.add(Loss(kernel_id=kernel_id, path=path, because=because, at_ms=now_ms()))
 
+    def limits_for(self, record: Record | None) -> Limits:
+        """As they were when it was saved: its user was told the date."""
+        if record is None or record.kept_days is None:
+            return self.limits
+        return replace(self.limits, days=record.kept_days)
+
+    def kept_until_ms(self, record: Record) -> int:
+        """Until when a kernel is kept. A record may be older than the image, by days, where a kernel
+        that did nothing saved itself.
+        """
+        image = self.tree(record.kernel_id).image()
+        saved_ms = record.noted_ms if image is None else image.made_ms
+        return self.limits_for(record).kept_until_ms(saved_ms)
+
     def has_image(self, kernel_id: str) -> bool:
         """Whether this kernel could be woken."""
         return self.tree(kernel_id).image() is not None
@@ -242,7 +256,7 @@ class Keeper:
                     name=record.kernel_name,
                     path=record.path,
                     bytes=image.bytes,
-                    kept_until_ms=self.limits.kept_until_ms(record.noted_ms),
+                    kept_until_ms=self.kept_until_ms(record),
                 )
 
     def write_kept(self) -> tuple[KeptKernel, ...]:

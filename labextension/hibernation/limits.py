@@ -31,6 +31,8 @@ class Limits:
     @property
     def over(self) -> str:
         """What is said of a kernel after that."""
+        if self.days == 1:
+            return "It was kept for one day, and that is over."
         return f"It was kept for {self.days} days, and they are over."
 
     def kept_until_ms(self, saved_ms: int) -> int:
@@ -48,11 +50,16 @@ class Candidate:
     last_activity: str
 
 
-def limits_of(environ: Mapping[str, str]) -> tuple[bool, Limits]:
-    """Whether kernels are to be kept, and within which limits; what is no number counts as unset."""
+def limits_of(
+    environ: Mapping[str, str], *, pool_days: int | None = None, pool_gib: int | None = None
+) -> tuple[bool, Limits]:
+    """Whether kernels are to be kept, and within which limits: the least of those that are said.
+
+    What is no number counts as unset, and a pool that says nothing leaves it to the server's settings.
+    """
     limits = Limits(
-        days=_number(environ.get(DAYS), DEFAULT_DAYS),
-        most_bytes=_number(environ.get(SIZE), DEFAULT_GIB) * _GIB,
+        days=_least(_number(environ.get(DAYS)), pool_days, DEFAULT_DAYS),
+        most_bytes=_least(_number(environ.get(SIZE)), pool_gib, DEFAULT_GIB) * _GIB,
     )
     return environ.get(SWITCH, "1") != "0" and limits.days > 0, limits
 
@@ -81,5 +88,9 @@ def refused(
     return reasons
 
 
-def _number(text: str | None, default: int) -> int:
-    return int(text) if text is not None and text.isascii() and text.isdigit() else default
+def _least(own: int | None, of_pool: int | None, default: int) -> int:
+    return min((one for one in (own, of_pool) if one is not None), default=default)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() else None

@@ -54,7 +54,8 @@ def _put_away_old(keeper: Keeper, folder: Path) -> None:
         return
     try:
         for kernel_id in _old(other):
-            other.say_lost(kernel_id, other.record(kernel_id), other.limits.over)
+            record = other.record(kernel_id)
+            other.say_lost(kernel_id, record, other.limits_for(record).over)
             other.put_away(kernel_id)
         other.write_kept()
     finally:
@@ -81,7 +82,7 @@ def _is_old(keeper: Keeper, kernel_id: str) -> bool:
     record = keeper.record(kernel_id)
     if record is None:
         noted_ms = int(keeper.kernel_folder(kernel_id).stat().st_mtime * 1000)
+        until_ms = keeper.limits.kept_until_ms(noted_ms)
     else:
-        noted_ms = record.noted_ms
-    over = keeper.limits.kept_until_ms(noted_ms) < now_ms()
-    return over and not keeper.tree(kernel_id).lives()
+        until_ms = keeper.kept_until_ms(record)
+    return until_ms < now_ms() and not keeper.tree(kernel_id).lives()

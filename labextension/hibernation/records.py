@@ -59,6 +59,8 @@ class Record(BaseModel):
     session_key: str | None
     buffer: list[BufferedMessage] = []
     noted_ms: int
+    #: It stays so long after it was saved, as was allowed and said then; None in older records.
+    kept_days: int | None = None
 
     @property
     def path(self) -> str:

@@ -42,7 +42,7 @@ async def keep_notes(server: Any, keeper: Keeper) -> None:
         is_new = not noted.keys() >= set(kernel_ids)
         for kernel_id in kernel_ids:
             try:
-                record = describe(server, kernel_id)
+                record = _described(server, keeper, kernel_id)
                 if not _says_the_same(record, noted.get(kernel_id)):
                     keeper.note(record)
                     noted[kernel_id] = record
@@ -65,6 +65,11 @@ def _tell_limits(
         log.exception("kernels are not told whether they may save themselves")
 
 
+def _described(server: Any, keeper: Keeper, kernel_id: str, *, with_buffer: bool = False) -> Record:
+    record = describe(server, kernel_id, with_buffer=with_buffer)
+    return record.model_copy(update={"kept_days": keeper.limits.days})
+
+
 def _says_the_same(new: Record, old: Record | None) -> bool:
     return old is not None and new == old.model_copy(update={"noted_ms": new.noted_ms})
 
@@ -72,7 +77,9 @@ def _says_the_same(new: Record, old: Record | None) -> bool:
 async def save_all(server: Any, keeper: Keeper, within_s: float = SAVE_S) -> tuple[KeptKernel, ...]:
     """Save every kernel that can be saved; the others end in the ordinary way, and that is told."""
     until_s = time.monotonic() + within_s
-    records = {each: describe(server, each, with_buffer=True) for each in hibernatable(server)}
+    records = {
+        each: _described(server, keeper, each, with_buffer=True) for each in hibernatable(server)
+    }
     reasons = await asyncio.to_thread(_refused, server, keeper, records)
     await asyncio.gather(
         *(

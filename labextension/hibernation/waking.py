@@ -60,8 +60,8 @@ def _due(keeper: Keeper, kernel_id: str) -> Record | None:
         because = "What its server had noted of it cannot be read."
     elif not tree.has_image():
         because = tree.why_unsaved() or _UNSAVED
-    elif keeper.limits.kept_until_ms(record.noted_ms) < now_ms():
-        because = keeper.limits.over
+    elif keeper.kept_until_ms(record) < now_ms():
+        because = keeper.limits_for(record).over
     if because is None:
         return record
     log.warning("kernel %s does not come back: %s", kernel_id, because)

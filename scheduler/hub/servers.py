@@ -259,7 +259,9 @@ def _encoded_bytes(options: dict[str, Any]) -> int | None:
 def _common(lease: Workload) -> dict[str, Any]:
     """Options that both starts have; names of the spawner's ``user_options``."""
     spec = lease.spec
-    chosen = {"on_idle": spec.on_idle} if spec.on_idle else {}
+    chosen: dict[str, Any] = {"on_idle": spec.on_idle} if spec.on_idle else {}
+    if spec.kernels_kept_days:
+        chosen["kernels_kept_days"] = spec.kernels_kept_days
     return {"team": spec.team, "pool": spec.pools[0], "environment": spec.environment, **chosen}
 
 

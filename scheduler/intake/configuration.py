@@ -186,6 +186,8 @@ def _pool(pool: models.PoolModel, executor: str) -> Pool:
         hibernation=pool.hibernation,
         drills=pool.drills,
         on_idle=tuple(dict.fromkeys(pool.on_idle)),
+        kernels_kept_days=pool.kernels_kept_days,
+        kernels_kept_gib=pool.kernels_kept_gib,
         headroom_milli_gpu=pool.headroom_milli_gpu,
         moved_permille=pool.moved_permille,
         unlent_permille=pool.unlent_permille,

@@ -60,6 +60,7 @@ def lease_spec(
         environment=request.environment,
         server_name=request.server_name,
         on_idle=_on_idle(request, cluster.pools[pool]),
+        kernels_kept_days=request.kernels_kept_days,
         other_options={name: tuple(values) for name, values in request.other_options.items()},
     )
 

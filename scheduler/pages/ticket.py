@@ -77,6 +77,7 @@ class NewTicket(PageHandler):
             server_name=wish.server_name,
             environment=wish.environment,
             **({"on_idle": wish.on_idle} if wish.on_idle else {}),
+            **({"kernels_kept_days": wish.kernels_kept_days} if wish.kernels_kept_days else {}),
             others=wish.others,
         )
         lease = await self.ask(calls.wait_in_line(request))

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 from gpucommons.gpu.slices.slices import parse_milli_gpu
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.models.administration.pools import MAX_KEPT_DAYS
 
 #: Fields of the hub's form that say what the wish itself is.
-_WISH = ("wait", "environment", "on_idle")
+_WISH = ("wait", "environment", "on_idle", "kernels_kept_days")
 #: Team, pool and size of a card of the hub's form; the server's name behind them.
 _WAIT_PARTS = (3, 4)
 
@@ -29,6 +30,7 @@ class Wish:
     server_name: str = ""
     environment: str = ""
     on_idle: str = ""
+    kernels_kept_days: int = 0
     #: Fields of a profile, as forms send them.
     others: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
@@ -51,6 +53,7 @@ def read_wish(fields: Mapping[str, Sequence[str]]) -> Wish:
         server_name=given.get("server_name", ""),
         environment=given.get("environment", ""),
         on_idle=given.get("on_idle", ""),
+        kernels_kept_days=_days(given.get("kernels_kept_days", "")),
         others=of_profile(fields),
     )
 
@@ -75,6 +78,17 @@ def _read_card(text: str) -> dict[str, str]:
         message = f"wait is team/pool/milli_gpu, for example vision/gpu/500; got {text[:60]!r}."
         raise BadRequest(message)
     return dict(zip(("team", "pool", "milli_gpu", "server_name"), parts, strict=False))
+
+
+def _days(text: str) -> int:
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= MAX_KEPT_DAYS:
+        message = (
+            f"kernels_kept_days is a number of days from 1 to {MAX_KEPT_DAYS}; got {text[:20]!r}."
+        )
+        raise BadRequest(message)
+    return int(text)
 
 
 def _size(given: Mapping[str, str]) -> int | None:

@@ -165,4 +165,5 @@ def _offer(
         idle_after_s=service.settings.idle.idle_after_ms // 1000,
         win_back_s=preview.win_back_s(pool),
         on_idle=list(pool.on_idle),
+        kernels_kept_days=pool.kernels_kept_days,
     )

@@ -90,6 +90,15 @@ class Section:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class KeptDays:
+    """For how long saved kernels stay, as far as it can be chosen."""
+
+    chosen: int | None
+    #: " (gpu: 7 days)": what pools allow, where they say it.
+    allowed: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Form:
     """The whole form, ready for the template."""
 
@@ -99,10 +108,12 @@ class Form:
     #: What may be chosen for when it is idle: value, words, whether it is chosen; empty = nothing may.
     #: The first is for who chooses nothing.
     on_idle: tuple[tuple[str, str, bool], ...]
+    #: How many days its saved kernels may stay; None = there is nothing to be chosen.
+    kept: KeptDays | None
     age: str
     last_end: str | None
     #: What its last stop kept of its kernels.
-    kept: str | None
+    kept_text: str | None
     line: str | None
     line_url: str
     #: Of the waiting line; below it, *Wait in line* posts what else was chosen.
@@ -153,6 +164,22 @@ def _on_idle(
     )
 
 
+def _kept_days(offers: OfferList | None, context: FormContext) -> KeptDays | None:
+    """Nothing where no server of this user could have kept any."""
+    all_offers = offers.offers if offers else ()
+    if context.may_keep_kernels is False or not any(
+        "hibernate" in one.on_idle for one in all_offers
+    ):
+        return None
+    chosen = (context.last or {}).get("kernels_kept_days")
+    days = {one.pool: one.kernels_kept_days for one in all_offers if one.kernels_kept_days}
+    told = "; ".join(f"{pool}: {count} day{'s' * (count > 1)}" for pool, count in days.items())
+    return KeptDays(
+        chosen=chosen if isinstance(chosen, int) and chosen > 0 else None,
+        allowed=f" ({told})" if told else "",
+    )
+
+
 def _as_the_pool_says(pools: Mapping[str, Sequence[str]], words: Mapping[str, str]) -> str:
     """What holds where nothing is chosen; of several pools only where they agree in it."""
     first = {allowed[0] for allowed in pools.values() if allowed}
@@ -186,9 +213,10 @@ def build_form(offers: OfferList | None, context: FormContext, *, now_ms: int) -
         sections=sections,
         environments=_environments(context),
         on_idle=_on_idle(offers, context.last or {}, may_keep_kernels=context.may_keep_kernels),
+        kept=_kept_days(offers, context),
         age=_age(offers, now_ms),
         last_end=offers.last_end if offers else None,
-        kept=offers.kept.text if offers and offers.kept else None,
+        kept_text=offers.kept.text if offers and offers.kept else None,
         line=_line(ticket),
         line_url=_line_url(context),
         ticket_url=context.ticket_url,

@@ -16,6 +16,7 @@ from typing import Literal
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.models import NOTEBOOK_OPTIONS
+from gpucommons.scheduler.models.administration.pools import MAX_KEPT_DAYS
 from gpucommons.scheduler.on_idle import ON_IDLE, OnIdle
 
 #: More than this in one notebook is a mistake of typing.
@@ -55,6 +56,8 @@ class NotebookOptions:
     environment: str = ""
     #: What is to become of it when it was idle for too long; empty = as its pool says.
     on_idle: OnIdle | Literal[""] = ""
+    #: Its saved kernels stay no longer than so many days, nor than its pool allows; 0 = as that says.
+    kernels_kept_days: int = 0
     #: The place in line that this start redeems. A stale one counts as none.
     ticket: str | None = None
 
@@ -75,7 +78,7 @@ class NotebookOptions:
         found: dict[str, int | str] = {"milli_gpu": self.milli_gpu}
         if self.gpu_memory_mib:
             found = {"gpu_memory": f"{self.gpu_memory_mib / _MIB_PER_GIB:g} GiB"}
-        for name in ("team", "pool", "environment", "on_idle", "ticket"):
+        for name in ("team", "pool", "environment", "on_idle", "kernels_kept_days", "ticket"):
             value = getattr(self, name)
             if value:
                 found[name] = value
@@ -118,6 +121,7 @@ def parse_options(
         pool=_name("pool", fields.get("pool")),
         environment=_environment(fields.get("environment", ""), environments),
         on_idle=_on_idle(fields.get("on_idle", "")),
+        kernels_kept_days=_kept_days(fields.get("kernels_kept_days", 0)),
         ticket=_ticket(fields.get("ticket")),
     )
 
@@ -244,6 +248,19 @@ def _on_idle(value: object) -> OnIdle | Literal[""]:
             return one
     message = f"on_idle is {', '.join(ON_IDLE)} or empty; got {shown(value)}."
     raise BadOptions(message)
+
+
+def _kept_days(value: object) -> int:
+    text = shown(value)
+    if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_KEPT_DAYS:
+        message = (
+            f"kernels_kept_days is a whole number of days from 1 to {MAX_KEPT_DAYS}, or 0 for as"
+            f" long as is allowed; got {text}."
+        )
+        raise BadOptions(message)
+    return value
 
 
 def _ticket(value: object) -> str | None:

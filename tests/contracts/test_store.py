@@ -137,7 +137,7 @@ def test_a_new_leader_makes_the_old_one_stale(store: Store) -> None:
 
 def test_what_a_cycle_wrote_is_what_the_next_leader_loads(store: Store) -> None:
     epoch = store.take_lead("me")
-    pool = Pool(name=PoolName("train"), gpu_kind="A100-40")
+    pool = Pool(name=PoolName("train"), gpu_kind="A100-40", kernels_kept_days=7, kernels_kept_gib=5)
     node = Node(node_id=NodeId("n"), pool=pool.name, devices=(), cpu_milli=1000, memory_mib=10)
     team = Team(
         name=VISION,
@@ -149,7 +149,11 @@ def test_what_a_cycle_wrote_is_what_the_next_leader_loads(store: Store) -> None:
     )
     changes = Changes(
         now_ms=NOW,
-        workloads=(running(1), job(2, State.SUCCEEDED), job(3, after=(WorkloadId("w-0002"),))),
+        workloads=(
+            running(1),
+            job(2, State.SUCCEEDED),
+            job(3, after=(WorkloadId("w-0002"),), kernels_kept_days=3),
+        ),
         teams=(team, replace(team, name=TeamName("gone"))),
         pools=(pool,),
         nodes=(node, replace(node, node_id=NodeId("gone"))),

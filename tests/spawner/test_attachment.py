@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from gpucommons.scheduler.models import LeaseView, SliceView
 from gpucommons.spawner.attachment import Attachment, environment_of
 
@@ -65,6 +69,15 @@ def test_a_simulated_slice_shows_no_real_gpu() -> None:
 def test_whole_gpus_are_all_named() -> None:
     held = lease(device_ids=["GPU-a", "GPU-b"], device_indices=[0, 1], milli_gpu=2000)
     assert environment_of(held, ATTACHMENT)["CUDA_VISIBLE_DEVICES"] == "GPU-a,GPU-b"
+
+
+@pytest.mark.parametrize(("of_admin", "chosen"), [("30", "3"), ("2", "2"), ("soon", "3")])
+def test_saved_kernels_stay_as_their_user_chose_and_no_longer_than_the_admin_said(
+    of_admin: str, chosen: str
+) -> None:
+    base = {"GPUCOMMONS_KERNELS_KEPT_DAYS": of_admin}
+    asked = replace(ATTACHMENT, kernels_kept_days=3)
+    assert environment_of(None, asked, base)["GPUCOMMONS_KERNELS_KEPT_DAYS"] == chosen
 
 
 def test_a_shared_account_is_said() -> None:

@@ -91,8 +91,13 @@ def _handed_back(cycle: CycleState, old: Workload, spec: Spec, *, redeem: bool) 
 
 def _with_choice(spec: Spec, *choices: Spec) -> Spec:
     """What was chosen last for this server when it is idle; who chooses nothing changes nothing."""
-    chosen = [one.on_idle for one in choices if one.on_idle]
-    return replace(spec, on_idle=chosen[-1]) if chosen else spec
+    for one in choices:
+        spec = replace(
+            spec,
+            on_idle=one.on_idle or spec.on_idle,
+            kernels_kept_days=one.kernels_kept_days or spec.kernels_kept_days,
+        )
+    return spec
 
 
 def of_server(cycle: CycleState, spec: Spec) -> Workload | None:

@@ -119,6 +119,10 @@ class Pool:
     drills: str = OFF
     #: What users may choose for idle notebooks; the first is for who chose nothing.
     on_idle: tuple[str, ...] = UNLESS_SAID
+    #: Of its notebooks, for one user: how long a saved kernel stays at most, and how large all of them
+    #: may be together; None = as the notebook server's own settings say.
+    kernels_kept_days: int | None = None
+    kernels_kept_gib: int | None = None
     #: What a GPU costs, earliest first; none: no price is known.
     prices: tuple[Price, ...] = ()
     #: Of the prices, as ISO 4217 names it.

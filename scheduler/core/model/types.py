@@ -191,6 +191,8 @@ class Spec:
     #: Leases: the hub's server name; what its user chose of ``on_idle.ON_IDLE``, or as its pool says.
     server_name: str = ""
     on_idle: str = ""
+    #: Leases: saved kernels stay no longer than so many days; 0 = its user chose nothing.
+    kernels_kept_days: int = 0
     #: Tickets: what others than we handle of the options that were chosen with it, as a form sent them.
     other_options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 

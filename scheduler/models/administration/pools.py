@@ -11,6 +11,8 @@ from gpucommons.scheduler.models.fields import MilliGpu, Model, Name, Switch, Vi
 from gpucommons.scheduler.on_idle import ON_IDLE, UNLESS_SAID, OnIdle
 
 _MPS_WITH_SERVERS = 3
+#: Longest time that may be said for saved kernels.
+MAX_KEPT_DAYS = 365
 
 
 class MpsModel(Model):
@@ -54,6 +56,10 @@ class PoolModel(Model):
     drills: Switch = "off"
     #: What users may choose for their idle notebooks; the first is for who chose nothing.
     on_idle: list[OnIdle] = Field(default=list(UNLESS_SAID), min_length=1, max_length=len(ON_IDLE))
+    #: Kernels of its notebooks that were saved are removed after so many days; users may choose fewer.
+    kernels_kept_days: int | None = Field(default=None, strict=True, ge=1, le=MAX_KEPT_DAYS)
+    #: Most that saved kernels of one user may take together.
+    kernels_kept_gib: int | None = Field(default=None, strict=True, ge=1, le=1 << 20)
     headroom_milli_gpu: MilliGpu = 0
     moved_permille: int = Field(default=20, strict=True, ge=0, le=1000)
     unlent_permille: int = Field(default=20, strict=True, ge=0, le=1000)

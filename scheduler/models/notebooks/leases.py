@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from gpucommons.scheduler.models.administration.pools import MpsModel
+from gpucommons.scheduler.models.administration.pools import MAX_KEPT_DAYS, MpsModel
 from gpucommons.scheduler.models.fields import Line, Model, Name, UserName, View
 from gpucommons.scheduler.models.jobs.reasons import ForecastView, ReasonView
 from gpucommons.scheduler.models.notebooks.kept import KeptKernelsView
@@ -15,7 +15,17 @@ from gpucommons.scheduler.on_idle import OnIdle
 
 #: The keys of ours among a server's ``user_options``; ``offer`` is a card of the options form.
 NOTEBOOK_OPTIONS = frozenset(
-    {"milli_gpu", "team", "pool", "environment", "ticket", "offer", "gpu_memory", "on_idle"}
+    {
+        "milli_gpu",
+        "team",
+        "pool",
+        "environment",
+        "ticket",
+        "offer",
+        "gpu_memory",
+        "on_idle",
+        "kernels_kept_days",
+    }
 )
 #: Fields that the hub's pages and API put beside options: it refuses them as options, or errs.
 HUB_FIELDS = frozenset({"_xsrf", "display_name", "user_options"})
@@ -69,6 +79,8 @@ class LeaseRequest(Model):
     environment: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9 ._:/@-]{0,256}$")] = ""
     #: What is to become of it when it was idle for too long; empty = as its pool says.
     on_idle: OnIdle | Literal[""] = ""
+    #: Its saved kernels stay no longer than so many days, nor than its pool allows; 0 = as that says.
+    kernels_kept_days: Annotated[int, Field(strict=True, ge=0, le=MAX_KEPT_DAYS)] = 0
     #: With which its server starts when its turn comes; empty: those of its last start.
     other_options: OtherOptions = {}
 
@@ -131,6 +143,10 @@ class IdleView(View):
     #: What is to become of it then, and what else its pool allows.
     on_idle: str = "hibernate"
     on_idle_allowed: list[str] = []
+    #: How long its saved kernels stay at most, by its user's choice and its pool, and how large those of
+    #: its user may be together; None = as its server's own settings say.
+    kernels_kept_days: int | None = None
+    kernels_kept_gib: int | None = None
     #: What its server says that it keeps when it stops: ``kernels``, ``variables`` or ``nothing``;
     #: empty = it has not said anything yet.
     keeps: str = ""

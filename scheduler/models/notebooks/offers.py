@@ -42,6 +42,8 @@ class OfferView(View):
     win_back_s: int | None = None
     #: What may be chosen for when it is idle; the first is for who chooses nothing.
     on_idle: list[str] = []
+    #: How long saved kernels of its notebooks stay at most; None = the pool does not say.
+    kernels_kept_days: int | None = None
 
     def idle_after_text(self) -> str:
         """``60 min``; ``90 s`` where whole minutes would say less."""

@@ -319,6 +319,8 @@ def _pool_model(pool: Pool) -> models.PoolModel:
         hibernation=pool.hibernation,
         drills=pool.drills,
         on_idle=list(pool.on_idle),
+        kernels_kept_days=pool.kernels_kept_days,
+        kernels_kept_gib=pool.kernels_kept_gib,
         headroom_milli_gpu=pool.headroom_milli_gpu,
         moved_permille=pool.moved_permille,
         unlent_permille=pool.unlent_permille,

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.resizing import slice_memory_mib
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
-from gpucommons.scheduler.core.model.kept import on_idle_of
+from gpucommons.scheduler.core.model.kept import kept_days_of, on_idle_of
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Idleness, State, Workload
 from gpucommons.scheduler.core.whatif.counterfactuals import Way
@@ -148,6 +148,10 @@ def _idle_view(workload: Workload, cluster: Cluster, limits: IdleLimits) -> mode
         warn_after_s=limits.warn_after_ms // 1000,
         on_idle=on_idle,
         on_idle_allowed=list(allowed),
+        kernels_kept_days=kept_days_of(
+            workload.spec.kernels_kept_days, None if pool is None else pool.kernels_kept_days
+        ),
+        kernels_kept_gib=None if pool is None else pool.kernels_kept_gib,
         on_idle_text=on_idle_text(on_idle, "", parks=False),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpucommons.labextension.hibernation.records import Record
 
 
-def record(kernel_id: str, noted_ms: int = 1) -> Record:
+def record(kernel_id: str, noted_ms: int = 1, kept_days: int | None = None) -> Record:
     return Record(
         kernel_id=kernel_id,
         kernel_name="python3",
@@ -17,4 +17,5 @@ def record(kernel_id: str, noted_ms: int = 1) -> Record:
         kernel_info=None,
         session_key=None,
         noted_ms=noted_ms,
+        kept_days=kept_days,
     )

@@ -79,3 +79,20 @@ def test_an_admin_sets_limits_by_environment(
     is_allowed, limits = limits_of(environ)
 
     assert (is_allowed, limits.days) == (allowed, days)
+
+
+@pytest.mark.parametrize(
+    ("own", "of_pool", "days"), [(None, 60, 60), ("3", 60, 3), ("30", 7, 7), (None, None, 21)]
+)
+def test_of_the_server_and_its_pool_the_shorter_time_counts(
+    own: str | None, of_pool: int | None, days: int
+) -> None:
+    environ = {"GPUCOMMONS_KERNELS_KEPT_DAYS": own} if own else {}
+
+    _, limits = limits_of(environ, pool_days=of_pool, pool_gib=2)
+
+    assert (limits.days, limits.most_bytes) == (days, 2 * GIB)
+
+
+def test_a_kernel_whose_day_is_over_is_said_to_have_been_kept_for_one() -> None:
+    assert Limits(days=1).over == "It was kept for one day, and that is over."

@@ -16,7 +16,7 @@ from gpucommons.gpu.hibernation.tree import HibernatableTree
 from gpucommons.labextension.hibernation import hibernation, others, saving
 from gpucommons.labextension.hibernation.hibernation import Hibernation
 from gpucommons.labextension.hibernation.keeper import Keeper, now_ms
-from gpucommons.labextension.hibernation.limits import Limits
+from gpucommons.labextension.hibernation.limits import DAY_MS, Limits
 from tests.labextension.hibernation.kernel_records import record
 
 
@@ -95,6 +95,38 @@ def test_a_folder_where_nothing_is_over_is_not_taken(
     others.remove_old(of)
 
     assert taken == []
+
+
+def test_what_was_allowed_when_it_was_saved_counts_not_what_the_next_server_is_told(
+    tmp_path: Path,
+) -> None:
+    of = opened(tmp_path / "own")
+    two_days_ago = now_ms() - 2 * DAY_MS
+    for name, days in (("short", 1), ("long", 3)):
+        other = opened(tmp_path / name)
+        other.note(record("k1", two_days_ago, kept_days=days))
+        other.close()
+    of.limits = Limits(days=2)
+
+    others.remove_old(of)
+
+    short, long = opened(tmp_path / "short"), opened(tmp_path / "long")
+    assert (short.kernel_ids(), long.kernel_ids()) == ([], ["k1"])
+    assert [one.because for one in short.losses] == ["It was kept for one day, and that is over."]
+
+
+def test_the_days_begin_with_the_image_where_a_kernel_saved_itself_long_after_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = opened(tmp_path)
+    saved_ms = now_ms()
+    image = SimpleNamespace(made_ms=saved_ms, bytes=7)
+    monkeypatch.setattr(HibernatableTree, "image", lambda _: image)
+    of.note(record("k1", saved_ms - 30 * DAY_MS, kept_days=3))
+
+    (kept,) = of.kept()
+
+    assert kept.kept_until_ms == saved_ms + 3 * DAY_MS
 
 
 def test_a_server_has_its_folder_while_what_was_over_is_removed(

@@ -362,6 +362,17 @@ async def test_a_profile_that_was_chosen_with_the_ticket_wins_over_that_of_the_l
     assert options["milli_gpu"] == 500
 
 
+@pytest.mark.parametrize(("ask", "why"), [(START, None), (RESTART, RELEASED)])
+async def test_what_is_to_become_of_its_kernels_goes_with_a_start(
+    ask: Any, why: str | None
+) -> None:
+    hub, lease = FakeHub(), a_lease(why)
+    chosen = {"on_idle": "hibernate", "kernels_kept_days": 3}
+    await Loop(hub).play(ask, replace(lease, spec=replace(lease.spec, **chosen)), until_ms=4_000)
+    [(_, _, options)] = hub.calls
+    assert {name: options[name] for name in chosen} == chosen
+
+
 async def test_a_released_notebook_comes_back_in_its_profile() -> None:
     hub = FakeHub(last=LAST)
     await Loop(hub).play(RESTART, a_lease(RELEASED))

@@ -68,6 +68,9 @@ async def test_taking_a_ticket_leads_to_its_page(visit: Any, scheduler: Any) -> 
         ("pool", "<b>"),
         ("server_name", "a/b"),
         ("environment", "a\nb"),
+        ("kernels_kept_days", "0"),
+        ("kernels_kept_days", "366"),
+        ("kernels_kept_days", "1.5"),
     ],
 )
 async def test_a_wrong_field_is_refused_and_nothing_asked(
@@ -87,6 +90,7 @@ async def test_what_else_was_chosen_in_the_hubs_form_goes_with_the_ticket(
 ) -> None:
     alice = await visit("alice")
     chosen = {"profile": "big", "profile-option-big--image": "new & <b>"}
+    chosen |= {"on_idle": "cull", "kernels_kept_days": "3"}
     link = {"wait": "vision/a100/1000/lab", "offer": "cpu", "environment": "torch"} | chosen
 
     form = link | {"_xsrf": "the hub's", "password": "hunter2", "display_name": "x"}
@@ -108,6 +112,8 @@ async def test_what_else_was_chosen_in_the_hubs_form_goes_with_the_ticket(
         "pool": "a100",
         "server_name": "lab",
         "environment": "torch",
+        "on_idle": "cull",
+        "kernels_kept_days": 3,
         "other_options": {"profile": ["big"], "profile-option-big--image": ["new & <b>"]},
     }
     assert "profile=big&amp;profile-option-big--image=new+%26+%3Cb%3E" in page.text

@@ -12,7 +12,7 @@ from gpucommons.scheduler.service.administration import settings
 DAY_MS = 24 * 3600 * 1000
 
 
-def a_server(world: ServiceWorld, *, keeps: str | None = "kernels", **asked: str) -> str:
+def a_server(world: ServiceWorld, *, keeps: str | None = "kernels", **asked: object) -> str:
     request = models.LeaseRequest.model_validate({"user": "ann", "milli_gpu": 500, **asked})
     lease = done(leases.acquire(world.service, world.hub_service, request, key=None))
     done(leases.started(world.service, world.hub_service, lease.id, models.StartedReport()))
@@ -45,6 +45,28 @@ def is_down(world: ServiceWorld, lease_id: str) -> None:
 def choose(world: ServiceWorld, lease_id: str, on_idle: str) -> models.LeaseView:
     request = models.OnIdleRequest.model_validate({"on_idle": on_idle})
     return done(idle.choose_on_idle(world.service, world.principal("ann"), lease_id, request))
+
+
+# --- how long kernels stay -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("of_pool", "chosen", "days"),
+    [(7, 3, 3), (7, 0, 7), (7, 30, 7), (None, 30, 30), (None, 0, None)],
+)
+def test_saved_kernels_stay_as_their_user_chose_and_no_longer_than_the_pool_allows(
+    world: ServiceWorld, of_pool: int | None, chosen: int, days: int | None
+) -> None:
+    lease_id = a_server(world, kernels_kept_days=chosen)
+    pool = {"name": seen(world, lease_id).pool, "kernels_kept_days": of_pool, "kernels_kept_gib": 5}
+    model = models.PoolModel.model_validate(pool)
+    done(settings.put_config(world.service, world.admin, models.ConfigModel(pools=[model])))
+    shown = settings.get_config(world.service, world.admin).pools
+    assert next(one.kernels_kept_days for one in shown if one.name == model.name) == of_pool
+
+    found = seen(world, lease_id).idle
+    assert found is not None
+    assert (found.kernels_kept_days, found.kernels_kept_gib) == (days, 5)
 
 
 # --- hibernating -----------------------------------------------------------------------------

@@ -216,6 +216,26 @@ def test_kernels_are_promised_only_where_they_can_be_saved(keeps: bool | None, s
     assert says in texts[""], "what the pool says is said as well"
 
 
+def test_how_long_saved_kernels_stay_is_chosen_below_what_the_pool_allows() -> None:
+    offer = OFFER | {"on_idle": ["hibernate", "cull"], "kernels_kept_days": 7}
+    soup = page(offer, FormContext(last={"kernels_kept_days": 3}))
+
+    field = soup.find("input", id="gpucommons-kept-days")
+    assert field is not None
+    assert (field["name"], field["value"]) == ("kernels_kept_days", "3")
+    assert (
+        "Remove saved kernels after days. Left empty, they stay as long as is allowed (gpu: 7 days)."
+    ) in words(soup)
+
+
+@pytest.mark.parametrize(
+    ("on_idle", "keeps"), [(["release", "cull"], True), (["hibernate", "cull"], False)]
+)
+def test_where_no_kernel_is_saved_no_time_is_asked_for(on_idle: list[str], keeps: bool) -> None:
+    soup = page(OFFER | {"on_idle": on_idle}, FormContext(may_keep_kernels=keeps))
+    assert soup.find("input", id="gpucommons-kept-days") is None
+
+
 def test_an_idle_time_of_seconds_is_said_in_seconds() -> None:
     assert "stops after 90 s without" in words(page(OFFER | {"idle_after_s": 90}))
     assert "stops after 10 min 30 s without" in words(page(OFFER | {"idle_after_s": 630}))

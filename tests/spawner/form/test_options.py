@@ -41,6 +41,12 @@ def test_environment_and_ticket_are_kept() -> None:
     assert options.ticket == TICKET
 
 
+def test_what_becomes_of_kernels_is_kept() -> None:
+    options = parse_options({"on_idle": ["hibernate"], "kernels_kept_days": ["3"]})
+    assert (options.on_idle, options.kernels_kept_days) == ("hibernate", 3)
+    assert parse_options(options.as_user_options()) == options
+
+
 def test_a_stale_ticket_counts_as_none() -> None:
     assert parse_options({"ticket": ["digits"]}).ticket is None
 
@@ -69,6 +75,9 @@ def test_a_stale_ticket_counts_as_none() -> None:
         ({"offer": "vision/gpu/500", "milli_gpu": "1000"}, "not both"),
         ({"offer": "vision/gpu/much"}, "500 is ½"),
         ({"offer": 7}, "team/pool/milli_gpu"),
+        ({"kernels_kept_days": "soon"}, "days from 1 to 365"),
+        ({"kernels_kept_days": 366}, "days from 1 to 365"),
+        ({"kernels_kept_days": True}, "days from 1 to 365"),
     ],
 )
 def test_a_bad_value_is_refused_with_what_is_possible(raw: dict[str, object], said: str) -> None:
