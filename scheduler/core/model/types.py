@@ -37,8 +37,7 @@ UserName = NewType("UserName", str)
 #: UTC milliseconds; one value per cycle, never decreasing.
 Millis = NewType("Millis", int)
 
-#: The source of what a script tells of itself, beside whatever is read of it.
-REPORTED = "report"
+REPORTED = "report"  #: The source of what a script tells of itself, beside whatever is read of it.
 
 
 class Kind(StrEnum):
@@ -191,8 +190,7 @@ class Spec:
     #: Leases: the hub's server name; what its user chose of ``on_idle.ON_IDLE``, or as its pool says.
     server_name: str = ""
     on_idle: str = ""
-    #: Leases: saved kernels stay no longer than so many days; 0 = its user chose nothing.
-    kernels_kept_days: int = 0
+    kernels_kept_days: int = 0  #: Leases: saved kernels stay no longer; 0 = its user chose nothing.
     #: Tickets: what others than we handle of the options that were chosen with it, as a form sent them.
     other_options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
