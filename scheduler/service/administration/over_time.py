@@ -84,6 +84,22 @@ class Past:
         """Of what nobody held anything, and nothing was there."""
         return replace(self, sums=(), sizes=())
 
+    def of_team(self, team: TeamName) -> Past:
+        """Of what this team held, measured against its quotas."""
+        mine = self.by(lambda one: one.team).get(team, self.without())
+        return replace(mine, teams=frozenset({team}))
+
+    def of_steps(self, steps: Steps) -> Past:
+        """A later and coarser part of it: each of its own steps lies in one of these."""
+        sizes = tuple(row for row in self.sizes if row.minute_ms >= steps.from_ms)
+        return replace(
+            self,
+            steps=steps,
+            sums=tuple(one for one in self.sums if one.from_ms >= steps.from_ms),
+            sizes=sizes,
+            first=_first_minutes(steps, sizes),
+        )
+
     def is_there(self, row: QuotaMinute) -> bool:
         """Whether a row tells of what the readers' lines are measured against."""
         return row.team == WHOLE_POOL if self.teams is None else row.team in self.teams
@@ -102,12 +118,28 @@ def past_of(service: Service, steps: Steps, teams: frozenset[TeamName] | None) -
     sizes = store.quota_minutes.sums(
         from_ms=steps.from_ms, to_ms=steps.to_ms, step_ms=min(steps.length_ms, DAY_MS)
     )
+    sums = store.reports.usage(steps, teams=teams)
+    first = _first_minutes(steps, sizes)
+    return Past(steps=steps, teams=teams, sums=sums, sizes=sizes, first=first)
+
+
+def _first_minutes(steps: Steps, sizes: Iterable[QuotaMinute]) -> tuple[int | None, ...]:
     first: list[int | None] = [None] * count_of(steps)
     for row in sizes:
         number = steps.number_of(row.minute_ms)
         first[number] = min(row.minute_ms, first[number] or row.minute_ms)
-    sums = store.reports.usage(steps, teams=teams)
-    return Past(steps=steps, teams=teams, sums=sums, sizes=sizes, first=tuple(first))
+    return tuple(first)
+
+
+def drawn(
+    service: Service, steps: Steps, teams: frozenset[TeamName] | None
+) -> tuple[Past, Past | None]:
+    """What is drawn, and the weeks that it touches by day: the ledger is read once where days make both."""
+    if steps.length_ms < DAY_MS:
+        return past_of(service, steps, teams), daily(service, steps.from_ms, steps.to_ms, teams)
+    by_day = replace(steps, from_ms=Millis(monday_of(steps.from_ms)), step_ms=DAY_MS)
+    whole = past_of(service, by_day, teams)
+    return whole.of_steps(steps), whole
 
 
 def count_of(steps: Steps) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName
 from gpucommons.scheduler.errors import BadRequest
@@ -16,10 +16,9 @@ from gpucommons.scheduler.service.administration.over_time import (
     HOUR_MS,
     WEEK_MS,
     Past,
-    daily,
+    drawn,
     monday_of,
     of_pool,
-    past_of,
     weeks,
     written_ms,
 )
@@ -52,7 +51,7 @@ def utilisation(service: Service, principal: Principal, asked: Asked) -> Utilisa
     service = service.told_of(sample=asked.sample)
     cluster = service.loop.cluster
     steps = _steps(asked.days, service.now_ms())
-    whole = past_of(service, steps, mine)
+    whole, by_day = drawn(service, steps, mine)
     # Pools without GPUs have nothing to draw.
     pools = {one.pool for one in whole.sums} | {row.pool for row in whole.sizes if row.size}
     teams = {
@@ -62,9 +61,10 @@ def utilisation(service: Service, principal: Principal, asked: Asked) -> Utilisa
     _must_be_known("team", asked.team, teams)
     team = None if asked.team is None else TeamName(asked.team)
     pool = None if asked.pool is None else PoolName(asked.pool)
-    past = whole if team is None else replace(whole, teams=frozenset({team}))
+    past = whole if team is None else whole.of_team(team)
+    if by_day is not None and team is not None:
+        by_day = by_day.of_team(team)
     by_team, by_pool = past.by(lambda one: one.team), past.by(lambda one: one.pool)
-    of_weeks = daily(service, steps.from_ms, steps.to_ms, past.teams)
     return Utilisation(
         is_sample=asked.sample,
         has_sample=service.sample is not None,
@@ -89,7 +89,7 @@ def utilisation(service: Service, principal: Principal, asked: Asked) -> Utilisa
             ),
         ],
         marks=_marks(service, principal, steps),
-        weeks=[] if of_weeks is None else weeks(service, of_weeks),
+        weeks=[] if by_day is None else weeks(service, by_day),
     )
 
 

@@ -109,6 +109,47 @@ def test_changes_and_finished_experiments_stand_beside_it(worked: ServiceWorld) 
     assert all(mark.at_ms >= found.from_ms for mark in found.marks)
 
 
+@pytest.mark.parametrize("days", [days for days, step_ms in RESOLUTIONS if step_ms >= DAY_MS])
+@pytest.mark.parametrize("team", [None, "vision", "nlp"])
+def test_days_and_weeks_are_drawn_of_one_reading_of_the_ledger(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch, days: int, team: str | None
+) -> None:
+    now_minute = world.now_ms // MINUTE_MS
+    rows = [
+        ledger_row(
+            now_minute - 5 - 1441 * number,
+            workload_id=WorkloadId(f"w-{number}"),
+            held_milli_gpu_ms=1_000_000 * MINUTE_MS,
+            team=TeamName(("vision", "nlp")[number % 2]),
+            pool=PoolName("gpu"),
+        )
+        for number in range(150)
+    ]
+    world.store.add_ledger(world.loop.epoch, rows)
+    asked: list[object] = []
+    usage = world.store.reports.usage
+    monkeypatch.setattr(
+        type(world.store.reports),
+        "usage",
+        lambda _, steps, *, teams: asked.append(steps) or usage(steps, teams=teams),
+    )
+    found = seen(world, days=days, team=team)
+    assert len(asked) == 1
+    monday = over_time.monday_of(found.from_ms)
+    mine = [row for row in rows if team in (None, row.team)]
+    points = found.lines[0].points
+    ends = [*(one.from_ms for one in points[1:]), found.to_ms]
+    held = sum(
+        (one.allocated_milli_gpu or 0) * (end - one.from_ms)
+        for one, end in zip(points, ends, strict=True)
+    )
+    of_weeks = sum(week.held_milli_gpu_h for week in found.weeks) * HOUR_MS
+    for since_ms, sums in ((found.from_ms, held), (monday, of_weeks)):
+        inside = [row for row in mine if since_ms <= row.minute_ms < found.to_ms]
+        assert inside
+        assert sums == pytest.approx(sum(row.held_milli_gpu_ms for row in inside), rel=0.01)
+
+
 def test_days_and_projects_of_a_report_add_up_to_its_ledger(world: ServiceWorld) -> None:
     first = world.now_ms // MINUTE_MS - 3 * 24 * 60
     rows = [
