@@ -11,7 +11,6 @@ from collections import defaultdict
 from functools import partial
 
 from gpucommons.scheduler.core import deadlines
-from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import leases, observations
 from gpucommons.scheduler.core.explain import reasons
@@ -33,6 +32,7 @@ from gpucommons.scheduler.core.placement.admission import (
 )
 from gpucommons.scheduler.core.placement.kept_jobs import narrow_pools
 from gpucommons.scheduler.core.queue import eligibility, ordering, unused_quota
+from gpucommons.scheduler.core.stopping import notice
 
 #: At most; why there is another one: :func:`_another_round`.
 _ROUNDS = 5
@@ -139,10 +139,10 @@ def _spare_the_unneeded(cycle: CycleState) -> bool:
         if attempt is None or attempt.stop is None:
             continue
         if attempt.attempt_id in needed:
-            stops.hand_over(cycle, workload, needed[attempt.attempt_id])
+            notice.hand_over(cycle, workload, needed[attempt.attempt_id])
             continue
         # After SIGTERM it ends in any case, and a job that is moved needs its new place all the more.
         if attempt.stop.why in eviction_cause.FOR_OTHERS and not attempt.stop.signalled:
-            stops.spare(cycle, workload)
+            notice.spare(cycle, workload)
             spared = True
     return spared

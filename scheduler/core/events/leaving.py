@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import leases
 from gpucommons.scheduler.core.model.eviction_cause import SPOT
@@ -18,6 +17,7 @@ from gpucommons.scheduler.core.model.intents import Cancel
 from gpucommons.scheduler.core.model.lifecycle import is_lease, with_attempt
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import Attempt, Millis, Workload
+from gpucommons.scheduler.core.stopping import grace
 
 #: Before the node goes, for the last reports to come through.
 MARGIN_MS = 5_000
@@ -54,7 +54,7 @@ def _end(cycle: CycleState, workload: Workload, attempt: Attempt, node: Node) ->
         cycle.put(with_attempt(workload, evolve(attempt, stop=sooner)))
         return
     text = f"because {in_words(node, cycle.now_ms)}"
-    stops.end_now(cycle, workload, why=SPOT, text=text, by_ms=by_ms)
+    grace.end_now(cycle, workload, why=SPOT, text=text, by_ms=by_ms)
 
 
 def settled(node: Node, known: Node | None, now_ms: Millis) -> Node:

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.lifecycle import with_attempt
@@ -24,6 +23,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkerPlacement,
     Workload,
 )
+from gpucommons.scheduler.core.stopping import grace
 
 
 def end_on_lost_devices(cycle: CycleState, before: Node, now: Node) -> None:
@@ -38,7 +38,7 @@ def end_on_lost_devices(cycle: CycleState, before: Node, now: Node) -> None:
         lost = [d for one in attempt.placements for d in one.device_ids if d in gone]
         if lost:
             text = f"Its GPU {', '.join(sorted(lost))} is gone from {now.node_id}"
-            stops.end_now(cycle, workload, why="lost", text=text)
+            grace.end_now(cycle, workload, why="lost", text=text)
 
 
 def demote(cycle: CycleState, pool: PoolName) -> None:

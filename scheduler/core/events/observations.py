@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.elastic.gain import paced
 from gpucommons.scheduler.core.events import drills, parking, settings
@@ -29,6 +28,7 @@ from gpucommons.scheduler.core.model.state import (
     TreeReported,
 )
 from gpucommons.scheduler.core.model.types import REPORTED, AttemptState, State, Workload
+from gpucommons.scheduler.core.stopping import grace
 
 #: History names one checkpoint in so long: a job may save as often as it likes.
 CHECKPOINT_EVENT_MS = 10_000
@@ -166,4 +166,4 @@ def end_on_fenced_nodes(cycle: CycleState) -> None:
         if nodes <= fenced:
             end_unseen(cycle, workload, f"Its node {lost} was lost and fenced")
         elif nodes & fenced and (attempt.stop is None or attempt.stop.why != "lost"):
-            stops.end_now(cycle, workload, why="lost", text=f"A node of its gang, {lost}, was lost")
+            grace.end_now(cycle, workload, why="lost", text=f"A node of its gang, {lost}, was lost")

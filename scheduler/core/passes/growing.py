@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpucommons.scheduler.core.capacity.views import free_per_node
-from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.elastic import gain
 from gpucommons.scheduler.core.elastic.gain import GROW
@@ -33,6 +32,7 @@ from gpucommons.scheduler.core.passes.surplus import more_workers
 from gpucommons.scheduler.core.placement.placement import place
 from gpucommons.scheduler.core.queue.eligibility import policies_of
 from gpucommons.scheduler.core.quota.quota import pool_of
+from gpucommons.scheduler.core.stopping import grace
 
 #: A due time that has moved on is looked at again no sooner than this.
 _AGAIN_MS = 1_000
@@ -72,7 +72,7 @@ def grow(cycle: CycleState) -> None:
             continue
         if due_ms <= cycle.now_ms and has_just_saved(workload, attempt, cycle.now_ms):
             growing.add(pool)
-            stops.end_now(cycle, workload, why=GROW, text=f"to go on with {size} workers")
+            grace.end_now(cycle, workload, why=GROW, text=f"to go on with {size} workers")
         else:
             again_ms = Millis(max(due_ms, cycle.now_ms + _AGAIN_MS))
             idle[pool, workload.workload_id] = Spare(since_ms=since_ms, due_ms=again_ms)

@@ -137,6 +137,7 @@ ORDINARY = frozenset(
         "started",
         "state",
         "stop",
+        "stopping",
         "stops",
         "submit",
         "told",
