@@ -12,7 +12,8 @@ from functools import partial
 
 from gpucommons.scheduler.core import deadlines
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.events import leases, observations
+from gpucommons.scheduler.core.events import leases
+from gpucommons.scheduler.core.events.nodes import cordon_and_fence
 from gpucommons.scheduler.core.explain import reasons
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import elastic
@@ -42,7 +43,7 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
     """Decide one cycle on a cycle state; without ``explain`` nobody who waits is told why."""
     # 1 Expire and requeue: deadlines, fenced nodes, nominees whose victims have all ended.
     deadlines.expire(cycle)
-    observations.end_on_fenced_nodes(cycle)
+    cordon_and_fence.end_on_fenced_nodes(cycle)
     cycle.refresh()
     # Pools that keep a job's image, and that cost no more than it pays.
     narrow_pools(cycle)
