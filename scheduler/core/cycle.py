@@ -21,7 +21,7 @@ from gpucommons.scheduler.core.model.types import AttemptId, Workload, WorkloadI
 from gpucommons.scheduler.core.passes import (
     consolidation,
     drills,
-    growing,
+    elastic_sizes,
     guarantee,
     notebooks,
     preemption,
@@ -31,7 +31,7 @@ from gpucommons.scheduler.core.placement.admission import (
     admit_cleared,
     withdraw,
 )
-from gpucommons.scheduler.core.placement.kept_jobs import narrow_pools
+from gpucommons.scheduler.core.placement.narrowed_pools import narrow_pools
 from gpucommons.scheduler.core.queue import eligibility, ordering, unused_quota
 from gpucommons.scheduler.core.stopping import notice
 
@@ -64,7 +64,7 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
         surplus.hold_back(cycle)
     # Of what is idle then: in each pool one elastic job at most is stopped, to return with more workers
     # (or with fewer, where it was measured to be faster), and one to see whether it goes on.
-    growing.grow(cycle)
+    elastic_sizes.change(cycle)
     drills.drill(cycle)
     # 8 Reasons for everyone still waiting.
     if explain:

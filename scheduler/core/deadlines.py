@@ -27,8 +27,8 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.passes import consolidation, drills, growing
-from gpucommons.scheduler.core.placement import kept_jobs
+from gpucommons.scheduler.core.passes import consolidation, drills, elastic_sizes
+from gpucommons.scheduler.core.placement import narrowed_pools
 from gpucommons.scheduler.core.queue import (
     back_off,
     reclaim_cooldown,
@@ -165,8 +165,8 @@ def next_deadline(cycle: CycleState) -> Millis | None:
     )
     due.extend(at for at in kept_until if at > cycle.now_ms)
     due.extend(reclaim_cooldown.on_cooldown(cycle).values())
-    due.extend(Millis(at) for at in growing.next_growth(cycle) if at > cycle.now_ms)
-    due.extend(kept_jobs.next_prices(cycle))
+    due.extend(Millis(at) for at in elastic_sizes.next_changes(cycle) if at > cycle.now_ms)
+    due.extend(narrowed_pools.next_prices(cycle))
     due.extend(Millis(at) for at in drills.next_drills(cycle) if at > cycle.now_ms)
     if any(waiting.members for waiting in cycle.index.equivalence_classes.values()):
         due.extend(Millis(at) for at in consolidation.next_moves(cycle) if at > cycle.now_ms)

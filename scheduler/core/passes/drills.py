@@ -23,7 +23,7 @@ from gpucommons.scheduler.core.model.types import (
     PoolName,
     Workload,
 )
-from gpucommons.scheduler.core.passes.growing import has_just_saved, waited_for
+from gpucommons.scheduler.core.passes.elastic_sizes import has_just_saved, waited_for
 from gpucommons.scheduler.core.queue.eligibility import policies
 from gpucommons.scheduler.core.queue.run_limits import run_left
 from gpucommons.scheduler.core.quota.quota import pool_of

@@ -46,7 +46,7 @@ PAUSE_MS = 600_000
 _OF_SIZE = frozenset({GROW, RESIZE})
 
 
-def grow(cycle: CycleState) -> None:
+def change(cycle: CycleState) -> None:
     """Stop the jobs that change their size now, at most one in each pool, and remember who could."""
     before, cycle.carried.spare = cycle.carried.spare, {}
     jobs = cycle.index.growable | cycle.index.shrinkable
@@ -79,7 +79,7 @@ def grow(cycle: CycleState) -> None:
     cycle.carried.spare = {one: spare for (_, one), spare in idle.items()}
 
 
-def next_growth(cycle: CycleState) -> Iterator[int]:
+def next_changes(cycle: CycleState) -> Iterator[int]:
     """When somebody may change its size; who will not just have saved is looked at when it saves."""
     for workload_id, spare in cycle.carried.spare.items():
         workload = cycle.workloads.get(workload_id)
