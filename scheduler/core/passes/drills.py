@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.elastic.gain import has_just_saved
 from gpucommons.scheduler.core.going_on import badges
 from gpucommons.scheduler.core.going_on.hibernating import can_be_hibernated
 from gpucommons.scheduler.core.model.eviction_cause import DRILL
@@ -23,8 +24,7 @@ from gpucommons.scheduler.core.model.types import (
     PoolName,
     Workload,
 )
-from gpucommons.scheduler.core.passes.elastic_sizes import has_just_saved, waited_for
-from gpucommons.scheduler.core.queue.eligibility import policies
+from gpucommons.scheduler.core.queue.eligibility import policies, waited_for
 from gpucommons.scheduler.core.queue.run_limits import run_left
 from gpucommons.scheduler.core.quota.quota import pool_of
 from gpucommons.scheduler.core.stopping import grace
