@@ -16,6 +16,11 @@ from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import Millis, Stop, Workload, WorkloadId
 
 
+def notice_ms(pool: Pool) -> int:
+    """From the announcement of a stop to SIGTERM."""
+    return pool.notice_ms
+
+
 def announce(
     cycle: CycleState,
     workload: Workload,
@@ -40,8 +45,8 @@ def announce(
         text=_text(workload, cause.why, cause.text),
         rule=cause.rule,
         announced_ms=announced,
-        term_ms=Millis(announced + pool.notice_ms),
-        kill_ms=Millis(announced + pool.notice_ms + pool.grace_ms),
+        term_ms=Millis(announced + notice_ms(pool)),
+        kill_ms=Millis(announced + notice_ms(pool) + pool.grace_ms),
         beneficiary=beneficiary,
         notice_signal=notice_signal(workload, pool),
     )
