@@ -1,9 +1,9 @@
 """One cycle: everything that waits gets its turn, in ten steps.
 
 The order of the steps is the policy. Each step works on what the earlier ones left. Steps 3 to 7 are a
-round, and there are at most five. In a round nothing is tried twice for the same shape, so a long line
-costs little; a new round forgets what was tried. Steps 3 to 6 may have others stopped for who waits, 7
-has jobs moved, and 8 and 9 stop a job for its own sake.
+round, and there are at most five. What was tried in vain is tried for the same shape only when something
+that it depends on has changed, so a long line costs little. Steps 3 to 6 may have others stopped for who
+waits, 7 has jobs moved, and 8 and 9 stop a job for its own sake.
 """
 
 from __future__ import annotations
