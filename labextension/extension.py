@@ -20,8 +20,8 @@ from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Float, Integer
 
 from gpucommons.gpu.linux.state_home import state_home
-from gpucommons.labextension.activity.activity import Collector, collector_for
-from gpucommons.labextension.activity.at_work import tell_work_from_looks
+from gpucommons.labextension.activity.collector import Collector, collector_for
+from gpucommons.labextension.activity.kernel_status import tell_work_from_looks
 from gpucommons.labextension.activity.reporter import Reporter
 from gpucommons.labextension.ending import end_after_main
 from gpucommons.labextension.hibernation.hibernation import Hibernation

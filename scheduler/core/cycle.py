@@ -1,8 +1,9 @@
-"""One cycle: everything that waits gets its turn, in eight steps.
+"""One cycle: everything that waits gets its turn, in ten steps.
 
-The order of the steps is the policy. Each step works on what the earlier ones left. Steps 3 to 7 are
-taken again while somebody could have more than in its turn, in at most five rounds; within a round
-nothing is tried twice for the same shape, so a long line costs little.
+The order of the steps is the policy. Each step works on what the earlier ones left. Steps 3 to 7 are a
+round, and there are at most five. What was tried in vain is tried for the same shape only when something
+that it depends on has changed, so a long line costs little. Steps 3 to 6 may have others stopped for who
+waits, 7 has jobs moved, and 8 and 9 stop a job for its own sake.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from collections import defaultdict
 from functools import partial
 
 from gpucommons.scheduler.core import deadlines
-from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.events import leases, observations
+from gpucommons.scheduler.core.events import leases
+from gpucommons.scheduler.core.events.nodes import cordon_and_fence
 from gpucommons.scheduler.core.explain import reasons
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import elastic
@@ -21,7 +22,7 @@ from gpucommons.scheduler.core.model.types import AttemptId, Workload, WorkloadI
 from gpucommons.scheduler.core.passes import (
     consolidation,
     drills,
-    growing,
+    elastic_sizes,
     guarantee,
     notebooks,
     preemption,
@@ -31,10 +32,11 @@ from gpucommons.scheduler.core.placement.admission import (
     admit_cleared,
     withdraw,
 )
-from gpucommons.scheduler.core.placement.kept_jobs import narrow_pools
+from gpucommons.scheduler.core.placement.narrowed_pools import narrow_pools
 from gpucommons.scheduler.core.queue import eligibility, ordering, unused_quota
+from gpucommons.scheduler.core.stopping import notice
 
-#: At most; why there is another one: :func:`_another_round`.
+#: At most; why there is another one: :func:`_settle_round`.
 _ROUNDS = 5
 
 
@@ -42,9 +44,9 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
     """Decide one cycle on a cycle state; without ``explain`` nobody who waits is told why."""
     # 1 Expire and requeue: deadlines, fenced nodes, nominees whose victims have all ended.
     deadlines.expire(cycle)
-    observations.end_on_fenced_nodes(cycle)
+    cordon_and_fence.end_on_fenced_nodes(cycle)
     cycle.refresh()
-    # Pools that keep a job's image, and that cost no more than it pays.
+    # Who waits asks only for pools that can wake what is saved of it, and that it pays for.
     narrow_pools(cycle)
     admit_cleared(cycle)
     # 2 Eligibility: who is in line at all.
@@ -55,34 +57,38 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
     for _ in range(_ROUNDS):
         cycle.begin_round()
         _take_turns(cycle)
-        if not _another_round(cycle):
+        if _settle_round(cycle):
             break
     else:
         # The last round stands; all the same, nobody is stopped for nobody.
         _spare_the_unneeded(cycle)
         surplus.hold_back(cycle)
-    # Of what is idle then: in each pool one elastic job at most is stopped, to return with more workers
-    # (or with fewer, where it was measured to be faster), and one to see whether it goes on.
-    growing.grow(cycle)
+    # 8 In each pool at most one elastic job is stopped that returns with another number of workers: more
+    #   of what is idle, or fewer where that was measured to be as fast.
+    elastic_sizes.change(cycle)
+    # 9 Drills: in each pool at most one job that borrows is stopped, to see that it can go on.
     drills.drill(cycle)
-    # 8 Reasons for everyone still waiting.
+    # 10 Reasons for everyone still waiting.
     if explain:
         reasons.explain(cycle)
 
 
 def _take_turns(cycle: CycleState) -> None:
-    # 3 Notebooks within fixed quota, oldest first.
+    # 3 Notebooks within fixed quota, oldest first; borrowers of their GPUs are stopped for them. Who was
+    #   granted a slice has it as soon as its server starts.
     tickets = cycle.among(cycle.index.tickets - cycle.turns.obstacles.keys())
     for workload in sorted(tickets, key=ordering.by_age):
         notebooks.admit_or_reclaim(cycle, cycle.workloads[workload.workload_id])
     _redeem(cycle)
-    # 4 In-guarantee work by priority, share and age; borrowers that now fit are upgraded in turn.
-    #   Then what borrowers may not have of the rest is held back.
+    # 4 In-guarantee work by priority, share and age; it wins back what others borrow, or has a place kept.
+    #   Borrowers that now fit their team's guarantee are in line with it. Then what borrowers may not have
+    #   of the rest is held back.
     entitled = partial(unused_quota.entitled, cycle)
     for workload in ordering.for_guarantee(cycle, entitled, guarantee.upgradable(cycle)):
         guarantee.consider(cycle, workload)
     surplus.hold_back(cycle)
-    # 5 Over-quota work by weighted fair share; elastic jobs just admitted take more workers.
+    # 5 Over-quota work by weighted fair share; who borrows beyond its share is stopped for it, or shrinks.
+    #   Elastic jobs just admitted take more workers.
     for workload in ordering.for_surplus(cycle):
         surplus.consider(cycle, workload)
     for workload in ordering.by_standing(cycle, _just_admitted(cycle)):
@@ -97,12 +103,12 @@ def _take_turns(cycle: CycleState) -> None:
         cycle.turns.another_round = True  # what is being cleared for them may do for others, too
 
 
-def _another_round(cycle: CycleState) -> bool:
-    """Whether somebody could have more now than in its turn; the first reason that is found is enough.
+def _settle_round(cycle: CycleState) -> bool:
+    """Undo what the round turned out not to need; False where somebody could have more in another one.
 
-    Who is stopped for nobody is spared here, and what is held back from borrowers worked out anew.
+    One reason for another round is enough, so what comes after it is left to that round.
     """
-    return (
+    return not (
         # A promise was lost, or more is being cleared than was asked for.
         cycle.turns.another_round
         # A place is kept for a job that could not have it: others may.
@@ -139,10 +145,10 @@ def _spare_the_unneeded(cycle: CycleState) -> bool:
         if attempt is None or attempt.stop is None:
             continue
         if attempt.attempt_id in needed:
-            stops.hand_over(cycle, workload, needed[attempt.attempt_id])
+            notice.hand_over(cycle, workload, needed[attempt.attempt_id])
             continue
         # After SIGTERM it ends in any case, and a job that is moved needs its new place all the more.
         if attempt.stop.why in eviction_cause.FOR_OTHERS and not attempt.stop.signalled:
-            stops.spare(cycle, workload)
+            notice.spare(cycle, workload)
             spared = True
     return spared

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.clock import Times
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import leases, parking
@@ -28,8 +27,8 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.passes import consolidation, drills, growing
-from gpucommons.scheduler.core.placement import kept_jobs
+from gpucommons.scheduler.core.passes import consolidation, drills, elastic_sizes
+from gpucommons.scheduler.core.placement import narrowed_pools
 from gpucommons.scheduler.core.queue import (
     back_off,
     reclaim_cooldown,
@@ -39,6 +38,7 @@ from gpucommons.scheduler.core.queue import (
 from gpucommons.scheduler.core.queue.eligibility import duration, not_met
 from gpucommons.scheduler.core.queue.run_limits import run_left, run_limit
 from gpucommons.scheduler.core.quota.fair_share import LOOKS, half_life_of, looked_at_ms
+from gpucommons.scheduler.core.stopping import grace
 
 
 def expire(cycle: CycleState) -> None:
@@ -65,7 +65,7 @@ def _lease(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
     late = attempt.reserved_ms + workload.spec.start_timeout_ms <= cycle.now_ms
     if attempt.state is AttemptState.STARTING and attempt.stop is None and late:
         text = "The notebook server did not start in time"
-        stops.end_now(cycle, workload, why="timeout", text=text)
+        grace.end_now(cycle, workload, why="timeout", text=text)
 
 
 def _lapse(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
@@ -100,16 +100,16 @@ def _lapse(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
 
 def _job(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
     if attempt.stop is not None:
-        stops.signal_due(cycle, workload)
+        grace.signal_due(cycle, workload)
         return
     if attempt.started_ms is None:
         if attempt.reserved_ms + workload.spec.start_timeout_ms <= cycle.now_ms:
             wait = duration(workload.spec.start_timeout_ms // 1000)
-            stops.end_now(cycle, workload, why="timeout", text=f"Not all workers ran within {wait}")
+            grace.end_now(cycle, workload, why="timeout", text=f"Not all workers ran within {wait}")
         return
     left = run_left(cycle, workload)
     if left is not None and attempt.started_ms + left <= cycle.now_ms:
-        stops.end_now(cycle, workload, why="max-run", text=_ran_too_long(cycle, workload))
+        grace.end_now(cycle, workload, why="max-run", text=_ran_too_long(cycle, workload))
         return
     never_heard(cycle, workload)
 
@@ -165,8 +165,8 @@ def next_deadline(cycle: CycleState) -> Millis | None:
     )
     due.extend(at for at in kept_until if at > cycle.now_ms)
     due.extend(reclaim_cooldown.on_cooldown(cycle).values())
-    due.extend(Millis(at) for at in growing.next_growth(cycle) if at > cycle.now_ms)
-    due.extend(kept_jobs.next_prices(cycle))
+    due.extend(Millis(at) for at in elastic_sizes.next_changes(cycle) if at > cycle.now_ms)
+    due.extend(narrowed_pools.next_prices(cycle))
     due.extend(Millis(at) for at in drills.next_drills(cycle) if at > cycle.now_ms)
     if any(waiting.members for waiting in cycle.index.equivalence_classes.values()):
         due.extend(Millis(at) for at in consolidation.next_moves(cycle) if at > cycle.now_ms)

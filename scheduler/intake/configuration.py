@@ -22,7 +22,7 @@ from gpucommons.scheduler.core.model.resources import (
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName, UserName
 from gpucommons.scheduler.errors import Misconfigured, UnknownPool, UnknownTeam
-from gpucommons.scheduler.intake.teams import names
+from gpucommons.scheduler.intake.paying_team import names
 from gpucommons.scheduler.money import to_micro
 
 

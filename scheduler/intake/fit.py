@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Kind, PoolName, Spec, TeamName
 from gpucommons.scheduler.core.quota.quota import quota_of
 from gpucommons.scheduler.errors import Misconfigured, UnknownPool
-from gpucommons.scheduler.intake.teams import names
+from gpucommons.scheduler.intake.paying_team import names
 
 
 def trains_in(quota: Quota) -> bool:

@@ -30,6 +30,7 @@ from gpucommons.scheduler.intake.fit import (
 )
 from gpucommons.scheduler.intake.gpu_memory import settled
 from gpucommons.scheduler.intake.leases import host_share
+from gpucommons.scheduler.intake.paying_team import choose_team, names
 from gpucommons.scheduler.intake.policies import (
     Asked,
     as_allowed,
@@ -38,7 +39,6 @@ from gpucommons.scheduler.intake.policies import (
     default_priority,
     longest_run_ms,
 )
-from gpucommons.scheduler.intake.teams import choose_team, names
 from gpucommons.scheduler.launchers import AUTO, PLAIN, refusal, told_of_each
 from gpucommons.scheduler.launchers.gang import Asked as AskedToStart
 from gpucommons.scheduler.models import RESERVED_VARIABLES, JobRequest, RoleRequest

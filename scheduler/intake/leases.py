@@ -9,8 +9,8 @@ from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Kind, PoolName, Role, Spec, TeamName, UserName
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, PolicyRefused, UnknownPool
 from gpucommons.scheduler.intake.gpu_memory import memory_of
+from gpucommons.scheduler.intake.paying_team import choose_team, names
 from gpucommons.scheduler.intake.policies import Asked, check_policies
-from gpucommons.scheduler.intake.teams import choose_team, names
 from gpucommons.scheduler.models import LeaseRequest
 
 #: The name of a notebook on the default server.

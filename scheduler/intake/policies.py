@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.core.model.resources import Policy, Team
 from gpucommons.scheduler.errors import PolicyRefused, TooManyWaiting
-from gpucommons.scheduler.intake.teams import names
+from gpucommons.scheduler.intake.paying_team import names
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,7 +15,8 @@ from itertools import chain
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.gpu.slices.usage import UsageMinute
 from gpucommons.scheduler.core.going_on.hibernating import is_kept
-from gpucommons.scheduler.core.model.demand import class_of_worker, placed_milli_gpu
+from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.holds import class_of_worker
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Cluster

@@ -29,8 +29,9 @@ from gpucommons.idle_culler.policy import (
     Warn,
     decide,
 )
-from gpucommons.labextension.activity.activity import Collector, collector_for, wall_clock_ms
-from gpucommons.labextension.activity.processes import Meter, OwnProcesses, Process
+from gpucommons.labextension.activity.busy import Meter
+from gpucommons.labextension.activity.collector import Collector, collector_for, wall_clock_ms
+from gpucommons.labextension.activity.processes import OwnProcesses, Process
 
 Look = Callable[[], Mapping[int, Process]]
 LIMITS = Limits()

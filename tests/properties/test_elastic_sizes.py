@@ -18,7 +18,7 @@ from gpucommons.scheduler.core.model.types import (
     State,
     WorkloadId,
 )
-from gpucommons.scheduler.core.passes.growing import PAUSE_MS
+from gpucommons.scheduler.core.passes.elastic_sizes import PAUSE_MS
 
 MINUTE = 60_000
 #: Minutes that pass, then what happens: a job of so many GPUs comes, or the oldest rigid one ends.

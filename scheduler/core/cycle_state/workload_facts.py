@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from gpucommons.scheduler.core.going_on.hibernating import kept_image
 from gpucommons.scheduler.core.model.demand import (
-    class_of_worker,
     elastic,
     may_have,
     must_have,
@@ -15,6 +14,7 @@ from gpucommons.scheduler.core.model.demand import (
     placed_milli_gpu,
 )
 from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, MOVE
+from gpucommons.scheduler.core.model.holds import class_of_worker
 from gpucommons.scheduler.core.model.lifecycle import (
     FINAL_STATES,
     WAITING_STATES,

@@ -31,6 +31,8 @@ LEAST_GAIN = 1.05
 _LEAST_MS = 10_000
 #: No restart costs less, whatever it looked like.
 _LEAST_COST_MS = 10_000
+#: What was done since the last save is done again: at most so much of it.
+_SAVED_WITHIN_MS = 60_000
 #: No job goes beyond so many times the most workers that it was measured with.
 _EXPLORED = 2
 
@@ -149,6 +151,14 @@ def loading_ms(attempt: Attempt) -> int:
     if attempt.pace is not None:
         began_ms = max(began_ms, attempt.pace.from_ms)
     return began_ms - attempt.reserved_ms
+
+
+def has_just_saved(workload: Workload, attempt: Attempt, at_ms: int) -> bool:
+    """It has saved just before that time."""
+    saved = workload.checkpoint
+    if saved is None or saved.attempt_id != attempt.attempt_id:
+        return False
+    return at_ms - saved.at_ms <= max(_SAVED_WITHIN_MS, loading_ms(attempt))
 
 
 def restart_ms(workload: Workload, attempt: Attempt, now_ms: Millis) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpucommons.gpu.slices.slices import SliceId
-from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import job_size, leases, parking, resizing, settings
 from gpucommons.scheduler.core.events.endings import cancelled, fail
@@ -43,6 +42,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.queue import reclaim_cooldown
+from gpucommons.scheduler.core.stopping import grace
 from gpucommons.scheduler.errors import (
     InvalidTransition,
     Misconfigured,
@@ -252,7 +252,7 @@ def _cancel(cycle: CycleState, workload: Workload, by: str, text: str | None = N
         workload = move(workload, State.CANCELLING, cycle.now_ms, nomination=None)
         cancelled(cycle, workload, text)
     else:
-        stops.end_now(cycle, workload, why="cancel", text=text)
+        grace.end_now(cycle, workload, why="cancel", text=text)
 
 
 def _pause(cycle: CycleState, workload: Workload, by: str, *, of_parent: bool) -> None:
@@ -274,7 +274,7 @@ def _pause(cycle: CycleState, workload: Workload, by: str, *, of_parent: bool) -
     if workload.current is None:
         cycle.put(move(workload, State.PAUSED, cycle.now_ms, nomination=None))
     else:
-        stops.end_now(cycle, workload, why="pause", text=f"paused by {by}")
+        grace.end_now(cycle, workload, why="pause", text=f"paused by {by}")
 
 
 def _resume(cycle: CycleState, workload: Workload, by: str, *, of_parent: bool) -> None:

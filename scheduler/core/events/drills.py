@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.going_on import badges, drills
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
@@ -11,6 +10,7 @@ from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.kept import Badge, Drill
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import Attempt, HoldClass, Workload
+from gpucommons.scheduler.core.stopping import grace
 
 
 def stopped(cycle: CycleState, workload: Workload, attempt: Attempt, end: AttemptEnded) -> Workload:
@@ -94,7 +94,7 @@ def _leaves_what_it_borrows(cycle: CycleState, workload: Workload) -> Workload:
     if attempt is None or attempt.hold_class is not HoldClass.OVER_QUOTA:
         return workload
     text = f"because its test failed: it goes on inside the guarantee of {workload.spec.team}"
-    return stops.end_now(cycle, workload, why=CONFINE, text=text)
+    return grace.end_now(cycle, workload, why=CONFINE, text=text)
 
 
 def _tell(cycle: CycleState, workload: Workload, drill: Drill, kind: str) -> None:

@@ -13,13 +13,14 @@ from gpucommons.scheduler.core.events import drills
 from gpucommons.scheduler.core.eviction.candidates import work_lost
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.exits import Exit, Meaning, meaning
-from gpucommons.scheduler.core.going_on.hibernating import image_left
+from gpucommons.scheduler.core.going_on.hibernating import kept_image
 from gpucommons.scheduler.core.going_on.sentences import as_clause
 from gpucommons.scheduler.core.going_on.ways import Way, step_word, way_to_go_on
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.eviction_cause import CONFINE, DRILL, SPOT
 from gpucommons.scheduler.core.model.evolving import evolve
+from gpucommons.scheduler.core.model.kept import ProcessImage
 from gpucommons.scheduler.core.model.lifecycle import is_lease, move, with_attempt
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import (
@@ -54,7 +55,7 @@ def end_attempt(cycle: CycleState, workload: Workload, end: AttemptEnded) -> Wor
         return workload
     if attempt.started_ms is None and _never_started(attempt, end):
         workload = reclaim_cooldown.noted(cycle, workload)
-    end = evolve(end, image=image_left(workload, attempt, end))
+    end = evolve(end, image=_image_left(workload, attempt, end))
     means = _meaning(workload, attempt, end)
     kept = attempt.files_kept if end.files_kept is None else end.files_kept
     ended = evolve(
@@ -90,6 +91,17 @@ def end_unseen(cycle: CycleState, workload: Workload, text: str) -> None:
     if workload.current is not None:
         attempt_id = workload.current.attempt_id
         end_attempt(cycle, workload, AttemptEnded(attempt_id=attempt_id, exit_code=None, text=text))
+
+
+def _image_left(workload: Workload, attempt: Attempt, end: AttemptEnded) -> ProcessImage | None:
+    """What an attempt left to be woken; where its word for it can be its command's, none.
+
+    Before it is known how it runs, it can only have left again what it was to wake.
+    """
+    known = attempt.hibernation or end.hibernation
+    if known is None:
+        return None if kept_image(workload) is None else end.image
+    return None if known.hindrance else end.image
 
 
 def _meaning(workload: Workload, attempt: Attempt, end: AttemptEnded) -> Meaning:

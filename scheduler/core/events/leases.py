@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import parking
 from gpucommons.scheduler.core.events.endings import end_of_lease, end_unseen
@@ -31,6 +30,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.queue import reclaim_cooldown, retry_limits
+from gpucommons.scheduler.core.stopping import grace
 from gpucommons.scheduler.errors import InvalidTransition, PolicyRefused, SliceClearing
 
 #: Each ticket holds a device for a moment when its turn comes: one user with many would hold up
@@ -212,7 +212,7 @@ def end(cycle: CycleState, workload: Workload, action: Cancel, by: str) -> None:
     workload = reclaim_cooldown.noted(cycle, workload)
     if action.why == HIBERNATED:
         workload = move(workload, State.HIBERNATING, cycle.now_ms)
-    workload = stops.end_now(cycle, workload, why=action.why, text=text)
+    workload = grace.end_now(cycle, workload, why=action.why, text=text)
     if action.why == RELEASED and not was_down:
         _restart_on_cpu(cycle, workload, wanted=True)
     cycle.tell("stop-announced", text, workload, by=by, data={"why": action.why})

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.elastic.gain import paced
-from gpucommons.scheduler.core.events import drills, parking, settings
-from gpucommons.scheduler.core.events.endings import end_attempt, end_unseen
+from gpucommons.scheduler.core.events import drills, parking
+from gpucommons.scheduler.core.events.endings import end_attempt
+from gpucommons.scheduler.core.events.nodes import reports
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.hibernating import kept_image
 from gpucommons.scheduler.core.going_on.ways import step_word
 from gpucommons.scheduler.core.model.demand import elastic
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import is_lease, move, move_attempt, with_attempt
-from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     AttemptFinished,
@@ -37,7 +36,7 @@ CHECKPOINT_EVENT_MS = 10_000
 def observe(cycle: CycleState, observation: Observation) -> None:
     """Apply one report."""
     if isinstance(observation, NodesObserved):
-        settings.observe_nodes(cycle, observation)
+        reports.observe_nodes(cycle, observation)
         return
     workload = cycle.holder_of(observation.attempt_id)
     if workload is None:
@@ -149,21 +148,3 @@ def _checkpoint(cycle: CycleState, workload: Workload, report: CheckpointReporte
         workload,
         data={"step": report.checkpoint.step, "size_bytes": report.checkpoint.size_bytes},
     )
-
-
-def end_on_fenced_nodes(cycle: CycleState) -> None:
-    """An admin has stated that nothing runs on a fenced node: what ran only there has ended."""
-    fenced = {n.node_id for n in cycle.nodes.values() if n.state is NodeState.FENCED}
-    if not fenced:
-        return
-    parking.end_on(cycle, fenced)
-    for workload in cycle.among(cycle.index.holding):
-        attempt = workload.current
-        if attempt is None:
-            continue
-        nodes = {one.node_id for one in attempt.placements}
-        lost = ", ".join(sorted(nodes & fenced))
-        if nodes <= fenced:
-            end_unseen(cycle, workload, f"Its node {lost} was lost and fenced")
-        elif nodes & fenced and (attempt.stop is None or attempt.stop.why != "lost"):
-            stops.end_now(cycle, workload, why="lost", text=f"A node of its gang, {lost}, was lost")

@@ -17,13 +17,12 @@ from gpucommons.scheduler.core.eviction.policies import EvictionPolicy
 from gpucommons.scheduler.core.going_on.hibernating import can_be_hibernated
 from gpucommons.scheduler.core.model.demand import (
     bounds,
-    class_of_worker,
     elastic,
     place_of,
     placed_milli_gpu,
 )
 from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, GOES_ON, MOVE
-from gpucommons.scheduler.core.model.holds import Hold, HoldKey
+from gpucommons.scheduler.core.model.holds import Hold, HoldKey, class_of_worker
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,

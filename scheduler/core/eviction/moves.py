@@ -20,7 +20,8 @@ from gpucommons.scheduler.core.capacity.placement_slots import (
 from gpucommons.scheduler.core.capacity.views import free_per_node
 from gpucommons.scheduler.core.eviction.gangs import for_gang
 from gpucommons.scheduler.core.eviction.search import Search
-from gpucommons.scheduler.core.model.demand import Worker, class_of_worker, milli_gpu
+from gpucommons.scheduler.core.model.demand import Worker, milli_gpu
+from gpucommons.scheduler.core.model.holds import class_of_worker
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     HoldClass,

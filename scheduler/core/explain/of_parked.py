@@ -7,15 +7,12 @@ from gpucommons.scheduler.core.explain import limits
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.types import Parked, Reason, ReasonClass, Workload
-from gpucommons.scheduler.core.passes import notebooks
 from gpucommons.scheduler.core.quota import quota
 
 
-def reason(cycle: CycleState, workload: Workload) -> Reason | None:
-    """One sentence; None for a notebook that is not parked."""
-    parked, spec = workload.parked, workload.spec
-    if parked is None:
-        return None
+def reason(cycle: CycleState, workload: Workload, parked: Parked, *, is_lent: bool) -> Reason:
+    """One sentence; ``is_lent``: borrowers have its place, and can be stopped for it."""
+    spec = workload.spec
     size = placed_milli_gpu(parked.place)
     fixed = quota.quota_of(cycle.teams, spec.team, spec.pools[0]).fixed_milli_gpu
     left = max(0, fixed - cycle.use(spec.team, spec.pools[0]).fixed)
@@ -25,7 +22,7 @@ def reason(cycle: CycleState, workload: Workload) -> Reason | None:
     elif size > left:
         code = ReasonClass.LIMIT
         text = limits.beyond_what_is_free(spec.team, size, left=left, fixed=fixed)
-    elif notebooks.could_reclaim(cycle, workload):
+    elif is_lent:
         code = ReasonClass.DRAINING
         text = f"{where} is lent: it can be won back, which takes a moment."
     else:

@@ -53,7 +53,7 @@ def explain(cycle: CycleState) -> None:
     for workload in cycle.among(index.paused):
         _tell(cycle, workload, cycle.turns.obstacles[workload.workload_id])
     tickets = cycle.among(index.tickets)
-    _explain(cycle, tickets, lambda one: of_parked.reason(cycle, one) or for_notebook(cycle, one))
+    _explain(cycle, tickets, lambda one: _for_ticket(cycle, one))
     for alike in tuple(index.equivalence_classes.values()):
         waiting = [cycle.workloads[one.workload_id] for one in alike.members]
         _explain(cycle, waiting, lambda one: for_job(cycle, one))
@@ -109,6 +109,13 @@ def _would_win_back(cycle: CycleState, workload: Workload) -> bool:
 
 
 # --- notebooks -------------------------------------------------------------------------------
+
+
+def _for_ticket(cycle: CycleState, workload: Workload) -> Reason:
+    if workload.parked is None:
+        return for_notebook(cycle, workload)
+    is_lent = notebooks.could_reclaim(cycle, workload)
+    return of_parked.reason(cycle, workload, workload.parked, is_lent=is_lent)
 
 
 def for_notebook(cycle: CycleState, workload: Workload) -> Reason:

@@ -15,7 +15,6 @@ from gpucommons.scheduler.core.model.kept import (
     ProcessImage,
 )
 from gpucommons.scheduler.core.model.resources import Node, Pool
-from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import Attempt, NodeId, PoolName, Spec, Workload
 
 OFF = "off"
@@ -125,17 +124,6 @@ def kept_image(workload: Workload) -> tuple[Attempt, ProcessImage] | None:
             # It has woken the one before, or could not.
             return None
     return None
-
-
-def image_left(workload: Workload, attempt: Attempt, end: AttemptEnded) -> ProcessImage | None:
-    """What an attempt left to be woken; where its word for it can be its command's, none.
-
-    Before it is known how it runs, it can only have left again what it was to wake.
-    """
-    known = attempt.hibernation or end.hibernation
-    if known is None:
-        return None if kept_image(workload) is None else end.image
-    return None if known.hindrance else end.image
 
 
 def _has_used(attempt: Attempt) -> bool:

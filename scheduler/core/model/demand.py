@@ -9,7 +9,6 @@ from functools import lru_cache
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.model.resources import Policy, Pool
 from gpucommons.scheduler.core.model.types import (
-    HoldClass,
     Kind,
     PoolName,
     Role,
@@ -121,13 +120,6 @@ def on_cpu_only(spec: Spec) -> bool:
     """It asks for no GPU at all."""
     roles = spec.roles
     return not roles[0].milli_gpu and not any(role.milli_gpu for role in roles)
-
-
-def class_of_worker(hold_class: HoldClass, placement: WorkerPlacement) -> HoldClass:
-    """Under which quota this one worker holds its devices."""
-    if placement.surplus and hold_class is HoldClass.GUARANTEED:
-        return HoldClass.OVER_QUOTA
-    return hold_class
 
 
 def is_block_size(milli: int) -> bool:

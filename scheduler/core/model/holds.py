@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.model.demand import class_of_worker
 from gpucommons.scheduler.core.model.evolving import quick
 from gpucommons.scheduler.core.model.resources import Block
 from gpucommons.scheduler.core.model.types import (
@@ -31,6 +30,13 @@ _FIRM = frozenset({HoldClass.FIXED, HoldClass.GUARANTEED})
 
 #: All bits of one device.
 FULL = (1 << WHOLE_MILLI_GPU) - 1
+
+
+def class_of_worker(hold_class: HoldClass, placement: WorkerPlacement) -> HoldClass:
+    """Under which quota this one worker holds its devices."""
+    if placement.surplus and hold_class is HoldClass.GUARANTEED:
+        return HoldClass.OVER_QUOTA
+    return hold_class
 
 
 @lru_cache(maxsize=4096)

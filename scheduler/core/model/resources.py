@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
 from gpucommons.gpu.slices.slices import MpsDaemon
+from gpucommons.scheduler import pool_defaults
 from gpucommons.scheduler.core.model.kept import OFF, ON, HibernationAbility
 from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName, TeamName, UserName
 from gpucommons.scheduler.money import from_micro
@@ -82,31 +83,31 @@ class Pool:
     #: GPU model of its nodes; None for CPU nodes.
     gpu_kind: str | None = None
     #: From the announcement of a stop to SIGTERM.
-    notice_ms: int = 30_000
+    notice_ms: int = pool_defaults.NOTICE_S * 1000
     #: From SIGTERM to SIGKILL.
-    grace_ms: int = 30_000
+    grace_ms: int = pool_defaults.GRACE_S * 1000
     #: Sent with the announcement of a stop: ``SIGUSR1`` or ``none``. A job may ask for another.
     notice_signal: str = "none"
     #: Unused fixed-block GPUs that are never lent.
     headroom_milli_gpu: int = 0
     #: GPUs that a team's guaranteed work gives up are lent to others only after so long: as long as
     #: a borrower should at least have them. Who is stopped sooner has gained nothing by them.
-    lend_after_ms: int = 1_800_000
+    lend_after_ms: int = pool_defaults.LEND_AFTER_S * 1000
     #: Of a thousand GPUs, how many are kept from borrowers while guarantees are unused, so that who
     #: comes back to a guarantee mostly stops nobody. Two in a hundred: no more than stand still in
     #: a full pool anyway while jobs come and go.
-    unlent_permille: int = 20
+    unlent_permille: int = pool_defaults.UNLENT_PERMILLE
     #: A job runs at least so long before it is stopped for fair share or priority: as long as jobs
     #: commonly run until their first checkpoint.
-    min_run_ms: int = 1_800_000
+    min_run_ms: int = pool_defaults.MIN_RUN_S * 1000
     #: Of a thousand running jobs, how many may be moved within an hour to make room for one that
     #: waits only for lack of a place; at least one, unless it is 0. Two in a hundred is what packing
     #: gains most from; each move costs a job a restart.
-    moved_permille: int = 20
+    moved_permille: int = pool_defaults.MOVED_PERMILLE
     #: What was borrowed so long ago counts half when the surplus is divided.
-    half_life_ms: int = 24 * 3_600_000
+    half_life_ms: int = pool_defaults.HALF_LIFE_S * 1000
     #: Notebook sizes offered, in milli-GPU; block sizes (1000 · 2^k, k ≥ -3).
-    notebook_sizes: tuple[int, ...] = (250, 500, 1000)
+    notebook_sizes: tuple[int, ...] = pool_defaults.NOTEBOOK_SIZES
     #: Isolation in force on its nodes, one of ``gpu.usage.ISOLATION_MODES``.
     isolation: str = "none"
     simulated: bool = False

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.elastic.gain import has_just_saved
 from gpucommons.scheduler.core.going_on import badges
 from gpucommons.scheduler.core.going_on.hibernating import can_be_hibernated
 from gpucommons.scheduler.core.model.eviction_cause import DRILL
@@ -24,10 +24,10 @@ from gpucommons.scheduler.core.model.types import (
     PoolName,
     Workload,
 )
-from gpucommons.scheduler.core.passes.growing import has_just_saved, waited_for
-from gpucommons.scheduler.core.queue.eligibility import policies
+from gpucommons.scheduler.core.queue.eligibility import policies, waited_for
 from gpucommons.scheduler.core.queue.run_limits import run_left
 from gpucommons.scheduler.core.quota.quota import pool_of
+from gpucommons.scheduler.core.stopping import grace
 
 #: Processes that are saved whole have no first save: they are tested when they have run for so long.
 AFTER_START_MS = 60_000
@@ -48,7 +48,7 @@ def drill(cycle: CycleState) -> None:
         busy.add(pool.name)
         text = "to see that it can be stopped and goes on"
         cycle.tell("drill-began", f"{workload.spec.name} is stopped {text}.", workload)
-        stops.end_now(cycle, workload, why=DRILL, text=text)
+        grace.end_now(cycle, workload, why=DRILL, text=text)
 
 
 def next_drills(cycle: CycleState) -> Iterator[int]:

@@ -14,13 +14,9 @@ from gpucommons.scheduler.core.capacity.affinity import affinity_of
 from gpucommons.scheduler.core.capacity.views import free_per_node, largest_free
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.elastic import gain
 from gpucommons.scheduler.core.eviction import policies, solver
 from gpucommons.scheduler.core.model.demand import (
     Shape,
-    Worker,
-    bounds,
-    may_have,
     milli_gpu,
     must_have,
     on_cpu_only,
@@ -29,7 +25,6 @@ from gpucommons.scheduler.core.model.demand import (
 )
 from gpucommons.scheduler.core.model.lifecycle import with_attempt
 from gpucommons.scheduler.core.model.types import (
-    Attempt,
     HoldClass,
     PoolName,
     State,
@@ -247,7 +242,7 @@ def grow(cycle: CycleState, workload: Workload) -> None:
         return
     if not spec.over_quota and hold_class is not HoldClass.CPU:
         return
-    optional = more_workers(cycle, workload, attempt)
+    optional = unused_quota.more_workers(cycle, workload, attempt)
     pool = cycle.nodes[attempt.placements[0].node_id].pool
     affinity = affinity_of(spec, cycle.nodes, cycle.workloads)
     with fair_share_reservations.respected(cycle, workload, pool):
@@ -259,16 +254,3 @@ def grow(cycle: CycleState, workload: Workload) -> None:
     placements = in_order(workload, (*attempt.placements, *marked))
     attempt = replace(attempt, placements=with_slices(attempt.attempt_id, placements))
     cycle.put(with_attempt(workload, attempt))
-
-
-def more_workers(cycle: CycleState, workload: Workload, attempt: Attempt) -> tuple[Worker, ...]:
-    """Workers that it may borrow beyond those it has, and that make it faster by its own measure."""
-    spec, has = workload.spec, len(attempt.placements)
-    must = len(must_have(spec))
-    low, high = bounds(spec)
-    optional = may_have(spec)[has - must : gain.best_size(workload, high) - low]
-    if on_cpu_only(spec):
-        return optional
-    pool = cycle.nodes[attempt.placements[0].node_id].pool
-    room = unused_quota.may_borrow(cycle, spec.team, pool)
-    return optional[: max(0, room) // max(1, spec.roles[0].milli_gpu)]

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 
 from gpucommons.gpu.slices.slices import format_milli_gpu, worker_slice
-from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import Shape, place_of, placed_milli_gpu, shape
@@ -36,6 +35,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.placement.plan import EvictionCandidate, Plan
+from gpucommons.scheduler.core.stopping import notice
 
 _NO_PROMISE = nullcontext()
 #: What finds nothing free, as work of a class. A gang's places are found one after the other, yet
@@ -226,7 +226,7 @@ def _give_notice(cycle: CycleState, beneficiary: Workload, plan: Plan) -> tuple[
             freed = {key.rank for candidate in candidates for key in candidate.keys}
             victim = _shrink(cycle, victim, attempt, freed)
             cause = plan.cause._replace(why="resize")
-        stops.announce(cycle, victim, cause, beneficiary.workload_id)
+        notice.announce(cycle, victim, cause, beneficiary.workload_id)
     return tuple(victims)
 
 

@@ -5,7 +5,7 @@ What is not eligible is not in line: it holds nobody up and reserves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
@@ -23,10 +23,12 @@ from gpucommons.scheduler.core.model.demand import (
     price_limit,
 )
 from gpucommons.scheduler.core.model.lifecycle import is_lease, is_met
+from gpucommons.scheduler.core.model.reason import CANNOT_START
 from gpucommons.scheduler.core.model.resources import NodeState, Policy
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.state_words import ended_words, node_words
 from gpucommons.scheduler.core.model.types import (
+    PoolName,
     Reason,
     ReasonClass,
     Spec,
@@ -263,3 +265,19 @@ def obstacles(cycle: CycleState) -> dict[WorkloadId, Reason]:
             for one in waiting.members:
                 found.setdefault(one.workload_id, reason)
     return found
+
+
+def waited_for(cycle: CycleState) -> Iterator[PoolName]:
+    """Pools in which somebody waits who could start were more free, or was promised something."""
+    for key, waiting in cycle.index.equivalence_classes.items():
+        if any(_could_start(cycle.workloads[one.workload_id]) for one in waiting.members):
+            yield from key.pools
+    ahead: set[WorkloadId] = cycle.index.tickets | cycle.index.nominated
+    for workload in cycle.among(ahead):
+        if _could_start(workload):
+            yield from workload.spec.pools
+
+
+def _could_start(workload: Workload) -> bool:
+    """As the last cycle found; who has just come is given the benefit of the doubt."""
+    return workload.reason is None or workload.reason.code not in CANNOT_START

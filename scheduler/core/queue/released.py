@@ -14,9 +14,8 @@ from __future__ import annotations
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.model.demand import class_of_worker
 from gpucommons.scheduler.core.model.evolving import evolve
-from gpucommons.scheduler.core.model.holds import mask_of
+from gpucommons.scheduler.core.model.holds import class_of_worker, mask_of
 from gpucommons.scheduler.core.model.state import Released
 from gpucommons.scheduler.core.model.types import (
     Attempt,

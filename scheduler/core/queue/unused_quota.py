@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.model.demand import on_cpu_only
-from gpucommons.scheduler.core.model.types import Kind, PoolName, TeamName, Workload
+from gpucommons.scheduler.core.elastic import gain
+from gpucommons.scheduler.core.model.demand import Worker, bounds, may_have, must_have, on_cpu_only
+from gpucommons.scheduler.core.model.types import Attempt, Kind, PoolName, TeamName, Workload
 from gpucommons.scheduler.core.quota import quota
 
 #: More than any cluster has: no limit.
@@ -57,3 +58,16 @@ def may_borrow(cycle: CycleState, team: TeamName, pool: PoolName) -> int:
     if found.limit_milli_gpu is None:
         return UNLIMITED
     return found.limit_milli_gpu - cycle.use(team, pool).training
+
+
+def more_workers(cycle: CycleState, workload: Workload, attempt: Attempt) -> tuple[Worker, ...]:
+    """Workers that it may borrow beyond those it has, and that make it faster by its own measure."""
+    spec, has = workload.spec, len(attempt.placements)
+    must = len(must_have(spec))
+    low, high = bounds(spec)
+    optional = may_have(spec)[has - must : gain.best_size(workload, high) - low]
+    if on_cpu_only(spec):
+        return optional
+    pool = cycle.nodes[attempt.placements[0].node_id].pool
+    room = may_borrow(cycle, spec.team, pool)
+    return optional[: max(0, room) // max(1, spec.roles[0].milli_gpu)]

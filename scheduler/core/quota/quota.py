@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.model.demand import class_of_worker, placed_milli_gpu
+from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.evolving import quick
+from gpucommons.scheduler.core.model.holds import class_of_worker
 from gpucommons.scheduler.core.model.resources import Block, Node, NodeState, Quota, Team
 from gpucommons.scheduler.core.model.types import (
     HoldClass,

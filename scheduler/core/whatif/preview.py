@@ -41,6 +41,7 @@ from gpucommons.scheduler.core.passes import notebooks
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.queue import reclaim_cooldown, unused_quota
 from gpucommons.scheduler.core.quota import quota
+from gpucommons.scheduler.core.stopping.notice import notice_ms
 from gpucommons.scheduler.core.whatif.next_shares import (
     HYPOTHETICAL,
     hypothetical_ids,
@@ -253,7 +254,7 @@ class Size:
 
 def win_back_s(pool: Pool) -> int:
     """Within how many seconds what is lent there is an owner's again."""
-    return -(-(pool.notice_ms + pool.grace_ms) // 1000)
+    return -(-(notice_ms(pool) + pool.grace_ms) // 1000)
 
 
 def sizes(

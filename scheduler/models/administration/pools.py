@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
+from gpucommons.scheduler import pool_defaults
 from gpucommons.scheduler.models.fields import MilliGpu, Model, Name, Switch, View
 from gpucommons.scheduler.on_idle import ON_IDLE, UNLESS_SAID, OnIdle
 
@@ -46,8 +47,8 @@ class PoolModel(Model):
     #: Who runs its work: what the installation has, which need not be said.
     executor: str | None = Field(default=None, max_length=64)
     gpu_kind: str | None = Field(default=None, max_length=64)
-    notice_s: int = Field(default=30, strict=True, ge=0, le=86_400)
-    grace_s: int = Field(default=30, strict=True, ge=1, le=86_400)
+    notice_s: int = Field(default=pool_defaults.NOTICE_S, strict=True, ge=0, le=86_400)
+    grace_s: int = Field(default=pool_defaults.GRACE_S, strict=True, ge=1, le=86_400)
     #: Sent to a job when its stop is announced. It ends what does not catch it.
     notice_signal: Literal["SIGUSR1", "none"] = "none"
     #: Processes of stopped jobs are saved to disk, where its nodes can do that.
@@ -61,12 +62,14 @@ class PoolModel(Model):
     #: Most that saved kernels of one user may take together.
     kernels_kept_gib: int | None = Field(default=None, strict=True, ge=1, le=1 << 20)
     headroom_milli_gpu: MilliGpu = 0
-    moved_permille: int = Field(default=20, strict=True, ge=0, le=1000)
-    unlent_permille: int = Field(default=20, strict=True, ge=0, le=1000)
-    lend_after_s: int = Field(default=1800, strict=True, ge=0, le=86_400)
-    min_run_s: int = Field(default=1800, strict=True, ge=0, le=86_400)
-    half_life_s: int = Field(default=86_400, strict=True, ge=60, le=31_536_000)
-    notebook_sizes: list[Annotated[int, Field(strict=True, ge=125, le=64_000)]] = [250, 500, 1000]
+    moved_permille: int = Field(default=pool_defaults.MOVED_PERMILLE, strict=True, ge=0, le=1000)
+    unlent_permille: int = Field(default=pool_defaults.UNLENT_PERMILLE, strict=True, ge=0, le=1000)
+    lend_after_s: int = Field(default=pool_defaults.LEND_AFTER_S, strict=True, ge=0, le=86_400)
+    min_run_s: int = Field(default=pool_defaults.MIN_RUN_S, strict=True, ge=0, le=86_400)
+    half_life_s: int = Field(default=pool_defaults.HALF_LIFE_S, strict=True, ge=60, le=31_536_000)
+    notebook_sizes: list[Annotated[int, Field(strict=True, ge=125, le=64_000)]] = list(
+        pool_defaults.NOTEBOOK_SIZES
+    )
     mps: MpsModel | None = None
     #: Kept from day to day: the cost of the past follows from those of then.
     prices: list[PriceModel] = Field(default=[], max_length=200)

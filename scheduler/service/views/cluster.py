@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.going_on.hibernating import hindrance_in
-from gpucommons.scheduler.core.model.demand import class_of_worker, placed_milli_gpu, training_sizes
+from gpucommons.scheduler.core.model.demand import placed_milli_gpu, training_sizes
+from gpucommons.scheduler.core.model.holds import class_of_worker
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_lease
 from gpucommons.scheduler.core.model.resources import (
     Budget,

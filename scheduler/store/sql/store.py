@@ -60,8 +60,8 @@ from gpucommons.scheduler.store.sql.engine import (
     open_engine,
     writing,
 )
+from gpucommons.scheduler.store.sql.listen_notify import ASKED, COMMITTED, Notices
 from gpucommons.scheduler.store.sql.mirror import SqlMirror
-from gpucommons.scheduler.store.sql.notices import ASKED, COMMITTED, Notices
 from gpucommons.scheduler.store.sweeps.sql import SqlSweeps
 
 T = TypeVar("T")

@@ -10,13 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.labextension.activity.processes import (
-    Load,
-    Meter,
-    OwnProcesses,
-    Process,
-    input_at_ms,
-)
+from gpucommons.labextension.activity.busy import Load, Meter
+from gpucommons.labextension.activity.processes import OwnProcesses, Process, input_at_ms
 
 
 class World:

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from builders import T0, World, a_job, a_node, a_notebook, a_team, ids
 
-from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.types import WorkloadId
+from gpucommons.scheduler.core.stopping import grace, notice
 
 ENTRIES = {fact: Entry[str, int](str(fact), fact) for fact in Fact}
 #: It rests on nothing that may change.
@@ -43,12 +43,12 @@ def dropped(cycle: CycleState) -> set[Fact]:
 def _tell_the_borrower(cycle: CycleState) -> None:
     borrower = cycle.workloads[named(cycle, "borrows")]
     cause = eviction_cause.of_guarantee(borrower.spec.team)
-    stops.announce(cycle, borrower, cause, named(cycle, "waits"))
+    notice.announce(cycle, borrower, cause, named(cycle, "waits"))
 
 
 def _tell_the_notebook(cycle: CycleState) -> None:
     lease = next(one for one in cycle.workloads.values() if is_lease(one))
-    stops.end_now(cycle, lease, why="culled", text="")
+    grace.end_now(cycle, lease, why="culled", text="")
 
 
 def _leave_again(cycle: CycleState) -> None:

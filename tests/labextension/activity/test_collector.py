@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
 
-from gpucommons.labextension.activity.at_work import tell_work_from_looks
+from gpucommons.labextension.activity.kernel_status import tell_work_from_looks
 
 
 @pytest.fixture

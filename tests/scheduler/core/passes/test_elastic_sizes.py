@@ -17,7 +17,7 @@ from gpucommons.scheduler.core.model.types import (
     State,
     WorkloadId,
 )
-from gpucommons.scheduler.core.passes.growing import PAUSE_MS
+from gpucommons.scheduler.core.passes.elastic_sizes import PAUSE_MS
 
 MINUTE = 60_000
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
-from gpucommons.labextension.activity.processes import Meter, OwnProcesses, input_at_ms
+from gpucommons.labextension.activity.busy import Meter
+from gpucommons.labextension.activity.processes import OwnProcesses, input_at_ms
 from gpucommons.scheduler.models import ActivityReport, KernelActivity
 
 #: As many as a report may hold; busy ones come first.

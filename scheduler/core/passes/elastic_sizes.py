@@ -13,13 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpucommons.scheduler.core.capacity.views import free_per_node
-from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.elastic import gain
 from gpucommons.scheduler.core.elastic.gain import GROW
 from gpucommons.scheduler.core.model.demand import affordable, bounds, on_cpu_only, price_limit
 from gpucommons.scheduler.core.model.eviction_cause import RESIZE
-from gpucommons.scheduler.core.model.reason import CANNOT_START
 from gpucommons.scheduler.core.model.state import Spare
 from gpucommons.scheduler.core.model.types import (
     Attempt,
@@ -29,15 +27,14 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.passes.surplus import more_workers
 from gpucommons.scheduler.core.placement.placement import place
-from gpucommons.scheduler.core.queue.eligibility import policies_of
+from gpucommons.scheduler.core.queue.eligibility import policies_of, waited_for
+from gpucommons.scheduler.core.queue.unused_quota import more_workers
 from gpucommons.scheduler.core.quota.quota import pool_of
+from gpucommons.scheduler.core.stopping import grace
 
 #: A due time that has moved on is looked at again no sooner than this.
 _AGAIN_MS = 1_000
-#: What was done since the last save is done again: at most so much of it.
-_SAVED_WITHIN_MS = 60_000
 #: A script that saves and then tells its step is not taken for one that tells nothing.
 _TOLD_AFTER_MS = 5_000
 #: After a change of size, whoever it was for, a job is left alone for so long at least.
@@ -46,7 +43,7 @@ PAUSE_MS = 600_000
 _OF_SIZE = frozenset({GROW, RESIZE})
 
 
-def grow(cycle: CycleState) -> None:
+def change(cycle: CycleState) -> None:
     """Stop the jobs that change their size now, at most one in each pool, and remember who could."""
     before, cycle.carried.spare = cycle.carried.spare, {}
     jobs = cycle.index.growable | cycle.index.shrinkable
@@ -70,40 +67,24 @@ def grow(cycle: CycleState) -> None:
         due_ms = None if size is None else _due_ms(cycle, workload, attempt, since_ms, size)
         if size is None or due_ms is None:
             continue
-        if due_ms <= cycle.now_ms and has_just_saved(workload, attempt, cycle.now_ms):
+        if due_ms <= cycle.now_ms and gain.has_just_saved(workload, attempt, cycle.now_ms):
             growing.add(pool)
-            stops.end_now(cycle, workload, why=GROW, text=f"to go on with {size} workers")
+            grace.end_now(cycle, workload, why=GROW, text=f"to go on with {size} workers")
         else:
             again_ms = Millis(max(due_ms, cycle.now_ms + _AGAIN_MS))
             idle[pool, workload.workload_id] = Spare(since_ms=since_ms, due_ms=again_ms)
     cycle.carried.spare = {one: spare for (_, one), spare in idle.items()}
 
 
-def next_growth(cycle: CycleState) -> Iterator[int]:
+def next_changes(cycle: CycleState) -> Iterator[int]:
     """When somebody may change its size; who will not just have saved is looked at when it saves."""
     for workload_id, spare in cycle.carried.spare.items():
         workload = cycle.workloads.get(workload_id)
         attempt = None if workload is None else workload.current
         if workload is None or attempt is None:
             continue
-        if has_just_saved(workload, attempt, max(spare.due_ms, cycle.now_ms)):
+        if gain.has_just_saved(workload, attempt, max(spare.due_ms, cycle.now_ms)):
             yield spare.due_ms
-
-
-def waited_for(cycle: CycleState) -> Iterator[PoolName]:
-    """Pools in which somebody waits who could start were more free, or was promised something."""
-    for key, waiting in cycle.index.equivalence_classes.items():
-        if any(_could_start(cycle.workloads[one.workload_id]) for one in waiting.members):
-            yield from key.pools
-    ahead: set[WorkloadId] = cycle.index.tickets | cycle.index.nominated
-    for workload in cycle.among(ahead):
-        if _could_start(workload):
-            yield from workload.spec.pools
-
-
-def _could_start(workload: Workload) -> bool:
-    """As the last cycle found; who has just come is given the benefit of the doubt."""
-    return workload.reason is None or workload.reason.code not in CANNOT_START
 
 
 def _growing(cycle: CycleState) -> Iterator[PoolName]:
@@ -148,14 +129,6 @@ def _is_room_for(cycle: CycleState, pool: PoolName, milli_gpu: int) -> bool:
         return True
     _, free = free_per_node(cycle.capacity, pool, HoldClass.OVER_QUOTA)
     return int(free.max(initial=0)) >= milli_gpu
-
-
-def has_just_saved(workload: Workload, attempt: Attempt, at_ms: int) -> bool:
-    """It has saved just before that time."""
-    saved = workload.checkpoint
-    if saved is None or saved.attempt_id != attempt.attempt_id:
-        return False
-    return at_ms - saved.at_ms <= max(_SAVED_WITHIN_MS, gain.loading_ms(attempt))
 
 
 def _due_ms(

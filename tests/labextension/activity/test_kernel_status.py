@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jupyter_client.session import DELIM
 
-from gpucommons.labextension.activity.at_work import tell_work_from_looks
+from gpucommons.labextension.activity.kernel_status import tell_work_from_looks
 
 CELL, SLIDER, OTHER = None, "s1", "s2"
 

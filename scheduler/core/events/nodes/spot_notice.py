@@ -9,18 +9,30 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.events import leases
+from gpucommons.scheduler.core.events import fixed_blocks, leases
+from gpucommons.scheduler.core.events.nodes.cordon_and_fence import known_node
 from gpucommons.scheduler.core.model.eviction_cause import SPOT
 from gpucommons.scheduler.core.model.evolving import evolve
-from gpucommons.scheduler.core.model.intents import Cancel
+from gpucommons.scheduler.core.model.intents import Cancel, NoticeNode
 from gpucommons.scheduler.core.model.lifecycle import is_lease, with_attempt
-from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.resources import Node, NodeState
 from gpucommons.scheduler.core.model.types import Attempt, Millis, Workload
+from gpucommons.scheduler.core.stopping import grace
 
 #: Before the node goes, for the last reports to come through.
 MARGIN_MS = 5_000
+
+
+def notice_node(cycle: CycleState, action: NoticeNode, by: str) -> None:
+    """A node's cloud takes it back: it takes nothing new, and what runs there ends."""
+    node = known_node(cycle, action.node_id)
+    if node.leaves_ms == action.leaves_ms:
+        return
+    state = NodeState.CORDONED if node.state is NodeState.READY else node.state
+    node = cycle.nodes[node.node_id] = replace(node, state=state, leaves_ms=action.leaves_ms)
+    begin(cycle, node, by)
+    fixed_blocks.relay_out(cycle)
 
 
 def begin(cycle: CycleState, node: Node, by: str = "scheduler") -> None:
@@ -54,7 +66,7 @@ def _end(cycle: CycleState, workload: Workload, attempt: Attempt, node: Node) ->
         cycle.put(with_attempt(workload, evolve(attempt, stop=sooner)))
         return
     text = f"because {in_words(node, cycle.now_ms)}"
-    stops.end_now(cycle, workload, why=SPOT, text=text, by_ms=by_ms)
+    grace.end_now(cycle, workload, why=SPOT, text=text, by_ms=by_ms)
 
 
 def settled(node: Node, known: Node | None, now_ms: Millis) -> Node:

@@ -1,0 +1,116 @@
+"""The notice before a preemption: who is to be stopped is told, and can still be spared.
+
+Until it is over a job stays in its state; from SIGTERM on (:mod:`.grace`) it cannot be spared any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.model import eviction_cause
+from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, GOES_ON, MOVE, RESIZE
+from gpucommons.scheduler.core.model.evolving import evolve
+from gpucommons.scheduler.core.model.lifecycle import is_lease, with_attempt
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.types import Millis, Stop, Workload, WorkloadId
+
+
+def notice_ms(pool: Pool) -> int:
+    """From the announcement of a stop to SIGTERM."""
+    return pool.notice_ms
+
+
+def announce(
+    cycle: CycleState,
+    workload: Workload,
+    cause: eviction_cause.EvictionCause,
+    beneficiary: WorkloadId,
+) -> Workload:
+    """Give notice to an attempt for the sake of another workload; an earlier notice counts on."""
+    attempt = workload.current
+    if attempt is None:
+        return workload
+    before = attempt.stop
+    if before is not None and (
+        before.signalled
+        or before.why in {cause.why, "preempt", "reclaim"}
+        or {before.why, cause.why} == GOES_ON
+    ):
+        return workload
+    pool = cycle.pool_of(attempt)
+    announced = cycle.now_ms if before is None else before.announced_ms
+    stop = Stop(
+        why=cause.why,
+        text=_text(workload, cause.why, cause.text),
+        rule=cause.rule,
+        announced_ms=announced,
+        term_ms=Millis(announced + notice_ms(pool)),
+        kill_ms=Millis(announced + notice_ms(pool) + pool.grace_ms),
+        beneficiary=beneficiary,
+        notice_signal=notice_signal(workload, pool),
+    )
+    workload = cycle.put(with_attempt(workload, evolve(attempt, stop=stop, spared_ms=None)))
+    cycle.tell(
+        "stop-announced",
+        f"{workload.spec.name} will be stopped {stop.text}.",
+        workload,
+        data={
+            "why": cause.why,
+            "rule": cause.rule,
+            "beneficiary_id": beneficiary,
+            "term_ms": stop.term_ms,
+            "kill_ms": stop.kill_ms,
+        },
+    )
+    return workload
+
+
+def _text(workload: Workload, why: str, text: str) -> str:
+    """``for nlp (its guarantee)``; an elastic job that shrinks goes on with what it was promised."""
+    promised, first = workload.nomination, workload.spec.roles[0].name
+    if why != RESIZE or promised is None:
+        return text
+    kept = sum(one.role == first for one in promised.placements)
+    return f"to go on with {'1 worker' if kept == 1 else f'{kept} workers'} {text}"
+
+
+def spare(cycle: CycleState, workload: Workload) -> Workload:
+    """Take the announcement back; only before SIGTERM."""
+    attempt = workload.current
+    if attempt is None or attempt.stop is None or attempt.stop.signalled:
+        return workload
+    workload = cycle.put(
+        evolve(
+            with_attempt(workload, evolve(attempt, stop=None, spared_ms=cycle.now_ms)),
+            nomination=None,
+        )
+    )
+    cycle.tell("spared", f"{workload.spec.name} goes on: its devices are not needed.", workload)
+    return workload
+
+
+def hand_over(
+    cycle: CycleState, workload: Workload, waiting: Mapping[WorkloadId, Workload]
+) -> None:
+    """Stop it for one who still waits for that, where whoever it was announced for has left the line."""
+    attempt = workload.current
+    stop = None if attempt is None else attempt.stop
+    if attempt is None or stop is None or stop.why not in FOR_OTHERS or stop.signalled:
+        return
+    if stop.beneficiary is None or stop.beneficiary in waiting:
+        return
+    heir = waiting[min(waiting)]
+    stop = evolve(stop, beneficiary=heir.workload_id)
+    if stop.why != MOVE:
+        cause = eviction_cause.of_heir(heir, workload, attempt)
+        why = stop.why if stop.why in GOES_ON else cause.why
+        stop = evolve(stop, why=why, text=_text(workload, why, cause.text), rule=cause.rule)
+    cycle.put(with_attempt(workload, evolve(attempt, stop=stop)))
+
+
+def notice_signal(workload: Workload, pool: Pool) -> str:
+    """What is sent with an announcement; empty where neither the job nor its pool asks for one."""
+    asked = workload.spec.notice_signal
+    name = pool.notice_signal if asked is None else asked
+    return "" if is_lease(workload) or name == "none" else name
