@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from benchmarks.tour.laboratory import Kernel
@@ -46,6 +47,8 @@ book.write("more"); book.flush()
 assert x == 41 and len(ticks) > before and open("book.txt").read() == "more"
 """
 _FREE_WITHIN_S = 15
+#: ``tour.yaml`` says it of its pool.
+_KEPT_DAYS = 5
 _CELL = "tour"
 
 
@@ -191,7 +194,12 @@ def notebook(line: Timeline, machine: Machine, person: Person, kept: Kept, *, te
     kernel.close_tab()
     _knows_what_it_keeps(person, "kernels")
     kept.hibernated_free_s = _free_after(machine, person, lambda: _press_hibernate(person))
+    last = datetime.now(UTC).astimezone() + timedelta(days=_KEPT_DAYS)
     said = _said(person, r"Your kernel \([^)]*\) is kept until [^.<]+")
+    check(
+        said.endswith(f"until {last.day} {last:%B}"),
+        f"D6: not the pool's {_KEPT_DAYS} days: {said}",
+    )
     line.row("D6", f"hibernated, GPU free after {kept.hibernated_free_s} s; “{said}”")
     _, woken_s = _start(person, team, milli_gpu=1000, kernel_id=kernel.kernel_id)
     kept.woken_extra_s = round(woken_s - fresh_s, 2)

@@ -53,3 +53,31 @@ def test_a_warning_of_the_watchdog_has_its_numbers_and_a_countdown(
     tile = section(page, "My GPU")
     expect(tile.get_by_role("status")).to_contain_text(warning)
     expect(tile.get_by_role("status")).to_have_text(re.compile(r"In \d+ s a process is stopped\."))
+
+
+def test_parked_by_a_press_it_says_so_everywhere_until_its_gpu_is_back(
+    lab: LabServer, open_lab: Open
+) -> None:
+    page = open_lab()
+    tile, status = section(page, "My GPU"), page.locator(".gc-Status-item")
+    lab.send({"type": "lease", "lease": scene.lease(idle=scene.idle(can_park=True))})
+
+    tile.get_by_role("button", name="Park").click()
+
+    expect(tile).to_contain_text("Being parked: its GPU memory goes to the host.")
+    parked = {"slice": None, "idle": None, "parked_ms": now_ms()}
+    lab.send({"type": "lease", "lease": scene.lease(state="parked", **parked)})
+    # Its agent keeps the place of the slice, and counts on.
+    lab.send(usage(scene.sample(now_ms(), 0, used_mib=0)))
+    expect(tile).to_contain_text("Parked, ½ GPU")
+    expect(tile).to_contain_text("Run a cell to have the GPU back.")
+    expect(status).to_have_text("Parked · simulated")
+    in_line = {"position": 1, "requested_ms": now_ms()}
+    lab.send({"type": "lease", "lease": scene.lease(state="waiting", **parked, **in_line)})
+    expect(tile).to_contain_text("Parked: waits for ½ GPU")
+    picture(page, "panel-parked-waits")
+
+    lab.send({"type": "lease", "lease": scene.lease(idle=scene.idle(can_park=True))})
+    lab.send(usage(scene.sample(now_ms() + 1000, 74)))
+    expect(status).to_have_text("GPU ½ 12.6/19.4 GiB · simulated")
+    expect(tile.get_by_role("button", name="Park")).to_be_visible()

@@ -143,6 +143,19 @@ describe('leases and use', () => {
     expect(statusText(model, msg)).toBeNull();
   });
 
+  it('counts no GPU of who is parked', () => {
+    const model = connected();
+    const parked = makeLease({ slice: null, parked_ms: 1 });
+    FakeSocket.last.say({ ...HELLO, lease: parked });
+    FakeSocket.last.say({
+      type: 'usage',
+      state: 'ok',
+      samples: [makeSample(1)]
+    });
+
+    expect(statusText(model, msg)).toBe('Parked');
+  });
+
   it('says so when a slice has no readings', () => {
     const model = connected();
     FakeSocket.last.say({ ...HELLO, lease: makeLease() });

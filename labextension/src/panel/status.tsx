@@ -20,6 +20,10 @@ export function statusText(model: Model, msg: Messages): string | null {
   if (model.gone !== null) {
     return msg.serverStopped();
   }
+  if (model.lease?.parked_ms) {
+    // Its agent counts on, and there is no GPU to count.
+    return msg.trans.__('Parked');
+  }
   const slice = model.lease?.slice;
   const last = model.usage.state === 'ok' ? model.usage.last : null;
   if ((!slice && !last) || model.returnedAfterMs !== null) {

@@ -150,9 +150,8 @@ class Proxy(APIHandler):
                 name = "resnet-3" if body.get("parent") else "train-1"
                 new = scene.job(NEW, name, now_ms(), position=3, milli_gpu=2000)
                 self.finish(new | {"request": body.get("request", body)})
-            case "POST", ["leases", _, "keep"]:
-                kept = scene.idle(keeps_left=1, kept_until_ms=now_ms() + 30 * scene.MINUTE)
-                self.finish(scene.lease(idle=kept))
+            case "POST", ["leases", _, "keep" | "park" as verb]:
+                self.finish(chosen(verb))
             case "POST", ["jobs", job, "pause" | "resize" | "again" as verb]:
                 self.finish(steered(job, verb))
             case "GET", ["jobs", job]:
@@ -179,6 +178,14 @@ class Proxy(APIHandler):
             status, answer = known.answer(path.split("/"), body)
         self.set_status(status)
         self.finish(answer)
+
+
+def chosen(verb: str) -> dict[str, Any]:
+    """What a lease is after an action of its user."""
+    if verb == "park":
+        return scene.lease(state="parking", idle=scene.idle(can_park=True))
+    kept = scene.idle(keeps_left=1, kept_until_ms=now_ms() + 30 * scene.MINUTE)
+    return scene.lease(idle=kept)
 
 
 def steered(job: str, verb: str) -> dict[str, Any]:
