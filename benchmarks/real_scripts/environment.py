@@ -1,6 +1,6 @@
 """The environment of the frameworks: apart from our own, built once, kept in the user's cache.
 
-``python -m benchmarks.real_scripts.environment`` builds it where it is not there and prints its folder.
+``python -m benchmarks.real_scripts.environment`` builds what is not there of it and prints its folder.
 PyPI's build of torch for Linux on x86-64 brings its CUDA libraries (6 GB) and computes on the
 processor without a GPU, and TensorFlow's for the processor adds 1 GB.
 """
@@ -11,13 +11,16 @@ import hashlib
 import os
 import subprocess
 import sys
+import tempfile
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 GROUP = "frameworks"
 HOW_TO_GET = "make setup-frameworks builds it once (about 3 minutes, 7.5 GB)"
 _READY = ".ready"
+_COMPILE = "from deepspeed.comm.torch import build_shm_op; build_shm_op()"
 
 
 def requirements() -> list[str]:
@@ -53,5 +56,29 @@ def build() -> Path:
     return place
 
 
+def variables(place: Path) -> dict[str, str]:
+    """What its programs are started with: where what torch compiles for them is kept."""
+    return {"TORCH_EXTENSIONS_DIR": str(place / "torch-extensions")}
+
+
+def compile_extensions(place: Path) -> None:
+    """What DeepSpeed compiles at its first start on a processor, which takes minutes, once."""
+    kept = Path(variables(place)["TORCH_EXTENSIONS_DIR"])
+    if kept.exists():
+        return
+    # Apart, for torch waits for ever for a build that was ended half-way.
+    with tempfile.TemporaryDirectory(dir=place, prefix="torch-extensions-") as folder:
+        env = {
+            **os.environ,
+            "PATH": f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}",  # ninja
+            "TORCH_EXTENSIONS_DIR": folder,
+        }
+        subprocess.run([place / "bin" / "python", "-c", _COMPILE], env=env, check=True)
+        with suppress(OSError):  # somebody else was faster
+            Path(folder).rename(kept)
+
+
 if __name__ == "__main__":
-    print(build())
+    found = build()
+    compile_extensions(found)
+    print(found)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import getpass
 import json
 import shutil
 import signal
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -32,8 +34,18 @@ class Researcher:
     def __init__(self, machine: Machine, scheduler: SchedulerClient) -> None:
         self.machine, self._scheduler = machine, scheduler
         self.name = getpass.getuser()
-        self.folder = machine.home() / "training"
-        shutil.copytree(SCRIPTS, self.folder)
+        self.folder = self._folder("training")
+        #: No command is in the middle of its call while the scheduler is killed: it would have to say so.
+        self._calling = threading.Lock()
+
+    def _folder(self, name: str) -> Path:
+        return Path(shutil.copytree(SCRIPTS, self.machine.home() / name))
+
+    def beside(self) -> Researcher:
+        """The same person in a folder of its own: what changes there is no change of the other's code."""
+        other = copy.copy(self)
+        other.folder = self._folder("beside")
+        return other
 
     def send(self, call: Call[T]) -> T:
         """One call; where the scheduler is just being started again, once more."""
@@ -49,7 +61,8 @@ class Researcher:
         """``gpucommons … --output json`` in the folder of scripts."""
         end = words.index("--") if "--" in words else len(words)
         asked = (*words[:end], "--output", "json", *words[end:])
-        done = self.machine.cli(*asked, cwd=self.folder)
+        with self._calling:
+            done = self.machine.cli(*asked, cwd=self.folder)
         if done.returncode != 0:
             message = f"gpucommons {' '.join(words)}: {done.stderr.strip()}"
             raise TourFailedError(message)
@@ -103,5 +116,15 @@ class Researcher:
 
     def kill_scheduler(self) -> None:
         """SIGKILL; ``up`` starts it again."""
+        with self._calling:
+            self._kill()
+
+    def keep_it_away(self, until: Callable[[], bool]) -> None:
+        """Kill it again and again."""
+        with self._calling:
+            while not until():
+                self._kill()
+
+    def _kill(self) -> None:
         with suppress(psutil.NoSuchProcess):  # it was killed already
             self.machine.need("scheduler").send_signal(signal.SIGKILL)
