@@ -35,7 +35,7 @@ class Researcher:
         self.machine, self._scheduler = machine, scheduler
         self.name = getpass.getuser()
         self.folder = self._folder("training")
-        #: No command is in the middle of its call while the scheduler is killed: it would have to say so.
+        #: No command is given while the scheduler is away, or loses it half-way: it would have to say so.
         self._calling = threading.Lock()
 
     def _folder(self, name: str) -> Path:
@@ -55,7 +55,7 @@ class Researcher:
                 return self._scheduler.send(call)
             return None
 
-        return wait_for("the scheduler's answer", answer, timeout_s=60)
+        return wait_for("the scheduler's answer", answer, timeout_s=120)
 
     def cli(self, *words: str) -> dict[str, Any]:
         """``gpucommons … --output json`` in the folder of scripts."""
@@ -88,14 +88,14 @@ class Researcher:
         what: str,
         ask: Callable[[models.JobView], T | None],
         *,
-        timeout_s: float = 90,
+        timeout_s: float = 150,
     ) -> T:
         """Wait until a job shows this."""
         return wait_for(
             f"{ref}: {what}", lambda: ask(self.job(ref)), timeout_s=timeout_s, every_s=0.3
         )
 
-    def end_of(self, ref: str, *, timeout_s: float = 120) -> models.JobView:
+    def end_of(self, ref: str, *, timeout_s: float = 240) -> models.JobView:
         """Wait until a job is over."""
         return self.when(
             ref, "its end", lambda job: job if job.state in ENDED else None, timeout_s=timeout_s
@@ -118,12 +118,14 @@ class Researcher:
         """SIGKILL; ``up`` starts it again."""
         with self._calling:
             self._kill()
+            self.send(calls.teams())
 
     def keep_it_away(self, until: Callable[[], bool]) -> None:
         """Kill it again and again."""
         with self._calling:
             while not until():
                 self._kill()
+            self.send(calls.teams())
 
     def _kill(self) -> None:
         with suppress(psutil.NoSuchProcess):  # it was killed already

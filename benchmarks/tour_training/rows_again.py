@@ -123,4 +123,4 @@ def _when_over(
         found = person.send(pipeline_calls.pipeline(person.name, name))
         return found if found.ended_ms and found.ended_ms != not_before else None
 
-    return wait_for(f"the end of {name}", over, timeout_s=120, every_s=0.5)
+    return wait_for(f"the end of {name}", over, timeout_s=240, every_s=0.5)

@@ -71,8 +71,8 @@ def _begun(person: Researcher) -> models.JobView:
 def elastic(line: Timeline, person: Researcher) -> float | None:
     """E10: the evening gets idle: it grows; others come: it shrinks instead of being stopped."""
     job = _begun(person)
-    grown = person.when(job.id, "growth", lambda now: _sized(now, more_than=1), timeout_s=120)
-    faster = person.when(job.id, "how much faster it is", _faster, timeout_s=120)
+    grown = person.when(job.id, "growth", lambda now: _sized(now, more_than=1), timeout_s=240)
+    faster = person.when(job.id, "how much faster it is", _faster, timeout_s=240)
     claim = person.ask_for("nlp", gpus=3, seconds=3, name="claim")
     small = person.when(job.id, "fewer workers", lambda now: _sized(now, exactly=1))
     check(small.state != "failed", f"E10: {small.ended_text}")
