@@ -147,6 +147,13 @@ def by_launcher() -> tuple[Script, ...]:
             **fields,  # type: ignore[arg-type] # as above
         ),
         Script(
+            name="deepspeed",
+            launcher="deepspeed",
+            files=("deepspeed_processes.py",),
+            makes="deepspeed_weights.npy",
+            **fields,  # type: ignore[arg-type] # as above
+        ),
+        Script(
             name="tensorflow",
             launcher="tensorflow",
             files=("tensorflow_workers.py",),

@@ -11,7 +11,9 @@ import hashlib
 import os
 import subprocess
 import sys
+import tempfile
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,6 +22,7 @@ HOW_TO_GET = "make setup-frameworks builds it once (about 3 minutes, 7.5 GB)"
 #: Lies on the path beside our own environment: a folder of packages, without what they need besides.
 BESIDE_OURS = "notebook-jobs"
 _READY = ".ready"
+_COMPILE = "from deepspeed.comm.torch import build_shm_op; build_shm_op()"
 
 
 def requirements(group: str = GROUP) -> list[str]:
@@ -62,6 +65,31 @@ def build(group: str = GROUP) -> Path:
     return place
 
 
+def variables(place: Path) -> dict[str, str]:
+    """What its programs are started with: where what torch compiles for them is kept."""
+    return {"TORCH_EXTENSIONS_DIR": str(place / "torch-extensions")}
+
+
+def compile_extensions(place: Path) -> None:
+    """What DeepSpeed compiles at its first start on a processor, which takes minutes, once."""
+    kept = Path(variables(place)["TORCH_EXTENSIONS_DIR"])
+    if kept.exists():
+        return
+    # Apart, for torch waits for ever for a build that was ended half-way.
+    with tempfile.TemporaryDirectory(dir=place, prefix="torch-extensions-") as folder:
+        env = {
+            **os.environ,
+            "PATH": f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}",  # ninja
+            "TORCH_EXTENSIONS_DIR": folder,
+        }
+        subprocess.run([place / "bin" / "python", "-c", _COMPILE], env=env, check=True)
+        with suppress(OSError):  # somebody else was faster
+            Path(folder).rename(kept)
+
+
 if __name__ == "__main__":
     for group in (GROUP, BESIDE_OURS):
-        print(build(group))
+        found = build(group)
+        if group == GROUP:
+            compile_extensions(found)
+        print(found)

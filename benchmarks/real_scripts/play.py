@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.real_scripts.catalogue import Script
+from benchmarks.real_scripts.environment import variables
 from benchmarks.tour.machine import Machine
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
@@ -100,7 +101,9 @@ class Stage:
         return place
 
     def _submit(self, script: Script, place: Path) -> subprocess.CompletedProcess[str]:
-        common = ("submit", "--output", "json", "--env", str(self._environment))
+        named = (f"{name}={value}" for name, value in variables(self._environment).items())
+        given = [word for one in (str(self._environment), *named) for word in ("--env", one)]
+        common = ("submit", "--output", "json", *given)
         if script.job_file:
             with (place / script.job_file).open("a") as file:
                 file.write("team: research\n")

@@ -6,7 +6,7 @@ away at random. All policies save and restore in the same seconds and go on wher
 
 ``ours`` is the product's own controller (`scheduler/sweeps`) with its own sampler; ``optuna`` is Optuna
 alone with its TPE and its asynchronous successive halving, which ends what it prunes; ``random`` runs
-each to its end. Ray Tune and Syne Tune are not among them: they are not in this environment.
+each to its end. Ray Tune and Syne Tune are among them where they are installed (`peers.py`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import optuna
 
 from benchmarks.results import write
+from benchmarks.sweeps import peers
 from gpucommons.scheduler.core.model.types import Millis, State, TeamName, UserName
 from gpucommons.scheduler.parents import ParentId, ParentKind
 from gpucommons.scheduler.store.base import LogPoint
@@ -325,6 +327,8 @@ def measured(seeds: Sequence[int], trials: int) -> Iterator[dict[str, object]]:
         "optuna": lambda seed: Peer(seed, trials, prunes=True),
         "random": lambda seed: Peer(seed, trials, prunes=False),
     }
+    for name, peer in peers.installed().items():
+        policies[name] = partial(peer, trials_of=trials)
     for capacity in ("steady", "varying"):
         for name, make in policies.items():
             found = [gpu_hours(one, make(one), steady=capacity == "steady") for one in seeds]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import getpass
 import json
 import shutil
 import signal
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -32,8 +34,18 @@ class Researcher:
     def __init__(self, machine: Machine, scheduler: SchedulerClient) -> None:
         self.machine, self._scheduler = machine, scheduler
         self.name = getpass.getuser()
-        self.folder = machine.home() / "training"
-        shutil.copytree(SCRIPTS, self.folder)
+        self.folder = self._folder("training")
+        #: No command is given while the scheduler is away, or loses it half-way: it would have to say so.
+        self._calling = threading.Lock()
+
+    def _folder(self, name: str) -> Path:
+        return Path(shutil.copytree(SCRIPTS, self.machine.home() / name))
+
+    def beside(self) -> Researcher:
+        """The same person in a folder of its own: what changes there is no change of the other's code."""
+        other = copy.copy(self)
+        other.folder = self._folder("beside")
+        return other
 
     def send(self, call: Call[T]) -> T:
         """One call; where the scheduler is just being started again, once more."""
@@ -43,13 +55,14 @@ class Researcher:
                 return self._scheduler.send(call)
             return None
 
-        return wait_for("the scheduler's answer", answer, timeout_s=60)
+        return wait_for("the scheduler's answer", answer, timeout_s=120)
 
     def cli(self, *words: str) -> dict[str, Any]:
         """``gpucommons … --output json`` in the folder of scripts."""
         end = words.index("--") if "--" in words else len(words)
         asked = (*words[:end], "--output", "json", *words[end:])
-        done = self.machine.cli(*asked, cwd=self.folder)
+        with self._calling:
+            done = self.machine.cli(*asked, cwd=self.folder)
         if done.returncode != 0:
             message = f"gpucommons {' '.join(words)}: {done.stderr.strip()}"
             raise TourFailedError(message)
@@ -75,14 +88,14 @@ class Researcher:
         what: str,
         ask: Callable[[models.JobView], T | None],
         *,
-        timeout_s: float = 90,
+        timeout_s: float = 150,
     ) -> T:
         """Wait until a job shows this."""
         return wait_for(
             f"{ref}: {what}", lambda: ask(self.job(ref)), timeout_s=timeout_s, every_s=0.3
         )
 
-    def end_of(self, ref: str, *, timeout_s: float = 120) -> models.JobView:
+    def end_of(self, ref: str, *, timeout_s: float = 240) -> models.JobView:
         """Wait until a job is over."""
         return self.when(
             ref, "its end", lambda job: job if job.state in ENDED else None, timeout_s=timeout_s
@@ -103,5 +116,17 @@ class Researcher:
 
     def kill_scheduler(self) -> None:
         """SIGKILL; ``up`` starts it again."""
+        with self._calling:
+            self._kill()
+            self.send(calls.teams())
+
+    def keep_it_away(self, until: Callable[[], bool]) -> None:
+        """Kill it again and again."""
+        with self._calling:
+            while not until():
+                self._kill()
+            self.send(calls.teams())
+
+    def _kill(self) -> None:
         with suppress(psutil.NoSuchProcess):  # it was killed already
             self.machine.need("scheduler").send_signal(signal.SIGKILL)

@@ -23,7 +23,7 @@ def begin(line: Timeline, person: Researcher) -> None:
     )
     words = [one["words"] for one in made["triggers"]]
     line.row("E8", f"{_NAME}: {'; '.join(words)}")
-    version = wait_for("the first look at data", lambda: _version(person), timeout_s=90)
+    version = wait_for("the first look at data", lambda: _version(person), timeout_s=150)
     line.row("", f"looked at: version {version}; nothing started")
     check(not _view(person).runs, f"E8: the first look started {_view(person).runs}")
 
@@ -38,7 +38,7 @@ def happen(person: Researcher) -> None:
 
 def ended(line: Timeline, person: Researcher) -> tuple[int, int, int]:
     """How many times of triggers there were, how many are not on record, and how many twice."""
-    wait_for("a run of each trigger", lambda: len(_starts(person)) >= 3, timeout_s=150, every_s=1)
+    wait_for("a run of each trigger", lambda: len(_starts(person)) >= 3, timeout_s=240, every_s=1)
     runs, wanted = _view(person).runs, [one.words for one in _view(person).triggers]
     counts = [sum(run.count for run in runs if run.trigger == words) for words in wanted]
     causes = [f"{run.job_name}: {run.cause}" for run in reversed(runs)]

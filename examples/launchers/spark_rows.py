@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from pyspark.sql import SparkSession
 
-STEPS, SAVED, BATCH = 40, Path("saved_spark.npz"), 64
+STEPS, SAVED, BATCH = 20, Path("saved_spark.npz"), 64
 
 session = SparkSession.builder.appName("rows").getOrCreate()
 context = session.sparkContext

@@ -100,8 +100,7 @@ def apply(arguments: argparse.Namespace) -> int:
         applied: models.TeamList | models.ConfigChanges = answer
         if config is not None:
             applied = scheduler.send(calls.put_config(config))
-        for one in wanted:
-            profiles.put(scheduler, one)
+        profiles.put_all(scheduler, wanted, also=config is not None)
     done = ["Applied:", *(f"  {change}" for change in told)] if told else ["Nothing changed."]
     show(applied, "\n".join([*done, *kept]), output=arguments.output)
     return 0

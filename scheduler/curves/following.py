@@ -42,6 +42,8 @@ PASS_S = 1.0
 _PATIENCE_MS, _LONGEST_MS = 500, 2_000
 #: Of jobs that ended between two passes, as many are read.
 _MOST_ENDED = 200
+#: Who asked for a job that is over asks again sooner than this, or does not want to know any more.
+_ASKED_MS = 120_000
 #: An end is committed a moment after the time that it bears.
 _MARGIN_MS = 10_000
 #: Ends before the first pass: the first cycles of a busy machine may long be over by then, and whoever
@@ -110,8 +112,8 @@ class LogFollowing:
     #: What was committed when the store was asked last for jobs that are over.
     _known: Cluster | None = None
     _ended: tuple[Workload, ...] = ()
-    #: Jobs that are over, until somebody was told that nothing more comes.
-    _asked: dict[WorkloadId, Workload] = field(default_factory=dict)
+    #: Jobs that are over, with when it was asked for them last, until somebody was told that nothing more comes.
+    _asked: dict[WorkloadId, tuple[Workload, Millis]] = field(default_factory=dict)
 
     def step(self) -> None:
         """Read what was written since the last pass."""
@@ -128,8 +130,9 @@ class LogFollowing:
         self._followed = {
             known: one for known, one in self._followed.items() if known in seen or not one.over
         }
-        if len(self._asked) > _MOST_ENDED:
-            self._asked.clear()  # who still wants to know asks again
+        for known, (_, asked_ms) in self._asked.copy().items():
+            if asked_ms + _ASKED_MS < now_ms:
+                self._asked.pop(known, None)
         if not late:
             self._since_ms = now_ms
 
@@ -145,7 +148,9 @@ class LogFollowing:
             return False
         known = self._followed.get(job.attempts[-1].attempt_id)
         if known is None or not known.over or self.loop.keeps_points(job.workload_id):
-            self._asked[job.workload_id] = job
+            # All others' turn comes when these are read: what is dropped half-way is read again.
+            if job.workload_id in self._asked or len(self._asked) < _MOST_ENDED:
+                self._asked[job.workload_id] = (job, self.now_ms())
             return True
         self._asked.pop(job.workload_id, None)
         return False
@@ -161,7 +166,7 @@ class LogFollowing:
             where = WorkloadFilter(live=False, ended_after_ms=Millis(since_ms))
             self._ended = self.store.workloads(where, limit=_MOST_ENDED).items
             self._known = cluster
-        asked = dict(self._asked)
+        asked = {known: job for known, (job, _) in self._asked.copy().items()}
         jobs = (*asked.values(), *self._ended, *cluster.workloads.values())
         for workload in {one.workload_id: one for one in jobs}.values():
             if is_lease(workload):

@@ -32,6 +32,7 @@ _MINUTE_MS = 60_000
 _HOUR_MS = 60 * _MINUTE_MS
 _NOT_RUNNING = "The scheduler did not run at that time"
 _STILL_ON = "The run before still went on"
+_SUSPENDED = "It was suspended before the run could start"
 _TOGETHER = "Several came together, of which the last one counts"
 _STORM = (
     f"Triggers had started {MOST_AN_HOUR} runs within an hour, as many as they may: look at what starts"
@@ -81,7 +82,8 @@ def decide(scheduled: Scheduled, live: Collection[WorkloadId], now_ms: Millis) -
         return Decision(standing=replace(standing, live=tuple(sorted(live))), start=asked)
     due = None if schedule.suspended else _due(scheduled, now_ms)
     if due is None:
-        return Decision(standing=standing)
+        # Nothing waits any more for what was in its way.
+        return Decision(standing=replace(standing, hindrance=""))
     standing = replace(standing, live=tuple(sorted(live)))
     if due.before_last_ms is not None:
         missed = _missed(due, standing, now_ms)
@@ -97,6 +99,8 @@ def _kept_out(
     schedule: Schedule, standing: Standing, due: _Due, now_ms: Millis
 ) -> tuple[Outcome, str] | None:
     """Why what is due does not start; ``standing.live`` are those that are not over."""
+    if due.of and due.last_ms <= schedule.resumed_ms:
+        return Outcome.SKIPPED, _SUSPENDED
     late = schedule.starting_deadline_s
     if late is not None and now_ms - due.last_ms > late * 1000:
         text = f"{standing.hindrance or _NOT_RUNNING}, and {late} s later it was too late"

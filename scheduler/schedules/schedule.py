@@ -82,6 +82,8 @@ class Schedule:
     asked_ms: Millis = Millis(0)
     #: Times up to here are not its own: it was made, changed or resumed then.
     since_ms: Millis
+    #: When it was resumed last: what triggers heard up to here starts nothing.
+    resumed_ms: Millis = Millis(0)
     #: The job as a request of the API, with its files and environment as they were when this was made.
     request: str
     #: Content hash of the files in ``request``, which are kept for as long as this is.

@@ -75,19 +75,23 @@ class Schedules:
 
     def _look(self, epoch: Epoch, scheduled: Scheduled, now_ms: Millis, ends: Ends) -> None:
         stands = self._with_what_was_begun(scheduled, now_ms)
-        stands = replace(stands, standing=self._sensed(stands, now_ms, ends))
+        heard = self._sensed(stands, now_ms, ends)
+        stands = stands if heard is None else replace(stands, standing=heard)
         decision = decide(stands, self._live(stands), now_ms)
         start = decision.start
         if start is None:
-            self._stand(epoch, scheduled, decision.standing)
+            after = decision.standing
+            # It is looked at again a little later, as what is hindered.
+            after = replace(after, hindrance=_UNFORESEEN) if heard is None else after
+            self._stand(epoch, scheduled, after)
             return
         begun = replace(decision.standing, starting_ms=start.due_ms, starting_of=start.of)
         if self._stand(epoch, scheduled, begun):
             after = self._started(scheduled, begun, start, now_ms)
             self._stand(epoch, replace(scheduled, standing=begun), after)
 
-    def _sensed(self, scheduled: Scheduled, now_ms: Millis, ends: Ends) -> Standing:
-        """After what was heard of triggers and runs; what fails there keeps no time of the calendar."""
+    def _sensed(self, scheduled: Scheduled, now_ms: Millis, ends: Ends) -> Standing | None:
+        """After what was heard of triggers and runs; None: what failed there keeps no time of the calendar."""
         try:
             standing = sensed(ends, scheduled, now_ms)
             stands = replace(scheduled, standing=standing)
@@ -96,7 +100,7 @@ class Schedules:
             raise
         except Exception:
             log.exception("triggers of schedule %s failed", scheduled.schedule.schedule_id)
-            return replace(scheduled.standing, hindrance=_UNFORESEEN)
+            return None
 
     def _stand(self, epoch: Epoch, scheduled: Scheduled, standing: Standing) -> bool:
         """Write where it stands; whether its owner has not changed it since it was read."""

@@ -17,11 +17,19 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.intents import NoteAgent, NoteFacts, PoolFacts
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.state import Cluster
-from gpucommons.scheduler.core.model.types import Kind, Millis, PoolName, UserName, WorkloadId
+from gpucommons.scheduler.core.model.types import (
+    Kind,
+    Millis,
+    PoolName,
+    TeamName,
+    UserName,
+    WorkloadId,
+)
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.principal import Principal, PrincipalKind, read_rights
 from gpucommons.scheduler.service.administration import settings
 from gpucommons.scheduler.service.in_memory.slices import slice_ids
+from gpucommons.scheduler.service.jobs.profiles import drop_without_team
 from gpucommons.scheduler.service.service import Pending, Service
 
 log = logging.getLogger("gpucommons.scheduler.upkeep.upkeep")
@@ -64,6 +72,8 @@ class Upkeep:
         self._pending: Pending[models.TeamList] | None = None
         self._refusal = ""
         self._node: str | None = None
+        #: Those that there were when profiles were looked at last.
+        self._teams: frozenset[TeamName] = frozenset()
 
     @property
     def configured(self) -> bool:
@@ -76,6 +86,7 @@ class Upkeep:
         self._service.slices.step()
         self._service.activity.read(self._service.slices.usage())
         self._forget()
+        self._drop_profiles()
         self._note_facts()
         self._note_record()
         self._also()
@@ -117,6 +128,13 @@ class Upkeep:
                 one for workload in held if workload.current for one in slice_ids(workload.current)
             ),
         )
+
+    def _drop_profiles(self) -> None:
+        teams = frozenset(self._service.loop.cluster.teams)
+        # None at all: nothing was configured yet, or read.
+        if teams and teams != self._teams:
+            drop_without_team(self._service, OPERATOR)
+            self._teams = teams
 
     def _note_facts(self) -> None:
         """Isolation and simulation are what the agent says, never what somebody wrote."""

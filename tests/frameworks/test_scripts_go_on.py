@@ -27,6 +27,7 @@ BY_LAUNCHER = {script.name: script for script in catalogue.by_launcher()}
 #: Started by hand, each of its processes on its own: ports are added.
 BY_HAND = {
     "accelerate": [["sh", "accelerate_by_hand.sh", "{}"]],
+    "deepspeed": [["sh", "deepspeed_by_hand.sh", "{}"]],
     "tensorflow": [["sh", "tensorflow_by_hand.sh", "{}", "{}"]],
     "jax-processes": [["python", "jax_by_hand.py", rank, "{}"] for rank in "01"],
     "tensorflow-servers": [["sh", "tensorflow_servers_by_hand.sh", "{}", "{}", "{}"]],
@@ -69,7 +70,7 @@ def final_by_hand(environment_: Path, name: str, folder: Path) -> str:
                     for place, word in enumerate(words)
                 ],
                 cwd=folder,
-                env={**os.environ, **AS_ROOT, "PATH": path},
+                env={**os.environ, **AS_ROOT, **environment.variables(environment_), "PATH": path},
                 stdout=out,
                 stderr=out,
             )

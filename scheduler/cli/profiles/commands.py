@@ -16,7 +16,7 @@ from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.documents import read_mapping
 from gpucommons.scheduler.cli.present import clock, printable, show, table
 from gpucommons.scheduler.client import SchedulerClient, profile_calls
-from gpucommons.scheduler.errors import BadRequest, NotFound, SchedulerError
+from gpucommons.scheduler.errors import BadRequest, NotFound, SchedulerError, Unavailable
 from gpucommons.scheduler.models.jobs.profiles import (
     PROFILE_LABEL,
     NamedProfile,
@@ -153,6 +153,27 @@ def put(scheduler: SchedulerClient, named: NamedProfile) -> models.ProfileView:
         return scheduler.send(asked)
     except SchedulerError as error:
         raise type(error)(f"Profile {named.name} of {named.team}: {error}") from error
+
+
+def put_all(scheduler: SchedulerClient, wanted: list[NamedProfile], *, also: bool) -> None:
+    """Publish those of a file; one that is refused keeps no other from it. ``also``: more was applied before.
+
+    Raises
+    ------
+    SchedulerError
+        What was refused, and that all else of the file is in force.
+    """
+    refused: list[SchedulerError] = []
+    for one in wanted:
+        try:
+            put(scheduler, one)
+        except Unavailable:
+            raise  # whether it was published nobody knows
+        except SchedulerError as error:
+            refused.append(error)
+    if refused:
+        rest = " All else that the file says was applied." if also or wanted[len(refused) :] else ""
+        raise type(refused[0])(f"{' '.join(map(str, refused))}{rest}")
 
 
 def changes(scheduler: SchedulerClient, wanted: list[NamedProfile]) -> list[str]:

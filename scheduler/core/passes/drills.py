@@ -31,6 +31,9 @@ from gpucommons.scheduler.core.stopping import grace
 
 #: Processes that are saved whole have no first save: they are tested when they have run for so long.
 AFTER_START_MS = 60_000
+#: A save that came sooner after the start says too little: going on from there could as well be a new
+#: beginning. The test waits for a later one.
+SAVED_AFTER_MS = 10_000
 #: Between a drill and any other stop there is at least so many times its own length.
 APART = 2
 
@@ -93,6 +96,8 @@ def _due_ms(cycle: CycleState, workload: Workload, attempt: Attempt, pool: Pool)
     saved = workload.checkpoint
     now_ms, saved_here = cycle.now_ms, False
     if saved is not None and saved.attempt_id == attempt.attempt_id:
+        if saved.at_ms < attempt.started_ms + SAVED_AFTER_MS:
+            return None
         ready_ms, saved_here = int(saved.at_ms), True
     elif can_be_hibernated(workload, attempt):
         ready_ms = attempt.started_ms + AFTER_START_MS

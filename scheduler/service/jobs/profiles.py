@@ -74,6 +74,15 @@ def drop_profile(
     return _view(principal, found)
 
 
+def drop_without_team(service: Service, principal: Principal) -> None:
+    """Remove those whose team is gone: another one of its name, later, is not theirs."""
+    teams = service.loop.cluster.teams
+    for found in service.store.profiles.all():
+        if TeamName(found.team) not in teams:
+            service.ask(principal, _note(found, "removed", "removed with its team"))
+            service.store.profiles.drop(found.team, found.name)
+
+
 def _check(
     service: Service, principal: Principal, team: str, request: models.ProfileRequest
 ) -> None:

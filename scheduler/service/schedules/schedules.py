@@ -89,6 +89,7 @@ def put_schedule(
         held=held,
         asked_ms=Millis(0) if before is None else before.asked_ms,
         since_ms=now_ms,
+        resumed_ms=_resumed_ms(before, suspended=request.suspend or held, now_ms=now_ms),
         request=job.model_dump_json(exclude_defaults=True),
         snapshot=job.snapshot,
         by_operator=by_operator,
@@ -235,10 +236,17 @@ def resume_schedule(
 ) -> models.ScheduleView:
     """Start runs again, from the next time on."""
     found = find(service, principal, owner, name)
-    authorization.resume_schedule(principal, found.schedule)
-    return _changed(
-        service, principal, found, replace(found.schedule, suspended=False, held=False), "resumed"
-    )
+    schedule = found.schedule
+    authorization.resume_schedule(principal, schedule)
+    resumed_ms = _resumed_ms(schedule, suspended=False, now_ms=service.now_ms())
+    made = replace(schedule, suspended=False, held=False, resumed_ms=resumed_ms)
+    return _changed(service, principal, found, made, "resumed")
+
+
+def _resumed_ms(before: Schedule | None, *, suspended: bool, now_ms: Millis) -> Millis:
+    if before is None:
+        return Millis(0)
+    return now_ms if before.suspended and not suspended else before.resumed_ms
 
 
 def drop_schedule(

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import pytest
 from stored_rows import NOW, running
 
 from gpucommons.scheduler.core.model.state import Changes, Cluster, Observation, ProgressReported
@@ -19,6 +20,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.curves import following
 from gpucommons.scheduler.curves.following import LogFollowing
 from gpucommons.scheduler.errors import NotFound
 from gpucommons.scheduler.files.log_reader import LogChunk, cut_log
@@ -39,6 +41,7 @@ class World:
     reads: int = 0
     on_the_way: set[WorkloadId] = field(default_factory=set)
     now_ms: int = NOW
+    any_job: bool = False
 
     def __post_init__(self) -> None:
         self.store = MemoryStore()
@@ -56,7 +59,7 @@ class World:
         self.told.append(observation.progress)
 
     def keep_points(self, workload_id: WorkloadId, points: Sequence[LogPoint]) -> None:
-        assert workload_id == JOB
+        assert self.any_job or workload_id == JOB
         self.kept.extend(points)
         self.store.add_points(self.epoch, {workload_id: points})
 
@@ -156,6 +159,27 @@ def test_who_judges_a_job_hears_whether_its_log_was_read_to_the_end() -> None:
     world.on_the_way.clear()
     assert not world.following.unread(over)
     assert len(world.kept) == 40
+
+
+def test_of_many_that_ended_long_ago_each_log_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "_MOST_ENDED", 3)
+    world = World(any_job=True)
+    world.now_ms += 24 * 3_600_000
+    over = []
+    for number in range(10):
+        attempt = replace(_attempt(ended_ms=NOW), attempt_id=AttemptId(f"a-{number}"))
+        job = _job(attempt, state=State.SUCCEEDED, ended_ms=NOW)
+        over.append(replace(job, workload_id=WorkloadId(f"w-{number:04}")))
+        world.printed[attempt.attempt_id] = b"epoch 1 loss 0.5\n"
+    forgotten, *wanted = over
+    assert world.following.unread(forgotten)
+    world.looks()
+    while wanted:
+        for _ in range(3):  # who asks does it more seldom than logs are read
+            world.looks()
+        wanted = [job for job in wanted if world.following.unread(job)]
+        assert world.now_ms < NOW + 25 * 3_600_000
+    assert world.reads == len(over)
 
 
 def test_a_job_that_never_began_has_nothing_to_be_read() -> None:

@@ -244,6 +244,26 @@ def test_a_storm_of_triggers_is_bounded_and_says_so() -> None:
     assert leader.runs(AFTER)[-1].outcome is Outcome.STARTED
 
 
+def test_what_a_trigger_heard_before_a_suspension_does_not_start_on_resume() -> None:
+    leader = Leader(of(METRIC))
+    leader.post(96)
+    leader.look("begun")
+    leader.now = Millis(leader.now + HOUR)
+    leader.schedule = replace(leader.schedule, since_ms=leader.now, resumed_ms=leader.now)
+    leader.look()
+    (run,) = leader.runs(METRIC)
+    assert (run.outcome, run.text, leader.jobs) == (
+        Outcome.SKIPPED,
+        "It was suspended before the run could start",
+        {},
+    )
+    for value in (98, 96):
+        leader.now = Millis(leader.now + 1)
+        leader.post(value)
+    leader.look()
+    assert len(leader.jobs) == 1
+
+
 def test_a_metric_falls_once_until_it_was_up_again() -> None:
     leader = Leader(of(METRIC, concurrency=Concurrency.ALLOW))
     assert next_look_ms(Scheduled(schedule=leader.schedule)) is None

@@ -9,7 +9,7 @@ import pytest
 from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.errors import Forbidden, Misconfigured, NotFound
+from gpucommons.scheduler.errors import Forbidden, Misconfigured, NotFound, Unavailable
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.models.jobs.schedules import MetricPost
 from gpucommons.scheduler.service.jobs import jobs
@@ -188,6 +188,49 @@ def test_what_happens_while_it_is_suspended_is_not_made_up_for(world: ServiceWor
     post(world, 96)
     step(world)
     assert [cause for _, cause in runs(world)] == ["accuracy 96 is below 97.5"]
+
+
+@pytest.mark.parametrize("by", ["resume", "writing"])
+def test_a_fall_that_could_not_start_before_a_suspension_is_on_record_and_starts_nothing(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    put(world, METRIC)
+    ann = world.principal("ann")
+    post(world, 96)
+
+    def hub_is_away(_user: object) -> frozenset[str]:
+        message = "JupyterHub does not answer."
+        raise Unavailable(message)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.directory, "groups_of", hub_is_away)
+        step(world)
+    schedules.suspend_schedule(world.service, ann, "ann", "retrain")
+    world.pass_time(MINUTE)
+    if by == "resume":
+        schedules.resume_schedule(world.service, ann, "ann", "retrain")
+    else:
+        put(world, METRIC)
+    step(world)
+    assert runs(world) == [("skipped", "accuracy 96 is below 97.5")]
+    assert world.store.schedules.all()[0].standing.hindrance == ""
+
+
+def test_a_look_that_failed_for_a_reason_nobody_foresaw_leaves_no_hindrance_behind(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(world, AFTER)
+
+    def fail(*_: object) -> None:
+        raise ValueError("a version that nobody reads")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("gpucommons.scheduler.upkeep.schedules.sensed", fail)
+        step(world, times=1)
+        hindrance = world.store.schedules.all()[0].standing.hindrance
+        assert hindrance == "The scheduler failed at this run; its log says why"
+    step(world)
+    assert world.store.schedules.all()[0].standing.hindrance == ""
 
 
 def test_a_trigger_goes_on_where_the_schedule_is_written_anew(world: ServiceWorld) -> None:

@@ -14,6 +14,8 @@ from gpucommons.gpu.slices.usage import AuditEntry
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.service import leases
+from gpucommons.scheduler.service.administration import settings
+from gpucommons.scheduler.service.jobs import profiles
 from gpucommons.scheduler.upkeep.upkeep import AGENT_EVENTS, Upkeep
 
 FIRST = models.ConfigModel(**CONFIG)
@@ -48,6 +50,24 @@ def test_later_starts_leave_admins_the_word(tmp_path: Path) -> None:
     upkeep.step()
     assert upkeep.configured
     assert "other" not in world.cluster.teams
+
+
+def test_profiles_go_with_their_team_and_do_not_come_back_with_its_name(tmp_path: Path) -> None:
+    world = ServiceWorld(tmp_path)
+    upkeep = Upkeep(world.service, report=None, first_config=None)
+    form = models.ProfileRequest.model_validate({"job": {"milli_gpu": 1000}})
+    for team in ("vision", "nlp"):
+        profiles.put_profile(world.service, world.admin, team, "ddp", form)
+    upkeep.step()
+    without = models.ConfigModel(removed_teams=["nlp"])
+    done(settings.put_config(world.service, world.admin, without))
+    upkeep.step()
+    done(settings.put_config(world.service, world.admin, FIRST))
+    upkeep.step()
+    found = profiles.profiles(world.service, world.admin).profiles
+    assert [one.team for one in found] == ["vision"]
+    (removed,) = world.store.events(kinds=frozenset({"profile-removed"}))
+    assert removed.event.text == "profile ddp of nlp was removed with its team"
 
 
 def test_isolation_is_what_the_agent_says(tmp_path: Path) -> None:

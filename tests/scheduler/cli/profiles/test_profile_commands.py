@@ -98,6 +98,23 @@ def test_apply_publishes_the_profiles_of_a_file_and_says_what_it_changes(
     assert (wrong.code, "workers" in wrong.err) == (2, True)
 
 
+def test_a_refused_profile_keeps_nothing_else_of_a_file_from_being_applied(
+    led: Callable[..., Done], tmp_path: Path
+) -> None:
+    path = tmp_path / "all.yaml"
+    bad = {"team": "vision", "name": "bad", "job": {"pools": ["none"]}}
+    good = {"team": "vision", "name": "good", "job": FORM}
+    path.write_text(yaml.safe_dump({"profiles": [bad, good]}))
+    refused = led("apply", "-f", str(path))
+    assert refused.code != 0
+    assert "Profile bad of vision: " in refused.err
+    assert "All else that the file says was applied." in refused.err
+    found = led("profile", "list", "--output", "json").json["profiles"]
+    assert [one["name"] for one in found] == ["good"]
+    path.write_text(yaml.safe_dump({"profiles": [bad]}))
+    assert "All else" not in led("apply", "-f", str(path)).err
+
+
 def test_what_cannot_be_is_refused_with_a_sentence(
     led: Callable[..., Done], tmp_path: Path
 ) -> None:

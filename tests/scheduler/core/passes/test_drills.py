@@ -215,6 +215,7 @@ def test_who_cannot_start_however_much_is_free_keeps_no_other_from_its_test(worl
     never = world.submit(a_job("never", over_quota=False))
     assert world.state(never) is State.QUEUED
     job = world.run(of_code())
+    world.now += 10 * SECOND
     save(world, job, 200)
     assert is_tested(world, job)
 
@@ -240,6 +241,7 @@ def test_it_is_not_tested_soon_after_another_stop(world: World) -> None:
     world.end(job, 143, told=True)
     world.ask(Resume(workload_id=job))
     world.start(job)
+    world.now += 10 * SECOND
     save(world, job, 200)
     assert not is_tested(world, job)
     world.wait(world.outcome.wake_ms - world.now)  # type: ignore[operator] # it is looked at again
@@ -355,6 +357,23 @@ def test_a_later_unclean_end_takes_the_badge_away_and_nothing_else(world: World)
     assert "badge-lost" in world.kinds()
     world.ask(Resume(workload_id=job))
     assert world.state(job) is State.STARTING, "it may still borrow"
+
+
+def test_a_save_right_after_the_start_is_no_reason_to_test_but_a_later_one_is(world: World) -> None:
+    job = world.run(of_code())
+    world.now += SECOND
+    save(world, job, 1)
+    assert not is_tested(world, job), "from there it cannot be told from a new beginning"
+    world.wait(SECOND)
+    assert not is_tested(world, job)
+    world.wait(MINUTE)
+    save(world, job, 40)
+    assert is_tested(world, job)
+    world.end(job, 143, told=True)
+    world.start(job)
+    world.now += 5 * SECOND
+    tell(world, job, 41)
+    assert drills.told(drill_of(world, job)).startswith("Tested: stops and goes on at step 41")
 
 
 @pytest.mark.parametrize("step", [200, 400])
