@@ -28,12 +28,7 @@ from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.resources import Team
 from gpucommons.scheduler.core.model.types import PoolName, TeamName
 from gpucommons.scheduler.core.quota import quota
-from gpucommons.scheduler.errors import (
-    Conflict,
-    SchedulerError,
-    UnknownPool,
-    UnknownTeam,
-)
+from gpucommons.scheduler.errors import Conflict, SchedulerError, UnknownPool, UnknownTeam
 
 Setting = (
     SetQuotas

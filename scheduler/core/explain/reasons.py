@@ -24,13 +24,7 @@ from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, on_cpu_
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.holds import Load
 from gpucommons.scheduler.core.model.lifecycle import WITHDRAWALS_REMEMBERED_MS, is_lease
-from gpucommons.scheduler.core.model.types import (
-    HoldClass,
-    PoolName,
-    Reason,
-    ReasonClass,
-    Workload,
-)
+from gpucommons.scheduler.core.model.types import HoldClass, PoolName, Reason, ReasonClass, Workload
 from gpucommons.scheduler.core.passes import notebooks
 from gpucommons.scheduler.core.passes.fair_share_reservations import left_to
 from gpucommons.scheduler.core.placement import proportions

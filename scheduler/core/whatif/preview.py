@@ -71,10 +71,7 @@ class Quoted:
 def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
     """Say under which quota a job would run, and whether at once.
 
-    Raises
-    ------
-    SchedulerError
-        Where a submit would be refused, with the same sentence.
+    Raises SchedulerError where a submit would be refused, with the same sentence.
     """
     outcome, job = _submitted(cluster, spec, now_ms)
     reason = _reason(cluster, outcome.cluster, job, now_ms)
