@@ -28,10 +28,7 @@ from gpucommons.scheduler.core.passes import (
     preemption,
     surplus,
 )
-from gpucommons.scheduler.core.placement.admission import (
-    admit_cleared,
-    withdraw,
-)
+from gpucommons.scheduler.core.placement.admission import admit_cleared, withdraw
 from gpucommons.scheduler.core.placement.narrowed_pools import narrow_pools
 from gpucommons.scheduler.core.queue import eligibility, ordering, unused_quota
 from gpucommons.scheduler.core.stopping import notice

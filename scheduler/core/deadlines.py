@@ -12,13 +12,7 @@ from gpucommons.scheduler.core.events.drills import never_heard
 from gpucommons.scheduler.core.events.endings import fail
 from gpucommons.scheduler.core.eviction.policies import stoppable_from_ms
 from gpucommons.scheduler.core.going_on.drills import patient_until_ms
-from gpucommons.scheduler.core.model.lifecycle import (
-    is_final,
-    is_lease,
-    is_met,
-    move,
-    with_attempt,
-)
+from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, is_met, move, with_attempt
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptState,
@@ -29,12 +23,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.passes import consolidation, drills, elastic_sizes
 from gpucommons.scheduler.core.placement import narrowed_pools
-from gpucommons.scheduler.core.queue import (
-    back_off,
-    reclaim_cooldown,
-    released,
-    retry_limits,
-)
+from gpucommons.scheduler.core.queue import back_off, reclaim_cooldown, released, retry_limits
 from gpucommons.scheduler.core.queue.eligibility import duration, not_met
 from gpucommons.scheduler.core.queue.run_limits import run_left, run_limit
 from gpucommons.scheduler.core.quota.fair_share import LOOKS, half_life_of, looked_at_ms

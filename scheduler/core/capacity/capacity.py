@@ -19,11 +19,7 @@ from gpucommons.scheduler.core.capacity.hold_back import (
     Promise,
     hold_backs,
 )
-from gpucommons.scheduler.core.capacity.node_capacity import (
-    HoldBackLedger,
-    NodeCapacity,
-    twice,
-)
+from gpucommons.scheduler.core.capacity.node_capacity import HoldBackLedger, NodeCapacity, twice
 from gpucommons.scheduler.core.model.holds import (
     FULL,
     Hold,

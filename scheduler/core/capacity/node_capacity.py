@@ -16,6 +16,7 @@ from gpucommons.scheduler.core.capacity.hold_back import (
     HoldBackKey,
     HoldBackReason,
 )
+from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.holds import Hold, HoldKey, Load, mask_of
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import HoldClass, NodeId, WorkloadId
@@ -50,15 +51,7 @@ class DeviceCapacity:
 
     def fork(self) -> DeviceCapacity:
         """Return an independent copy."""
-        return DeviceCapacity(
-            self.device,
-            self.position,
-            self.held,
-            self.promised,
-            self.blocks,
-            self.from_borrowers,
-            self.reserved,
-        )
+        return evolve(self)
 
 
 def blocked(devices: Iterable[DeviceCapacity], hold_class: HoldClass) -> list[int]:
@@ -221,17 +214,13 @@ class NodeCapacity:
 
     def fork(self) -> NodeCapacity:
         """Return an independent copy."""
-        return NodeCapacity(
-            self.node,
-            {device_id: capacity.fork() for device_id, capacity in self.devices.items()},
-            dict(self.holds),
-            self.held,
-            self.firm,
-            self.fixed,
-            self.promised,
-            self.block_share,
-            self.from_borrowers,
-            list(self.held_back),
+        return evolve(
+            self,
+            devices={device_id: capacity.fork() for device_id, capacity in self.devices.items()},
+            holds=dict(self.holds),
+            held_back=list(self.held_back),
+            touched=[],
+            version=0,
         )
 
 

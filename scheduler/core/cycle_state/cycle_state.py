@@ -185,7 +185,7 @@ class CycleState:
         """Learn from a new job what work comes to the pool it likes most."""
         spec = workload.spec
         asks = (asked(worker) for worker in must_have(spec))
-        self.carried.arrived(spec.pools[0], asks)
+        self.carried.arrivals.setdefault(spec.pools[0], []).extend(asks)
 
     def holder_of(self, attempt_id: AttemptId) -> Workload | None:
         """The workload whose current attempt this is."""
@@ -236,16 +236,16 @@ class CycleState:
         derived.stale.clear()
         demand = self.carried.learn()
         derived.capacity.known = {pool: learned.known for pool, learned in demand.items()}
-        self.log.counted.count(self.nodes, self.workloads, self.log.changed)
+        self.count_uses()
 
     def begin_round(self) -> None:
         """Keep no places from before: each round keeps those that it finds nothing better for."""
         self.turns.another_round = False
         self.capacity.unreserve()
 
-    def count_uses(self) -> None:
-        """Count uses anew, and look at no device: for a step that decides nothing."""
-        self.log.counted.count(self.nodes, self.workloads, self.log.changed)
+    def count_uses(self) -> quota.Uses:
+        """Count uses anew, and look at no device: enough for a step that decides nothing."""
+        return self.log.counted.count(self.nodes, self.workloads, self.log.changed)
 
     def use(self, team: TeamName, pool: PoolName) -> quota.Use:
         """What a team holds or was promised in a pool."""
@@ -294,7 +294,7 @@ class CycleState:
     def finish(self, wake_ms: int | None) -> tuple[Cluster, Changes]:
         """Return the next cluster and what to write for it. The cycle state is spent."""
         before = self.before
-        uses = self.log.counted.count(self.nodes, self.workloads, self.log.changed)
+        uses = self.count_uses()
         usage = self._usage_to_write(uses)
         changes = Changes(
             now_ms=self.now_ms,

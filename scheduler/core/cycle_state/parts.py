@@ -67,10 +67,6 @@ class Carried:
             dict(cluster.badges),
         )
 
-    def arrived(self, pool: PoolName, asks: Iterable[Ask]) -> None:
-        """Remember what work comes to a pool."""
-        self.arrivals.setdefault(pool, []).extend(asks)
-
     def learn(self) -> Mapping[PoolName, LearnedDemand]:
         """What work comes to each pool, with all that came in this cycle."""
         for pool, asks in self.arrivals.items():

@@ -25,9 +25,7 @@ from gpucommons.scheduler.core.cycle_state.workload_facts import (
     WorkloadFacts,
     facts_of,
 )
-from gpucommons.scheduler.core.model.demand import (
-    shape,
-)
+from gpucommons.scheduler.core.model.demand import shape
 from gpucommons.scheduler.core.model.kept import Resized
 from gpucommons.scheduler.core.model.types import (
     AttemptId,

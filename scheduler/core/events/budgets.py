@@ -11,14 +11,6 @@ from gpucommons.scheduler.core.model.resources import Team
 from gpucommons.scheduler.errors import UnknownTeam
 
 
-def save(cycle: CycleState, action: SetBudget | NoteBudgets, by: str) -> None:
-    """Set a budget, or note whose is used up."""
-    if isinstance(action, SetBudget):
-        set_budget(cycle, action, by)
-    else:
-        note_budgets(cycle, action, by)
-
-
 def set_budget(cycle: CycleState, action: SetBudget, by: str) -> None:
     """Give a team a budget, or take it away; whether it is used up comes with it."""
     team = cycle.teams.get(action.team)

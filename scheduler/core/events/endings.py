@@ -31,12 +31,7 @@ from gpucommons.scheduler.core.model.types import (
     Stop,
     Workload,
 )
-from gpucommons.scheduler.core.queue import (
-    back_off,
-    reclaim_cooldown,
-    released,
-    retry_limits,
-)
+from gpucommons.scheduler.core.queue import back_off, reclaim_cooldown, released, retry_limits
 
 #: Stops after which a job goes on, sooner or later.
 _GOES_ON_AFTER = (

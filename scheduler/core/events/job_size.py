@@ -72,10 +72,7 @@ def in_words(size: Size) -> str:
 def check_resizable(workload: Workload) -> None:
     """Refuse where something of it runs, or nothing will.
 
-    Raises
-    ------
-    InvalidTransition
-        With what to do first.
+    Raises InvalidTransition with what to do first.
     """
     if workload.state in RESIZABLE and workload.current is None:
         return

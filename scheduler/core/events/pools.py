@@ -57,10 +57,7 @@ def note_facts(cycle: CycleState, action: NoteFacts, by: str) -> None:
 def _check_executor(cycle: CycleState, wanted: Pool) -> None:
     """What runs is followed by the executor that started it: under another it would be lost.
 
-    Raises
-    ------
-    Conflict
-        With who holds a place in the pool.
+    Raises Conflict with who holds a place in the pool.
     """
     known = cycle.pools.get(wanted.name)
     if known is None or known.executor == wanted.executor:

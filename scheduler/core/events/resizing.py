@@ -33,14 +33,8 @@ def slice_memory_mib(placement: WorkerPlacement, devices: Iterable[Device]) -> i
 def resize(cycle: CycleState, lease: Workload, action: ResizeSlice, by: str) -> None:
     """Change the limit of a slice, or refuse with what is possible.
 
-    Raises
-    ------
-    InvalidTransition
-        When the lease holds no slice, or it is being stopped.
-    Misconfigured
-        When it holds whole devices, or nothing useful would be left.
-    Conflict
-        When the device has no more to give.
+    Raises InvalidTransition where it holds no slice or is being stopped, Misconfigured where it holds whole
+    devices or nothing useful would be left, and Conflict where the device has no more to give.
     """
     attempt = lease.current
     if attempt is None or attempt.stop is not None or attempt.state is AttemptState.STOPPING:

@@ -5,7 +5,9 @@ All or nothing: every function checks first and changes the cycle state only whe
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import budgets, fixed_blocks, pools
@@ -13,6 +15,7 @@ from gpucommons.scheduler.core.events.fixed_blocks import Teams
 from gpucommons.scheduler.core.events.nodes import cordon_and_fence, spot_notice
 from gpucommons.scheduler.core.model import changes
 from gpucommons.scheduler.core.model.intents import (
+    Action,
     NoteBudgets,
     NoteFacts,
     NoticeNode,
@@ -28,48 +31,7 @@ from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.resources import Team
 from gpucommons.scheduler.core.model.types import PoolName, TeamName
 from gpucommons.scheduler.core.quota import quota
-from gpucommons.scheduler.errors import (
-    Conflict,
-    SchedulerError,
-    UnknownPool,
-    UnknownTeam,
-)
-
-Setting = (
-    SetQuotas
-    | PutTeams
-    | PutPools
-    | NoteFacts
-    | PutPolicy
-    | PutConfig
-    | SetNodeState
-    | NoticeNode
-    | SetBudget
-    | NoteBudgets
-)
-
-
-def save(cycle: CycleState, action: Setting, by: str) -> None:
-    """Save one setting, or refuse it."""
-    match action:
-        case SetQuotas():
-            set_quotas(cycle, action, by)
-        case PutTeams():
-            put_teams(cycle, action, by)
-        case PutPools():
-            pools.put_pools(cycle, action, by)
-        case NoteFacts():
-            pools.note_facts(cycle, action, by)
-        case SetBudget() | NoteBudgets():
-            budgets.save(cycle, action, by)
-        case PutPolicy():
-            put_policy(cycle, action, by)
-        case PutConfig():
-            put_config(cycle, action, by)
-        case SetNodeState():
-            cordon_and_fence.set_node_state(cycle, action, by)
-        case NoticeNode():
-            spot_notice.notice_node(cycle, action, by)
+from gpucommons.scheduler.errors import Conflict, SchedulerError, UnknownPool, UnknownTeam
 
 
 def set_quotas(cycle: CycleState, action: SetQuotas, by: str) -> None:
@@ -175,3 +137,23 @@ def put_policy(cycle: CycleState, action: PutPolicy, by: str) -> None:
         cycle.rules.policy = action.policy
         text = f"The hub-wide policy: {change.text}."
         cycle.tell("policy-changed", text, by=by, data=change.data)
+
+
+#: Who saves what. All of them have checked all of it before they change anything.
+_SAVED_BY: Mapping[type, Callable[[CycleState, Any, str], None]] = {
+    SetQuotas: set_quotas,
+    PutTeams: put_teams,
+    PutPools: pools.put_pools,
+    NoteFacts: pools.note_facts,
+    SetBudget: budgets.set_budget,
+    NoteBudgets: budgets.note_budgets,
+    PutPolicy: put_policy,
+    PutConfig: put_config,
+    SetNodeState: cordon_and_fence.set_node_state,
+    NoticeNode: spot_notice.notice_node,
+}
+
+
+def save(cycle: CycleState, action: Action, by: str) -> None:
+    """Save one setting, or refuse it."""
+    _SAVED_BY[type(action)](cycle, action, by)

@@ -15,12 +15,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction.policies import EvictionPolicy
 from gpucommons.scheduler.core.going_on.hibernating import can_be_hibernated
-from gpucommons.scheduler.core.model.demand import (
-    bounds,
-    elastic,
-    place_of,
-    placed_milli_gpu,
-)
+from gpucommons.scheduler.core.model.demand import bounds, elastic, place_of, placed_milli_gpu
 from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, GOES_ON, MOVE
 from gpucommons.scheduler.core.model.holds import Hold, HoldKey, class_of_worker
 from gpucommons.scheduler.core.model.types import (

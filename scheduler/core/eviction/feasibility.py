@@ -19,12 +19,7 @@ from gpucommons.scheduler.core.eviction.policies import may_be_stopped
 from gpucommons.scheduler.core.eviction.search import Search
 from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, placed_milli_gpu
 from gpucommons.scheduler.core.model.holds import mask_of
-from gpucommons.scheduler.core.model.types import (
-    HoldClass,
-    PoolName,
-    TeamName,
-    WorkerPlacement,
-)
+from gpucommons.scheduler.core.model.types import HoldClass, PoolName, TeamName, WorkerPlacement
 from gpucommons.scheduler.core.packing.rows import Ints
 from gpucommons.scheduler.core.placement.plan import EvictionCandidate
 

@@ -8,11 +8,7 @@ from dataclasses import dataclass, field
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.eviction.candidates import (
-    EvictionCandidates,
-    candidates_of,
-    held_by,
-)
+from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates, candidates_of, held_by
 from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial
 from gpucommons.scheduler.core.eviction.policies import EvictionPolicy
 from gpucommons.scheduler.core.model.demand import Worker, must_have

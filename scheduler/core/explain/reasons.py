@@ -20,17 +20,17 @@ from gpucommons.scheduler.core.explain.impossible import (
     has_its_block_out,
     waits_for_nodes,
 )
-from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, on_cpu_only, training_sizes
+from gpucommons.scheduler.core.model.demand import (
+    milli_gpu,
+    must_have,
+    on_cpu_only,
+    training_sizes,
+    with_milli_gpu,
+)
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.holds import Load
 from gpucommons.scheduler.core.model.lifecycle import WITHDRAWALS_REMEMBERED_MS, is_lease
-from gpucommons.scheduler.core.model.types import (
-    HoldClass,
-    PoolName,
-    Reason,
-    ReasonClass,
-    Workload,
-)
+from gpucommons.scheduler.core.model.types import HoldClass, PoolName, Reason, ReasonClass, Workload
 from gpucommons.scheduler.core.passes import notebooks
 from gpucommons.scheduler.core.passes.fair_share_reservations import left_to
 from gpucommons.scheduler.core.placement import proportions
@@ -157,15 +157,9 @@ def smaller_notebook(cycle: CycleState, workload: Workload) -> int | None:
     """The largest smaller size that would start now."""
     asked = milli_gpu(must_have(workload.spec))
     for size in _SMALLER:
-        if size < asked and notebooks.free_place(cycle, _resized(workload, size)):
+        if size < asked and notebooks.free_place(cycle, with_milli_gpu(workload, size)):
             return size
     return None
-
-
-def _resized(workload: Workload, size: int) -> Workload:
-    first, *others = workload.spec.roles
-    roles = (replace(first, milli_gpu=size), *others)
-    return replace(workload, spec=replace(workload.spec, roles=roles))
 
 
 # --- jobs ------------------------------------------------------------------------------------
@@ -320,7 +314,7 @@ def _smaller_job(cycle: CycleState, workload: Workload) -> int | None:
     most = max((_most_free(cycle, pool) for pool in pools), default=0)
     below = min(workload.spec.roles[0].milli_gpu, max(most, WHOLE_MILLI_GPU - 1) + 1)
     for size in reversed([size for size in offered if 0 < size < below]):
-        smaller = _resized(workload, size)
+        smaller = with_milli_gpu(workload, size)
         if job_starts_now(cycle, smaller):
             return size
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
@@ -186,3 +186,10 @@ def affordable(
         for name in found
         if name not in pools or (pools[name].price_at(now_ms) or 0) <= most_micro
     )
+
+
+def with_milli_gpu(workload: Workload, size: int) -> Workload:
+    """The same with so much of a GPU for each worker of its first role."""
+    first, *others = workload.spec.roles
+    roles = (replace(first, milli_gpu=size), *others)
+    return replace(workload, spec=replace(workload.spec, roles=roles))

@@ -126,10 +126,7 @@ def is_final(workload: Workload) -> bool:
 def check_over(workload: Workload) -> None:
     """Refuse to go on from what still goes on by itself.
 
-    Raises
-    ------
-    InvalidTransition
-        With what to do.
+    Raises InvalidTransition with what to do.
     """
     if not is_final(workload):
         message = f"{workload.spec.name} is {state_words(workload.state)}: it goes on by itself; resume it if it is paused."
@@ -139,10 +136,7 @@ def check_over(workload: Workload) -> None:
 def move(workload: Workload, to: State, now_ms: Millis, **changes: Any) -> Workload:
     """Return the workload in its next state; other fields may change with it.
 
-    Raises
-    ------
-    InvalidTransition
-        When the table has no such move.
+    Raises InvalidTransition when the table has no such move.
     """
     _check_move(workload, workload.state, to)
     if to in FINAL_STATES:
@@ -158,10 +152,7 @@ def move(workload: Workload, to: State, now_ms: Millis, **changes: Any) -> Workl
 def admitted(workload: Workload, attempt: Attempt, now_ms: Millis) -> Workload:
     """Return the workload with a new attempt: a ticket waits for its server, a job starts at once.
 
-    Raises
-    ------
-    InvalidTransition
-        When the table lacks one of the moves.
+    Raises InvalidTransition when the table lacks one of the moves.
     """
     changes: dict[str, Any] = {"nomination": None, "reason": None, "since_ms": now_ms}
     if workload.parked is not None:
@@ -183,10 +174,7 @@ def admitted(workload: Workload, attempt: Attempt, now_ms: Millis) -> Workload:
 def nominated(workload: Workload, nomination: Nomination, now_ms: Millis) -> Workload:
     """Return the workload with a promise of devices; a ticket waits on, in its place.
 
-    Raises
-    ------
-    InvalidTransition
-        When the table has no such move.
+    Raises InvalidTransition when the table has no such move.
     """
     if is_lease(workload):
         return evolve(workload, nomination=nomination)
@@ -210,10 +198,7 @@ def _check_move(workload: Workload, state: State, to: State) -> None:
 def move_attempt(workload: Workload, to: AttemptState, **changes: Any) -> Workload:
     """Return the workload with its current attempt in its next state.
 
-    Raises
-    ------
-    InvalidTransition
-        When there is no current attempt or the table has no such move.
+    Raises InvalidTransition when there is no current attempt or the table has no such move.
     """
     return with_attempt(workload, attempt_moved(workload, to, **changes))
 
@@ -221,10 +206,7 @@ def move_attempt(workload: Workload, to: AttemptState, **changes: Any) -> Worklo
 def attempt_moved(workload: Workload, to: AttemptState, **changes: Any) -> Attempt:
     """Return a workload's current attempt in its next state.
 
-    Raises
-    ------
-    InvalidTransition
-        When there is no current attempt or the table has no such move.
+    Raises InvalidTransition when there is no current attempt or the table has no such move.
     """
     attempt = workload.current
     if attempt is None or to not in ATTEMPT_MOVES[attempt.state]:

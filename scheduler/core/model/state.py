@@ -273,22 +273,7 @@ class Changes:
     @property
     def empty(self) -> bool:
         """Nothing to write."""
-        return not (
-            self.workloads
-            or self.teams
-            or self.removed_teams
-            or self.pools
-            or self.nodes
-            or self.removed_nodes
-            or self.blocks is not None
-            or self.policy is not None
-            or self.usage is not None
-            or self.demand
-            or self.badges
-            or self.removed_badges
-            or self.verdicts
-            or self.events
-        )
+        return self == Changes(now_ms=self.now_ms)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

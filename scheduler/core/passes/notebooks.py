@@ -31,11 +31,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.placement.admission import (
-    nominate,
-    pool_of,
-    without_its_promise,
-)
+from gpucommons.scheduler.core.placement.admission import nominate, pool_of, without_its_promise
 from gpucommons.scheduler.core.placement.plan import EvictionCandidate, Plan
 from gpucommons.scheduler.core.queue import reclaim_cooldown
 from gpucommons.scheduler.core.quota.layout import Region, areas_of, moved, region_of, regions

@@ -11,13 +11,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import Shape, place_of, placed_milli_gpu, shape
 from gpucommons.scheduler.core.model.evolving import evolve
-from gpucommons.scheduler.core.model.lifecycle import (
-    admitted,
-    is_lease,
-    move,
-    nominated,
-    withdrawn,
-)
+from gpucommons.scheduler.core.model.lifecycle import admitted, is_lease, move, nominated, withdrawn
 from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.state_words import hold_class_words
 from gpucommons.scheduler.core.model.types import (

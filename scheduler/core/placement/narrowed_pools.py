@@ -20,7 +20,7 @@ from gpucommons.scheduler.core.queue.eligibility import policies_of
 
 def narrow_pools(cycle: CycleState) -> None:
     """Let each ask for what it can have; a promise elsewhere is taken back."""
-    for before in cycle.among(cycle.index.narrowed | _under_a_price(cycle)):
+    for before in cycle.among(cycle.index.narrowed.union(_priced_out(cycle))):
         workload = _narrowed(cycle, before)
         if workload is not before:
             cycle.put(workload)
@@ -45,20 +45,19 @@ def _narrowed(cycle: CycleState, workload: Workload) -> Workload:
     return evolve(workload, spec=spec, submitted_pools=() if able == submitted else submitted)
 
 
-def _under_a_price(cycle: CycleState) -> set[WorkloadId]:
-    """Who waits in a line of a team that pays so much and no more."""
-    hub = cycle.policy.max_price_micro is not None
-    limited = {
-        team.name for team in cycle.teams.values() if hub or team.policy.max_price_micro is not None
-    }
-    if not limited:
-        return set()
-    return {
-        one.workload_id
-        for key, waiting in cycle.index.equivalence_classes.items()
-        if key.team in limited
-        for one in waiting.members
-    }
+def _priced_out(cycle: CycleState) -> Iterator[WorkloadId]:
+    """Who waits where a pool costs more than its team or the hub pays now: asked once for all who wait alike.
+
+    What a job pays at most itself, and what is saved of it, is its own: those are among the narrowed.
+    """
+    for key, waiting in cycle.index.equivalence_classes.items():
+        spec = cycle.workloads[waiting.members[0].workload_id].spec
+        most = price_limit(replace(spec, max_price_micro=None), policies_of(cycle, spec))
+        if most is None:
+            continue
+        able = affordable(spec, most, key.pools, cycle.pools, cycle.now_ms)
+        if able and len(able) < len(key.pools):
+            yield from (one.workload_id for one in waiting.members)
 
 
 def next_prices(cycle: CycleState) -> Iterator[Millis]:

@@ -192,17 +192,11 @@ def _heads(
     cycle: CycleState,
     rank: Callable[[EquivalenceKey], _Rank],
     wanted: Wanted = lambda _: True,
-) -> list[_ClassHead]:
-    """The heads of all classes that are wanted, without jobs that are not eligible."""
-    return [head for _, head in _keyed_heads(cycle, rank, wanted)]
-
-
-def _keyed_heads(
-    cycle: CycleState,
-    rank: Callable[[EquivalenceKey], _Rank],
-    wanted: Wanted = lambda _: True,
 ) -> Iterator[tuple[EquivalenceKey, _ClassHead]]:
-    """Heads with what their classes ask for. One job of a class answers for all whether it is wanted."""
+    """The heads of all classes that are wanted, with what these ask for, without who is not eligible.
+
+    One job of a class answers for all whether it is wanted.
+    """
     classes = tuple(cycle.index.equivalence_classes.items())
     had: Counter[ParentId] = Counter()
     if any(key.part_of is not None for key, _ in classes):
@@ -246,7 +240,7 @@ def for_guarantee(
             lines[home] = surplus_had(cycle, *home)
         return (-PRIORITIES[key.priority], waits, lines[home])
 
-    ahead = _heads(cycle, rank, wanted)
+    ahead = [head for _, head in _heads(cycle, rank, wanted)]
     for one in running:
         place = QueuePosition(in_line_since_ms(one, cycle.workloads), one.workload_id)
         ahead.append(_ClassHead(rank(cycle.index.key_of(one), waits=False), (place,)))
@@ -280,7 +274,7 @@ def for_surplus(cycle: CycleState) -> Iterator[Workload]:
     without a GPU comes after: there it is the team that holds fewest processors for its weight.
     """
     by_team: dict[_Contender, list[_ClassHead]] = {}
-    for key, head in _keyed_heads(cycle, lambda key: (-PRIORITIES[key.priority],)):
+    for key, head in _heads(cycle, lambda key: (-PRIORITIES[key.priority],)):
         without_gpu = on_cpu_only(cycle.workloads[head.workload_id].spec)
         by_team.setdefault(_Contender(without_gpu, key.team), []).append(head)
     ahead = {one: _ClassHeads(fronts_of) for one, fronts_of in by_team.items()}
@@ -335,4 +329,5 @@ class _Dues:
 
 def by_priority(cycle: CycleState, wanted: Wanted) -> Iterator[Workload]:
     """Line up who waits and is wanted: priority, then age."""
-    return _in_turn(cycle, _heads(cycle, lambda key: (-PRIORITIES[key.priority],), wanted))
+    found = _heads(cycle, lambda key: (-PRIORITIES[key.priority],), wanted)
+    return _in_turn(cycle, (head for _, head in found))

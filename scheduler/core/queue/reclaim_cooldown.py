@@ -15,12 +15,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import WITHDRAWALS_REMEMBERED_MS
-from gpucommons.scheduler.core.model.types import (
-    Millis,
-    PoolName,
-    UserName,
-    Workload,
-)
+from gpucommons.scheduler.core.model.types import Millis, PoolName, UserName, Workload
 from gpucommons.scheduler.core.queue import retry_limits
 
 #: So often, within the time that it is remembered, one may leave what others were stopped for.

@@ -90,10 +90,7 @@ def areas_of(node: NodeCapacity, home: Region, size: int) -> Iterator[Region]:
 def check_sum(pool: PoolName, capacity: Capacity, quotas: Mapping[TeamName, Quota]) -> None:
     """Refuse more quota than there are devices.
 
-    Raises
-    ------
-    CannotLayOut
-        With the numbers, by how much they are over, and whose could be lowered.
+    Raises CannotLayOut with the numbers, by how much they are over, and whose could be lowered.
     """
     total = sum(len(node.devices) for node in capacity.usable(pool)) * WHOLE_MILLI_GPU
     wanted = sum(_promised(one) for one in quotas.values())
@@ -129,10 +126,7 @@ def _to_lower(quotas: Mapping[TeamName, Quota]) -> str:
 def check_cut(quotas: Mapping[TeamName, int]) -> None:
     """Refuse a fixed quota of which a part would be in no block.
 
-    Raises
-    ------
-    CannotLayOut
-        With the amounts nearest to it.
+    Raises CannotLayOut with the amounts nearest to it.
     """
     for team, milli_gpu in sorted(quotas.items()):
         left = milli_gpu % SMALLEST_BLOCK
@@ -224,10 +218,7 @@ def lay_out(
     Blocks stay where they are if possible; if that leaves no place, unused ones move, then all.
     Not ``strict``: lays out what can be, for when nodes are lost.
 
-    Raises
-    ------
-    CannotLayOut
-        When strict and a block finds no place.
+    Raises CannotLayOut when strict and a block finds no place.
     """
     if strict:
         check_cut(quotas)

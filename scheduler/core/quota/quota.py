@@ -169,10 +169,7 @@ def summed_use(uses: Uses, teams: Mapping[TeamName, Team], team: TeamName, pool:
 def check_tree(teams: Mapping[TeamName, Team]) -> None:
     """Refuse a tree with unknown parents, cycles, or quotas above the leaves.
 
-    Raises
-    ------
-    UnknownTeam, Misconfigured
-        With the names that must change.
+    Raises UnknownTeam or Misconfigured with the names that must change.
     """
     for team in teams.values():
         path = [team.name]

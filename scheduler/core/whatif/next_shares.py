@@ -7,11 +7,11 @@ start than a person should wait for it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import count
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.model.demand import with_milli_gpu
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (
     Kind,
@@ -78,8 +78,7 @@ def _next(cycle: CycleState, team: TeamName, pool: PoolName) -> WorkerPlacement 
     parts = [size for size in cycle.pools[pool].notebook_sizes if size < WHOLE_MILLI_GPU]
     ask = hypothetical_notebook(team, pool, UserName(""))
     for size in sorted(parts, reverse=True):
-        role = replace(ask.spec.roles[0], milli_gpu=size)
-        place = free_place(cycle, replace(ask, spec=replace(ask.spec, roles=(role,))))
+        place = free_place(cycle, with_milli_gpu(ask, size))
         if place is not None:
             return place
     return None

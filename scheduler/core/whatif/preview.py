@@ -18,7 +18,7 @@ from gpucommons.scheduler.core.explain import beside_gpus
 from gpucommons.scheduler.core.explain.draining import would_stop
 from gpucommons.scheduler.core.explain.reasons import STARTS_WITH, free_per_node
 from gpucommons.scheduler.core.model import eviction_cause
-from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, on_cpu_only
+from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, on_cpu_only, with_milli_gpu
 from gpucommons.scheduler.core.model.intents import Intent, Submit
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.model.resources import Pool
@@ -71,10 +71,7 @@ class Quoted:
 def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
     """Say under which quota a job would run, and whether at once.
 
-    Raises
-    ------
-    SchedulerError
-        Where a submit would be refused, with the same sentence.
+    Raises SchedulerError where a submit would be refused, with the same sentence.
     """
     outcome, job = _submitted(cluster, spec, now_ms)
     reason = _reason(cluster, outcome.cluster, job, now_ms)
@@ -127,21 +124,19 @@ def _reason(before: Cluster, after: Cluster, job: Workload, now_ms: Millis) -> R
     if job.nomination is not None:
         return replace(reason, text=would_stop(before, after, job, job.nomination) or reason.text)
     size = reason.startable_milli_gpu
-    if size is None or _starts_with(before, job.spec, size, now_ms):
+    at_size = None if size is None else _at(before, job, size, now_ms)
+    if size is None or (at_size is not None and at_size.state is State.STARTING):
         return reason
     said = reason.unblock if not (reason.unblock or "").startswith(STARTS_WITH) else None
     return replace(reason, unblock=said, startable_milli_gpu=None)
 
 
-def _starts_with(cluster: Cluster, spec: Spec, milli_gpu: int, now_ms: Millis) -> bool:
-    """What the quote of this size says."""
-    first, *others = spec.roles
-    roles = (replace(first, milli_gpu=milli_gpu), *others)
+def _at(cluster: Cluster, job: Workload, milli_gpu: int, now_ms: Millis) -> Workload | None:
+    """What would become of it at another size; None where that would be refused."""
     try:
-        _, job = _submitted(cluster, replace(spec, roles=roles), now_ms)
+        return _submitted(cluster, with_milli_gpu(job, milli_gpu).spec, now_ms)[1]
     except SchedulerError:
-        return False
-    return job.state is State.STARTING
+        return None
 
 
 def _guaranteed_with(
@@ -151,13 +146,8 @@ def _guaranteed_with(
     workers = must_have(job.spec)
     if len(workers) > 1 or not 0 < left_milli_gpu < milli_gpu(workers):
         return ""
-    first, *others = job.spec.roles
-    spec = replace(job.spec, roles=(replace(first, milli_gpu=left_milli_gpu), *others))
-    try:
-        _, smaller = _submitted(cluster, spec, cycle.now_ms)
-    except SchedulerError:
-        return ""
-    if _class(cycle, smaller, pool) is not HoldClass.GUARANTEED:
+    smaller = _at(cluster, job, left_milli_gpu, cycle.now_ms)
+    if smaller is None or _class(cycle, smaller, pool) is not HoldClass.GUARANTEED:
         return ""
     return f"With {format_milli_gpu(left_milli_gpu)} no other team could stop it."
 
@@ -280,8 +270,7 @@ def sizes(
 
 
 def _size(cycle: CycleState, ask: Workload, size: int) -> Size:
-    role = replace(ask.spec.roles[0], milli_gpu=size)
-    ask = replace(ask, spec=replace(ask.spec, roles=(role,)))
+    ask = with_milli_gpu(ask, size)
     availability, text, lent = _availability(cycle, ask, size)
     return Size(
         milli_gpu=size,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from builders import T0, World, a_job, a_node, a_notebook, a_pool, a_team
 
+from gpucommons.scheduler.core.model.demand import affordable
 from gpucommons.scheduler.core.model.intents import PutConfig, PutPools
 from gpucommons.scheduler.core.model.reason import ReasonClass
 from gpucommons.scheduler.core.model.resources import Policy, Pool, Price, Quota, Team
@@ -19,6 +21,7 @@ from gpucommons.scheduler.core.model.types import (
     State,
     WorkloadId,
 )
+from gpucommons.scheduler.core.placement import narrowed_pools
 
 HOUR = 3_600_000
 CHEAP, DEAR = PoolName("cheap"), PoolName("dear")
@@ -163,3 +166,21 @@ def test_a_limit_of_the_hub_is_said_to_be_its_own(world: World) -> None:
     assert reason is not None
     assert "the policy of the hub lets it pay at most 0.50 EUR" in reason.text
     assert "an admin can raise max_price" in (reason.unblock or "")
+
+
+def test_many_who_wait_alike_are_asked_once_what_their_team_pays(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.ask(PutConfig(teams=(team(policy=Policy(max_price_micro=4 * MICRO)),)), "admin")
+    world.run(a_job("first", pools=(CHEAP,)))
+    for number in range(20):
+        world.submit(a_job(f"job-{number}", pools=(CHEAP,)))
+    asked: list[Spec] = []
+
+    def counted(spec: Spec, *others: Any) -> tuple[PoolName, ...]:
+        asked.append(spec)
+        return affordable(spec, *others)
+
+    monkeypatch.setattr(narrowed_pools, "affordable", counted)
+    world.wait(1)
+    assert len(asked) == 1
