@@ -1,4 +1,4 @@
-"""The capacity map is drawn to scale, and its figures add up."""
+"""What is free and held: the capacity map, its figures, and the lists of the start page."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.pages.present.capacity import capacity_map, figures, simulated
+from gpucommons.scheduler.pages.present.overview import mine, pool_lines, team_lines
 from gpucommons.scheduler.pages.present.waiting import waiting_rows
 
 
@@ -91,3 +92,109 @@ def test_pools_without_gpus_come_last_and_show_cpus(cluster: Any) -> None:
 def test_one_simulated_gpu_labels_the_page(cluster: Any) -> None:
     assert simulated(cluster.nodes())
     assert not simulated(models.NodeList(nodes=[], now_ms=0))
+
+
+def test_the_start_page_says_what_is_free_for_my_team(cluster: Any) -> None:
+    offer = cluster.offers().offers[0].model_copy(update={"fixed_used_milli_gpu": 1500})
+
+    lines = team_lines(cluster.teams().teams, cluster.pools().pools, [offer])
+
+    assert [(line.team, line.notebooks, line.training) for line in lines] == [
+        ("vision", "½ of 2 notebook GPUs free", "4 of 4 guaranteed in use, 2 borrowed")
+    ]
+
+
+def test_the_start_page_says_that_what_is_free_is_lent(cluster: Any) -> None:
+    offer = cluster.offers().offers[0]
+    sizes = [offer.sizes[1].model_copy(update={"lent": True})]
+    lent = offer.model_copy(update={"sizes": sizes, "win_back_s": 20, "fixed_used_milli_gpu": 0})
+
+    (line,) = team_lines(cluster.teams().teams, cluster.pools().pools, [lent])
+
+    assert line.notebooks == (
+        "2 of 2 notebook GPUs free; training borrows them and gives them back within 20 s"
+    )
+
+
+def test_the_start_page_says_that_a_part_of_what_is_free_is_lent(cluster: Any) -> None:
+    offer = cluster.offers().offers[0]
+    half = offer.sizes[0].model_copy(update={"milli_gpu": 500, "availability": "free"})
+    whole = half.model_copy(update={"milli_gpu": 1000, "availability": "wait", "lent": True})
+    changes = {"sizes": [half, whole], "win_back_s": 20, "fixed_used_milli_gpu": 0}
+
+    (line,) = team_lines(
+        cluster.teams().teams, cluster.pools().pools, [offer.model_copy(update=changes)]
+    )
+
+    assert line.notebooks == (
+        "2 of 2 notebook GPUs free, up to ½ at once; training borrows the rest and gives it back within 20 s"
+    )
+
+
+def test_the_bar_is_of_what_the_sentence_above_it_says(cluster: Any) -> None:
+    full, half, none = (
+        team_lines(
+            cluster.teams().teams,
+            cluster.pools().pools,
+            [cluster.offers().offers[0].model_copy(update={"fixed_used_milli_gpu": used})],
+        )[0]
+        for used in (2000, 1000, 0)
+    )
+
+    assert full.notebooks == "0 of 2 notebook GPUs free"
+    assert [(part.shown_as, part.width) for part in full.segments] == [("notebook", 100)]
+    assert [part.width for part in half.segments] == [50]
+    assert (none.segments, none.in_use) == ((), "0 of 2 notebook GPUs")
+
+
+def test_a_team_without_notebook_gpus_is_told_what_there_is_instead(cluster: Any) -> None:
+    team = cluster.teams().teams[0]
+    use = team.use[0].model_copy(update={"borrowed_milli_gpu": 0})
+    unfunded = models.QuotaModel(over_quota_weight=1)
+    closed = models.QuotaModel(over_quota_weight=0)
+    uses = [
+        use.model_copy(update={"quota": unfunded}),
+        use.model_copy(update={"quota": closed}),
+        use.model_copy(update={"pool": "cpu", "quota": unfunded}),
+    ]
+
+    lines = team_lines([team.model_copy(update={"use": uses})], cluster.pools().pools, [])
+
+    assert [(line.notebooks, line.training) for line in lines] == [
+        (
+            "No notebook GPUs",
+            "for notebooks, ask your admin for fixed quota; training may borrow what is idle",
+        ),
+        ("No notebook GPUs", "for GPUs of this pool, ask your admin for quota"),
+        ("No notebook GPUs", "This pool has no GPUs: jobs that need none run here."),
+    ]
+    assert [line.in_use for line in lines] == ["", "", ""]
+
+
+def test_pools_say_when_the_next_gpu_frees_only_when_none_is_free(cluster: Any) -> None:
+    pool = cluster.pools().pools[0]
+    full = pool.model_copy(update={"free_milli_gpu": 0, "next_free_ms": 7})
+    some = pool.model_copy(update={"next_free_ms": 7})
+    cpu = pool.model_copy(update={"total_milli_gpu": 0})
+
+    assert [line.next_free_ms for line in pool_lines([full, some, cpu])] == [7, None]
+
+
+def test_only_what_is_mine_and_lives_is_listed(cluster: Any) -> None:
+    leases = [
+        cluster.lease(),
+        cluster.lease(state="ended"),
+        cluster.lease(user="bob"),
+        cluster.lease(state="active", server_name="lab2", position=None),
+        cluster.lease(state="active", position=None),
+    ]
+
+    found = mine("alice", leases, cluster.jobs().jobs, lab_url=lambda server: f"/lab/{server}")
+
+    assert [(item.name, item.kind, item.state, item.href) for item in found] == [
+        ("notebook", "ticket", "1st in line", f"ticket/{cluster.TICKET}"),
+        ("lab2", "notebook", "started", "/lab/lab2"),
+        # Not "notebook notebook".
+        ("notebook", "", "started", "/lab/"),
+        ("digits-7", "job", "running", None),
+    ]

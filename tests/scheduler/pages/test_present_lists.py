@@ -1,4 +1,4 @@
-"""Waiting, idle, evictions, report, and the start page's lists."""
+"""Waiting, idle, evictions and report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from gpucommons.scheduler.models.words.report_rows import (
 )
 from gpucommons.scheduler.pages.present.evictions import beneficiaries, eviction_rows
 from gpucommons.scheduler.pages.present.idle import idle_count, idle_rows, reclaimed_text
-from gpucommons.scheduler.pages.present.overview import mine, pool_lines, team_lines
 from gpucommons.scheduler.pages.present.report import figures, lent_sentence, month_of
 from gpucommons.scheduler.pages.present.waiting import waiting_rows
 from gpucommons.scheduler.pages.present.words import clock
@@ -442,83 +441,6 @@ def test_what_is_no_month_is_refused_in_words(cluster: Any, text: str) -> None:
         month_of(text, cluster.NOW)
 
 
-def test_the_start_page_says_what_is_free_for_my_team(cluster: Any) -> None:
-    offer = cluster.offers().offers[0].model_copy(update={"fixed_used_milli_gpu": 1500})
-
-    lines = team_lines(cluster.teams().teams, cluster.pools().pools, [offer])
-
-    assert [(line.team, line.notebooks, line.training) for line in lines] == [
-        ("vision", "½ of 2 notebook GPUs free", "4 of 4 guaranteed in use, 2 borrowed")
-    ]
-
-
-def test_the_start_page_says_that_what_is_free_is_lent(cluster: Any) -> None:
-    offer = cluster.offers().offers[0]
-    sizes = [offer.sizes[1].model_copy(update={"lent": True})]
-    lent = offer.model_copy(update={"sizes": sizes, "win_back_s": 20, "fixed_used_milli_gpu": 0})
-
-    (line,) = team_lines(cluster.teams().teams, cluster.pools().pools, [lent])
-
-    assert line.notebooks == (
-        "2 of 2 notebook GPUs free; training borrows them and gives them back within 20 s"
-    )
-
-
-def test_the_start_page_says_that_a_part_of_what_is_free_is_lent(cluster: Any) -> None:
-    offer = cluster.offers().offers[0]
-    half = offer.sizes[0].model_copy(update={"milli_gpu": 500, "availability": "free"})
-    whole = half.model_copy(update={"milli_gpu": 1000, "availability": "wait", "lent": True})
-    changes = {"sizes": [half, whole], "win_back_s": 20, "fixed_used_milli_gpu": 0}
-
-    (line,) = team_lines(
-        cluster.teams().teams, cluster.pools().pools, [offer.model_copy(update=changes)]
-    )
-
-    assert line.notebooks == (
-        "2 of 2 notebook GPUs free, up to ½ at once; training borrows the rest and gives it back within 20 s"
-    )
-
-
-def test_the_bar_is_of_what_the_sentence_above_it_says(cluster: Any) -> None:
-    full, half, none = (
-        team_lines(
-            cluster.teams().teams,
-            cluster.pools().pools,
-            [cluster.offers().offers[0].model_copy(update={"fixed_used_milli_gpu": used})],
-        )[0]
-        for used in (2000, 1000, 0)
-    )
-
-    assert full.notebooks == "0 of 2 notebook GPUs free"
-    assert [(part.shown_as, part.width) for part in full.segments] == [("notebook", 100)]
-    assert [part.width for part in half.segments] == [50]
-    assert (none.segments, none.in_use) == ((), "0 of 2 notebook GPUs")
-
-
-def test_a_team_without_notebook_gpus_is_told_what_there_is_instead(cluster: Any) -> None:
-    team = cluster.teams().teams[0]
-    use = team.use[0].model_copy(update={"borrowed_milli_gpu": 0})
-    unfunded = models.QuotaModel(over_quota_weight=1)
-    closed = models.QuotaModel(over_quota_weight=0)
-    uses = [
-        use.model_copy(update={"quota": unfunded}),
-        use.model_copy(update={"quota": closed}),
-        use.model_copy(update={"pool": "cpu", "quota": unfunded}),
-    ]
-
-    lines = team_lines([team.model_copy(update={"use": uses})], cluster.pools().pools, [])
-
-    assert [(line.notebooks, line.training) for line in lines] == [
-        (
-            "No notebook GPUs",
-            "for notebooks, ask your admin for fixed quota; training may borrow what is idle",
-        ),
-        ("No notebook GPUs", "for GPUs of this pool, ask your admin for quota"),
-        ("No notebook GPUs", "This pool has no GPUs: jobs that need none run here."),
-    ]
-    assert [line.in_use for line in lines] == ["", "", ""]
-
-
 def test_more_time_is_counted_in_words(cluster: Any) -> None:
     found = cluster.activities()
     idle = next(one for one in found.activities if one.lease.user == "user-b")
@@ -533,32 +455,3 @@ def test_more_time_is_counted_in_words(cluster: Any) -> None:
     assert shown(keeps_left=0) == "may not ask again"
     kept = shown(keeps_left=1, kept_until_ms=cluster.NOW + 12 * cluster.MINUTE)
     assert kept == "asked: 12 min left, may ask once more"
-
-
-def test_pools_say_when_the_next_gpu_frees_only_when_none_is_free(cluster: Any) -> None:
-    pool = cluster.pools().pools[0]
-    full = pool.model_copy(update={"free_milli_gpu": 0, "next_free_ms": 7})
-    some = pool.model_copy(update={"next_free_ms": 7})
-    cpu = pool.model_copy(update={"total_milli_gpu": 0})
-
-    assert [line.next_free_ms for line in pool_lines([full, some, cpu])] == [7, None]
-
-
-def test_only_what_is_mine_and_lives_is_listed(cluster: Any) -> None:
-    leases = [
-        cluster.lease(),
-        cluster.lease(state="ended"),
-        cluster.lease(user="bob"),
-        cluster.lease(state="active", server_name="lab2", position=None),
-        cluster.lease(state="active", position=None),
-    ]
-
-    found = mine("alice", leases, cluster.jobs().jobs, lab_url=lambda server: f"/lab/{server}")
-
-    assert [(item.name, item.kind, item.state, item.href) for item in found] == [
-        ("notebook", "ticket", "1st in line", f"ticket/{cluster.TICKET}"),
-        ("lab2", "notebook", "started", "/lab/lab2"),
-        # Not "notebook notebook".
-        ("notebook", "", "started", "/lab/"),
-        ("digits-7", "job", "running", None),
-    ]
