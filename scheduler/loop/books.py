@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import Cluster
-from gpucommons.scheduler.core.model.types import Millis, WorkloadId
+from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.loop.ledger import LedgerKeeper
 from gpucommons.scheduler.loop.lending import quota_minutes
-from gpucommons.scheduler.schedules.promoting import promoted_of
 from gpucommons.scheduler.store.base import Epoch, Store
 from gpucommons.scheduler.store.quota_minutes.base import FOLDED_AFTER_MS
 
@@ -50,10 +49,6 @@ class Books:
             self.store.quota_minutes.put(epoch, quotas)
         self.ledger.wrote()
 
-    def _promoted(self) -> set[WorkloadId]:
-        found = (promoted_of(one) for one in self.store.schedules.all())
-        return {one.job for one in found if one is not None}
-
     def _prune(self, epoch: Epoch, cluster: Cluster, now_ms: Millis) -> None:
         quotas = self.store.quota_minutes
         quotas.fold(epoch, before_ms=Millis(now_ms - FOLDED_AFTER_MS))
@@ -64,7 +59,7 @@ class Books:
         if self.retention_ms is not None:
             kept = {one for one, known in cluster.workloads.items() if is_final(known)}
             # The results of what is promoted are files of a job that is known.
-            kept |= self._promoted()
+            kept |= self.store.schedules.promoted()
             self.store.prune(epoch, before_ms=before_ms, kept=kept)
             self.store.sweeps.prune(epoch, before_ms=before_ms)
             quotas.drop(epoch, before_ms=before_ms)

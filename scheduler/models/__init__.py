@@ -70,11 +70,9 @@ from gpucommons.scheduler.models.history import (
     REPORT_COLUMNS,
     EventList,
     EventView,
-    JobUse,
     LentRow,
     Report,
     ReportRow,
-    UseSpan,
 )
 from gpucommons.scheduler.models.jobs.attempt_files import (
     AttemptInputs,
@@ -162,6 +160,7 @@ from gpucommons.scheduler.models.jobs.sweeps import (
     SweepView,
     TrialView,
 )
+from gpucommons.scheduler.models.jobs.use import JobUse, UseSpan
 from gpucommons.scheduler.models.notebooks.activity import (
     ActivityList,
     ActivityReport,

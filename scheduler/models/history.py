@@ -54,39 +54,6 @@ class LentRow(View):
     quota_milli_gpu_h: int
 
 
-class UseSpan(View):
-    """What a job held and used for a while."""
-
-    from_ms: int
-    to_ms: int
-    held_milli_gpu: int
-    #: None where nothing was measured, which is not zero.
-    used_milli_gpu: int | None = None
-    #: Of the fullest worker.
-    memory_used_mib: int | None = None
-
-
-class JobUse(View):
-    """What a job used of the GPUs that it asked for, oldest first."""
-
-    spans: list[UseSpan]
-    asked_milli_gpu: int
-    #: On average, while it was measured; None where nothing was.
-    used_milli_gpu: int | None = None
-    memory_used_mib_max: int | None = None
-    #: GPU memory of the worker that has most; None before its first start, or where its node is gone.
-    memory_held_mib: int | None = None
-    #: "asked 2 GPUs, used 0.2".
-    text: str
-    #: What it has cost, in millionths, for what had a price; None where nothing of it had one.
-    cost_micro: int | None = None
-    #: Held where there was no price.
-    unpriced_milli_gpu_h: int = 0
-    currency: str = ""
-    #: A measurement of its last minute may still come, or it runs.
-    is_pending: bool = False
-
-
 #: Left by a restore of a backup for the next start, and what that start found.
 RESTORED, RECONCILED = "restored", "reconciled"
 #: Event kinds of what admins change: the audit rows.

@@ -7,6 +7,7 @@ the later of the two holds.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from gpucommons.scheduler.core.model.types import Millis, WorkloadId
@@ -42,6 +43,12 @@ def promoted_of(scheduled: Scheduled) -> Promoted | None:
     if by_rule is None or by_hand is None:
         return by_hand or by_rule
     return by_rule if by_rule.at_ms > by_hand.at_ms else by_hand
+
+
+def promoted_jobs(scheduled: Iterable[Scheduled]) -> frozenset[WorkloadId]:
+    """Whose models they are."""
+    found = map(promoted_of, scheduled)
+    return frozenset(one.job for one in found if one is not None)
 
 
 def unjudged(scheduled: Scheduled) -> tuple[Run, ...]:

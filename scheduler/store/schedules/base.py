@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NewType, Protocol
 
-from gpucommons.scheduler.core.model.types import Millis, UserName
+from gpucommons.scheduler.core.model.types import Millis, UserName, WorkloadId
 from gpucommons.scheduler.errors import Conflict
 from gpucommons.scheduler.principal import Sight
 from gpucommons.scheduler.schedules.schedule import (
@@ -42,6 +42,10 @@ class ScheduleStore(Protocol):
 
     def all(self, owner: UserName | None = None) -> tuple[Scheduled, ...]:
         """All schedules, or one owner's, by owner and name."""
+        ...
+
+    def promoted(self) -> frozenset[WorkloadId]:
+        """Jobs whose models are promoted now."""
         ...
 
     def page(self, sight: Sight, *, after: tuple[str, str], limit: int) -> tuple[Scheduled, ...]:

@@ -6,8 +6,9 @@ import threading
 from collections.abc import Callable
 from itertools import islice
 
-from gpucommons.scheduler.core.model.types import Millis, UserName
+from gpucommons.scheduler.core.model.types import Millis, UserName, WorkloadId
 from gpucommons.scheduler.principal import Sight
+from gpucommons.scheduler.schedules.promoting import promoted_jobs
 from gpucommons.scheduler.schedules.schedule import (
     Schedule,
     Scheduled,
@@ -54,6 +55,10 @@ class MemorySchedules:
         with self._lock:
             found = [one for one, _ in self._kept.values() if owner in (None, one.schedule.owner)]
         return tuple(sorted(found, key=lambda one: (one.schedule.owner, one.schedule.name)))
+
+    def promoted(self) -> frozenset[WorkloadId]:
+        """Jobs whose models are promoted."""
+        return promoted_jobs(self.all())
 
     def page(self, sight: Sight, *, after: tuple[str, str], limit: int) -> tuple[Scheduled, ...]:
         """By owner and name."""

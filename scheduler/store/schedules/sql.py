@@ -21,8 +21,9 @@ from sqlalchemy import (
     update,
 )
 
-from gpucommons.scheduler.core.model.types import Millis, UserName
+from gpucommons.scheduler.core.model.types import Millis, UserName, WorkloadId
 from gpucommons.scheduler.principal import Sight
+from gpucommons.scheduler.schedules.promoting import promoted_jobs
 from gpucommons.scheduler.schedules.schedule import (
     Schedule,
     Scheduled,
@@ -96,6 +97,12 @@ class SqlSchedules:
         return self._read(
             statement if owner is None else statement.where(schedules.c.owner == owner)
         )
+
+    def promoted(self) -> frozenset[WorkloadId]:
+        """Jobs whose models are promoted; most schedules promote nothing, and are not read."""
+        by_hand = schedules.c.document.contains('"chosen":{')
+        by_rule = schedules.c.standing.contains('"promoted":{')
+        return promoted_jobs(self._read(select(schedules).where(or_(by_hand, by_rule))))
 
     def page(self, sight: Sight, *, after: tuple[str, str], limit: int) -> tuple[Scheduled, ...]:
         """By owner and name."""

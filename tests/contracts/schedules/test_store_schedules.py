@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName
+from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.errors import Conflict, LeaderLost
 from gpucommons.scheduler.principal import Sight
 from gpucommons.scheduler.schedules.deciding import Start, record
 from gpucommons.scheduler.schedules.schedule import (
     Concurrency,
     Outcome,
+    Promoted,
     Schedule,
     Scheduled,
     ScheduleId,
@@ -54,6 +55,26 @@ def test_schedules_are_there_after_a_restart(url: str, store: Store) -> None:
     store.schedules.drop(NIGHTLY.schedule_id)
     assert store.schedules.all(UserName("ada")) == ()
     store.close()
+
+
+def test_jobs_that_are_promoted_by_the_rule_or_by_hand_are_known_and_the_later_one_counts(
+    store: Store,
+) -> None:
+    epoch = store.take_lead("me")
+    early, late = (
+        Promoted(job=WorkloadId(name), job_name=name, value=0.5, at_ms=Millis(at), why="")
+        for name, at in (("early", 1), ("late", 2))
+    )
+    store.schedules.put(NIGHTLY, next_ms=None)
+    assert store.schedules.promoted() == frozenset()
+    assert store.schedules.stand(
+        epoch, Scheduled(schedule=NIGHTLY), Standing(promoted=early), next_ms=None
+    )
+    assert store.schedules.promoted() == {"early"}
+    store.schedules.put(replace(OTHERS, chosen=late), next_ms=None)
+    assert store.schedules.promoted() == {"early", "late"}
+    store.schedules.put(replace(NIGHTLY, chosen=late), next_ms=None, before=NIGHTLY)
+    assert store.schedules.promoted() == {"late"}
 
 
 def test_a_page_holds_what_somebody_sees_behind_the_last_one(store: Store) -> None:
