@@ -21,6 +21,8 @@ class ParentKind(StrEnum):
     #: The same job over a list of configurations.
     MAP = "map"
     SCHEDULE = "schedule"
+    #: Of a schedule, too: looks at its data, which are no runs of it.
+    LOOK = "look"
     PIPELINE = "pipeline"
 
 

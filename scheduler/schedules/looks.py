@@ -77,6 +77,11 @@ def command_of(trigger: Trigger) -> list[str]:
 
 
 def version_in(lines: list[str]) -> str:
-    """The last line of a look's log that says something, without what no page shows; "" where none does."""
+    """The version that a look's log ends with; "" where it tells none."""
+    return last_line(lines)[:LONGEST]
+
+
+def last_line(lines: list[str]) -> str:
+    """The last one that says something, without what no page shows; "" where none does."""
     told = ("".join(c for c in line if c.isprintable()).strip() for line in reversed(lines))
-    return next(filter(None, told), "")[:LONGEST]
+    return next(filter(None, told), "")

@@ -20,8 +20,6 @@ from gpucommons.scheduler.schedules.schedule import (
     Verdict,
 )
 
-#: What was printed last may be read a little after the end.
-SETTLED_MS = 15_000
 #: Runs that go on are asked after so often.
 EVERY_MS = 10_000
 

@@ -42,6 +42,16 @@ def test_a_sweep_is_stopped_and_its_best_becomes_a_prefilled_form(
     train = section(page, "Train")
     expect(train.get_by_label("When", exact=True)).to_have_value("schedule")
     expect(train.get_by_label("Minute, hour, day, month, weekday")).to_have_value("0 2 * * *")
+    for _ in range(2):
+        box.get_by_role("button", name="Add budget…").click()
+        page.get_by_role("dialog").get_by_label("Trials").fill("12")
+        page.get_by_role("button", name="Add", exact=True).click()
+        expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(box).to_contain_text("8 of 64 trials")
+    added = lab.calls("sweeps/0190f000-0000-7000-8000-000000000100/budget")
+    assert [each["body"] for each in added] == [{"trials": 12, "gpu_hours": 0}] * 2
+    # The first was answered: the second is another order.
+    assert len({each["key"] for each in added} - {None}) == 2
     box.get_by_role("button", name="Stop").click()
     page.get_by_role("button", name="Stop it").click()
     expect(box).to_contain_text("It was stopped.")

@@ -101,6 +101,15 @@ def test_a_schedule_is_made_with_its_next_times_in_sight(
         "Next: Tue 24 Nov 02:00, Wed 25 Nov 02:00, Thu 26 Nov 02:00, Fri 27 Nov 02:00, Sat 28 Nov 02:00"
     )
     expect(train).to_contain_text("Each run takes the files as they are now.")
+    below = train.get_by_label("falls below")
+    below.fill("97.5")
+    expect(train.get_by_role("alert")).to_have_text(
+        "Write a metric and the number that it falls below, or neither."
+    )
+    below.fill("")
+    train.get_by_label("Promote the best by").fill("loss")
+    train.get_by_label("Best is").select_option("lowest")
+    expect(train).to_contain_text("The results of the promoted one stay.")
     picture(train, f"train-schedule-{theme.lower()}")
     cron = train.get_by_label("Minute, hour, day, month, weekday")
     cron.fill("often")
@@ -114,6 +123,7 @@ def test_a_schedule_is_made_with_its_next_times_in_sight(
     sent = lab.asked("schedule")[-1]
     assert (sent["schedule"], sent["time_zone"]) == ("0 2 * * *", "Europe/Berlin")
     assert sent["file"]["path"] == "train.ipynb"
+    assert sent["promote"] == {"metric": "loss", "direction": "minimize"}
 
 
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
@@ -132,6 +142,12 @@ def test_the_page_of_schedules_tells_what_comes_and_what_came(
         "Missed: The scheduler did not run at that time, and 14400 s later it was too late.",
         "Sat 21 Nov 02:00 – Sun 22 Nov 02:00, 2 times",
         "by hand",
+        "When /home/ann/data changed. Looked at every 5 min."
+        " The look nightly-look-1 did not end well: There is no /home/ann/data for you.",
+        "Nothing was posted yet: gpucommons schedule metric nightly NAME VALUE posts one.",
+        "Promoted: nightly-1 (accuracy 98, the first), since Fri 20 Nov 04:00. Its results stay.",
+        "promoted: accuracy 98, the first",
+        "not promoted: accuracy 97, was 98: nightly-1 kept",
     ):
         expect(nightly).to_contain_text(text)
     expect(nightly.get_by_role("button", name="digits-6")).to_be_visible()
@@ -139,6 +155,11 @@ def test_the_page_of_schedules_tells_what_comes_and_what_came(
     expect(weekly).to_contain_text("suspended by a lead or an admin")
     expect(weekly.get_by_role("button")).to_have_count(0)
     picture(page.locator(".gc-JobPage"), f"schedules-{theme.lower()}")
+    # The one that is promoted is not offered.
+    nightly.get_by_role("button", name="Promote").click()
+    expect(nightly).to_contain_text("Promoted: digits-6 (chosen by user-a)")
+    promoted = lab.asked("schedules/user-a/nightly/promote")
+    assert promoted == [{"job": "0190f000-0000-7000-8000-000000000006"}]
     nightly.get_by_role("button", name="Run now").click()
     expect(nightly).to_contain_text("A run was asked for. It starts within seconds.")
     nightly.get_by_role("button", name="Suspend").click()

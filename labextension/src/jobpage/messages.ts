@@ -28,6 +28,9 @@ export function jobMessages(msg: Messages) {
 
     /** "trial 7 of sweep digits-sweep-3" */
     partOf(part: IPartOf): string {
+      if (part.kind === 'look') {
+        return trans.__('look at the data of schedule %1', part.name);
+      }
       if (part.number === 0) {
         return trans.__('run of %1 %2', part.kind, part.name);
       }

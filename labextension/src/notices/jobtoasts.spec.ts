@@ -94,6 +94,18 @@ it('tells of each run of a schedule, and of nobody else’s sweep', () => {
   expect(told()).toEqual(['It started.']);
 });
 
+it('tells of looks at data that they failed, once, and nothing else', () => {
+  const tell = toasts([child(1, 'look'), child(2, 'look')]);
+
+  for (const change of ['started', 'succeeded', 'failed']) {
+    for (const workload_id of ['job-1', 'job-2']) {
+      tell.onEvent(event(change, { workload_id }));
+    }
+  }
+
+  expect(told()).toEqual(['It failed.']);
+});
+
 it('announces no stop of one of many', () => {
   const stop = {
     why: 'reclaim',

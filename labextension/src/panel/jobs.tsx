@@ -20,7 +20,10 @@ export function Jobs(): React.JSX.Element {
   const { model, commands, finishedShown, trans } = usePanel();
   useTopics(model, ['jobs', 'status']);
   const [showsAll, setShowsAll] = React.useState(false);
-  const jobs = sorted(model.jobs ?? []);
+  // Looks at data come every few minutes: what they found stands on the page of schedules.
+  const listed =
+    model.jobs?.filter(each => each.part_of?.kind !== 'look') ?? null;
+  const jobs = sorted(listed ?? []);
   const finished = jobs.filter(isFinal);
   const hidden = showsAll ? [] : finished.slice(finishedShown);
   const shown = jobs.filter(job => !hidden.includes(job));
@@ -67,7 +70,7 @@ export function Jobs(): React.JSX.Element {
             : trans.__('No jobs yet. Start one below.')}
         </p>
       ) : null}
-      <Announcer jobs={model.jobs} />
+      <Announcer jobs={listed} />
     </Section>
   );
 }

@@ -80,14 +80,18 @@ export function scheduleMessages(msg: Messages) {
     },
 
     /** What is known of it. */
-    known(trigger: ITrigger, timeZone: string): string {
+    known(trigger: ITrigger, schedule: ISchedule): string {
       const { kind, version, every_s: every, changed_ms: changed } = trigger;
+      const { name, time_zone: timeZone } = schedule;
       if (kind === 'after') {
         return '';
       }
       if (kind === 'metric') {
         return trigger.posted_ms == null
-          ? trans.__('Nothing was posted yet.')
+          ? trans.__(
+              'Nothing was posted yet: gpucommons schedule metric %1 NAME VALUE posts one.',
+              name
+            )
           : trans.__(
               'Last posted: %1, %2.',
               trigger.value ?? '',
@@ -106,6 +110,36 @@ export function scheduleMessages(msg: Messages) {
           ? trans.__('No change yet.')
           : trans.__('Last change: %1.', zonedWords(changed, timeZone));
       return `${often} ${last} ${trans.__('Version %1.', version)}`;
+    },
+
+    /** Which model holds, and why; null where models are not compared. */
+    promoted(schedule: ISchedule): string | null {
+      const { compared_by: metric, promoted, time_zone: zone } = schedule;
+      if (!metric) {
+        return null;
+      }
+      return promoted
+        ? trans.__(
+            'Promoted: %1 (%2), since %3. Its results stay.',
+            promoted.job_name,
+            promoted.why,
+            zonedWords(promoted.since_ms, zone)
+          )
+        : trans.__('No model is promoted yet. Compared by %1.', metric);
+    },
+
+    verdict({ verdict, why }: IScheduleRun): string | null {
+      switch (verdict) {
+        case 'promoted':
+          return trans.__('promoted: %1', why ?? '');
+        case 'kept':
+        case 'waits':
+          return trans.__('not promoted: %1', why ?? '');
+        case 'none':
+          return trans.__('not compared: %1', why ?? '');
+        default:
+          return null;
+      }
     },
 
     version({ version }: IScheduleRun): string {

@@ -12,6 +12,7 @@ import { told } from '../server/api';
 import {
   ISchedule,
   IScheduleRun,
+  promote,
   scheduleOf,
   schedulesOf,
   ScheduleVerb,
@@ -94,6 +95,7 @@ function ScheduleBox(props: {
     }
   }, [isWanted]);
   const waits = msg.waits(schedule);
+  const promoted = msg.promoted(schedule);
   return (
     <section
       ref={node}
@@ -112,6 +114,7 @@ function ScheduleBox(props: {
       </div>
       <p className="gc-Muted">{schedule.what}</p>
       {waits === null ? null : <Callout tone="info">{waits}</Callout>}
+      {promoted === null ? null : <p>{promoted}</p>}
       <div className="gc-Two gc-Schedule-two">
         <div>
           <h2>{trans.__('When it runs')}</h2>
@@ -126,9 +129,7 @@ function ScheduleBox(props: {
           {(schedule.triggers ?? []).map(each => (
             <p key={each.words}>
               {msg.trigger(each)}{' '}
-              <span className="gc-Muted">
-                {msg.known(each, schedule.time_zone)}
-              </span>
+              <span className="gc-Muted">{msg.known(each, schedule)}</span>
               {each.problem ? (
                 <span className="gc-Error"> {each.problem}</span>
               ) : null}
@@ -136,7 +137,7 @@ function ScheduleBox(props: {
           ))}
           <p className="gc-Muted">{msg.rules(schedule)}</p>
         </div>
-        <LastRuns schedule={schedule} />
+        <LastRuns schedule={schedule} reload={props.reload} />
       </div>
     </section>
   );
@@ -168,7 +169,11 @@ function NextTimes({ schedule }: { schedule: ISchedule }): React.JSX.Element {
   );
 }
 
-function LastRuns({ schedule }: { schedule: ISchedule }): React.JSX.Element {
+function LastRuns(props: {
+  schedule: ISchedule;
+  reload: () => Promise<void>;
+}): React.JSX.Element {
+  const { schedule } = props;
   const { model, trans } = usePanel();
   const [all, setAll] = React.useState<IScheduleRun[] | null>(null);
   const newest = schedule.runs;
@@ -206,7 +211,8 @@ function LastRuns({ schedule }: { schedule: ISchedule }): React.JSX.Element {
               <RunRow
                 key={`${run.due_ms}-${run.outcome}`}
                 run={run}
-                timeZone={schedule.time_zone}
+                schedule={schedule}
+                reload={props.reload}
               />
             ))}
           </tbody>
@@ -218,16 +224,18 @@ function LastRuns({ schedule }: { schedule: ISchedule }): React.JSX.Element {
 
 function RunRow(props: {
   run: IScheduleRun;
-  timeZone: string;
+  schedule: ISchedule;
+  reload: () => Promise<void>;
 }): React.JSX.Element {
-  const { run } = props;
+  const { run, schedule } = props;
   const { model, commands } = usePanel();
   const msg = useWords(scheduleMessages);
   const job = model.jobs?.find(each => each.id === run.job_id);
   const id = run.job_id;
+  const verdict = msg.verdict(run);
   return (
     <tr data-outcome={run.outcome}>
-      <td>{msg.when(run, props.timeZone)}</td>
+      <td>{msg.when(run, schedule.time_zone)}</td>
       <td className="gc-Muted">{msg.why(run)}</td>
       <td>
         {id == null ? (
@@ -253,8 +261,53 @@ function RunRow(props: {
             ) : null}
           </span>
         )}
+        {verdict === null ? null : (
+          <div className="gc-Muted">
+            {verdict}{' '}
+            <Promotion run={run} schedule={schedule} reload={props.reload} />
+          </div>
+        )}
       </td>
     </tr>
+  );
+}
+
+/** *Promote*, where there is a model that is not. */
+function Promotion(props: {
+  run: IScheduleRun;
+  schedule: ISchedule;
+  reload: () => Promise<void>;
+}): React.JSX.Element | null {
+  const { run, schedule } = props;
+  const { model, trans } = usePanel();
+  const [problem, setProblem] = React.useState<string | null>(null);
+  const id = run.job_id;
+  const isHeld = schedule.promoted?.job_id === id;
+  if (id == null || isHeld || run.value == null || !schedule.steerable) {
+    return null;
+  }
+  return (
+    <>
+      <LinkButton
+        onClick={() => {
+          promote(model.api, schedule, id)
+            .then(() => {
+              setProblem(null);
+              return props.reload();
+            })
+            .catch((error: unknown) => {
+              setProblem(told(error));
+            });
+        }}
+      >
+        {trans.__('Promote')}
+      </LinkButton>
+      {problem === null ? null : (
+        <span className="gc-Error" role="alert">
+          {problem}
+        </span>
+      )}
+    </>
   );
 }
 

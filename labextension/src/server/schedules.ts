@@ -18,6 +18,17 @@ export interface IScheduleRun {
   cause?: string;
   /** Of the data that it started with. */
   version?: string;
+  /** Of its model: `promoted`, `kept`, `waits` or `none`; empty = not compared yet. */
+  verdict?: string;
+  why?: string;
+  value?: number | null;
+}
+
+export interface IPromoted {
+  job_id: string;
+  job_name: string;
+  since_ms: number;
+  why: string;
 }
 
 export interface ITrigger {
@@ -41,6 +52,9 @@ export interface ISchedule {
   /** Empty: triggers alone start it. */
   schedule: string;
   triggers?: ITrigger[];
+  /** The metric by which models are compared; empty: they are not. */
+  compared_by?: string;
+  promoted?: IPromoted | null;
   time_zone: string;
   concurrency_policy: string;
   starting_deadline_s?: number | null;
@@ -96,6 +110,16 @@ export function steerSchedule(
   verb: ScheduleVerb
 ): Promise<ISchedule> {
   return api.request('POST', ['api', 'schedules', owner, name, verb], {});
+}
+
+/** Let the model of this run be the promoted one. */
+export function promote(
+  api: Api,
+  { owner, name }: ISchedule,
+  job: string
+): Promise<ISchedule> {
+  const path = ['api', 'schedules', owner, name, 'promote'];
+  return api.request('POST', path, { job });
 }
 
 export async function nextTimes(

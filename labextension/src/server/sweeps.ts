@@ -96,9 +96,10 @@ export function stopSweep(api: Api, ref: string): Promise<ISweep> {
 export function addToBudget(
   api: Api,
   ref: string,
-  more: { trials: number; gpu_hours: number }
+  more: { trials: number; gpu_hours: number },
+  key: string
 ): Promise<ISweep> {
-  return api.request('POST', ['api', 'sweeps', ref, 'budget'], more);
+  return api.request('POST', ['api', 'sweeps', ref, 'budget'], more, { key });
 }
 
 /** Search over a file, or over what a job asked for; the same key again makes no second sweep. */

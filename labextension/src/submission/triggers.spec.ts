@@ -1,9 +1,16 @@
 import { expect, it } from 'vitest';
 
-import { hasTriggers, isWhole, NO_TRIGGERS, triggersBody } from './triggers';
+import {
+  hasTriggers,
+  isWhole,
+  NO_TRIGGERS,
+  promoteBody,
+  triggersBody
+} from './triggers';
 
 it('sends what is typed, with paths of the folder that the reader sees', () => {
   const draft = {
+    ...NO_TRIGGERS,
     data: 'data/day',
     after: ' clean ',
     on: 'any' as const,
@@ -16,6 +23,12 @@ it('sends what is typed, with paths of the folder that the reader sees', () => {
     { metric: { name: 'accuracy', below: 97.5 } }
   ]);
   expect(triggersBody(NO_TRIGGERS, '~')).toEqual([]);
+});
+
+it('compares models by a metric where one is named', () => {
+  expect(promoteBody(NO_TRIGGERS)).toBeUndefined();
+  const draft = { ...NO_TRIGGERS, promote: ' loss ', isHighest: false };
+  expect(promoteBody(draft)).toEqual({ metric: 'loss', direction: 'minimize' });
 });
 
 it.each([

@@ -11,6 +11,9 @@ export interface ITriggerDraft {
   on: On;
   metric: string;
   below: string;
+  /** The metric by which models are compared. */
+  promote: string;
+  isHighest: boolean;
 }
 
 export const NO_TRIGGERS: ITriggerDraft = {
@@ -18,7 +21,9 @@ export const NO_TRIGGERS: ITriggerDraft = {
   after: '',
   on: 'ok',
   metric: '',
-  below: ''
+  below: '',
+  promote: '',
+  isHighest: true
 };
 
 const drafts = new WeakMap<TrainModel, ITriggerDraft>();
@@ -45,6 +50,13 @@ export function isWhole(draft: ITriggerDraft): boolean {
   const { metric, below } = draft;
   const hasValue = below.trim() !== '' && Number.isFinite(Number(below));
   return metric.trim() === '' ? below.trim() === '' : hasValue;
+}
+
+/** By what models are compared, as the server takes it; undefined = not at all. */
+export function promoteBody(draft: ITriggerDraft): object | undefined {
+  const metric = draft.promote.trim();
+  const direction = draft.isHighest ? 'maximize' : 'minimize';
+  return metric === '' ? undefined : { metric, direction };
 }
 
 /** As `PUT /v1/schedules` takes them; paths are those of this server's folder, unless they are whole. */

@@ -1,5 +1,6 @@
 /** One sweep: how far it is, its best, charts, rungs and trials, and what can be done with it. */
 import { Dialog, showDialog } from '@jupyterlab/apputils';
+import { UUID } from '@lumino/coreutils';
 import * as React from 'react';
 
 import { useNow, usePanel, useWords } from '../components/context';
@@ -69,6 +70,8 @@ export function OneSweep(props: { sweep: string }): React.JSX.Element | null {
   );
 }
 
+const NO_ORDER = { asked: '', key: '' };
+
 function Head(props: {
   sweep: ISweep;
   look: () => Promise<void>;
@@ -77,6 +80,7 @@ function Head(props: {
   const { model, msg: words, trans } = usePanel();
   const msg = useWords(sweepMessages);
   const [refused, setRefused] = React.useState<string | null>(null);
+  const order = React.useRef(NO_ORDER);
   const away = words.outOfReach(model.connection);
   const act = async (call: () => Promise<unknown>): Promise<void> => {
     try {
@@ -90,7 +94,15 @@ function Head(props: {
   const add = async () => {
     const more = await askForMore(sweep, msg);
     if (more !== null) {
-      await act(() => addToBudget(model.api, sweep.id, more));
+      // The same again after an answer that never came adds nothing twice.
+      const asked = JSON.stringify(more);
+      if (order.current.asked !== asked) {
+        order.current = { asked, key: UUID.uuid4() };
+      }
+      await act(async () => {
+        await addToBudget(model.api, sweep.id, more, order.current.key);
+        order.current = NO_ORDER;
+      });
     }
   };
   const stop = async () => {

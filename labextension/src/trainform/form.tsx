@@ -12,6 +12,7 @@ import {
   isWhole,
   keepTriggers,
   NO_TRIGGERS,
+  promoteBody,
   triggersBody,
   triggersOf
 } from '../submission/triggers';
@@ -237,7 +238,8 @@ export function TrainForm(): React.JSX.Element {
         triggers: triggersBody(
           triggersOf(train),
           PageConfig.getOption('serverRoot')
-        )
+        ),
+        promote: promoteBody(triggersOf(train))
       })
     );
     if (made !== null) {

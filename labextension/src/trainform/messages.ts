@@ -305,6 +305,18 @@ export function trainMessages(msg: Messages) {
           );
     },
 
+    ofPromotion(): string {
+      return trans.__(
+        'What each run tells of it last is compared with the promoted model’s. The results of the promoted one stay.'
+      );
+    },
+
+    ofPrice(): string {
+      return trans.__(
+        'In the currency of the pools. A pool without a price keeps no job from it.'
+      );
+    },
+
     metricFirst(): string {
       return trans.__(
         'Write a metric and the number that it falls below, or neither.'

@@ -13,6 +13,7 @@ const ARGUMENTS_EXAMPLE = '--epochs 50';
 
 export function TrainMore(): React.JSX.Element {
   const { model, train, trans } = usePanel();
+  const msg = useWords(trainMessages);
   const { form } = train;
   const isNotebook =
     form.source?.kind === 'file' && form.source.path.endsWith('.ipynb');
@@ -62,6 +63,9 @@ export function TrainMore(): React.JSX.Element {
         label={trans.__('Pays at most, per GPU and hour')}
         placeholder={trans.__('any price')}
       />
+      {form.maxPrice.trim() ? (
+        <p className="gc-Muted gc-Hint">{msg.ofPrice()}</p>
+      ) : null}
       <SelectField
         id="gc-priority"
         label={trans.__('Priority inside the team')}

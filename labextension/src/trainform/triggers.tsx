@@ -4,6 +4,7 @@ import * as React from 'react';
 import { usePanel, useWords } from '../components/context';
 import { Fragment, h } from '../components/h';
 import {
+  isWhole,
   ITriggerDraft,
   keepTriggers,
   On,
@@ -11,6 +12,9 @@ import {
 } from '../submission/triggers';
 import { DraftField, SelectField } from './fields';
 import { trainMessages } from './messages';
+
+const HIGHEST = 'highest';
+const LOWEST = 'lowest';
 
 export function Triggers(): React.JSX.Element {
   const { train, trans } = usePanel();
@@ -20,7 +24,7 @@ export function Triggers(): React.JSX.Element {
     <>
       <Typed
         field="data"
-        label={trans.__('Also when these data change')}
+        label={trans.__('Also if these data change')}
         example="data/"
       />
       <div className="gc-Pair">
@@ -46,18 +50,46 @@ export function Triggers(): React.JSX.Element {
       <div className="gc-Pair">
         <Typed
           field="metric"
-          label={trans.__('Also when a metric')}
+          label={trans.__('Also if this metric')}
           example="accuracy"
         />
         <Typed field="below" label={trans.__('falls below')} example="97.5" />
       </div>
-      <p className="gc-Muted gc-Hint">{msg.ofTriggers(draft)}</p>
+      {isWhole(draft) ? (
+        <p className="gc-Muted gc-Hint">{msg.ofTriggers(draft)}</p>
+      ) : (
+        <p className="gc-Error" role="alert">
+          {msg.metricFirst()}
+        </p>
+      )}
+      <div className="gc-Pair">
+        <Typed
+          field="promote"
+          label={trans.__('Promote the best by')}
+          example="accuracy"
+        />
+        <SelectField
+          id="gc-promote-best"
+          label={trans.__('Best is')}
+          value={draft.isHighest ? HIGHEST : LOWEST}
+          options={[
+            { value: HIGHEST, label: trans.__('highest') },
+            { value: LOWEST, label: trans.__('lowest') }
+          ]}
+          onChange={value => {
+            keepTriggers(train, { isHighest: value === HIGHEST });
+          }}
+        />
+      </div>
+      {draft.promote.trim() ? (
+        <p className="gc-Muted gc-Hint">{msg.ofPromotion()}</p>
+      ) : null}
     </>
   );
 }
 
 function Typed(props: {
-  field: Exclude<keyof ITriggerDraft, 'on'>;
+  field: Exclude<keyof ITriggerDraft, 'on' | 'isHighest'>;
   label: string;
   example: string;
 }): React.JSX.Element {

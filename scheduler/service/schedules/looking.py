@@ -15,6 +15,7 @@ from gpucommons.scheduler.core.model.types import Millis, State, UserName, Workl
 from gpucommons.scheduler.errors import Misconfigured, SchedulerError
 from gpucommons.scheduler.models.fields import base_name
 from gpucommons.scheduler.models.jobs.jobs import LOOK_ORIGIN, ORIGIN_LABEL
+from gpucommons.scheduler.parents import ParentKind
 from gpucommons.scheduler.schedules import looks, sensing
 from gpucommons.scheduler.schedules.schedule import Schedule, Scheduled, Standing
 from gpucommons.scheduler.schedules.sensing import Ended
@@ -27,6 +28,8 @@ from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.base import WorkloadFilter
 from gpucommons.scheduler.store.stored_jobs import stored_jobs
 
+#: Of a look's last words, so many characters are kept.
+_MOST_SAID = 300
 #: A look takes no longer.
 _LOOK_S = 600
 #: Parts of a look's log that are read at most; the version is its last line.
@@ -132,8 +135,7 @@ def _looked(
     if not is_final(job):
         return replace(before, asked_ms=max(now_ms, before.asked_ms))
     if job.state is not State.SUCCEEDED:
-        text = job.ended_text or "no reason was told"
-        problem = f"The look {job.spec.name} did not end well: {text}"
+        problem = f"The look {job.spec.name} did not end well: {_failure(service, job)}"
         return sensing.not_seen(before, problem, now_ms=now_ms)
     version = looks.version_in(_lines(service, job))
     if not version:
@@ -147,7 +149,8 @@ def _submit(service: Service, schedule: Schedule, trigger: Trigger, key: str) ->
         service, schedule.owner, by_operator=schedule.by_operator, server=schedule.server
     )
     request = look_request(stored_request(schedule), schedule.name, trigger)
-    repeating.submit_of_parent(service, owner, request, key=key, part_of=part_of(schedule))
+    parent = replace(part_of(schedule), kind=ParentKind.LOOK)
+    repeating.submit_of_parent(service, owner, request, key=key, part_of=parent)
 
 
 def look_request(job: models.JobRequest, schedule: str, trigger: Trigger) -> models.JobRequest:
@@ -156,6 +159,13 @@ def look_request(job: models.JobRequest, schedule: str, trigger: Trigger) -> mod
     labels = {**job.labels, ORIGIN_LABEL: f"{LOOK_ORIGIN}{schedule}"}
     name = f"{schedule[:45]}-look"
     return job.model_copy(update={**_OF_RUNS, "name": name, "roles": [role], "labels": labels})
+
+
+def _failure(service: Service, job: Workload) -> str:
+    """Its own last words, where it left by itself with some."""
+    exit_code = job.attempts[-1].exit_code if job.attempts else None
+    said = looks.last_line(_lines(service, job))[:_MOST_SAID] if exit_code else ""
+    return said or f"{job.ended_text or 'no reason was told'}."
 
 
 def _lines(service: Service, job: Workload) -> list[str]:

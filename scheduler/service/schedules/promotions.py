@@ -66,9 +66,7 @@ def judged(
         except UnknownWorkload:
             model = Model(job=run.job, name=run.job_name, failed="is forgotten")
         else:
-            if not is_final(job) or now_ms < (job.ended_ms or 0) + promoting.SETTLED_MS:
-                continue
-            if unread(job):
+            if not is_final(job) or unread(job):
                 continue  # compared by all that it told, or not yet
             model = _model(service, scheduled.schedule, job)
         standing = promoting.judged(scheduled, model, now_ms)

@@ -148,7 +148,8 @@ def test_a_look_that_fails_or_prints_nothing_is_told_and_starts_nothing(
     put(world, PATH)
     step(world)
     (trigger,) = view(world).triggers
-    assert trigger.problem.startswith("The look retrain-look-1 did not end well: ")
+    words = "The look retrain-look-1 did not end well: There is no /srv/data for you."
+    assert trigger.problem == words
     world.script = Script(run_ms=10)
     step(world, pass_ms=MINUTE)
     (trigger,) = view(world).triggers

@@ -127,7 +127,8 @@ class Proxy(APIHandler):
 
     def _answer(self, method: str, path: str) -> None:
         body = json.loads(self.request.body) if self.request.body else None
-        Asked.asked.append({"method": method, "path": path, "body": body})
+        key = self.request.headers.get("Idempotency-Key")
+        Asked.asked.append({"method": method, "path": path, "body": body, "key": key})
         if path.startswith(("schedule", "pipelines", "sweep")):
             self._answer_of_parents(path, body)
         else:

@@ -147,8 +147,12 @@ class LabServer:
 
     def asked(self, path: str) -> list[dict[str, Any]]:
         """Bodies that the pages posted to a path below ``gpucommons/``."""
-        calls = self.ask("GET", "gpucommons/fake")
-        return [each["body"] for each in calls if each.get("path", "").endswith(path)]
+        return [each["body"] for each in self.calls(path)]
+
+    def calls(self, path: str) -> list[dict[str, Any]]:
+        """Those with the keys that they bore."""
+        calls: list[dict[str, Any]] = self.ask("GET", "gpucommons/fake")
+        return [each for each in calls if each.get("path", "").endswith(path)]
 
     def stop(self) -> None:
         """End it with its kernels at once: a kernel that is asked takes up to half a minute."""

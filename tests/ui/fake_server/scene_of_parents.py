@@ -9,6 +9,17 @@ NOT_RUNNING = "The scheduler did not run at that time, and 14400 s later it was 
 HOUR, DAY = 3_600_000, 86_400_000
 #: Tuesday, 24 November 2026, 02:00 in Berlin.
 TWO = int(datetime(2026, 11, 24, 1, tzinfo=UTC).timestamp() * 1000)
+#: What starts it besides.
+TRIGGERS = [
+    {
+        "kind": "path",
+        "words": "/home/ann/data changed",
+        "every_s": 300,
+        "version": "",
+        "problem": "The look nightly-look-1 did not end well: There is no /home/ann/data for you.",
+    },
+    {"kind": "metric", "words": "accuracy fell below 97.5", "version": "", "problem": ""},
+]
 
 
 class Schedules:
@@ -29,12 +40,16 @@ class Schedules:
             case ["schedules", owner, name]:
                 return 200, self.kept[f"{owner}/{name}"]
             case ["schedules", owner, name, verb]:
-                return 200, self._steered(f"{owner}/{name}", verb)
+                return 200, self._steered(f"{owner}/{name}", verb, body)
         raise ValueError(path)
 
-    def _steered(self, key: str, verb: str) -> dict[str, Any]:
+    def _steered(self, key: str, verb: str, body: Any) -> dict[str, Any]:
         if verb == "remove":
             return self.kept.pop(key)
+        if verb == "promote":
+            by_hand = {"job_id": body["job"], "job_name": "digits-6", "why": "chosen by user-a"}
+            self.kept[key] |= {"promoted": self.kept[key]["promoted"] | by_hand}
+            return self.kept[key]
         changes: dict[str, dict[str, Any]] = {
             "run": {"asked": True},
             "suspend": {"suspend": True, "next_ms": []},
@@ -68,6 +83,14 @@ def nightly(**changes: Any) -> dict[str, Any]:
         "team": "vision",
         "schedule": "0 2 * * *",
         "time_zone": "Europe/Berlin",
+        "triggers": TRIGGERS,
+        "compared_by": "accuracy",
+        "promoted": {
+            "job_id": "gone",
+            "job_name": "nightly-1",
+            "since_ms": TWO - 4 * DAY + 2 * HOUR,
+            "why": "accuracy 98, the first",
+        },
         "concurrency_policy": "Forbid",
         "starting_deadline_s": 14_400,
         "suspend": False,
@@ -83,9 +106,13 @@ def nightly(**changes: Any) -> dict[str, Any]:
                 TWO - DAY,
                 job_id="0190f000-0000-7000-8000-000000000006",
                 job_name="digits-6",
+                verdict="kept",
+                why="accuracy 97, was 98: nightly-1 kept",
+                value=97.0,
             ),
             run("missed", TWO - 3 * DAY, until_ms=TWO - 2 * DAY, count=2, text=NOT_RUNNING),
-            run("started", TWO - 4 * DAY + HOUR, job_id="gone", job_name="nightly-1", by_hand=True),
+            run("started", TWO - 4 * DAY + HOUR, job_id="gone", job_name="nightly-1", by_hand=True)
+            | {"verdict": "promoted", "why": "accuracy 98, the first", "value": 98.0},
         ],
         "mine": True,
         "steerable": True,
@@ -95,7 +122,7 @@ def nightly(**changes: Any) -> dict[str, Any]:
 
 def weekly() -> dict[str, Any]:
     others = {"owner": "user-b", "mine": False, "steerable": False}
-    held = {"suspend": True, "held": True, "next_ms": [], "runs": []}
+    held = {"suspend": True, "held": True, "next_ms": [], "runs": [], "compared_by": ""}
     return nightly(name="weekly", schedule="@weekly", time_zone="UTC", **others, **held)
 
 
