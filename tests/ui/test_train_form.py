@@ -33,6 +33,8 @@ def test_the_form_asks_by_memory_and_for_what_happens_at_a_stop(
     train.get_by_label("Workers", exact=True).fill("2")
     launcher = train.get_by_label("Launcher")
     expect(launcher).to_have_value("auto")
+    # With what another package brings.
+    expect(launcher.get_by_role("option", name="halves")).to_be_attached()
     expect(train).to_contain_text("torchrun, as train.ipynb starts torch.distributed.")
     launcher.select_option("plain")
     expect(train).to_contain_text("without torchrun each of the workers trains alone.")
@@ -145,7 +147,8 @@ def test_the_page_of_schedules_tells_what_comes_and_what_came(
         "When /home/ann/data changed. Looked at every 5 min."
         " The look nightly-look-1 did not end well: There is no /home/ann/data for you.",
         "Nothing was posted yet: gpucommons schedule metric nightly NAME VALUE posts one.",
-        "Promoted: nightly-1 (accuracy 98, the first), since Fri 20 Nov 04:00. Its results stay.",
+        "Promoted: nightly-1 (accuracy 98, ",
+        "), since Fri 20 Nov 04:00. Its results stay.",
         "promoted: accuracy 98, the first",
         "not promoted: accuracy 97, was 98: nightly-1 kept",
     ):
@@ -157,9 +160,11 @@ def test_the_page_of_schedules_tells_what_comes_and_what_came(
     picture(page.locator(".gc-JobPage"), f"schedules-{theme.lower()}")
     # The one that is promoted is not offered.
     nightly.get_by_role("button", name="Promote").click()
-    expect(nightly).to_contain_text("Promoted: digits-6 (chosen by user-a)")
-    promoted = lab.asked("schedules/user-a/nightly/promote")
-    assert promoted == [{"job": "0190f000-0000-7000-8000-000000000006"}]
+    expect(nightly).to_contain_text("Promoted: digits-6 (accuracy 97, chosen by user-a)")
+    nightly.get_by_role("button", name="Promote").click()
+    expect(nightly).to_contain_text("Promoted: nightly-1 (accuracy 98, chosen by user-a)")
+    promoted = [each["job"] for each in lab.asked("schedules/user-a/nightly/promote")]
+    assert promoted[-2:] == ["0190f000-0000-7000-8000-000000000006", "gone"]
     nightly.get_by_role("button", name="Run now").click()
     expect(nightly).to_contain_text("A run was asked for. It starts within seconds.")
     nightly.get_by_role("button", name="Suspend").click()

@@ -259,4 +259,6 @@ export interface IEnvironments {
   /** The image of this notebook, which its jobs run in by default. */
   default?: string;
   environments: { environment: string; name: string; python: string }[];
+  /** What may start a job's workers here. */
+  launchers?: string[];
 }

@@ -79,17 +79,6 @@ export interface ITrainForm {
 /** The launcher that the script proposes. */
 export const AUTO = 'auto';
 export const PLAIN = 'plain';
-/** Others, by their own names. */
-export const LAUNCHERS = [
-  'torchrun',
-  'accelerate',
-  'deepspeed',
-  'tensorflow',
-  'jax',
-  'mpi',
-  'ray',
-  'spark'
-];
 
 export const EMPTY_FORM: ITrainForm = {
   source: null,

@@ -29,6 +29,7 @@ export function GoOnWithBest({
   const [problem, setProblem] = React.useState<string | null>(null);
   const { best } = sweep;
   const job = best?.job_id;
+  const notMine = useHindrance(sweep, job ?? null);
   if (!best || job == null) {
     return null;
   }
@@ -55,7 +56,7 @@ export function GoOnWithBest({
   const values = Object.entries(best.values)
     .map(([name, value]) => `${name} ${valueText(value)}`)
     .join(' · ');
-  const away = words.outOfReach(model.connection);
+  const away = words.outOfReach(model.connection) ?? notMine;
   return (
     <Callout tone="good">
       <span className="gc-Row gc-Sweep-best">
@@ -91,6 +92,37 @@ export function GoOnWithBest({
       )}
     </Callout>
   );
+}
+
+/** Why a teammate's trial cannot be run again: its files may be theirs alone. */
+function useHindrance(sweep: ISweep, job: string | null): string | null {
+  const { model, trans } = usePanel();
+  const isMine = sweep.owner === model.whoami?.name;
+  const [found, setFound] = React.useState<string | null>(
+    trans.__('It is asked whether you may run it.')
+  );
+  React.useEffect(() => {
+    if (isMine || job === null) {
+      return;
+    }
+    let isCurrent = true;
+    model.api.job(job).then(
+      ({ again_hindrance: why }) => {
+        if (isCurrent) {
+          setFound(why ?? null);
+        }
+      },
+      (error: unknown) => {
+        if (isCurrent) {
+          setFound(told(error));
+        }
+      }
+    );
+    return () => {
+      isCurrent = false;
+    };
+  }, [model, isMine, job]);
+  return isMine ? null : found;
 }
 
 /** The trial's job as one that stands for itself: an ordinary training, from the beginning. */

@@ -25,10 +25,18 @@ export function Chart(props: {
   const [failed, setFailed] = React.useState<string | null>(null);
   const colours = useColours();
   const can = registry?.preferredMimeType({ [VEGA_LITE]: {} }, 'any') != null;
-  const drawn = can ? JSON.stringify(props.spec(colours)) : '';
+  const newest = can ? JSON.stringify(props.spec(colours)) : '';
+  const [drawn, setDrawn] = React.useState('');
+  const isSeen = useSeen(node);
+  // Drawn where nobody sees it, it would be as wide as nothing, and stay so.
+  React.useEffect(() => {
+    if (isSeen) {
+      setDrawn(newest);
+    }
+  }, [isSeen, newest]);
   // Taken away before its place is: what stands nowhere cannot be.
   React.useLayoutEffect(() => {
-    if (registry === null || !can || node.current === null) {
+    if (registry === null || drawn === '' || node.current === null) {
       return;
     }
     const renderer = registry.createRenderer(VEGA_LITE);
@@ -47,8 +55,8 @@ export function Chart(props: {
       isCurrent = false;
       renderer.dispose();
     };
-  }, [registry, can, drawn]);
-  const shows = can && failed !== drawn;
+  }, [registry, drawn]);
+  const shows = can && (drawn === '' || failed !== drawn);
   return (
     <>
       <div
@@ -61,6 +69,25 @@ export function Chart(props: {
       {shows ? null : <p className="gc-Muted">{props.instead}</p>}
     </>
   );
+}
+
+/** Whether its box has a width: that of a tab behind others has none. */
+function useSeen(node: React.RefObject<HTMLElement>): boolean {
+  const [isSeen, setSeen] = React.useState(false);
+  React.useEffect(() => {
+    const box = node.current?.parentElement;
+    if (!box) {
+      return;
+    }
+    const observer = new ResizeObserver(() => {
+      setSeen(box.offsetWidth > 0);
+    });
+    observer.observe(box);
+    return () => {
+      observer.disconnect();
+    };
+  }, [node]);
+  return isSeen;
 }
 
 /** The page's colours, read anew when the theme changes. */

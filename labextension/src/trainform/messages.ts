@@ -8,7 +8,6 @@ import {
   IMistake,
   isWhole,
   ITrainForm,
-  LAUNCHERS,
   NumberName,
   PLAIN,
   range
@@ -73,9 +72,13 @@ export function trainMessages(msg: Messages) {
 
     launcherChoices(
       { workers, launcher }: ITrainForm,
-      proposal: IFilesPreview['proposal'] | null
+      proposal: IFilesPreview['proposal'] | null,
+      known: readonly string[]
     ): { value: string; label: string }[] {
       const proposed = proposal?.launcher;
+      const others = new Set([...known, launcher]);
+      others.delete(AUTO);
+      others.delete(PLAIN);
       const plain = { value: PLAIN, label: trans.__('Plain: as they are') };
       // One worker gets no launcher that it was not given.
       const auto =
@@ -87,7 +90,7 @@ export function trainMessages(msg: Messages) {
       return [
         { value: AUTO, label: auto },
         ...(workers > 1 || launcher === PLAIN ? [plain] : []),
-        ...LAUNCHERS.map(name => ({ value: name, label: name }))
+        ...[...others].map(name => ({ value: name, label: name }))
       ];
     },
 

@@ -29,7 +29,11 @@ export function Workers(): React.JSX.Element {
           id="gc-launcher"
           label={trans.__('Launcher')}
           value={form.launcher}
-          options={msg.launcherChoices(form, proposal)}
+          options={msg.launcherChoices(
+            form,
+            proposal,
+            train.environments?.launchers ?? []
+          )}
           onChange={launcher => {
             train.update({ launcher });
           }}

@@ -328,6 +328,8 @@ class EnvironmentList(View):
     environments: list[EnvironmentView]
     #: The image of the notebook that asks, which its jobs run in by default; "" = as the admin says.
     default: str = ""
+    #: What may start a job's workers here, by name, with what other packages bring.
+    launchers: list[str] = []
 
 
 class LogView(View):

@@ -21,8 +21,6 @@ _UNASKED = {
 }
 #: Event kinds of what node agents did to processes, or refused, and of what ails a cluster.
 BY_AGENTS = ("memory-terminate", "memory-kill", "limit-refused", "trouble")
-
-_STARTED_JOBS = frozenset({"starting", "running", "preempting", "pausing", "succeeded"})
 #: What is said of a beneficiary that the reader may not see.
 _TOLD = {"started": ("yes", False), "waiting": ("not yet", False), "ended": ("no", True)}
 
@@ -87,7 +85,7 @@ def _row(event: EventView, outcomes: Mapping[str, JobView | LeaseView]) -> Evict
     unit = "epoch" if data.get("checkpoint_unit") == "epoch" else "step"
     found = outcomes.get(str(data.get("beneficiary_id", "")))
     told = _TOLD.get(str(data.get("beneficiary_outcome", "")), ("not known", False))
-    outcome, in_vain = told if found is None else _outcome(found)
+    outcome, in_vain = told if found is None else _outcome(found, event.at_ms)
     if not data.get("beneficiary_id") and _is_unasked(event):
         outcome = "–"  # it was for nobody
     return EvictionRow(
@@ -108,17 +106,16 @@ def _without_checkpoint(data: Mapping[str, object]) -> str:
     return "files of its own" if data.get("way_to_go_on") == "working_folder" else "no checkpoint"
 
 
-def _outcome(workload: JobView | LeaseView) -> tuple[str, bool]:
-    if _has_started(workload):
+def _outcome(workload: JobView | LeaseView, at_ms: int) -> tuple[str, bool]:
+    if _has_started(workload, at_ms):
         return "yes", False
     if workload.state in ("cancelled", "failed", "ended"):
         return f"no: {workload.ended_text or state_words(workload.state)}", True
     return f"not yet: {state_words(workload.state)}", False
 
 
-def _has_started(workload: JobView | LeaseView) -> bool:
+def _has_started(workload: JobView | LeaseView, at_ms: int) -> bool:
+    """Since then: a start before says nothing of what was taken for it now."""
     if isinstance(workload, LeaseView):
-        return workload.started_ms is not None or workload.slice is not None
-    return workload.state in _STARTED_JOBS or any(
-        attempt.started_ms is not None for attempt in workload.attempts
-    )
+        return workload.started_ms is not None
+    return any((attempt.started_ms or 0) >= at_ms for attempt in workload.attempts)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import Cluster
-from gpucommons.scheduler.core.model.types import TeamName
+from gpucommons.scheduler.core.model.types import TeamName, Workload
 from gpucommons.scheduler.errors import UnknownWorkload
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service.lookup import workload_of
@@ -63,26 +63,32 @@ def shown(
     service: Service, principal: Principal, page: Iterable[StoredEvent]
 ) -> list[models.EventView]:
     """Events as this caller reads them; a receipt says whether its beneficiary started."""
-    outcomes: dict[str, str | None] = {}
+    found: dict[str, Workload | None] = {}
     views = []
     for stored in page:
         view = event_view(stored, principal)
         beneficiary = str(stored.event.data.get("beneficiary_id") or "")
         if stored.event.kind in RECEIPTS and beneficiary and "beneficiary_id" not in view.data:
-            if beneficiary not in outcomes:
-                outcomes[beneficiary] = _outcome(service, beneficiary)
-            told = {**view.data, "beneficiary_outcome": outcomes[beneficiary]}
+            if beneficiary not in found:
+                found[beneficiary] = _found(service, beneficiary)
+            outcome = _outcome(found[beneficiary], view.at_ms)
+            told = {**view.data, "beneficiary_outcome": outcome}
             view = view.model_copy(update={"data": told})
         views.append(view)
     return views
 
 
-def _outcome(service: Service, workload_id: str) -> str | None:
-    """``started``, ``waiting`` or ``ended`` without a start; None where it is forgotten."""
+def _found(service: Service, workload_id: str) -> Workload | None:
     try:
-        found = workload_of(service, workload_id)
+        return workload_of(service, workload_id)
     except UnknownWorkload:
         return None
-    if any(attempt.started_ms is not None for attempt in found.attempts):
+
+
+def _outcome(workload: Workload | None, at_ms: int) -> str | None:
+    """``started`` since then, ``waiting``, or ``ended`` without a start; None where it is forgotten."""
+    if workload is None:
+        return None
+    if any((attempt.started_ms or 0) >= at_ms for attempt in workload.attempts):
         return "started"
-    return "ended" if is_final(found) else "waiting"
+    return "ended" if is_final(workload) else "waiting"

@@ -43,6 +43,7 @@ def environments(service: Service, principal: Principal) -> models.EnvironmentLi
             for one in found
         ],
         default=service.environments.default(principal.name, principal.server_name),
+        launchers=list(launchers.LAUNCHERS),
     )
 
 

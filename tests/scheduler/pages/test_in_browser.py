@@ -540,6 +540,11 @@ async def _picture(page: Page, name: str) -> None:
 
 async def test_utilisation_is_read_by_keyboard(open_page: Any) -> None:
     page = await open_page("admin", "admin/utilisation")
+    # As Chromium calls the language under LANG=C; it is no name of one.
+    await page.add_init_script(
+        "Object.defineProperty(Navigator.prototype, 'language', { get: () => 'en-US@posix' })"
+    )
+    await page.reload()
     await page.locator("#drawing").focus()
     for key, reads in {"End": "Thu 14", "ArrowLeft": "Wed 13", "Home": "Sat 17"}.items():
         await page.keyboard.press(key)

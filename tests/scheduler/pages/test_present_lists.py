@@ -8,6 +8,7 @@ import pytest
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.models.jobs.attempts import AttemptView
 from gpucommons.scheduler.models.words.report_rows import (
     report_csv,
     report_table,
@@ -215,19 +216,35 @@ def test_state_and_last_activity_of_an_idle_notebook_say_the_same(cluster: Any) 
 
 
 @pytest.mark.parametrize(
-    ("state", "outcome", "in_vain"),
+    ("state", "started_s", "outcome", "in_vain"),
     [
-        ("running", "yes", False),
-        ("nominated", "not yet: next, making room", False),
-        ("cancelled", "no: cancelled", True),
+        ("running", 1, "yes", False),
+        ("succeeded", 1, "yes", False),
+        ("nominated", None, "not yet: next, making room", False),
+        ("starting", None, "not yet: starting", False),
+        # It ran before, and waits again.
+        ("nominated", -60, "not yet: next, making room", False),
+        ("cancelled", None, "no: cancelled", True),
     ],
 )
 def test_a_receipt_says_whether_the_beneficiary_started(
-    cluster: Any, state: str, outcome: str, in_vain: bool
+    cluster: Any, state: str, started_s: int | None, outcome: str, in_vain: bool
 ) -> None:
-    beneficiary = cluster.jobs().jobs[3].model_copy(update={"state": state})
+    receipts = cluster.receipts().events
+    started_ms = None if started_s is None else receipts[0].at_ms + started_s * 1000
+    reserved_ms = receipts[0].at_ms
+    attempt = AttemptView(
+        id="a",
+        number=1,
+        state="running",
+        hold_class="guaranteed",
+        reserved_ms=reserved_ms,
+        started_ms=started_ms,
+    )
+    told = {"state": state, "attempts": [attempt]}
+    beneficiary = cluster.jobs().jobs[3].model_copy(update=told)
 
-    row = eviction_rows(cluster.receipts().events, {cluster.BENEFICIARY: beneficiary})[0]
+    row = eviction_rows(receipts, {cluster.BENEFICIARY: beneficiary})[0]
 
     assert (row.victim, row.beneficiary, row.rule) == (
         "vision/digits-7",

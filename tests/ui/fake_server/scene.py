@@ -410,6 +410,7 @@ def listed(now_ms: int) -> dict[str, dict[str, Any]]:
         "pools": {"pools": [{"name": "train", "gpu_kind": "A100-40"}], "now_ms": now_ms},
         "environments": {
             "kind": "folder",
+            "launchers": ["plain", "torchrun", "deepspeed", "halves"],
             "environments": [
                 {"environment": f"/srv/envs/{name}", "name": name, "python": python}
                 for name, python in found

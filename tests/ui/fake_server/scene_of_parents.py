@@ -47,7 +47,9 @@ class Schedules:
         if verb == "remove":
             return self.kept.pop(key)
         if verb == "promote":
-            by_hand = {"job_id": body["job"], "job_name": "digits-6", "why": "chosen by user-a"}
+            (chosen,) = (one for one in self.kept[key]["runs"] if one["job_id"] == body["job"])
+            why = f"accuracy {chosen['value']:g}, chosen by user-a"
+            by_hand = {name: chosen[name] for name in ("job_id", "job_name")} | {"why": why}
             self.kept[key] |= {"promoted": self.kept[key]["promoted"] | by_hand}
             return self.kept[key]
         changes: dict[str, dict[str, Any]] = {
