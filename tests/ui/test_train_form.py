@@ -146,7 +146,7 @@ def test_the_page_of_schedules_tells_what_comes_and_what_came(
         "by hand",
         "When /home/ann/data changed. Looked at every 5 min."
         " The look nightly-look-1 did not end well: There is no /home/ann/data for you.",
-        "Nothing was posted yet: gpucommons schedule metric nightly NAME VALUE posts one.",
+        "Nothing was posted yet: gpucommons schedule metric nightly METRIC VALUE posts one.",
         "Promoted: nightly-1 (accuracy 98, ",
         "), since Fri 20 Nov 04:00. Its results stay.",
         "promoted: accuracy 98, the first",

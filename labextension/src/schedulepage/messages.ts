@@ -89,7 +89,7 @@ export function scheduleMessages(msg: Messages) {
       if (kind === 'metric') {
         return trigger.posted_ms == null
           ? trans.__(
-              'Nothing was posted yet: gpucommons schedule metric %1 NAME VALUE posts one.',
+              'Nothing was posted yet: gpucommons schedule metric %1 METRIC VALUE posts one.',
               name
             )
           : trans.__(
