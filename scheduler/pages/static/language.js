@@ -1,7 +1,7 @@
 // uPlot writes numbers in the browser's language, and draws nothing where that is none: with LANG=C
 // Chromium calls it en-US@posix.
 try {
-  Intl.getCanonicalLocales(navigator.language);
+  Intl.getCanonicalLocales(window.navigator.language);
 } catch {
-  Object.defineProperty(navigator, 'language', { value: 'en-US' });
+  Object.defineProperty(window.navigator, 'language', { value: 'en-US' });
 }
