@@ -13,6 +13,7 @@ from gpucommons.scheduler.core.model.intents import PutConfig
 from gpucommons.scheduler.core.model.resources import (
     Budget,
     BudgetPolicy,
+    Measured,
     Policy,
     Pool,
     Price,
@@ -73,10 +74,7 @@ def plan_pools(
         When a name appears twice, a notebook size is no block size, or an executor is not there.
     """
     _once("pools", [pool.name for pool in config.pools])
-    return tuple(
-        _pool(pool, _executor(pool, executors, known.get(PoolName(pool.name))))
-        for pool in config.pools
-    )
+    return tuple(_pool(pool, executors, known.get(PoolName(pool.name))) for pool in config.pools)
 
 
 def planned_quotas(
@@ -168,7 +166,7 @@ def _executor(pool: models.PoolModel, executors: tuple[str, ...], known: Pool | 
     raise Misconfigured(message)
 
 
-def _pool(pool: models.PoolModel, executor: str) -> Pool:
+def _pool(pool: models.PoolModel, executors: tuple[str, ...], known: Pool | None) -> Pool:
     for size in pool.notebook_sizes:
         if not is_block_size(size):
             message = (
@@ -178,7 +176,7 @@ def _pool(pool: models.PoolModel, executor: str) -> Pool:
             raise Misconfigured(message)
     return Pool(
         name=PoolName(pool.name),
-        executor=executor,
+        executor=_executor(pool, executors, known),
         gpu_kind=pool.gpu_kind,
         notice_ms=pool.notice_s * 1000,
         grace_ms=pool.grace_s * 1000,
@@ -198,6 +196,23 @@ def _pool(pool: models.PoolModel, executor: str) -> Pool:
         mps=None if pool.mps is None else MpsDaemon(**pool.mps.model_dump()),
         prices=_prices(pool.prices),
         currency=pool.currency,
+        measured=_measured(pool, known),
+    )
+
+
+def _measured(pool: models.PoolModel, known: Pool | None) -> Measured | None:
+    """What a probe found, in whole numbers; a file that does not name it leaves it as it is."""
+    found = pool.measured
+    if found is None:
+        return None if known is None else known.measured
+    return Measured(
+        at_ms=Millis(found.at_ms),
+        gpu_kind=found.gpu_kind,
+        gemm_gflops=round(found.gemm_tflops * 1000),
+        inside_mb_s=round(found.inside_gb_s * 1000),
+        inside_ns=round(found.inside_us * 1000),
+        between_mb_s=round(found.between_gb_s * 1000),
+        between_ns=round(found.between_us * 1000),
     )
 
 

@@ -23,6 +23,7 @@ from gpucommons.scheduler.models.administration.nodes import (
     NodeView,
 )
 from gpucommons.scheduler.models.administration.pools import (
+    MeasuredModel,
     MpsModel,
     PoolList,
     PoolModel,
@@ -292,6 +293,7 @@ __all__ = [
     "LeaseView",
     "LentRow",
     "LogView",
+    "MeasuredModel",
     "MemoryTermView",
     "MilliGpu",
     "Model",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from gpucommons.scheduler.cli.plans import advise, budgets, past
+from gpucommons.scheduler.cli.plans import advise, budgets, past, probe
 
 
 def add_commands(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
 ) -> None:
-    """``advise``, ``calibration`` and ``budget``."""
+    """``advise``, ``probe``, ``calibration`` and ``budget``."""
     advise.add_command(commands, shared)
+    probe.add_command(commands, shared)
     past.add_command(commands, shared)
     budgets.add_command(commands, shared)
 

@@ -72,8 +72,9 @@ def plan_text(record: models.PlanRecord) -> str:
     """``  plan: DDP × 4 …``, and a line for each number."""
     if not record.lines:
         return f"  plan: {record.text}"
+    came = "came" if record.is_over else "so far"
     lines = [
-        f"    {line.what}: said {line.predicted}, {'came' if record.is_over else 'so far'} {line.actual}"
+        f"    {line.what}: said {line.predicted}, {came} {line.actual.removesuffix(' so far')}"
         f"{f' ({said})' if (said := _RIGHT[line.right]) else ''}"
         for line in record.lines
     ]

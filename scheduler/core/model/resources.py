@@ -74,6 +74,23 @@ def _day(at_ms: Millis) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """What a probe found on the GPUs and links of a pool; 0 where it did not look."""
+
+    at_ms: Millis
+    #: What was measured: numbers of another kind say nothing.
+    gpu_kind: str
+    #: Products of large matrices in 16 bits.
+    gemm_gflops: int = 0
+    #: Bus bandwidth of an all-reduce among all GPUs of a node, and what one hop takes.
+    inside_mb_s: int = 0
+    inside_ns: int = 0
+    #: The same among all GPUs of several nodes.
+    between_mb_s: int = 0
+    between_ns: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Pool:
     """Nodes alike enough to be one choice, and the settings they share."""
 
@@ -128,6 +145,8 @@ class Pool:
     prices: tuple[Price, ...] = ()
     #: Of the prices, as ISO 4217 names it.
     currency: str = ""
+    #: What plans reckon with in place of data sheets; None: nobody has measured it.
+    measured: Measured | None = None
 
     def price_at(self, at_ms: int) -> int | None:
         """Millionths per GPU and hour at a moment; None where there is no price."""

@@ -40,6 +40,23 @@ class PriceModel(Model):
     since: date | None = None
 
 
+class MeasuredModel(Model):
+    """What a probe measured (`gpucommons probe`); 0 where it did not look."""
+
+    #: When; numbers older than 30 days are not reckoned with.
+    at_ms: int = Field(strict=True, ge=0)
+    #: Of which GPUs: numbers of another kind say nothing.
+    gpu_kind: str = Field(min_length=1, max_length=64)
+    #: Products of large matrices in 16 bits.
+    gemm_tflops: float = Field(default=0, ge=0, le=100_000, allow_inf_nan=False)
+    #: Bus bandwidth of an all-reduce among all GPUs of a node, and what one hop takes.
+    inside_gb_s: float = Field(default=0, ge=0, le=100_000, allow_inf_nan=False)
+    inside_us: float = Field(default=0, ge=0, le=1_000_000, allow_inf_nan=False)
+    #: The same among all GPUs of several nodes: plans cross nodes only where it is known.
+    between_gb_s: float = Field(default=0, ge=0, le=100_000, allow_inf_nan=False)
+    between_us: float = Field(default=0, ge=0, le=1_000_000, allow_inf_nan=False)
+
+
 class PoolModel(Model):
     """A pool as an admin writes it."""
 
@@ -75,6 +92,8 @@ class PoolModel(Model):
     prices: list[PriceModel] = Field(default=[], max_length=200)
     #: As ISO 4217 names it; one for all pools.
     currency: Annotated[str, StringConstraints(pattern=r"^([A-Z]{3})?$")] = ""
+    #: Written by a probe; left out: as it is.
+    measured: MeasuredModel | None = None
 
     @model_validator(mode="after")
     def _prices_agree(self) -> Self:

@@ -47,7 +47,11 @@ def advise(
     found = [place_of(cluster, name, tables) for name in spec.pools]
     notes = tuple(one for one in found if isinstance(one, str))
     currency = prices.currency_of(cluster.pools.values())
-    places = [with_sizes(one, spec, cluster) for one in found if isinstance(one, Place)]
+    places = [
+        with_sizes(_in_reach(one, request), spec, cluster)
+        for one in found
+        if isinstance(one, Place)
+    ]
     asking = Asking(
         request=request,
         places=tuple(places),
@@ -66,6 +70,13 @@ def advise(
         quoted=waits.quoted(service, asking.specs),
     )
     return _pending(service, asking)
+
+
+def _in_reach(place: Place, request: models.AdviceRequest) -> Place:
+    """Keras' ways that a plan names stay on one node; torch's processes meet over nodes."""
+    if request.framework == "torch":
+        return place
+    return replace(place, pool=replace(place.pool, nodes=1))
 
 
 def _smallest(service: Service, principal: Principal, request: models.AdviceRequest) -> Spec:
@@ -159,6 +170,7 @@ def _question(asking: Asking, place: Place, known: Mapping[Size, Wait]) -> Quest
         ),
         most_gpus=place.most,
         sizes=tuple(place.specs),
+        known=place.known,
         wait_s=partial(_wait_s, place.name, known),
         runs=() if place.simulated else asking.like.runs,
         asked=Asked(
@@ -168,6 +180,7 @@ def _question(asking: Asking, place: Place, known: Mapping[Size, Wait]) -> Quest
             kind=place.pool.kind.name,
             gpus=1,
             environment=asking.like.environment,
+            probed=place.measured_ms is not None and not place.simulated,
         ),
     )
 

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.advisor.kinds import Pool, Tables, kind_called
-from gpucommons.scheduler.core.model.resources import NodeState
+from gpucommons.scheduler.advisor.constants import Constants
+from gpucommons.scheduler.advisor.kinds import GpuKind, Link, Pool, Tables, kind_called
+from gpucommons.scheduler.core.model.resources import Measured, NodeState
 from gpucommons.scheduler.core.model.state import Cluster
-from gpucommons.scheduler.core.model.types import PoolName, Spec
+from gpucommons.scheduler.core.model.types import Millis, PoolName, Spec
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.intake.fit import check_can_run
 from gpucommons.scheduler.intake.policies import Asked, check_policies
@@ -18,6 +19,11 @@ from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.service.views import prices
 
 _MIB = 2**20
+_NANO, _MEGA, _GIGA = 1e-9, 1e6, 1e9
+#: Drivers, firmware and cables change: older numbers of a probe are not reckoned with.
+FRESH_MS = 30 * 24 * 3_600_000
+#: What is further from a data sheet is a mistake: of a fraction, on a busy node, or made up.
+_LEAST, _MOST = 0.05, 2.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,6 +35,12 @@ class Place:
     simulated: bool
     #: Money per GPU and hour now; None: no price is known.
     price: float | None = None
+    #: What no data sheet has, of this pool.
+    known: Constants = field(default_factory=Constants)
+    #: When its GPUs and links were measured; None: data sheets alone speak.
+    measured_ms: Millis | None = None
+    #: Why what was measured is not reckoned with; "" where it is, or nothing was.
+    doubt: str = ""
     #: By number of GPUs.
     specs: Mapping[int, Spec] = field(default_factory=dict)
     #: Why a submit of so many GPUs would be refused.
@@ -43,7 +55,7 @@ class Place:
 def place_of(cluster: Cluster, name: PoolName, tables: Tables) -> Place | str:
     """A pool as the advisor sees it; else the sentence why nothing can be said of it.
 
-    Links between nodes are not measured, so plans stay on one node.
+    Plans stay on one node where nobody has measured the links between nodes.
     """
     nodes = [
         node
@@ -75,20 +87,77 @@ def place_of(cluster: Cluster, name: PoolName, tables: Tables) -> Place | str:
         name=name,
     )
     price = prices.at(cluster.pools[name], cluster.now_ms)
-    return Place(
+    place = Place(
         name=name,
         pool=pool,
         simulated=any(device.simulated for device in devices),
         price=None if price is None else from_micro(price),
     )
+    found = cluster.pools[name].measured
+    if found is None:
+        return place
+    doubt = _doubt(place, found, cluster.now_ms)
+    if doubt:
+        return replace(place, doubt=doubt)
+    alike = sum(len(node.devices) == largest for node in nodes)
+    return measured_place(place, found, alike)
+
+
+def _doubt(place: Place, found: Measured, now_ms: int) -> str:
+    """What speaks against reckoning with what was measured; "" for nothing."""
+    kind, link = place.pool.kind, place.pool.inside.bytes_per_s
+    if found.gpu_kind != kind.name:
+        return f"other GPUs were measured ({found.gpu_kind})"
+    if not 0 <= now_ms - found.at_ms <= FRESH_MS:
+        return "it was measured more than 30 days ago, or will be"
+    gemm, near = found.gemm_gflops * _GIGA, found.inside_mb_s * _MEGA
+    if gemm and not _LEAST * _peak(kind) <= gemm <= _MOST * _peak(kind):
+        return f"{gemm / 1e12:.3g} TFLOP/s cannot be of {kind.name}"
+    if near and not _LEAST * link <= near <= _MOST * link:
+        return f"{near / 1e9:.3g} GB/s between GPUs of a node cannot be of {kind.name}"
+    return ""
+
+
+def _peak(kind: GpuKind) -> float:
+    return kind.peak.get("bf16", kind.peak.get("fp16", 0.0))
+
+
+def measured_place(place: Place, found: Measured, nodes: int) -> Place:
+    """The same with what was measured in place of data sheets, over nodes whose links are known."""
+    pool, known = place.pool, place.known
+    inside, between = pool.inside, pool.between
+    if found.inside_mb_s:
+        # It was measured while all GPUs of the node sent: of a shared root that is each one's part.
+        crowd = max(1.0, pool.gpus_per_node / 2) if inside.shared else 1.0
+        inside = replace(
+            inside,
+            bytes_per_s=found.inside_mb_s * _MEGA * crowd,
+            latency_s=found.inside_ns * _NANO,
+        )
+        known = replace(known, inside=1.0)
+    if found.between_mb_s:
+        between = Link(bytes_per_s=found.between_mb_s * _MEGA, latency_s=found.between_ns * _NANO)
+        known = replace(known, between=1.0)
+    peak = _peak(pool.kind) * pool.kind.sustained
+    if found.gemm_gflops and peak:
+        known = replace(known, products=min(1.0, found.gemm_gflops * _GIGA / peak))
+    return replace(
+        place,
+        pool=replace(
+            pool, inside=inside, between=between, nodes=nodes if found.between_mb_s else 1
+        ),
+        known=known,
+        measured_ms=found.at_ms,
+    )
 
 
 def with_sizes(place: Place, spec: Spec, cluster: Cluster) -> Place:
-    """The same with what a submit would say to each number of GPUs of one worker."""
+    """The same with what a submit would say to each number of GPUs: a worker on each node."""
     specs, refused = {}, {}
-    for gpus in sizes(place.pool.gpus_per_node):
+    for gpus in (*sizes(place.pool.gpus_per_node), *over_nodes(place.pool)):
         (role,) = spec.roles
-        sized = replace(role, milli_gpu=gpus * WHOLE_MILLI_GPU)
+        workers = workers_of(place.pool, gpus)
+        sized = replace(role, count=workers, milli_gpu=gpus // workers * WHOLE_MILLI_GPU)
         asked = replace(spec, pools=(place.name,), roles=(sized,))
         try:
             _check(asked, cluster)
@@ -107,6 +176,16 @@ def sizes(most: int) -> tuple[int, ...]:
     return (*doubled, most) if doubled[-1] < most else tuple(doubled)
 
 
+def over_nodes(pool: Pool) -> tuple[int, ...]:
+    """Numbers of GPUs of two, four, … and all whole nodes."""
+    return tuple(count * pool.gpus_per_node for count in sizes(pool.nodes) if count > 1)
+
+
+def workers_of(pool: Pool, gpus: int) -> int:
+    """One on each node."""
+    return max(1, gpus // pool.gpus_per_node)
+
+
 def _check(spec: Spec, cluster: Cluster) -> None:
     (role,) = spec.roles
     asked = Asked(
@@ -114,7 +193,7 @@ def _check(spec: Spec, cluster: Cluster) -> None:
         max_run_ms=spec.max_run_ms,
         priority=spec.priority,
         milli_gpu=role.milli_gpu,
-        workers=1,
+        workers=role.count,
     )
     check_policies(asked, cluster.teams[spec.team], cluster.policy)
     check_can_run(spec, cluster)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler import models
@@ -18,7 +19,7 @@ from gpucommons.scheduler.advisor.layout import (
 )
 from gpucommons.scheduler.models.words.plan_words import memory_of, plain_line, speed_of
 from gpucommons.scheduler.service.advice.asking import Asking
-from gpucommons.scheduler.service.advice.places import Place
+from gpucommons.scheduler.service.advice.places import Place, workers_of
 from gpucommons.scheduler.service.advice.waits import NOT_KNOWN, Size, Wait
 
 _MIB = 2**20
@@ -28,7 +29,16 @@ _SHARING = {
     SHARE_WEIGHTS: "FSDP with FULL_SHARD",
 }
 _SIMULATED = "The GPUs of pool {} are simulated: speeds and memory are those of real {} cards, which are not here."
-_ONE_NODE = "Plans stay on one node: how fast links between nodes are was not measured here."
+_ONE_NODE = (
+    "Plans stay on one node of {}: how fast links between its nodes are was not measured. An admin can:"
+    " gpucommons probe {}."
+)
+_DOUBTED = (
+    "What was measured of {} is not reckoned with: {}. Plans stay on one node. An admin can measure"
+    " anew: gpucommons probe {}."
+)
+_MEASURED = "GPUs and links of {} as measured on {}{}."
+_FAR, _NEAR = "; {:.3g} GB/s between nodes", "; plans stay on one node"
 
 
 def advice_view(
@@ -47,23 +57,34 @@ def advice_view(
         why_not=_why_not(asking, found),
         considered=found.considered,
         pruned=[models.PrunedView(reason=why, count=n) for why, n in found.pruned.items() if n],
-        notes=[*asking.notes, *simulated, _ONE_NODE],
+        notes=[*asking.notes, *simulated, *map(_of_links, asking.places)],
         currency=asking.currency,
         now_ms=asking.now_ms,
     )
+
+
+def _of_links(place: Place) -> str:
+    if place.doubt:
+        return _DOUBTED.format(place.name, place.doubt, place.name)
+    if place.measured_ms is None:
+        return _ONE_NODE.format(place.name, place.name)
+    day = f"{datetime.fromtimestamp(place.measured_ms / 1000, UTC):%Y-%m-%d}"
+    far = _FAR.format(place.pool.between.bytes_per_s / 1e9) if place.pool.nodes > 1 else _NEAR
+    return _MEASURED.format(place.name, day, far)
 
 
 def plan_view(asking: Asking, plan: Plan, known: Mapping[Size, Wait]) -> models.PlanView:
     """One plan, without the number that it is offered under."""
     request, place, gpus = asking.request, asking.place(plan.pool), plan.layout.gpus
     wait = known.get((plan.pool, gpus), NOT_KNOWN)
+    workers = workers_of(place.pool, gpus)
     tokens = plan.samples_per_s.times(request.sequence) if request.sequence > 1 else None
     made = models.PlanView(
         pool=plan.pool,
         gpu_kind=place.pool.kind.name,
         gpus=gpus,
-        workers=1,
-        milli_gpu=gpus * WHOLE_MILLI_GPU,
+        workers=workers,
+        milli_gpu=gpus // workers * WHOLE_MILLI_GPU,
         launcher="torchrun" if gpus > 1 and request.framework == "torch" else "plain",
         layout=words(plan.layout),
         script=script_words(plan.layout, request.framework),
@@ -130,15 +151,23 @@ def _reason(gpus: int, found: Advice, place: Place) -> str:
         return f"{pace}. {said}; limited by {like[0].bottleneck}."
     if gpus in place.refused:
         return place.refused[gpus]
-    if gpus > place.pool.gpus_per_node:
-        most = place.pool.gpus_per_node
+    if gpus in place.specs:
+        return "No layout of so many divides the batch and fits."
+    return _no_such_size(gpus, place)
+
+
+def _no_such_size(gpus: int, place: Place) -> str:
+    most = place.pool.gpus_per_node
+    if gpus > most and place.pool.nodes == 1:
         return (
             f"The largest node of {place.name} has {most} GPU{'' if most == 1 else 's'}, and how fast"
             " links between nodes are was not measured here."
         )
-    if gpus not in place.specs:
-        return "Plans are made for 1, 2, 4, 8 … GPUs and for all of a node."
-    return "No layout of so many divides the batch and fits."
+    if gpus > place.pool.gpus:
+        return f"{place.name} has {place.pool.nodes} nodes with {most} GPUs each."
+    return (
+        "Plans are made for 1, 2, 4, 8 … GPUs, for all of a node, and for 2, 4, 8 … and all nodes."
+    )
 
 
 def _range(found: Range) -> models.RangeView:

@@ -12,6 +12,7 @@ from gpucommons.scheduler.core.model.holds import class_of_worker
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_lease
 from gpucommons.scheduler.core.model.resources import (
     Budget,
+    Measured,
     Node,
     NodeState,
     Policy,
@@ -331,6 +332,19 @@ def _pool_model(pool: Pool) -> models.PoolModel:
         notebook_sizes=list(pool.notebook_sizes),
         prices=[_price_model(price) for price in pool.prices],
         currency=pool.currency,
+        measured=None if pool.measured is None else _measured_model(pool.measured),
+    )
+
+
+def _measured_model(found: Measured) -> models.MeasuredModel:
+    return models.MeasuredModel.model_construct(
+        at_ms=found.at_ms,
+        gpu_kind=found.gpu_kind,
+        gemm_tflops=found.gemm_gflops / 1000,
+        inside_gb_s=found.inside_mb_s / 1000,
+        inside_us=found.inside_ns / 1000,
+        between_gb_s=found.between_mb_s / 1000,
+        between_us=found.between_ns / 1000,
     )
 
 

@@ -460,7 +460,8 @@ def advice(now_ms: int) -> dict[str, Any]:
         "why_not": [{"gpus": 8, "text": "The largest node of train has 4 GPUs."}],
         "considered": 230,
         "notes": [
-            "Plans stay on one node: how fast links between nodes are was not measured here."
+            "Plans stay on one node of gpu: how fast links between its nodes are was not measured. An"
+            " admin can: gpucommons probe gpu."
         ],
         "currency": "EUR",
         "now_ms": now_ms,
