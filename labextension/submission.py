@@ -45,6 +45,8 @@ class Submission(Model):
     #: As one writes them after the script's name; split like a shell does, run by none. Of a notebook
     #: they are its parameters: ``alpha=0.1 epochs=5``.
     arguments: str = Field(default="", max_length=4096)
+    #: A notebook's, by name, beside those.
+    parameters: dict[str, Any] = Field(default_factory=dict)
     #: What becomes of large files that stay behind: they are linked from the home, or the job goes
     #: without. Must be said where there are such.
     left_out: Literal["link", "without"] | None = None
@@ -256,7 +258,7 @@ class Desk:
             path=file.name,
             function=function,
             arguments=() if is_notebook else words,
-            parameters=_parameters(words) if is_notebook else {},
+            parameters={**(_parameters(words) if is_notebook else {}), **submission.parameters},
             links_left_out=submission.left_out == "link",
         )
         return _Wish(job=job, options=options, role=roles[0])

@@ -67,10 +67,20 @@ _CLUSTER_DOCTOR = {
     f"gpucommons.scheduler.cli.cluster_doctor.{name}"
     for name in ("cluster", "command", "ground", "hub", "pools", "rights")
 }
+#: Comes with jupyter-scheduler.
+_NOTEBOOK_JOBS = {
+    f"gpucommons.labextension.notebook_jobs.{name}"
+    for name in ("backend", "describing", "environments", "listing", "outputs")
+}
 LEFT_OUT = {
     "": {"gpucommons.scheduler.cli.trace_replay", *_CALLBACKS, *_CLUSTER_DOCTOR},
-    "notebook": {"gpucommons.scheduler.cli.trace_replay", *_CALLBACKS, *_CLUSTER_DOCTOR},
-    "workstation": _CALLBACKS,
+    "notebook": {
+        "gpucommons.scheduler.cli.trace_replay",
+        *_CALLBACKS,
+        *_CLUSTER_DOCTOR,
+        *_NOTEBOOK_JOBS,
+    },
+    "workstation": {*_CALLBACKS, *_NOTEBOOK_JOBS},
 }
 
 _IMPORT = """
@@ -174,7 +184,8 @@ def test_no_place_carries_what_runs_elsewhere(extra: str, spared: set[str]) -> N
 def test_all_is_all() -> None:
     described = project()["project"]
     assert isinstance(described, dict)
-    for extra in described["optional-dependencies"]:
+    # It takes a place in Lab, which only its configuration gives to us.
+    for extra in set(described["optional-dependencies"]) - {"notebook-jobs"}:
         assert requirements(extra) <= requirements("all")
 
 

@@ -1,6 +1,6 @@
-"""The environment of the frameworks: apart from our own, built once, kept in the user's cache.
+"""Environments apart from our own, each of a dependency group, built once, kept in the user's cache.
 
-``python -m benchmarks.real_scripts.environment`` builds it where it is not there and prints its folder.
+``python -m benchmarks.real_scripts.environment`` builds those that are not there and prints their folders.
 PyPI's build of torch for Linux on x86-64 brings its CUDA libraries (6 GB) and computes on the
 processor without a GPU, and TensorFlow's for the processor adds 1 GB.
 """
@@ -17,41 +17,51 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 GROUP = "frameworks"
 HOW_TO_GET = "make setup-frameworks builds it once (about 3 minutes, 7.5 GB)"
+#: Lies on the path beside our own environment: a folder of packages, without what they need besides.
+BESIDE_OURS = "notebook-jobs"
 _READY = ".ready"
 
 
-def requirements() -> list[str]:
-    """What the group in ``pyproject.toml`` asks for."""
+def requirements(group: str = GROUP) -> list[str]:
+    """What a group in ``pyproject.toml`` asks for."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    return list(project["dependency-groups"][GROUP])
+    return list(project["dependency-groups"][group])
 
 
-def folder() -> Path:
-    """Where the environment lies: named by what decides its content."""
+def folder(group: str = GROUP) -> Path:
+    """Where an environment lies: named by what decides its content."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    content = "\n".join([sys.version.split()[0], *requirements()])
+    content = "\n".join([sys.version.split()[0], *requirements(group)])
     digest = hashlib.sha256(content.encode()).hexdigest()[:12]
-    return Path(base) / "gpucommons" / "frameworks" / digest
+    return Path(base) / "gpucommons" / group / digest
 
 
-def find() -> Path | None:
+def find(group: str = GROUP) -> Path | None:
     """The environment, or nothing where it was not built."""
-    place = folder()
+    place = folder(group)
     return place if (place / _READY).exists() else None
 
 
-def build() -> Path:
+def build(group: str = GROUP) -> Path:
     """Build what is not there. A build that was ended half-way begins anew."""
-    if (place := find()) is not None:
+    if (place := find(group)) is not None:
         return place
-    place = folder()
+    place = folder(group)
     uv = Path(sys.executable).with_name("uv")
+    if group == BESIDE_OURS:
+        options = ["--python", sys.executable, "--target", place, "--no-deps", *requirements(group)]
+        subprocess.run([uv, "pip", "install", "-q", *options], check=True)
+        (place / _READY).touch()
+        return place
     subprocess.run([uv, "venv", "-q", "--clear", "--python", sys.executable, place], check=True)
     python = place / "bin" / "python"
-    subprocess.run([uv, "pip", "install", "-q", "--python", python, *requirements()], check=True)
+    subprocess.run(
+        [uv, "pip", "install", "-q", "--python", python, *requirements(group)], check=True
+    )
     (place / _READY).touch()
     return place
 
 
 if __name__ == "__main__":
-    print(build())
+    for group in (GROUP, BESIDE_OURS):
+        print(build(group))

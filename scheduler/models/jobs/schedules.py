@@ -212,6 +212,8 @@ class ScheduleView(View):
     asked: bool = False
     #: What runs, in a few words.
     what: str
+    #: The same, exactly as stored; for its owner, and not in lists.
+    job: JobRequest | None = None
     kind: str
     #: The next times; none while it is suspended.
     next_ms: list[int] = []

@@ -28,6 +28,7 @@ from gpucommons.scheduler.service.jobs.owners import owner_of
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.schedules.finding import find, note
 from gpucommons.scheduler.service.schedules.promotions import promote_of
+from gpucommons.scheduler.service.schedules.runs import stored_request
 from gpucommons.scheduler.service.schedules.triggers import posted_still, triggers_of
 from gpucommons.scheduler.service.schedules.views import schedule_view
 from gpucommons.scheduler.service.service import Service
@@ -194,8 +195,15 @@ def times_of(
 
 
 def schedule(service: Service, principal: Principal, owner: str, name: str) -> models.ScheduleView:
-    """One schedule."""
-    return schedule_view(service, principal, find(service, principal, owner, name))
+    """One schedule; its owner sees what runs as it is stored, too."""
+    found = find(service, principal, owner, name)
+    view = schedule_view(service, principal, found)
+    if not view.mine:
+        return view
+    try:
+        return view.model_copy(update={"job": stored_request(found.schedule)})
+    except Misconfigured:
+        return view  # as its words say
 
 
 def run_schedule(
