@@ -20,6 +20,7 @@ from executor_rigs import (
     Rig,
     before_it_runs,
 )
+from slurm_rigs import SlurmRig, fake_slurm, running_slurm
 
 from gpucommons.scheduler.core.going_on.exits import Exit, Meaning, meaning
 from gpucommons.scheduler.core.model.state import AttemptEnded, AttemptStarted, Observation
@@ -69,11 +70,29 @@ def cluster_rig(request: pytest.FixtureRequest) -> Rig:
     )
 
 
-@pytest.fixture(params=["fake", "local", pytest.param("kubernetes", marks=pytest.mark.kubernetes)])
+@pytest.fixture(scope="module")
+def real_slurm_conf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with running_slurm(tmp_path_factory.mktemp("slurm")) as conf:
+        yield conf
+
+
+@pytest.fixture(
+    params=[
+        "fake",
+        "local",
+        "slurm",
+        pytest.param("real slurm", marks=pytest.mark.slurm),
+        pytest.param("kubernetes", marks=pytest.mark.kubernetes),
+    ]
+)
 def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
     made: Rig
     if request.param == "kubernetes":
         made = cluster_rig(request)
+    elif request.param == "slurm":
+        made = SlurmRig(tmp_path, bin=str(fake_slurm(tmp_path / "slurm")))
+    elif request.param == "real slurm":
+        made = SlurmRig(tmp_path, conf=str(request.getfixturevalue("real_slurm_conf")))
     else:
         made = FakeRig(tmp_path) if request.param == "fake" else LocalRig(tmp_path)
     yield made
