@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,15 @@ from gpucommons.scheduler.executors.base import Launch, Live
 FAR = Millis(4_000_000_000_000)
 #: What an attempt left is found on the whole machine: tests of another process have other ids.
 _MINE = uuid.uuid4().hex[:4]
+#: As a Slurm that all tests share remembers the names of jobs that are over, each test has its own.
+_TESTS = count(0x8000)
+_turn = next(_TESTS)
+
+
+@pytest.fixture(autouse=True)
+def _ids_of_this_test() -> None:
+    global _turn  # noqa: PLW0603 - see above
+    _turn = next(_TESTS)
 
 
 def cluster_rig(request: pytest.FixtureRequest) -> Rig:
@@ -103,7 +113,7 @@ def launch(
     rig: Rig, behaviour: Behaviour, *, workers: int = 1, number: int = 1, **asked: Any
 ) -> Launch:
     attempt = Attempt(
-        attempt_id=AttemptId(f"0190aaaa-{_MINE}-7000-8000-{number:012}"),
+        attempt_id=AttemptId(f"0190aaaa-{_MINE}-7000-{_turn:04x}-{number:012}"),
         workload_id=WorkloadId("w-1"),
         number=number,
         state=AttemptState.STARTING,
