@@ -141,7 +141,7 @@ class SlurmExecutor:
         ):
             return
         pool, asked = self._pool_of(launch)
-        launching.refuse(launch, asked)
+        launching.refuse(launch, asked, self._root)
         launching.lay_out(folder, launch, self._site, pool, self._snapshot(launch))
         self._wanted[attempt_id] = (
             launching.options(launch, folder, asked, pool),

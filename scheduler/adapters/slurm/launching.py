@@ -44,14 +44,21 @@ class Site:
     by_job: Mapping[str, Sequence[AttemptId]] = field(default_factory=dict)
 
 
-def refuse(launch: Launch, pool: SlurmPool) -> None:
+def refuse(launch: Launch, pool: SlurmPool, root: Path) -> None:
     """Say what can never run on Slurm.
 
     Raises
     ------
     Misconfigured
-        For a share of a GPU, or more than one node has.
+        For a share of a GPU, more than one node has, or a checkpoint that is not below ``root``.
     """
+    resumed = launch.attempt.resumed_from
+    if resumed is not None and not (root / resumed.attempt_id).is_dir():
+        message = (
+            "Its checkpoint lies where another pool keeps files, and this Slurm cannot read it: submit it"
+            " again to a pool like the one that it began in."
+        )
+        raise Misconfigured(message)
     placements = launch.attempt.placements
     if any(one.device_ids and one.milli_gpu != WHOLE_MILLI_GPU for one in placements):
         message = "This pool is a Slurm, which gives whole GPUs only: ask for whole ones."

@@ -18,7 +18,7 @@ from gpucommons.scheduler.adapters.slurm.nodes import nodes_of
 from gpucommons.scheduler.adapters.slurm.settings import SlurmPool, read_settings
 from gpucommons.scheduler.core.model.resources import NodeState, Pool
 from gpucommons.scheduler.core.model.state import AttemptEnded
-from gpucommons.scheduler.core.model.types import PoolName, SliceId
+from gpucommons.scheduler.core.model.types import AttemptId, Checkpoint, PoolName, SliceId
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, Unavailable
 from gpucommons.scheduler.executors.base import Launch
 from tests.contracts.test_executor import (
@@ -152,6 +152,12 @@ def test_what_can_never_run_on_slurm_is_refused_with_what_can(rig: SlurmRig) -> 
         rig.executor.start(with_gpus(launch(rig, RUNS), milli=500))
     with pytest.raises(Misconfigured, match="5 GPUs together, and a node of this pool has 4"):
         rig.executor.start(with_gpus(launch(rig, RUNS, workers=5)))
+    job = launch(rig, RUNS)
+    elsewhere = Checkpoint(
+        attempt_id=AttemptId("elsewhere"), path="checkpoints/1", step=1, at_ms=rig.now()
+    )
+    with pytest.raises(Misconfigured, match="Its checkpoint lies where another pool keeps files"):
+        rig.executor.start(replace(job, attempt=replace(job.attempt, resumed_from=elsewhere)))
     assert of_slurm(rig) == []
 
 
