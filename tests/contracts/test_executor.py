@@ -19,9 +19,7 @@ from executor_rigs import (
     FakeRig,
     LocalRig,
     Rig,
-    before_it_runs,
 )
-from slurm_rigs import SlurmRig, fake_slurm, running_slurm
 
 from gpucommons.scheduler.core.going_on.exits import Exit, Meaning, meaning
 from gpucommons.scheduler.core.model.state import AttemptEnded, AttemptStarted, Observation
@@ -45,6 +43,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.executors.base import Launch, Live
+from tests.scheduler.adapters.slurm_rigs import SlurmRig, faked
 
 FAR = Millis(4_000_000_000_000)
 #: What an attempt left is found on the whole machine: tests of another process have other ids.
@@ -60,32 +59,6 @@ def _ids_of_this_test() -> None:
     _turn = next(_TESTS)
 
 
-def cluster_rig(request: pytest.FixtureRequest) -> Rig:
-    from tests.kubernetes.executors.executor_rig import KubernetesRig  # noqa: PLC0415 - seconds
-
-    class ClusterRig(KubernetesRig):
-        def command(self, behaviour: Behaviour) -> tuple[str, ...]:
-            if behaviour.no_such_command:
-                return ("/nowhere/no-such-command",)
-            does = self.python(before_it_runs(behaviour), behaviour.lines, behaviour.exit_code)
-            return tuple(does)
-
-    return ClusterRig(
-        request.getfixturevalue("api"),
-        request.getfixturevalue("kubeconfig"),
-        request.getfixturevalue("namespace"),
-        request.getfixturevalue("python_image"),
-        request.getfixturevalue("attempts_api"),
-        node=request.getfixturevalue("real_node"),
-    )
-
-
-@pytest.fixture(scope="module")
-def real_slurm_conf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with running_slurm(tmp_path_factory.mktemp("slurm")) as conf:
-        yield conf
-
-
 @pytest.fixture(
     params=[
         "fake",
@@ -98,9 +71,11 @@ def real_slurm_conf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
     made: Rig
     if request.param == "kubernetes":
+        from tests.kubernetes.executors.executor_rig import cluster_rig  # noqa: PLC0415 - seconds
+
         made = cluster_rig(request)
     elif request.param == "slurm":
-        made = SlurmRig(tmp_path, bin=str(fake_slurm(tmp_path / "slurm")))
+        made = faked(tmp_path)
     elif request.param == "real slurm":
         made = SlurmRig(tmp_path, conf=str(request.getfixturevalue("real_slurm_conf")))
     else:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from executor_rigs import Behaviour
-from slurm_rigs import SlurmRig, fake_slurm
 
 from gpucommons.scheduler.adapters.slurm.commands import Slurm, SlurmNode
 from gpucommons.scheduler.adapters.slurm.nodes import nodes_of
@@ -31,13 +30,14 @@ from tests.contracts.test_executor import (
     stopping,
     until,
 )
+from tests.scheduler.adapters.slurm_rigs import SlurmRig, faked
 
 GPU_POOL = SlurmPool(nodes=2, gpus_per_node=4, cpus_per_node=16, memory_gib_per_node=64)
 
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[SlurmRig]:
-    made = SlurmRig(tmp_path, bin=str(fake_slurm(tmp_path / "slurm")))
+    made = faked(tmp_path)
     yield made
     made.clear()
 
@@ -131,9 +131,7 @@ def test_one_that_died_between_submitting_and_writing_that_down_submits_nothing_
 
 
 def test_what_slurm_refuses_is_a_failed_start_in_its_own_words(tmp_path: Path) -> None:
-    rig = SlurmRig(
-        tmp_path, bin=str(fake_slurm(tmp_path / "slurm")), of_pool={"partition": "nowhere"}
-    )
+    rig = faked(tmp_path, of_pool={"partition": "nowhere"})
     job = launch(rig, RUNS)
     rig.executor.start(job)
     end = end_of(rig, job)
@@ -154,7 +152,12 @@ def test_what_can_never_run_on_slurm_is_refused_with_what_can(rig: SlurmRig) -> 
         rig.executor.start(with_gpus(launch(rig, RUNS, workers=5)))
     job = launch(rig, RUNS)
     elsewhere = Checkpoint(
-        attempt_id=AttemptId("elsewhere"), path="checkpoints/1", step=1, at_ms=rig.now()
+        attempt_id=AttemptId("elsewhere"),
+        step=1,
+        path="c/1",
+        size_bytes=1,
+        sha256="",
+        at_ms=rig.now(),
     )
     with pytest.raises(Misconfigured, match="Its checkpoint lies where another pool keeps files"):
         rig.executor.start(replace(job, attempt=replace(job.attempt, resumed_from=elsewhere)))

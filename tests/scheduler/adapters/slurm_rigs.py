@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from executor_rigs import NOWHERE, PATIENCE_S, LocalRig
 from free_ports import free_port
@@ -110,16 +109,6 @@ def _until_idle(env: Mapping[str, str]) -> None:
         time.sleep(0.1)
 
 
-@contextmanager
-def running_slurm(folder: Path) -> Iterator[Path]:
-    """The real one, or a skipped test that says why not; ``REQUIRE_SLURM=1`` makes that a failure."""
-    why = missing_slurm()
-    if why:
-        (pytest.fail if os.environ.get("REQUIRE_SLURM") else pytest.skip)(f"no real Slurm: {why}")
-    with real_slurm(folder) as conf:
-        yield conf
-
-
 def fake_slurm(folder: Path) -> Path:
     """Commands of the fake one; their folder."""
     (folder / "jobs").mkdir(parents=True)
@@ -175,3 +164,8 @@ class SlurmRig(LocalRig):
             assert time.monotonic() < end_s, "an attempt that nobody knows still runs"
             time.sleep(0.05)
         self.executor.close()
+
+
+def faked(folder: Path, **settings: Any) -> SlurmRig:
+    """With the fake one in ``folder/slurm``."""
+    return SlurmRig(folder, bin=str(fake_slurm(folder / "slurm")), **settings)
