@@ -13,7 +13,7 @@ TRACES ?= traces
 # In the order of tests/conftest.py: stories first, so that none is left for one process alone.
 PYTEST := $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup setup-hibernation setup-kubernetes setup-kubernetes-programs setup-frameworks demo test test-here test-kubernetes test-panel test-frameworks check fix properties peers tour tour-kubernetes tour-training tour-z2jh bench docs moving-picture dist images release clean
+.PHONY: help setup setup-hibernation setup-kubernetes setup-kubernetes-programs setup-frameworks demo test test-here test-kubernetes test-panel test-frameworks test-slurm check fix properties peers tour tour-kubernetes tour-training tour-z2jh bench docs moving-picture dist images release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -43,7 +43,7 @@ demo: setup ## JupyterHub with fractional GPUs, on this machine
 test: test-here test-kubernetes test-panel ## All tests: unit, contract, property, real hub, real browser, real Kubernetes
 
 test-here: setup ## Those in Python, without Kubernetes
-	$(PYTEST) -m "not kubernetes and not frameworks"
+	$(PYTEST) -m "not kubernetes and not frameworks and not slurm"
 
 test-kubernetes: setup ## Those on real API servers and kubelets
 	$(PYTEST) -n 2 -m kubernetes tests/kubernetes tests/contracts/test_executor.py # one cluster a process
@@ -65,6 +65,9 @@ setup-frameworks: setup ## Install torch, TensorFlow, JAX, Lightning, … apart 
 
 test-frameworks: setup-frameworks ## Scripts of the real frameworks: preempted, resumed, brought to their end
 	$(BIN)/pytest -m frameworks tests/frameworks
+
+test-slurm: setup ## The contract of executors on a real Slurm of one node (Debian: slurm-wlm; else it says what is missing)
+	$(BIN)/pytest -m slurm tests/contracts/test_executor.py
 
 check: setup ## Look, don't touch: lint, types, import contracts
 	$(BIN)/ruff check .

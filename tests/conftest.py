@@ -52,6 +52,7 @@ LONG = ("test_project.py", "examples", "properties", "kubernetes", "contracts")
 APART = {
     "kubernetes": ("kubernetes/", "contracts/test_executor.py"),
     "frameworks": ("frameworks/",),
+    "slurm": ("contracts/test_executor.py",),
 }
 _HERE = Path(__file__).parent
 

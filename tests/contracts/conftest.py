@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,7 @@ from tests.kubernetes.fixtures import (  # noqa: F401 as above
     real_node,
     two_real_nodes,
 )
+from tests.scheduler.adapters.slurm_rigs import missing_slurm, real_slurm
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +36,15 @@ def file_with_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tables") / "store.db"
     open_store(f"sqlite:///{path}").close()
     return path
+
+
+@pytest.fixture(scope="session")
+def real_slurm_conf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    why = missing_slurm()
+    if why:
+        (pytest.fail if os.environ.get("REQUIRE_SLURM") else pytest.skip)(f"no real Slurm: {why}")
+    with real_slurm(tmp_path_factory.mktemp("slurm")) as conf:
+        yield conf
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from executor_rigs import (
     FakeRig,
     LocalRig,
     Rig,
-    before_it_runs,
 )
 
 from gpucommons.scheduler.core.going_on.exits import Exit, Meaning, meaning
@@ -43,37 +43,41 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.executors.base import Launch, Live
+from tests.scheduler.adapters.slurm_rigs import SlurmRig, faked
 
 FAR = Millis(4_000_000_000_000)
 #: What an attempt left is found on the whole machine: tests of another process have other ids.
 _MINE = uuid.uuid4().hex[:4]
+#: As a Slurm that all tests share remembers the names of jobs that are over, each test has its own.
+_TESTS = count(0x8000)
+_turn = next(_TESTS)
 
 
-def cluster_rig(request: pytest.FixtureRequest) -> Rig:
-    from tests.kubernetes.executors.executor_rig import KubernetesRig  # noqa: PLC0415 - seconds
-
-    class ClusterRig(KubernetesRig):
-        def command(self, behaviour: Behaviour) -> tuple[str, ...]:
-            if behaviour.no_such_command:
-                return ("/nowhere/no-such-command",)
-            does = self.python(before_it_runs(behaviour), behaviour.lines, behaviour.exit_code)
-            return tuple(does)
-
-    return ClusterRig(
-        request.getfixturevalue("api"),
-        request.getfixturevalue("kubeconfig"),
-        request.getfixturevalue("namespace"),
-        request.getfixturevalue("python_image"),
-        request.getfixturevalue("attempts_api"),
-        node=request.getfixturevalue("real_node"),
-    )
+@pytest.fixture(autouse=True)
+def _ids_of_this_test() -> None:
+    global _turn  # noqa: PLW0603 - see above
+    _turn = next(_TESTS)
 
 
-@pytest.fixture(params=["fake", "local", pytest.param("kubernetes", marks=pytest.mark.kubernetes)])
+@pytest.fixture(
+    params=[
+        "fake",
+        "local",
+        "slurm",
+        pytest.param("real slurm", marks=pytest.mark.slurm),
+        pytest.param("kubernetes", marks=pytest.mark.kubernetes),
+    ]
+)
 def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
     made: Rig
     if request.param == "kubernetes":
+        from tests.kubernetes.executors.executor_rig import cluster_rig  # noqa: PLC0415 - seconds
+
         made = cluster_rig(request)
+    elif request.param == "slurm":
+        made = faked(tmp_path)
+    elif request.param == "real slurm":
+        made = SlurmRig(tmp_path, conf=str(request.getfixturevalue("real_slurm_conf")))
     else:
         made = FakeRig(tmp_path) if request.param == "fake" else LocalRig(tmp_path)
     yield made
@@ -84,7 +88,7 @@ def launch(
     rig: Rig, behaviour: Behaviour, *, workers: int = 1, number: int = 1, **asked: Any
 ) -> Launch:
     attempt = Attempt(
-        attempt_id=AttemptId(f"0190aaaa-{_MINE}-7000-8000-{number:012}"),
+        attempt_id=AttemptId(f"0190aaaa-{_MINE}-7000-{_turn:04x}-{number:012}"),
         workload_id=WorkloadId("w-1"),
         number=number,
         state=AttemptState.STARTING,

@@ -19,7 +19,7 @@ from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.slices.slices import MpsDaemon, SliceId
 from gpucommons.scheduler.core.going_on.hibernating import kept_image
-from gpucommons.scheduler.core.going_on.reported import hibernation_of, process_image
+from gpucommons.scheduler.core.going_on.reported import hibernation_of
 from gpucommons.scheduler.core.model.kept import MAX_IMAGE_BYTES
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.state import (
@@ -31,6 +31,7 @@ from gpucommons.scheduler.core.model.state import (
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, PoolName
 from gpucommons.scheduler.executors.base import Found, Launch, Live
 from gpucommons.scheduler.executors.local import leftovers
+from gpucommons.scheduler.executors.local.attempt import orders
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
     AttemptFolder,
     read_json,
@@ -234,26 +235,12 @@ class LocalExecutor:
     def announce(self, attempt: Attempt) -> None:
         """See the protocol."""
         folder = self.folder(attempt.attempt_id)
-        if attempt.stop is None or folder.notice.exists() or not folder.path.exists():
-            return
-        stop = attempt.stop
-        document = {
-            "why": stop.why,
-            "text": stop.text,
-            "announced_ms": stop.announced_ms,
-            "term_ms": stop.term_ms,
-            "kill_ms": stop.kill_ms,
-            "signal": stop.notice_signal,
-        }
-        write_json(folder.notice, document, mode=0o644)
-        if stop.notice_signal:
+        if orders.announce(folder, attempt.stop):
             wake(folder)
 
     def spare(self, attempt: Attempt) -> None:
         """See the protocol."""
-        folder = self.folder(attempt.attempt_id)
-        if not folder.stop.exists():
-            folder.notice.unlink(missing_ok=True)
+        orders.spare(self.folder(attempt.attempt_id))
 
     def signal(self, attempt: Attempt, *, now_ms: Millis) -> None:
         """See the protocol."""
@@ -269,13 +256,8 @@ class LocalExecutor:
             forbid_start(folder)
 
     def _order_stop(self, folder: AttemptFolder, kill_ms: int, *, hibernates: bool = False) -> None:
-        order = read_json(folder.stop)
-        is_news = order is None or order["kill_ms"] > kill_ms
-        if is_news:
-            write_json(folder.stop, {"kill_ms": kill_ms, "hibernates": hibernates})
-        elif folder.signalled.exists():
-            return
-        wake(folder)
+        if orders.order_stop(folder, kill_ms, hibernates=hibernates):
+            wake(folder)
 
     # --- looking -----------------------------------------------------------------------------
 
@@ -344,20 +326,7 @@ class LocalExecutor:
         if not self._slices.are_empty(attempt, were_used=not result["start_failed"]):
             return None
         note_end(folder, result)
-        return AttemptEnded(
-            attempt_id=attempt.attempt_id,
-            exit_code=result["exit_code"],
-            start_failed=result["start_failed"],
-            killed=result["killed"],
-            text=result["text"],
-            files_kept=result.get("kept", {}).get("files"),
-            # Of an attempt that began under an earlier release only the signal is known.
-            told=result.get("told", folder.signalled.exists()),
-            finished=result.get("finished", False),
-            image=process_image(result.get("image") or {}),
-            not_saved=result.get("not_saved", ""),
-            hibernation=hibernation_of(result),
-        )
+        return orders.end_of(folder, result)
 
     def forget(self, attempt_id: AttemptId) -> None:
         """See the protocol."""

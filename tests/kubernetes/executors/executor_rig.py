@@ -12,6 +12,8 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+from executor_rigs import Behaviour, before_it_runs
 from kubernetes import client
 
 from gpucommons.scheduler.core.model.resources import Pool
@@ -152,3 +154,25 @@ class KubernetesRig:
     def _alive(self) -> list[str]:
         pods = client.CoreV1Api(self._api).list_namespaced_pod(self._namespace).items
         return [p.metadata.name for p in pods if p.status.phase not in ("Succeeded", "Failed")]
+
+
+class ContractRig(KubernetesRig):
+    """What its workers do is what the executors' contract says."""
+
+    def command(self, behaviour: Behaviour) -> tuple[str, ...]:
+        if behaviour.no_such_command:
+            return ("/nowhere/no-such-command",)
+        does = self.python(before_it_runs(behaviour), behaviour.lines, behaviour.exit_code)
+        return tuple(does)
+
+
+def cluster_rig(request: pytest.FixtureRequest) -> ContractRig:
+    """The tests' cluster with its one real node."""
+    return ContractRig(
+        request.getfixturevalue("api"),
+        request.getfixturevalue("kubeconfig"),
+        request.getfixturevalue("namespace"),
+        request.getfixturevalue("python_image"),
+        request.getfixturevalue("attempts_api"),
+        node=request.getfixturevalue("real_node"),
+    )
