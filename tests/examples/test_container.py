@@ -5,18 +5,26 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 from gpucommons.scheduler.cli.documents import read_job
 
 FOLDER = Path(__file__).parents[2] / "examples" / "container"
 #: As Caffe does with `--sigint_effect=stop`: it saves at the end of its iteration, and leaves with 0.
-CAFFE = """#!/bin/sh
-echo "caffe $*"
-trap 'mkdir -p snapshots; echo saved > snapshots/net_iter_7.solverstate; exit 0' INT
-for file in "$@"; do case $file in --snapshot=*) echo "Resuming from ${file#--snapshot=}"; exit ${ENDS:-0};; esac; done
-echo training
-while :; do sleep 0.1; done
+CAFFE = f"""#!{sys.executable}
+import os, signal, sys, time
+def save(*_):
+    os.makedirs("snapshots", exist_ok=True)
+    open("snapshots/net_iter_7.solverstate", "w").close()
+    sys.exit(0)
+signal.signal(signal.SIGINT, save)
+for word in sys.argv[1:]:
+    if word.startswith("--snapshot="):
+        print("Resuming from", word.partition("=")[2])
+        sys.exit(int(os.environ.get("ENDS", "0")))
+print("training", flush=True)
+time.sleep(60)
 """
 
 
