@@ -1,0 +1,65 @@
+"""The recipe for programs in containers: a stand-in for Caffe, with its options and signals, saves and goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from gpucommons.scheduler.cli.documents import read_job
+
+FOLDER = Path(__file__).parents[2] / "examples" / "container"
+#: As Caffe does with `--sigint_effect=stop`: it saves at the end of its iteration, and leaves with 0.
+CAFFE = f"""#!{sys.executable}
+import os, signal, sys, time
+def save(*_):
+    os.makedirs("snapshots", exist_ok=True)
+    open("snapshots/net_iter_7.solverstate", "w").close()
+    sys.exit(0)
+signal.signal(signal.SIGINT, save)
+for word in sys.argv[1:]:
+    if word.startswith("--snapshot="):
+        print("Resuming from", word.partition("=")[2])
+        sys.exit(int(os.environ.get("ENDS", "0")))
+print("training", flush=True)
+time.sleep(60)
+"""
+
+
+def started(place: Path, **env: str) -> subprocess.Popen[str]:
+    program = place / "bin" / "caffe"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(CAFFE)
+    program.chmod(0o755)
+    return subprocess.Popen(
+        ["sh", str(FOLDER / "train_caffe.sh")],
+        cwd=place,
+        env={**os.environ, **env, "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_program_that_knows_another_signal_saves_at_a_stop_and_goes_on(tmp_path: Path) -> None:
+    first = started(tmp_path)
+    assert first.stdout is not None
+    while "training" not in first.stdout.readline():
+        assert first.poll() is None
+    first.send_signal(signal.SIGTERM)
+    first.communicate(timeout=60)
+    assert first.returncode == 143, "it was stopped, and is not done"
+    second = started(tmp_path)
+    said, _ = second.communicate(timeout=60)
+    assert "Resuming from snapshots/net_iter_7.solverstate" in said
+    assert second.returncode == 0
+    failed = started(tmp_path, ENDS="3")
+    failed.communicate(timeout=60)
+    assert failed.returncode == 3, "what it failed with is not hidden"
+
+
+def test_its_file_is_a_job_in_an_image_of_its_own() -> None:
+    _, request, snapshot = read_job(FOLDER / "caffe.yaml", max_bytes=1 << 20)
+    assert (request.environment, snapshot) == ("caffe", None)
+    assert request.roles[0].command == ["sh", "/model/train_caffe.sh"]
