@@ -14,8 +14,8 @@ from typing import Any
 import httpx
 import nbformat
 import pytest
+from frameworks.own_scheduler import own_scheduler
 from free_ports import free_port
-from own_scheduler import own_scheduler
 
 from benchmarks.real_scripts import environment
 
