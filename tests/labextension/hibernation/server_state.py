@@ -40,9 +40,11 @@ def record(server: KernelServer, kernel_id: str) -> dict[str, Any]:
 
 def make_old(server: KernelServer, kernel_id: str) -> None:
     """As if it had been saved a month ago."""
-    written = record(server, kernel_id)
-    then = {"noted_ms": written["noted_ms"] - 30 * 24 * 3600 * 1000}
-    (kernel_folder(server, kernel_id) / "record.json").write_text(json.dumps(written | then))
+    folder = kernel_folder(server, kernel_id)
+    for name, moment in (("record.json", "noted_ms"), ("tree/image/image.json", "made_ms")):
+        written = json.loads((folder / name).read_text())
+        then = {moment: written[moment] - 30 * 24 * 3600 * 1000}
+        (folder / name).write_text(json.dumps(written | then))
 
 
 def kept(server: KernelServer) -> dict[str, dict[str, Any]]:
