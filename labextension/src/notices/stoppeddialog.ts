@@ -31,6 +31,7 @@ export interface IStoppedOptions {
 export function tellStops(options: IStoppedOptions): IConnectionLost {
   const { model, info } = options;
   let dialog: Dialog<unknown> | null = null;
+  let lost: Dialog<unknown> | undefined;
   let isTold = false;
   const rest = (rests: boolean) => {
     if (info) {
@@ -40,6 +41,11 @@ export function tellStops(options: IStoppedOptions): IConnectionLost {
   model.changed.connect((_, topic) => {
     if (topic !== 'status') {
       return;
+    }
+    if (model.api.isConnected) {
+      // Lab's own words would lie over the notebook until somebody closed them.
+      lost?.reject();
+      lost = undefined;
     }
     if (model.gone === null && isTold) {
       // It is back, by whoever's hand.
@@ -62,10 +68,17 @@ export function tellStops(options: IStoppedOptions): IConnectionLost {
   window.addEventListener('focus', look);
   document.addEventListener('visibilitychange', look);
   return async (manager, error, translator) => {
-    if (!(await model.learnsStop(PATIENCE_MS)) && model.connection !== 'ok') {
-      await ConnectionLost(manager, error, translator);
+    if (!(await model.learnsStop(PATIENCE_MS)) && !model.api.isConnected) {
+      const open = new Set(dialogs());
+      const told = ConnectionLost(manager, error, translator);
+      lost = dialogs().find(one => !open.has(one)) ?? lost;
+      await told;
     }
   };
+}
+
+function dialogs(): Dialog<unknown>[] {
+  return Dialog.tracker.filter(() => true);
 }
 
 async function launch(
