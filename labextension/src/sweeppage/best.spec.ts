@@ -1,0 +1,54 @@
+/** Whose best trial is offered to be run again. */
+import * as React from 'react';
+import { createRoot } from 'react-dom/client';
+import { expect, it } from 'vitest';
+
+import { PanelContext } from '../components/context';
+import type { ISweep } from '../server/sweeps';
+import { makeJob, msg } from '../testing/make';
+import { GoOnWithBest } from './best';
+
+const SWEEP = {
+  team: 'vision',
+  owner: 'ada',
+  metric: 'accuracy',
+  best: { number: 3, job_id: 'job-3', best: 0.98, values: { lr: 0.1 } }
+} as unknown as ISweep;
+
+/** Why each button of the offer rests; null where it does not. */
+async function offered(
+  who: string,
+  why: string | null
+): Promise<(string | null)[]> {
+  const job = makeJob({ again_hindrance: why });
+  const model = {
+    api: { job: () => Promise.resolve(job) },
+    connection: 'ok',
+    myTeams: [],
+    whoami: { name: who }
+  };
+  const node = document.createElement('div');
+  const root = createRoot(node);
+  const context = { model, train: {}, commands: {}, msg };
+  await React.act(async () => {
+    root.render(
+      React.createElement(
+        PanelContext.Provider,
+        { value: context as never },
+        React.createElement(GoOnWithBest, { sweep: SWEEP })
+      )
+    );
+    await Promise.resolve();
+  });
+  return Array.from(node.querySelectorAll('button'), button =>
+    button.disabled ? button.title : null
+  );
+}
+
+it.each([
+  ['its owner', 'ada', 'Not asked.', null],
+  ['who may have its files', 'ann', null, null],
+  ['who may not', 'ann', 'Its files are ada’s.', 'Its files are ada’s.']
+])('is offered to %s as far as they may run it', async (_, who, why, told) => {
+  expect(await offered(who, why)).toEqual([told, told]);
+});
