@@ -7,6 +7,7 @@ import { PanelContext } from '../components/context';
 import type { ISweep } from '../server/sweeps';
 import { makeJob, msg } from '../testing/make';
 import { GoOnWithBest } from './best';
+import { sweepMessages } from './messages';
 
 const SWEEP = {
   team: 'vision',
@@ -51,4 +52,12 @@ it.each([
   ['who may not', 'ann', 'Its files are ada’s.', 'Its files are ada’s.']
 ])('is offered to %s as far as they may run it', async (_, who, why, told) => {
   expect(await offered(who, why)).toEqual([told, told]);
+});
+
+it('counts also the trials that ended with their sweep', () => {
+  const none = { running: 0, waiting: 0, paused: 0, failed: 0 };
+  const over = { ...none, begun: 12, done: 1, ended_ms: 5 } as ISweep;
+  const { counts } = sweepMessages(msg);
+  expect(counts(over)).toBe('1 finished, 11 ended with the sweep');
+  expect(counts({ ...over, ended_ms: null })).toBe('1 finished');
 });
