@@ -34,13 +34,19 @@ export function sweepMessages(msg: Messages) {
         : trans.__('%1 of %2 trials', begun, of);
     },
 
-    counts({ running, waiting, paused, done, failed }: ISweep): string {
+    counts(sweep: ISweep): string {
+      const { running, waiting, paused, done, failed } = sweep;
+      const others =
+        sweep.ended_ms == null
+          ? 0
+          : sweep.begun - running - waiting - paused - done - failed;
       const parts: [number, string][] = [
         [running, trans.__('%1 running', running)],
         [waiting, trans.__('%1 waiting', waiting)],
         [paused, trans.__('%1 paused', paused)],
         [done, trans.__('%1 finished', done)],
-        [failed, trans.__('%1 failed', failed)]
+        [failed, trans.__('%1 failed', failed)],
+        [others, trans.__('%1 ended with the sweep', others)]
       ];
       const words = parts
         .filter(([count]) => count > 0)

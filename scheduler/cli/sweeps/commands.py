@@ -209,13 +209,16 @@ def _state(view: models.SweepView) -> str:
 
 def _count(view: models.SweepView) -> str:
     """``36 of 40 trials: 6 running, 2 finished, 28 paused at a rung``."""
-    numbers = (
+    numbers = [
         (view.running, "running"),
         (view.waiting, "waiting"),
         (view.paused, "paused"),
         (view.done, "finished"),
         (view.failed, "failed"),
-    )
+    ]
+    if view.ended_ms is not None:
+        others = view.begun - sum(count for count, _ in numbers)
+        numbers.append((others, "ended with it"))
     what = "jobs" if view.kind == "map" else "trials"
     parts = ", ".join(f"{count} {word}" for count, word in numbers if count)
     return f"{view.begun} of {view.trials_of} {what}{': ' if parts else ''}{parts}"

@@ -59,3 +59,9 @@ def test_trials_are_called_as_they_are_counted(cli: Cli, world: WatchedWorld, fi
     head, *_, row, _third = cli("sweep", "show", "digits-sweep-1").out.splitlines()
     assert head.endswith("trials: 3 running")
     assert row.split() == ["2", "running", "digits-sweep-1-2"]
+    assert cli("sweep", "stop", "digits-sweep-1").code == 0
+    for _ in range(3):
+        upkeep.step()
+        world.pass_time(20_000)
+    head, *_ = cli("sweep", "show", "digits-sweep-1").out.splitlines()
+    assert head.endswith("3 of 3 trials: 3 ended with it")
