@@ -76,6 +76,7 @@ ORDINARY = frozenset(
         "limits",
         "log",
         "meaning",
+        "measured",
         "model",
         "moves",
         "narrowed",
