@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 from builders import a_node
 from pydantic import ValidationError
-from service_world import PAUSES, ServiceWorld, done
+from service_world import PAUSES, ServiceWorld, a_request, done
 
-from gpucommons.scheduler import models
+from gpucommons.scheduler import launchers, models
+from gpucommons.scheduler.executors.base import Launch, Place, gang_of
 from gpucommons.scheduler.service import advice
 from gpucommons.scheduler.service.administration import settings
+from gpucommons.scheduler.service.advice import past
 from gpucommons.scheduler.service.advice.places import FRESH_MS
+from gpucommons.scheduler.service.jobs import jobs
 
 GPT: dict[str, Any] = {
     "kind": "transformer",
@@ -71,6 +74,35 @@ def test_plans_cross_nodes_once_their_links_are_measured(two_nodes: ServiceWorld
     assert (first.wait_text, first.grade) == ("none", "C")  # its cards are simulated
     assert [(plan.gpus, plan.workers) for plan in others] == [(4, 1), (2, 1)]
     assert any("as measured on" in note and "90 GB/s" in note for note in answer(two_nodes).notes)
+
+
+def test_a_plan_over_two_nodes_is_placed_and_launched_as_it_says(two_nodes: ServiceWorld) -> None:
+    measure(two_nodes)
+    plan = answer(two_nodes).plans[0]
+    role = {
+        "count": plan.workers,
+        "milli_gpu": plan.milli_gpu,
+        "command": ["python", "train.py"],
+    }
+    wanted = a_request(role=role, launcher=plan.launcher, pools=[plan.pool], plan=plan.id)
+    view = jobs.submit(two_nodes.service, two_nodes.principal("ann"), wanted, key=None)
+    two_nodes.pass_time(1000)
+
+    (job,) = two_nodes.cluster.workloads.values()
+    assert job.current is not None
+    assert {one.node_id for one in job.current.placements} == {"n1", "n2"}
+    assert [len(one.device_ids) for one in job.current.placements] == [4, 4]
+    launch = Launch(workload=job, attempt=job.current, token_of=lambda _: "", api_url="")
+    places = [Place(address=f"host-{rank}", ports=(7000,)) for rank in range(2)]
+    starts = launchers.starts(job.spec.launcher, gang_of(launch, places))
+    for rank, start in enumerate(starts):
+        assert start.command[:3] == ("python", "-m", "torch.distributed.run")
+        words = " ".join(start.command)
+        assert f"--nnodes 2 --node-rank {rank}" in words
+        assert "--nproc-per-node 4" in words
+    record = past.job_plan(two_nodes.service, two_nodes.principal("ann"), view.id)
+    assert record.text.startswith(f"{plan.layout} on 8 × A100-40 of gpu")
+    assert not any("its speed does not judge the plan" in note for note in record.notes)
 
 
 def test_of_real_cards_it_makes_a_grade_b(tmp_path: Path) -> None:
