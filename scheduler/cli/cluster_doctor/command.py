@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from gpucommons.gpu.doctor.diagnosis import OK, PROBLEM, Finding
-from gpucommons.scheduler.cli.cluster_doctor import ground, hub, pools, rights
+from gpucommons.scheduler.cli.cluster_doctor import ground, hub, network, pools, rights
 from gpucommons.scheduler.cli.cluster_doctor.cluster import Check, Cluster, look
 from gpucommons.scheduler.cli.present import show, table
 from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
@@ -22,6 +22,7 @@ CHECKS: Mapping[str, Check] = {
     "pools": pools.check,
     "storage": ground.storage,
     "hub": hub.check,
+    "network": network.check,
 }
 _HEADER = ("CHECK", "", "FOUND", "WHAT TO DO")
 _WORDS = {OK: "ok", PROBLEM: "not ok"}

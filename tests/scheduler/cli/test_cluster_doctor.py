@@ -21,7 +21,11 @@ from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiE
 NOW = datetime(2026, 11, 28, 7, 0, tzinfo=UTC)
 OURS, HUB, JOBS, AGENTS = "gpucommons", "jhub", "gpucommons-jobs", "gpucommons-agents"
 TOKENS = {"scheduler": "c2VjcmV0"}
+ACCESS = "hub.jupyter.org/network-access-hub"
 Objects = dict[str, Any]
+HUB_POD = {"app": "jupyterhub", "component": "hub"}
+POLICIES = "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies"
+ACCEPTED = {"podSelector": {"matchLabels": {ACCESS: "true"}}, "namespaceSelector": {}}
 OUR_TAINT = {"key": "gpucommons.io/pool", "value": "train", "effect": "NoSchedule"}
 OTHER_TAINT = {"key": "team", "value": "a", "effect": "NoSchedule"}
 
@@ -61,12 +65,21 @@ def deployment(name: str, available: int = 1) -> Objects:
     claims = [{"name": "state", "persistentVolumeClaim": {"claimName": "gpucommons-state"}}]
     claims.append({"name": "jobs", "persistentVolumeClaim": {"claimName": "files"}})
     container = {"args": ["--state=/x", "--storage-claim=files"]}
-    spec = {"volumes": claims, "containers": [container]}
+    labels = {"app.kubernetes.io/component": "scheduler", ACCESS: "true"}
+    template = {"metadata": {"labels": labels}}
+    template["spec"] = {"volumes": claims, "containers": [container]}
     return {
         "metadata": {"name": name},
-        "spec": {"replicas": 1, "template": {"spec": spec}},
+        "spec": {"replicas": 1, "template": template},
         "status": {"availableReplicas": available},
     }
+
+
+def policies(name: str, chosen: Objects, *peers: Objects) -> Objects:
+    """Of one namespace: one policy that closes its pods for all but these."""
+    spec = {"podSelector": {"matchLabels": chosen}, "policyTypes": ["Ingress", "Egress"]}
+    ingress = [{"ports": [{"port": 8081}], "from": list(peers)}]
+    return {"items": [{"metadata": {"name": name}, "spec": {**spec, "ingress": ingress}}]}
 
 
 def claim(mode: str = "ReadWriteMany", phase: str = "Bound", **spec: Any) -> Objects:
@@ -131,6 +144,24 @@ def a_cluster() -> Objects:
         f"{core}/{HUB}/secrets/gpucommons-hub-tokens": tokens,
         f"{core}/{HUB}/secrets/hub": {"data": {"values.yaml": values}},
         f"{core}/{OURS}/services/gpucommons-api:http/proxy/healthz": {"ok": True},
+        f"{apps}/{HUB}/deployments/hub": {"spec": {"template": {"metadata": {"labels": HUB_POD}}}},
+        f"{core}/{OURS}": {"metadata": {}},
+        # As Zero to JupyterHub's chart writes it with interNamespaceAccessLabels: accept…
+        POLICIES.format(HUB): policies("hub", HUB_POD, ACCEPTED),
+        # …and as ours does.
+        POLICIES.format(OURS): policies(
+            "gpucommons-scheduler",
+            {"app.kubernetes.io/component": "scheduler"},
+            {"ipBlock": {"cidr": "10.0.0.0/8"}},
+            {
+                "namespaceSelector": {
+                    "matchExpressions": [
+                        {"key": "kubernetes.io/metadata.name", "operator": "In", "values": [HUB]}
+                    ]
+                },
+                "podSelector": {"matchLabels": {"component": "hub"}},
+            },
+        ),
     }
 
 
@@ -173,6 +204,15 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 ENFORCE = "pod-security.kubernetes.io/enforce"
 #: What is wrong · the line's name · level · what it says · what to do.
 CASES: list[tuple[Callable[[FakeServer], None], str, str, str, str]] = [
+    (
+        put(POLICIES.format(HUB), policies("hub", HUB_POD, {"podSelector": ACCEPTED["podSelector"]})),
+        "hub lets us in", PROBLEM,
+        "network policies of jhub (hub) admit no such pod of gpucommons", "interNamespaceAccessLabels: accept",
+    ),
+    (
+        put(POLICIES.format(OURS), policies("closed", {}, {"namespaceSelector": {"matchLabels": {"a": "b"}}})),
+        "scheduler lets the hub in", PROBLEM, "(closed) admit no such pod of jhub", "hub.hubLabels of our chart",
+    ),
     (
         put("/version", {"major": "1", "minor": "29", "gitVersion": "v1.29.0"}),
         "Kubernetes", PROBLEM, "v1.29.0", "1.33 or newer",
@@ -354,3 +394,26 @@ def test_the_command_asks_for_a_namespace(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(command, "connect", lambda: FakeServer({}))
     arguments = build_parser().parse_args(["doctor", "--cluster", "--namespace", "other"])
     assert command.doctor(arguments) == 1
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"items": []},
+        policies("of others", {"component": "proxy"}),
+        policies("open", HUB_POD),
+        {
+            "items": [
+                {
+                    "metadata": {"name": "out"},
+                    "spec": {"podSelector": {}, "policyTypes": ["Egress"]},
+                }
+            ]
+        },
+    ],
+    ids=["none", "of others", "for all", "of what goes out"],
+)
+def test_what_no_policy_closes_is_open(policy: Objects) -> None:
+    server = FakeServer(a_cluster() | {POLICIES.format(HUB): policy})
+    (found,) = (one for one in findings(server) if one.check == "hub lets us in")
+    assert found.level == OK
