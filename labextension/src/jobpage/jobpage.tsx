@@ -46,6 +46,7 @@ import {
 import { Standing } from '../panel/panel';
 import { PlanView } from './planview';
 import { ResultsView } from './resultsview';
+import { TrackedView } from './trackedview';
 import { TimelineView } from './timelineview';
 import { WorkersView } from './workersview';
 
@@ -75,6 +76,7 @@ export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
         <GoingOn job={job} />
         <TimelineView job={job} use={followed.use} />
         <PlanView plan={followed.plan} />
+        <TrackedView tracked={followed.tracked} />
         <ResultsView job={job} />
       </div>
       <div className="gc-Two">

@@ -4,6 +4,7 @@ import { Signal } from '@lumino/signaling';
 
 import type { IJobUse } from '../server/jobuse';
 import type { IPlanRecord } from '../server/plans';
+import type { ITracked } from '../server/tracked';
 import { currentAttempt, hasRequest, workersOf } from './jobs';
 import { LogBuffer, MOST_IN_ONE } from './log';
 import {
@@ -38,6 +39,7 @@ export class FollowedJob implements IDisposable {
   sources: readonly CurveSource[] = [];
   use: IJobUse | null = null;
   plan?: IPlanRecord;
+  tracked?: ITracked;
   readonly log = new LogBuffer();
 
   readonly changed = new Signal<this, void>(this);
@@ -84,6 +86,7 @@ export class FollowedJob implements IDisposable {
         break;
       case 'use':
       case 'plan':
+      case 'tracked':
         Object.assign(this, { [message.type]: message });
         break;
       default:

@@ -6,6 +6,7 @@
 import type { ICurve, IJob, IJobRequest, IRole } from './jobtokens';
 import type { IJobUse } from './jobuse';
 import type { IPlanRecord } from './plans';
+import type { ITracked } from './tracked';
 import type { ILostKernel, IWokenKernel, Keeps } from './lostkernels';
 
 export * from './jobtokens';
@@ -195,6 +196,7 @@ export type ServerMessage =
   | ({ type: 'curve'; job: string } & ICurve)
   | ({ type: 'use'; job: string } & IJobUse)
   | ({ type: 'plan'; job: string } & IPlanRecord)
+  | ({ type: 'tracked'; job: string } & ITracked)
   | { type: 'job'; job: IJob }
   | { type: 'events'; events: IEvent[] }
   | { type: 'kernels'; lost: ILostKernel[]; woken: IWokenKernel[] }
