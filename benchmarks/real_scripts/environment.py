@@ -19,6 +19,7 @@ GROUP = "frameworks"
 HOW_TO_GET = "make setup-frameworks builds it once (about 3 minutes, 7.5 GB)"
 #: Lies on the path beside our own environment: a folder of packages, without what they need besides.
 BESIDE_OURS = "notebook-jobs"
+MLFLOW = "mlflow"
 _READY = ".ready"
 
 
@@ -63,5 +64,5 @@ def build(group: str = GROUP) -> Path:
 
 
 if __name__ == "__main__":
-    for group in (GROUP, BESIDE_OURS):
+    for group in (GROUP, BESIDE_OURS, MLFLOW):
         print(build(group))
