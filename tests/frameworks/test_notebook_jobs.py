@@ -15,9 +15,9 @@ import httpx
 import nbformat
 import pytest
 from free_ports import free_port
-from own_scheduler import own_scheduler
 
 from benchmarks.real_scripts import environment
+from tests.frameworks.own_scheduler import own_scheduler
 
 BESIDE = environment.find(environment.BESIDE_OURS)
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(300)]

@@ -45,8 +45,7 @@ import {
 } from '../components/parts';
 import { Standing } from '../panel/panel';
 import { PlanView } from './planview';
-import { ResultsView } from './resultsview';
-import { TrackedView } from './trackedview';
+import { ResultsView, TrackedView } from './resultsview';
 import { TimelineView } from './timelineview';
 import { WorkersView } from './workersview';
 

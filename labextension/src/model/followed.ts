@@ -2,9 +2,8 @@
 import { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 
-import type { IJobUse } from '../server/jobuse';
+import type { IJobUse, ITracked } from '../server/jobuse';
 import type { IPlanRecord } from '../server/plans';
-import type { ITracked } from '../server/tracked';
 import { currentAttempt, hasRequest, workersOf } from './jobs';
 import { LogBuffer, MOST_IN_ONE } from './log';
 import {

@@ -4,9 +4,8 @@
  */
 
 import type { ICurve, IJob, IJobRequest, IRole } from './jobtokens';
-import type { IJobUse } from './jobuse';
+import type { IJobUse, ITracked } from './jobuse';
 import type { IPlanRecord } from './plans';
-import type { ITracked } from './tracked';
 import type { ILostKernel, IWokenKernel, Keeps } from './lostkernels';
 
 export * from './jobtokens';

@@ -4,9 +4,9 @@ import { renderToStaticMarkup } from 'react-dom/server';
 import { expect, it } from 'vitest';
 
 import { PanelContext } from '../components/context';
-import type { ITracked } from '../server/tracked';
+import type { ITracked } from '../server/jobuse';
 import { msg } from '../testing/make';
-import { TrackedView } from './trackedview';
+import { TrackedView } from './resultsview';
 
 const URL = 'https://mlflow.example/#/experiments/3/runs/r1';
 const TRACKED: ITracked = {
