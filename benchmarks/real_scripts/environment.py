@@ -21,6 +21,7 @@ GROUP = "frameworks"
 HOW_TO_GET = "make setup-frameworks builds it once (about 3 minutes, 7.5 GB)"
 #: Lies on the path beside our own environment: a folder of packages, without what they need besides.
 BESIDE_OURS = "notebook-jobs"
+MLFLOW = "mlflow"
 _READY = ".ready"
 _COMPILE = "from deepspeed.comm.torch import build_shm_op; build_shm_op()"
 
@@ -88,7 +89,7 @@ def compile_extensions(place: Path) -> None:
 
 
 if __name__ == "__main__":
-    for group in (GROUP, BESIDE_OURS):
+    for group in (GROUP, BESIDE_OURS, MLFLOW):
         found = build(group)
         if group == GROUP:
             compile_extensions(found)

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from gpucommons.labextension.live.fanout import Tab
 from gpucommons.labextension.live.shown_jobs import SendsCalls
+from gpucommons.labextension.tracking import Tracking
 from gpucommons.scheduler.client import calls, plan_calls
 from gpucommons.scheduler.errors import NotFound, SchedulerError, Unavailable
 from gpucommons.scheduler.models import JobUse, JobView
@@ -42,6 +43,7 @@ class Follow:
     #: The worker whose log is read; None = all of them, as their lines come.
     rank: int | None = 0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    tracking: Tracking | None = None
     _job: JobView | None = None
     _shown: dict[str, BaseModel] = field(default_factory=dict)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -98,14 +100,19 @@ class Follow:
         await self._show("use", calls.job_use(self.ref))
         if job.request is not None and job.request.plan is not None:
             await self._show("plan", plan_calls.job_plan(self.ref))
+        if self.tracking is not None and (runs := await self.tracking.runs(job)) is not None:
+            self._tell("tracked", runs)
 
     async def _show(self, kind: str, call: calls.Call[R]) -> None:
-        """Send what is news to the page."""
         try:
             found = await self._patiently(call)
         except NotFound:
             # A scheduler of an earlier release has none.
             return
+        self._tell(kind, found)
+
+    def _tell(self, kind: str, found: BaseModel) -> None:
+        """Send what is news to the page."""
         if self._shown.get(kind) != found:
             self._shown[kind] = found
             self.tab.put({"type": kind, "job": self.ref, **found.model_dump(mode="json")})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import suppress
 from typing import Annotated, Any, Literal
 
@@ -16,6 +17,7 @@ from gpucommons.labextension.live.fanout import Tab
 from gpucommons.labextension.live.following import Follow
 from gpucommons.labextension.requests import sentence_of
 from gpucommons.labextension.routes.handlers import Ours
+from gpucommons.labextension.tracking import Tracking
 from gpucommons.scheduler.models import Model, Ref
 
 #: Jobs that one tab may follow at a time; the oldest gives way.
@@ -111,7 +113,13 @@ class TabHandler(Ours, WebSocketMixin, WebSocketHandler, JupyterHandler):
             return
         while len(self.followed) >= MAX_FOLLOWED:
             self._unfollow(next(iter(self.followed)))
-        follow = Follow(scheduler=scheduler, tab=self.tab, ref=message.job, rank=message.rank)
+        follow = Follow(
+            scheduler=scheduler,
+            tab=self.tab,
+            ref=message.job,
+            rank=message.rank,
+            tracking=Tracking(owner=self.parts.place.owner, environ=os.environ),
+        )
         task = self.followed[message.job] = asyncio.create_task(follow.run())
         task.add_done_callback(lambda done: self._is_over(message.job, done))
 

@@ -45,7 +45,7 @@ import {
 } from '../components/parts';
 import { Standing } from '../panel/panel';
 import { PlanView } from './planview';
-import { ResultsView } from './resultsview';
+import { ResultsView, TrackedView } from './resultsview';
 import { TimelineView } from './timelineview';
 import { WorkersView } from './workersview';
 
@@ -75,6 +75,7 @@ export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
         <GoingOn job={job} />
         <TimelineView job={job} use={followed.use} />
         <PlanView plan={followed.plan} />
+        <TrackedView tracked={followed.tracked} />
         <ResultsView job={job} />
       </div>
       <div className="gc-Two">

@@ -5,6 +5,7 @@ import { h } from '../components/h';
 
 import { bytes } from '../text/format';
 import { isFinal } from '../model/jobs';
+import type { ITracked, ITrackedRun } from '../server/jobuse';
 import { IJob, IResults, IWhoAmI } from '../server/tokens';
 import { usePanel } from '../components/context';
 import { LinkButton } from '../components/parts';
@@ -143,5 +144,61 @@ function ShowFolder({ folder }: { folder: string }): React.JSX.Element {
     >
       {trans.__('Show the folder')}
     </LinkButton>
+  );
+}
+
+/** Runs of MLflow that the job logged, with links to what they have. */
+export function TrackedView(props: {
+  tracked: ITracked | undefined;
+}): React.JSX.Element | null {
+  const { trans } = usePanel();
+  const { tracked } = props;
+  if (tracked === undefined) {
+    return null;
+  }
+  if (tracked.problem !== '') {
+    return <p className="gc-Muted">{tracked.problem}</p>;
+  }
+  if (tracked.runs.length === 0) {
+    return null;
+  }
+  const heading = trans.__('Runs in MLflow');
+  return (
+    <section aria-label={heading}>
+      <h2>{heading}</h2>
+      <ul>
+        {tracked.runs.map(run => (
+          <TrackedRun key={run.run_id} run={run} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function TrackedRun({ run }: { run: ITrackedRun }): React.JSX.Element {
+  const { trans } = usePanel();
+  const metrics = trans._n('%1 metric', '%1 metrics', run.metrics);
+  return (
+    <li>
+      <Away url={run.url}>{run.name}</Away>{' '}
+      <span className="gc-Muted">
+        {run.status} · <code>{run.run_id}</code>
+      </span>{' '}
+      {run.metrics_url ? <Away url={run.metrics_url}>{metrics}</Away> : null}{' '}
+      {run.artifacts_url ? (
+        <Away url={run.artifacts_url}>{trans.__('artifacts')}</Away>
+      ) : null}
+    </li>
+  );
+}
+
+function Away(props: {
+  url: string;
+  children: React.ReactNode;
+}): React.JSX.Element {
+  return (
+    <a href={props.url} target="_blank" rel="noopener noreferrer">
+      {props.children}
+    </a>
   );
 }

@@ -2,7 +2,7 @@
 import { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 
-import type { IJobUse } from '../server/jobuse';
+import type { IJobUse, ITracked } from '../server/jobuse';
 import type { IPlanRecord } from '../server/plans';
 import { currentAttempt, hasRequest, workersOf } from './jobs';
 import { LogBuffer, MOST_IN_ONE } from './log';
@@ -38,6 +38,7 @@ export class FollowedJob implements IDisposable {
   sources: readonly CurveSource[] = [];
   use: IJobUse | null = null;
   plan?: IPlanRecord;
+  tracked?: ITracked;
   readonly log = new LogBuffer();
 
   readonly changed = new Signal<this, void>(this);
@@ -84,6 +85,7 @@ export class FollowedJob implements IDisposable {
         break;
       case 'use':
       case 'plan':
+      case 'tracked':
         Object.assign(this, { [message.type]: message });
         break;
       default:

@@ -1,4 +1,4 @@
-/** What a job used of the GPUs that it held, on the wire. */
+/** What a job used of the GPUs that it held, and what it logged elsewhere, on the wire. */
 
 export interface IUseSpan {
   from_ms: number;
@@ -19,4 +19,24 @@ export interface IJobUse {
   memory_held_mib?: number | null;
   /** "asked 2 GPUs, used 0.2". */
   text: string;
+}
+
+export interface ITrackedRun {
+  run_id: string;
+  name: string;
+  status: string;
+  url: string;
+  metrics: number;
+  /** Null where there is nothing to see. */
+  metrics_url?: string | null;
+  artifacts_url?: string | null;
+}
+
+/** Runs that a job logged with MLflow: only what its tracking server has. */
+export interface ITracked {
+  /** Its address, without what logs in there. */
+  server: string;
+  runs: ITrackedRun[];
+  /** Why its runs are not known; else empty. */
+  problem: string;
 }

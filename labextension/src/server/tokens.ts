@@ -4,7 +4,7 @@
  */
 
 import type { ICurve, IJob, IJobRequest, IRole } from './jobtokens';
-import type { IJobUse } from './jobuse';
+import type { IJobUse, ITracked } from './jobuse';
 import type { IPlanRecord } from './plans';
 import type { ILostKernel, IWokenKernel, Keeps } from './lostkernels';
 
@@ -195,6 +195,7 @@ export type ServerMessage =
   | ({ type: 'curve'; job: string } & ICurve)
   | ({ type: 'use'; job: string } & IJobUse)
   | ({ type: 'plan'; job: string } & IPlanRecord)
+  | ({ type: 'tracked'; job: string } & ITracked)
   | { type: 'job'; job: IJob }
   | { type: 'events'; events: IEvent[] }
   | { type: 'kernels'; lost: ILostKernel[]; woken: IWokenKernel[] }
