@@ -18,7 +18,6 @@ from frameworks.own_scheduler import own_scheduler
 from free_ports import free_port
 
 from benchmarks.real_scripts import environment
-from tests.frameworks.own_scheduler import own_scheduler
 
 BESIDE = environment.find(environment.BESIDE_OURS)
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(300)]
