@@ -36,10 +36,13 @@ _REFUSED = re.compile(
     r"|more processors|too (many|large)|exceed|malformed|unrecognized|illegal",
     re.IGNORECASE,
 )
-_AWAY = re.compile(
-    r"contact|connect|timed out|timeout|temporarily|try again|zero bytes|munge", re.IGNORECASE
+#: It may say otherwise later: nobody was there, or its account has as many jobs as it may.
+_LATER = re.compile(
+    r"contact|connect|timed out|timeout|temporarily|try again|zero bytes|munge|MaxSubmit",
+    re.IGNORECASE,
 )
-_GPUS = re.compile(r"gpu(?::([A-Za-z][\w.-]*))?:(\d+)")
+#: ``gpu:4``, or with a type, which may be digits alone: ``gpu:3090:4``.
+_GPUS = re.compile(r"\bgpu(?::([^\s:,()]+))?:(\d+)\b")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,7 +149,7 @@ class Slurm:
         if not done.returncode:
             return done.stdout
         said = " ".join(done.stderr.split())[-500:] or f"exit status {done.returncode}"
-        if words[0] == "sbatch" and _REFUSED.search(said) and not _AWAY.search(said):
+        if words[0] == "sbatch" and _REFUSED.search(said) and not _LATER.search(said):
             message = f"Slurm does not take this job: {said}"
             raise Misconfigured(message)
         message = f"Slurm does not answer: {said}"

@@ -4,21 +4,24 @@ Two things are asked and none is believed alone. Slurm says what is alive; the a
 it ended. An attempt is over when Slurm, asked after its submission, has nothing of it alive. While Slurm
 does not answer, nothing new is known: what runs counts as running, what is to be submitted waits.
 
-All of Slurm's commands come from one thread, so that the loop never waits for them.
+All of Slurm's commands come from one thread, so that the loop never waits for them; but for taking over
+what runs, which is asked by the loop, and not again before the thread has had an answer.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gpucommons.scheduler.adapters.slurm import launching
-from gpucommons.scheduler.adapters.slurm.commands import WAITING, Slurm, SlurmJob, SlurmNode
-from gpucommons.scheduler.adapters.slurm.nodes import is_of, nodes_of
+from gpucommons.scheduler.adapters.slurm.answers import Answer, ask
+from gpucommons.scheduler.adapters.slurm.commands import WAITING, Slurm, SlurmJob
+from gpucommons.scheduler.adapters.slurm.nodes import Held, is_of, nodes_of
 from gpucommons.scheduler.adapters.slurm.settings import SlurmPool, read_settings
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.state import (
@@ -53,20 +56,6 @@ _LOG = logging.getLogger(__name__)
 _SUBMITTED = "submitted.json"
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """What Slurm said at one moment; turns count the moments."""
-
-    turn: int = 0
-    jobs: Mapping[AttemptId, tuple[SlurmJob, ...]] = field(default_factory=dict)
-    nodes: tuple[SlurmNode, ...] = ()
-    #: It was asked again since, and said nothing.
-    away: bool = False
-
-    def alive(self, attempt_id: AttemptId) -> tuple[SlurmJob, ...]:
-        return tuple(one for one in self.jobs.get(attempt_id, ()) if not one.is_over)
-
-
 class SlurmExecutor:
     """See :class:`gpucommons.scheduler.executors.base.Executor`."""
 
@@ -75,6 +64,12 @@ class SlurmExecutor:
     def __init__(self, offer: Offer) -> None:
         self._offer = offer
         self._settings = read_settings(offer.settings)
+        if os.geteuid() == 0 and not self._settings.jobs_as_root:
+            message = (
+                "This scheduler is root, and Slurm runs jobs as who submits them: every user's job would be"
+                " root on its nodes. Start the scheduler as an account of its own."
+            )
+            raise Misconfigured(message)
         self._slurm = Slurm(
             patience_s=self._settings.patience_s,
             folder=self._settings.bin,
@@ -93,7 +88,7 @@ class SlurmExecutor:
         self._since: dict[AttemptId, int] = {}
         #: When it was first seen to be gone without a word in its folder.
         self._gone_s: dict[AttemptId, float] = {}
-        self._answer = _Answer()
+        self._answer = Answer()
         #: Of the commands: one turn at a time, whoever asks.
         self._turn = threading.Lock()
         self._due, self._stopping = threading.Event(), threading.Event()
@@ -111,16 +106,18 @@ class SlurmExecutor:
             # Nobody was asked yet: an empty list would mean that they are gone.
             message = "Slurm has not answered yet"
             raise Unavailable(message)
-        held = {
-            device_id
-            for attempt in list(self._tracked.values())
-            for placement in attempt.placements
-            for device_id in placement.device_ids
-        }
+        held: set[str] = set()
+        not_given: set[str] = set()
+        for attempt in list(self._tracked.values()):
+            devices = {one for placement in attempt.placements for one in placement.device_ids}
+            held |= devices
+            if all(one.state in WAITING for one in answer.alive(attempt.attempt_id)):
+                not_given |= devices
+        of_ours = Held(all=held, not_given=not_given)
         return tuple(
             node
             for pool, asked in self._pools()
-            for node in nodes_of(pool, asked, answer.nodes, held=held, away=answer.away)
+            for node in nodes_of(pool, asked, answer.nodes, held=of_ours, away=answer.away)
         )
 
     def _pools(self) -> list[tuple[Pool, SlurmPool]]:
@@ -199,13 +196,19 @@ class SlurmExecutor:
 
     def adopt(self, known: Sequence[Attempt]) -> tuple[Live, ...]:
         """See the protocol; fails while Slurm does not answer, and is asked again."""
+        if self._answer.away:
+            # The loop, and with it all other pools, would wait for each command's whole patience.
+            message = "Slurm does not answer: nothing is taken over yet"
+            raise Unavailable(message)
         with self._turn:
             answer = self._ask()
             self._site = replace(self._site, by_job=leftovers.by_job(self._root))
             ours = {one.attempt_id: one for one in known}
             for attempt_id in answer.jobs:
-                # One that has no folder here is another installation's.
-                if attempt_id not in ours and self.folder(attempt_id).path.is_dir():
+                # One that has no folder here is another installation's; one that was started since this
+                # scheduler leads is known, though not yet when it was first asked to take over.
+                is_unknown = attempt_id not in ours and attempt_id not in self._tracked
+                if is_unknown and self.folder(attempt_id).path.is_dir():
                     self._end_unknown(attempt_id, answer)
         found = []
         for attempt_id, attempt in ours.items():
@@ -215,7 +218,7 @@ class SlurmExecutor:
                 found.append(Live(attempt_id=attempt_id, running=alive))
         return tuple(found)
 
-    def _end_unknown(self, attempt_id: AttemptId, answer: _Answer) -> None:
+    def _end_unknown(self, attempt_id: AttemptId, answer: Answer) -> None:
         for job in answer.alive(attempt_id):
             _LOG.warning("job %s of Slurm runs for nobody: cancelling it", job.number)
             orders.order_stop(self.folder(attempt_id), 0)
@@ -257,7 +260,9 @@ class SlurmExecutor:
             return None
         result = read_json(folder.exit)
         if result is None:
-            if attempt_id in self._wanted or not (folder.path / _SUBMITTED).exists():
+            # Whoever died before it wrote down that it had submitted may have left one that began.
+            traces = (folder.path / _SUBMITTED, folder.supervisor)
+            if attempt_id in self._wanted or not any(path.exists() for path in traces):
                 return None
             # Files come later than Slurm's word where a file system keeps them back for a moment.
             gone_s = self._gone_s.setdefault(attempt_id, time.monotonic())
@@ -324,24 +329,17 @@ class SlurmExecutor:
         answer = self._answer
         return answer.jobs, answer.nodes, answer.away, dict(self._refused), told
 
-    def _ask(self) -> _Answer:
-        jobs: dict[AttemptId, list[SlurmJob]] = {}
-        for job in self._slurm.jobs():
-            if job.name.startswith(launching.PREFIX):
-                attempt_id = AttemptId(job.name.removeprefix(launching.PREFIX))
-                jobs.setdefault(attempt_id, []).append(job)
-        self._answer = _Answer(
-            turn=self._answer.turn + 1,
-            jobs={attempt_id: tuple(found) for attempt_id, found in jobs.items()},
-            nodes=self._slurm.nodes(),
-        )
+    def _ask(self) -> Answer:
+        try:
+            self._answer = ask(self._slurm, after=self._answer)
+        except Unavailable:
+            self._answer = replace(self._answer, away=True)
+            raise
         return self._answer
 
     def _step(self) -> None:
         answer = self._ask()
-        for attempt_id, order in list(self._wanted.items()):
-            if not self._stopping.is_set():
-                self._submit(attempt_id, order, answer)
+        refused = self._submit_wanted(answer)
         for attempt_id in list(self._tracked):
             folder = self.folder(attempt_id)
             if (stop := read_json(folder.stop)) is not None:
@@ -349,8 +347,24 @@ class SlurmExecutor:
             if folder.exit.exists():
                 # What waits under its name would do nothing, some time.
                 self._cancel(answer.alive(attempt_id), WAITING)
+        if refused is not None:
+            raise refused
 
-    def _submit(self, attempt_id: AttemptId, order: tuple[list[str], str], answer: _Answer) -> None:
+    def _submit_wanted(self, answer: Answer) -> Unavailable | None:
+        """Submit what waits for it; what Slurm said of one that it did not take now."""
+        for attempt_id, order in list(self._wanted.items()):
+            if self._stopping.is_set():
+                break
+            try:
+                self._submit(attempt_id, order, answer)
+            except Unavailable as error:
+                # Its turn comes after the others', and stops wait for none of them.
+                if (again := self._wanted.pop(attempt_id, None)) is not None:
+                    self._wanted[attempt_id] = again
+                return error
+        return None
+
+    def _submit(self, attempt_id: AttemptId, order: tuple[list[str], str], answer: Answer) -> None:
         folder = self.folder(attempt_id)
         if attempt_id in answer.jobs:
             # Submitted by one that died before it could write that down.
@@ -368,7 +382,7 @@ class SlurmExecutor:
         write_json(folder.path / _SUBMITTED, {"number": number})
         self._wanted.pop(attempt_id, None)
 
-    def _take_back(self, attempt_id: AttemptId, kill_ms: int, answer: _Answer) -> None:
+    def _take_back(self, attempt_id: AttemptId, kill_ms: int, answer: Answer) -> None:
         """A stop of what does not run yet, or of what does not obey."""
         folder, alive = self.folder(attempt_id), answer.alive(attempt_id)
         is_known = answer.turn > self._since.get(attempt_id, 0)

@@ -7,6 +7,7 @@ A GPU that Slurm gave to somebody else is not counted; one that our own job hold
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.scheduler.adapters.slurm.commands import SlurmNode
@@ -15,19 +16,25 @@ from gpucommons.scheduler.core.model.resources import Node, NodeState, Pool
 from gpucommons.scheduler.core.model.types import NodeId
 
 
-def nodes_of(
-    pool: Pool, asked: SlurmPool, there: Iterable[SlurmNode], *, held: Collection[str], away: bool
-) -> Iterator[Node]:
-    """A pool's nodes, of what was there when Slurm last answered; ``away``: they take nothing new.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Held:
+    """GPUs of our attempts."""
 
-    ``held``: the GPUs of attempts that Slurm may still run.
-    """
-    free = _free(asked, there)
+    all: Collection[str] = ()
+    #: Those among them that Slurm has not given yet, or has back: it counts as many of its own as idle.
+    not_given: Collection[str] = ()
+
+
+def nodes_of(
+    pool: Pool, asked: SlurmPool, there: Iterable[SlurmNode], *, held: Held, away: bool
+) -> Iterator[Node]:
+    """A pool's nodes, of what was there when Slurm last answered; ``away``: they take nothing new."""
+    free = _free(asked, there) - sum(one in held.not_given for one in all_devices(pool, asked))
     for number in range(asked.nodes):
         node_id = _node_id(pool, number)
         devices = []
         for device in _devices(pool, asked, node_id):
-            if device.device_id not in held:
+            if device.device_id not in held.all:
                 if free <= 0:
                     continue
                 free -= 1

@@ -46,6 +46,8 @@ class SlurmSettings(Model):
     homes: str = Field(pattern=r"^/[^{}]*\{user\}[^{}]*$")
     #: Said by the admin: all jobs run as the scheduler's account, and nothing keeps users apart.
     trusted_users: Literal[True]
+    #: Said by the admin of a scheduler that is root: jobs of all users are root's on Slurm's nodes, too.
+    jobs_as_root: bool = False
     pools: dict[str, SlurmPool] = Field(min_length=1)
     #: On the nodes, with GPU Commons installed.
     python: Path = Path(sys.executable)

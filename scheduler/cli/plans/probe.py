@@ -66,6 +66,9 @@ def probe(arguments: argparse.Namespace) -> int:
         job = scheduler.send(calls.job(ref))
         if job.owner != me.name:
             raise BadRequest(f"{job.name} is of {job.owner}: keep what your own probe found.")
+        if job.pools != [pool.name]:
+            where = ", ".join(job.pools)
+            raise BadRequest(f"{job.name} is of pool {where}: only a probe of {pool.name} is kept.")
         if job.state != "succeeded":
             raise BadRequest(f"{job.name} is {job.state}: only a probe that succeeded is kept.")
         found = {"at_ms": job.ended_ms, "gpu_kind": pool.gpu_kind, **_found(_log(scheduler, ref))}

@@ -68,17 +68,6 @@ def _gemm(torch: Any, place: Any, wait: Callable[[], None], side: int) -> float:
     return 2 * side**3 / _seconds(lambda: one @ other, wait) / 1e12
 
 
-def _reducing(torch: Any, dist: Any, place: Any, group: Any) -> Callable[[int], None]:
-    held: dict[int, Any] = {}
-
-    def reduce(elements: int) -> None:
-        if elements not in held:
-            held[elements] = torch.zeros(elements, device=place)
-        dist.all_reduce(held[elements], group=group)
-
-    return reduce
-
-
 def _seconds(work: Callable[[], object], wait: Callable[[], None]) -> float:
     """The median: a neighbour's moment does not count."""
     taken = []

@@ -134,6 +134,7 @@ class SlurmRig(LocalRig):
             "folder": str(folder / "shared"),
             "homes": str(folder / "home/{user}"),
             "trusted_users": True,
+            "jobs_as_root": True,
             "pools": {self.pool.name: of_pool | settings.pop("of_pool", {})},
             "look_s": 0.1,
             "files_late_s": 0.5,

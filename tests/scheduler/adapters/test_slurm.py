@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from executor_rigs import Behaviour
 
 from gpucommons.scheduler.adapters.slurm.commands import Slurm, SlurmNode
-from gpucommons.scheduler.adapters.slurm.nodes import nodes_of
+from gpucommons.scheduler.adapters.slurm.nodes import Held, nodes_of
 from gpucommons.scheduler.adapters.slurm.settings import SlurmPool, read_settings
 from gpucommons.scheduler.core.model.resources import NodeState, Pool
 from gpucommons.scheduler.core.model.state import AttemptEnded
@@ -44,8 +45,9 @@ def rig(tmp_path: Path) -> Iterator[SlurmRig]:
 
 def of_slurm(rig: SlurmRig) -> list[dict]:
     """The jobs that the fake Slurm has, oldest first."""
-    folders = sorted((rig._folder / "slurm" / "jobs").iterdir(), key=lambda path: int(path.name))
-    return [json.loads((folder / "job.json").read_text()) for folder in folders]
+    # One that comes right now is written whole, or not there.
+    files = (rig._folder / "slurm" / "jobs").glob("*/job.json")
+    return [json.loads(one.read_text()) for one in sorted(files, key=lambda p: int(p.parent.name))]
 
 
 def with_gpus(job: Launch, milli: int = 1000) -> Launch:
@@ -109,7 +111,38 @@ def test_a_scheduler_that_starts_while_slurm_is_away_takes_over_nothing_and_is_a
     with pytest.raises(Unavailable, match="has not answered yet"):
         rig.executor.nodes()
     (rig._folder / "slurm" / "away").unlink()
+    until(rig, lambda: has_answered(rig))
     assert [one.running for one in rig.executor.adopt([job.attempt])] == [True]
+
+
+def test_the_loop_waits_once_and_no_more_for_a_slurm_that_hangs(tmp_path: Path) -> None:
+    rig = faked(tmp_path, patience_s=1.0)
+    squeue = tmp_path / "slurm" / "squeue"
+    answers = squeue.read_text()
+    squeue.write_text("#!/bin/sh\nexec sleep 600\n")
+    rig.restart()
+    with pytest.raises(Unavailable):
+        rig.executor.adopt(())
+    before_s = time.monotonic()
+    for _ in range(3):
+        with pytest.raises(Unavailable, match="nothing is taken over yet"):
+            rig.executor.adopt(())
+    assert time.monotonic() < before_s + 0.5
+    squeue.write_text(answers)
+    rig.clear()
+
+
+def test_one_that_began_before_slurm_let_itself_be_taken_over_is_not_taken_for_a_stranger(
+    rig: SlurmRig,
+) -> None:
+    job = launch(rig, RUNS)
+    rig.executor.start(job)
+    runs(rig, job)
+    # As it was known when Slurm did not answer, before this one began.
+    rig.executor.adopt(())
+    folder = rig.executor.folder(job.attempt.attempt_id)  # type: ignore[attr-defined]
+    assert not folder.stop.exists()
+    assert [one["state"] for one in of_slurm(rig)] == ["RUNNING"]
 
 
 def test_one_that_died_between_submitting_and_writing_that_down_submits_nothing_twice(
@@ -130,6 +163,21 @@ def test_one_that_died_between_submitting_and_writing_that_down_submits_nothing_
     assert json.loads((folder.path / "submitted.json").read_text()) == {"number": "1"}
 
 
+def test_one_that_began_and_whose_submission_nobody_wrote_down_does_not_run_for_ever(
+    rig: SlurmRig,
+) -> None:
+    job = launch(rig, RUNS)
+    rig.executor.start(job)
+    runs(rig, job)
+    rig.executor.close()
+    folder = rig.executor.folder(job.attempt.attempt_id)  # type: ignore[attr-defined]
+    (folder.path / "submitted.json").unlink()
+    rig.restart()
+    rig.executor.adopt([job.attempt])
+    os.kill(json.loads(folder.supervisor.read_text())["pid"], signal.SIGKILL)
+    assert end_of(rig, job).text == "Slurm ended it: FAILED"
+
+
 def test_what_slurm_refuses_is_a_failed_start_in_its_own_words(tmp_path: Path) -> None:
     rig = faked(tmp_path, of_pool={"partition": "nowhere"})
     job = launch(rig, RUNS)
@@ -143,6 +191,32 @@ def test_what_slurm_refuses_is_a_failed_start_in_its_own_words(tmp_path: Path) -
     rig.executor.start(job)
     assert end_of(rig, job).start_failed
     rig.clear()
+
+
+def test_one_that_slurm_does_not_take_now_keeps_no_other_one_from_starting_or_stopping(
+    rig: SlurmRig,
+) -> None:
+    slurm = Slurm(patience_s=20, folder=rig._folder / "slurm")
+    number = slurm.submit(["--job-name=theirs", "--gres=gpu:4"], "exec sleep 600\n")
+    waiting, stuck, other = (launch(rig, RUNS, number=number) for number in (1, 2, 3))
+    waiting = with_gpus(waiting)
+    rig.executor.start(waiting)
+    until(rig, lambda: len(of_slurm(rig)) == 2)
+    sbatch = rig._folder / "slurm" / "sbatch"
+    real = sbatch.with_name("sbatch.real")
+    real.write_text(sbatch.read_text().replace("Path(sys.argv[0]).name", "'sbatch'"))
+    real.chmod(0o755)
+    sbatch.write_text(
+        f'#!/bin/sh\ncase "$*" in *{stuck.attempt.attempt_id}*)'
+        f' echo "sbatch: error: something new" >&2; exit 1;; esac\nexec {real} "$@"\n'
+    )
+    rig.executor.start(stuck)
+    rig.executor.start(other)
+    runs(rig, other)
+    rig.executor.signal(stopping(rig, waiting), now_ms=rig.now())
+    end_of(rig, waiting)
+    assert [one["name"][-1] for one in of_slurm(rig)[1:]] == ["1", "3"]
+    slurm.cancel(number, kill=True)
 
 
 def test_what_can_never_run_on_slurm_is_refused_with_what_can(rig: SlurmRig) -> None:
@@ -192,6 +266,25 @@ def test_gpus_that_slurm_gave_to_others_are_not_the_pools_and_those_of_our_jobs_
     assert [one.device_id for one in node.devices] == ["slurm-cpu-0-gpu-0"]
     slurm.cancel(number, kill=True)
     until(rig, lambda: len(rig.executor.nodes()[0].devices) == 4)
+
+
+def test_a_gpu_that_our_job_waits_for_in_slurms_queue_is_not_free_for_another_one(
+    tmp_path: Path,
+) -> None:
+    rig = faked(tmp_path, of_pool={"nodes": 2})
+    slurm = Slurm(patience_s=20, folder=tmp_path / "slurm")
+    # One of the four GPUs is left, and ours asks for two.
+    number = slurm.submit(["--job-name=theirs", "--gres=gpu:3"], "exec sleep 600\n")
+    until(rig, lambda: has_answered(rig) and sum(len(n.devices) for n in rig.executor.nodes()) == 1)
+    job = with_gpus(launch(rig, RUNS, workers=2))
+    rig.executor.start(job)
+    folder = rig.executor.folder(job.attempt.attempt_id)  # type: ignore[attr-defined]
+    until(rig, (folder.path / "submitted.json").exists)
+    assert [len(node.devices) for node in rig.executor.nodes()] == [2, 0]
+    slurm.cancel(number, kill=True)
+    runs(rig, job)
+    until(rig, lambda: sum(len(node.devices) for node in rig.executor.nodes()) == 4)
+    rig.clear()
 
 
 def test_one_that_waits_in_slurms_queue_is_taken_out_of_it_by_a_stop(rig: SlurmRig) -> None:
@@ -249,6 +342,26 @@ def test_nodes_are_read_as_slurm_prints_them(tmp_path: Path, state: str, takes: 
 
 
 @pytest.mark.parametrize(
+    ("gres", "gpus"),
+    [
+        ("gpu:4", {"": 4}),
+        ("gpu:3090:4(S:0-1)", {"3090": 4}),
+        ("gpu:2080ti:8(IDX:0-7)", {"2080ti": 8}),
+        ("gpu:1g.10gb:7,gpu:a100:1", {"1g.10gb": 7, "a100": 1}),
+        ("gpu:4(S:0-1),shard:16", {"": 4}),
+        ("(null)", {}),
+    ],
+)
+def test_types_of_gpus_may_begin_with_a_digit(tmp_path: Path, gres: str, gpus: dict) -> None:
+    (tmp_path / "scontrol").write_text(
+        f"#!/bin/sh\necho 'NodeName=n1 Gres={gres} GresUsed=(null) State=IDLE Partitions=gpu'\n"
+    )
+    (tmp_path / "scontrol").chmod(0o755)
+    (node,) = Slurm(patience_s=20, folder=tmp_path).nodes()
+    assert node.gpus == gpus
+
+
+@pytest.mark.parametrize(
     ("asked", "free"),
     [
         ({}, 3),
@@ -267,7 +380,7 @@ def test_a_pool_has_at_most_what_its_admin_said_and_what_is_free_of_its_kind(
         used={"a100": 3},
     )
     pool = Pool(name=PoolName("far"), executor="slurm")
-    found = list(nodes_of(pool, GPU_POOL.model_copy(update=asked), [node], held=(), away=False))
+    found = list(nodes_of(pool, GPU_POOL.model_copy(update=asked), [node], held=Held(), away=False))
     assert sum(len(one.devices) for one in found) == free
 
 
@@ -281,6 +394,26 @@ def test_a_command_that_hangs_is_no_answer(tmp_path: Path) -> None:
         Unavailable, match="Slurm's command scontrol cannot be run here: No such file"
     ):
         slurm.nodes()
+
+
+@pytest.mark.parametrize(
+    ("first", "refusal"),
+    [
+        ("AssocMaxSubmitJobLimit", Unavailable),
+        ("QOSMaxSubmitJobPerUserLimit", Unavailable),
+        ("QOSMaxWallDurationPerJobLimit", Misconfigured),
+    ],
+)
+def test_a_limit_on_how_many_wait_refuses_for_now_and_one_on_the_job_for_good(
+    tmp_path: Path, first: str, refusal: type[Exception]
+) -> None:
+    (tmp_path / "sbatch").write_text(
+        f"#!/bin/sh\necho 'sbatch: error: {first}\nsbatch: error: Batch job submission failed: Job violates"
+        " accounting/QOS policy (job submit limit, the size and/or time limits)' >&2\nexit 1\n"
+    )
+    (tmp_path / "sbatch").chmod(0o755)
+    with pytest.raises(refusal, match=first):
+        Slurm(patience_s=20, folder=tmp_path).submit([], "")
 
 
 @pytest.mark.parametrize(
@@ -302,3 +435,11 @@ def test_settings_that_cannot_be_are_refused_with_the_field(
     assert sentence in str(refused.value)
     with pytest.raises(BadRequest, match="start the scheduler with --executor slurm=FILE"):
         read_settings(None)
+
+
+def test_a_scheduler_that_is_root_submits_nothing_as_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(Misconfigured, match="every user's job would be root on its nodes"):
+        faked(tmp_path, jobs_as_root=False)

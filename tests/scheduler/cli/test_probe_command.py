@@ -20,6 +20,7 @@ from gpucommons.scheduler.service.administration import settings
 from gpucommons.scheduler.upkeep.upkeep import OPERATOR
 
 QUOTA = {"guaranteed_milli_gpu": 4000}
+QUOTAS = {"gpu": QUOTA, "cpu": {"over_quota_weight": 1}}
 FOUND = {"gemm_tflops": 228.5, "inside_gb_s": 215.0, "inside_us": 7.5}
 
 
@@ -27,7 +28,7 @@ FOUND = {"gemm_tflops": 228.5, "inside_gb_s": 215.0, "inside_us": 7.5}
 def world(tmp_path: Path) -> WatchedWorld:
     """The admin is in a team: who runs a probe pays for it, as for any job."""
     made = WatchedWorld(tmp_path)
-    team = {"name": "vision", "members": ["ann", "root"], "quotas": {"gpu": QUOTA}}
+    team = {"name": "vision", "members": ["ann", "root"], "quotas": QUOTAS}
     config = models.ConfigModel.model_validate({"teams": [team, {"name": "nlp"}]})
     done(settings.put_config(made.service, made.admin, config))
     return made
@@ -41,10 +42,12 @@ def measured(world: WatchedWorld) -> Measured | None:
     return world.cluster.pools[PoolName("gpu")].measured
 
 
-def ran(world: WatchedWorld, *lines: str, by: str = "root", **script: Any) -> str:
+def ran(
+    world: WatchedWorld, *lines: str, by: str = "root", pool: str = "gpu", **script: Any
+) -> str:
     """A probe that is over."""
     world.script = Script(lines=lines, run_ms=1000, **script)
-    name = submitted(world, by=by, name="probe", team="vision").name
+    name = submitted(world, by=by, name="probe", team="vision", pools=[pool]).name
     for _ in range(3):
         world.pass_time(1000)
     return name
@@ -113,6 +116,12 @@ def test_what_a_probe_cannot_have_found_changes_nothing(
 def test_numbers_of_somebody_else_s_job_are_not_taken(cli: Cli, world: WatchedWorld) -> None:
     told = cli("probe", "gpu", "--job", ran(world, line(), by="ann"), by="root")
     assert "is of ann: keep what your own probe found" in told.err
+    assert measured(world) is None
+
+
+def test_numbers_of_another_pool_are_not_taken(cli: Cli, world: WatchedWorld) -> None:
+    told = cli("probe", "gpu", "--job", ran(world, line(), pool="cpu"), by="root")
+    assert "is of pool cpu: only a probe of gpu is kept" in told.err
     assert measured(world) is None
 
 
