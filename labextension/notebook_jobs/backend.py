@@ -8,7 +8,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -109,17 +109,20 @@ class GpuScheduler(BaseScheduler):
 
     async def stop_job(self, job_id: str) -> None:
         """Cancel it; one that is over stays as it is."""
+        await self._stopped(job_id)
+
+    async def _stopped(self, job_id: str) -> str:
         async with self._scheduler() as scheduler:
-            await _job(scheduler, job_id)
-            try:
-                await scheduler.send(calls.cancel(job_id))
-            except Conflict:
-                return
+            job, _ = await _job(scheduler, job_id)
+            with suppress(Conflict):
+                await scheduler.send(calls.cancel(job.id))
+            return job.id
 
     async def delete_job(self, job_id: str) -> None:
         """Cancel it, and list it here no more; it stays in the scheduler's history."""
-        await self.stop_job(job_id)
-        await asyncio.to_thread(self._staging.remove, job_id)
+        # Its id: what was asked may be a name, and becomes a path.
+        found = await self._stopped(job_id)
+        await asyncio.to_thread(self._staging.remove, found)
 
     async def get_staging_paths(self, model: theirs.DescribeJob) -> dict[str, str]:
         """Fetch what a job that is over made; where its files lie then."""
@@ -266,8 +269,13 @@ class GpuScheduler(BaseScheduler):
 
 
 async def _job(scheduler: AsyncSchedulerClient, job_id: str) -> tuple[JobView, JobRequest]:
-    """A job that was made here, and what was asked."""
+    """A job of the user's own that was made here, and what was asked."""
     found = await scheduler.send(calls.job(job_id))
+    if found.owner != (await scheduler.send(calls.whoami())).name:
+        # A lead may fetch what it made, which then is a file of the lead's: not by a link to this page.
+        raise NotFound(
+            f"{found.name} belongs to {found.owner or 'somebody else'}: see its own page."
+        )
     if (request := describing.made_here(found.request)) is None:
         raise NotFound(f"{found.name} is no notebook job: see it in the list of GPU jobs.")
     return found, request

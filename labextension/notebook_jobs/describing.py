@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 from jupyter_scheduler.models import DescribeJob, DescribeJobDefinition, Status
@@ -80,8 +81,18 @@ def _parameters(command: Sequence[str]) -> dict[str, str]:
 
 
 def made_here(request: JobRequest | None) -> JobRequest | None:
-    """A request that came from *Notebook Jobs*; None for others."""
-    return request if request is not None and FILE in request.labels else None
+    """A request that came from *Notebook Jobs*; None for others.
+
+    Labels are anybody's words, and two of these become paths: what is no mere name came from elsewhere.
+    """
+    if request is None or FILE not in request.labels:
+        return None
+    paths = (request.labels[FILE], request.labels.get(DEFINITION, "none"))
+    return request if all(map(_is_name, paths)) else None
+
+
+def _is_name(text: str) -> bool:
+    return text.isprintable() and PurePosixPath(text).name == text != ".."
 
 
 def _asked(request: JobRequest) -> dict[str, Any]:

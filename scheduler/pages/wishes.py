@@ -16,6 +16,7 @@ from gpucommons.scheduler.models.administration.pools import MAX_KEPT_DAYS
 
 #: Fields of the hub's form that say what the wish itself is.
 _WISH = ("wait", "environment", "on_idle", "kernels_kept_days")
+_MOST_DIGITS = 10
 #: Team, pool and size of a card of the hub's form; the server's name behind them.
 _WAIT_PARTS = (3, 4)
 
@@ -83,7 +84,9 @@ def _read_card(text: str) -> dict[str, str]:
 def _days(text: str) -> int:
     if not text:
         return 0
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= MAX_KEPT_DAYS:
+    # Python turns no text of thousands of digits into a number.
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    if not is_number or not 1 <= int(text) <= MAX_KEPT_DAYS:
         message = (
             f"kernels_kept_days is a number of days from 1 to {MAX_KEPT_DAYS}; got {text[:20]!r}."
         )

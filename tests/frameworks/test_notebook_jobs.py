@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
+import uuid
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,8 @@ from frameworks.own_scheduler import own_scheduler
 from free_ports import free_port
 
 from benchmarks.real_scripts import environment
+from gpucommons.scheduler.cli.connect import find
+from gpucommons.scheduler.client import SchedulerClient, calls
 
 BESIDE = environment.find(environment.BESIDE_OURS)
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(300)]
@@ -30,13 +35,34 @@ teams:
 CLASSES = "gpucommons.labextension.notebook_jobs"
 PATIENCE_S = 90.0
 HALF = "0.5 GPU · team vision"
+#: A lead asks for a job of a member, whose results are theirs to fetch.
+OF_BOB = """
+import asyncio
+from types import SimpleNamespace
+from gpucommons.labextension.notebook_jobs import backend
+from gpucommons.scheduler.errors import NotFound
+from gpucommons.scheduler.models import JobRequest
+
+request = JobRequest(team="vision", roles=[{"command": ["true"]}], labels={"notebook": "a.ipynb"})
+
+class Scheduler:
+    async def send(self, call):
+        if call.path.endswith("/whoami"):
+            return SimpleNamespace(name="lena")
+        return SimpleNamespace(id="1", name="a-1", owner="bob", request=request)
+
+try:
+    asyncio.run(backend._job(Scheduler(), "1"))
+except NotFound as error:
+    print(error)
+"""
 
 
 class Lab:
     """A client of a server's Notebook Jobs."""
 
-    def __init__(self, http: httpx.Client, root: Path) -> None:
-        self.http, self.root = http, root
+    def __init__(self, http: httpx.Client, root: Path, environ: dict[str, str]) -> None:
+        self.http, self.root, self.environ = http, root, environ
 
     def ask(self, method: str, path: str, body: Any = None, **query: str) -> Any:
         answer = self.http.request(method, path, json=body, params=query)
@@ -54,6 +80,11 @@ class Lab:
     def until(self, job_id: str, *states: str) -> Any:
         wait_for(lambda: self.job(job_id)["status"] in states)
         return self.job(job_id)
+
+    def scheduler(self) -> SchedulerClient:
+        """Past this server, as the command line asks."""
+        url, token = find(Namespace(url=None, state=None), self.environ)
+        return SchedulerClient(url, token=token)
 
 
 def wait_for(is_so: Callable[[], object]) -> None:
@@ -102,7 +133,7 @@ def lab() -> Iterator[Lab]:
             wait_for(lambda: server.poll() is not None or _answers(url, headers))
             assert server.poll() is None, log.read_text()
             with httpx.Client(base_url=f"{url}/scheduler/", headers=headers, timeout=60) as http:
-                yield Lab(http, root)
+                yield Lab(http, root, environ)
         finally:
             server.terminate()
             server.wait(30)
@@ -240,6 +271,35 @@ def test_a_definition_is_a_schedule_that_pauses_goes_on_and_runs_by_hand(lab: La
     lab.ask("DELETE", place)
     assert lab.ask("GET", "job_definitions")["total_count"] == 0
     assert lab.job(job_id)["status"] == "COMPLETED"
+
+
+def test_labels_of_a_job_lead_to_no_other_place(lab: Lab) -> None:
+    """They are anybody's words: who submits by the API writes what they like."""
+    path = written(lab, "bait.ipynb", "x = 1")
+    made = lab.ask("POST", "jobs", asked(path))["job_id"]
+    victim, bait = str(lab.root / ".bashrc"), str(lab.root / "theirs")
+    with lab.scheduler() as scheduler:
+        request = scheduler.send(calls.job(made)).request
+        assert request is not None
+        hostile = []
+        for labels in ({"notebook": victim}, {"notebook": "../work/.bashrc"}, {}):
+            led = {**request.labels, **labels, "notebook-definition": bait}
+            other = request.model_copy(update={"labels": led})
+            hostile.append(scheduler.send(calls.submit(other, key=str(uuid.uuid4()))).id)
+    for job_id in hostile:
+        assert "is no notebook job" in lab.refusal(
+            "GET", f"jobs/{job_id}/download_files?redownload=1"
+        )
+    assert not {one["job_id"] for one in lab.ask("GET", "jobs")["jobs"]} & set(hostile)
+
+
+def test_a_job_of_somebody_else_is_not_downloaded_here() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", OF_BOB],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(BESIDE)])},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == "a-1 belongs to bob: see its own page.\n", done.stderr
 
 
 def test_what_cannot_be_is_said_in_a_sentence(lab: Lab) -> None:

@@ -35,8 +35,8 @@ def ask(slurm: Slurm, *, after: Answer) -> Answer:
     """
     jobs: dict[AttemptId, list[SlurmJob]] = {}
     for job in slurm.jobs():
-        if job.name.startswith(launching.PREFIX):
-            attempt_id = AttemptId(job.name.removeprefix(launching.PREFIX))
+        if (named := launching.NAMED.fullmatch(job.name)) is not None:
+            attempt_id = AttemptId(named.group(1))
             jobs.setdefault(attempt_id, []).append(job)
     return Answer(
         turn=after.turn + 1,

@@ -16,11 +16,11 @@ import threading
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from gpucommons.scheduler.adapters.slurm import launching
 from gpucommons.scheduler.adapters.slurm.answers import Answer, ask
 from gpucommons.scheduler.adapters.slurm.commands import WAITING, Slurm, SlurmJob
+from gpucommons.scheduler.adapters.slurm.copies import Copies
 from gpucommons.scheduler.adapters.slurm.nodes import Held, is_of, nodes_of
 from gpucommons.scheduler.adapters.slurm.settings import SlurmPool, read_settings
 from gpucommons.scheduler.core.model.resources import Node, Pool
@@ -80,6 +80,7 @@ class SlurmExecutor:
         self._site = launching.Site(
             settings=self._settings, training=alone.lay_out(self._settings.folder / "python")
         )
+        self._copies = Copies(self._settings.folder / "snapshots", offer.snapshot_path)
         self._tracked: dict[AttemptId, Attempt] = {}
         #: Laid out, and not yet known to be with Slurm.
         self._wanted: dict[AttemptId, tuple[list[str], str]] = {}
@@ -133,13 +134,14 @@ class SlurmExecutor:
         self._tracked[attempt_id] = attempt
         if attempt_id in self._wanted or attempt_id in self._refused:
             return
+        self._copies.note(attempt_id, {"snapshot": launch.workload.spec.snapshot})
         if any(
             path.exists() for path in (folder.path / _SUBMITTED, folder.supervisor, folder.exit)
         ):
             return
         pool, asked = self._pool_of(launch)
         launching.refuse(launch, asked, self._root)
-        launching.lay_out(folder, launch, self._site, pool, self._snapshot(launch))
+        launching.lay_out(folder, launch, self._site, pool, self._copies.make(launch))
         self._wanted[attempt_id] = (
             launching.options(launch, folder, asked, pool),
             launching.script(folder, self._settings.python),
@@ -153,25 +155,6 @@ class SlurmExecutor:
                 return pool, asked
         message = f"The settings of this Slurm say nothing of the pool of {node}."
         raise Misconfigured(message)
-
-    def _snapshot(self, launch: Launch) -> Path | None:
-        """The job's files, copied to where the nodes can read them."""
-        wanted, path_of = launch.workload.spec.snapshot, self._offer.snapshot_path
-        if wanted is None:
-            return None
-        if path_of is None:
-            message = (
-                "Files of jobs lie in object storage here, and Slurm's nodes cannot fetch them from"
-                " there yet: submit a command without files, or to another pool."
-            )
-            raise Misconfigured(message)
-        copy = self._settings.folder / "snapshots" / wanted
-        if not copy.exists():
-            copy.parent.mkdir(mode=0o700, exist_ok=True)
-            part = copy.with_suffix(".part")
-            part.write_bytes(path_of(wanted).read_bytes())
-            part.rename(copy)
-        return copy
 
     # --- stopping ----------------------------------------------------------------------------
 
@@ -214,8 +197,10 @@ class SlurmExecutor:
         for attempt_id, attempt in ours.items():
             if self.folder(attempt_id).path.is_dir():
                 self._tracked[attempt_id] = attempt
+                self._copies.note(attempt_id, read_json(self.folder(attempt_id).plan))
                 alive = bool(answer.alive(attempt_id))
                 found.append(Live(attempt_id=attempt_id, running=alive))
+        self._copies.drop_unneeded()
         return tuple(found)
 
     def _end_unknown(self, attempt_id: AttemptId, answer: Answer) -> None:
@@ -281,7 +266,9 @@ class SlurmExecutor:
             never = {"exit_code": None, "start_failed": True, "killed": False, "told": False}
             note_end(self.folder(attempt_id), {**never, "text": text})
         self._tracked.pop(attempt_id, None)
+        self._copies.forget(attempt_id)
         self._gone_s.pop(attempt_id, None)
+        self._since.pop(attempt_id, None)
 
     def log(self, attempt: Attempt, *, rank: int, offset: int, limit_bytes: int) -> LogChunk:
         """See the protocol."""
@@ -291,8 +278,8 @@ class SlurmExecutor:
 
     def rest(self) -> None:
         """See the protocol."""
-        self._tracked.clear()
-        self._wanted.clear()
+        for known in (self._tracked, self._wanted, self._refused, self._since, self._gone_s):
+            known.clear()
 
     def close(self) -> None:
         """See the protocol."""

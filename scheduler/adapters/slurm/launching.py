@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,8 @@ from gpucommons.scheduler.launchers.gang import PORTS, ports_from
 
 #: In front of the attempt's id, in the name of a job of Slurm.
 PREFIX = "gpucommons-"
+#: The id becomes a path below our folder: a job of any other name is somebody else's.
+NAMED = re.compile(rf"{PREFIX}([0-9a-z]+(?:-[0-9a-z]+)+)")
 #: Slurm may say up to a minute too early, and not later than so, that a job's time is over.
 _AHEAD_S = 30
 
@@ -50,8 +53,13 @@ def refuse(launch: Launch, pool: SlurmPool, root: Path) -> None:
     Raises
     ------
     Misconfigured
-        For a share of a GPU, more than one node has, or a checkpoint that is not below ``root``.
+        For an owner whose name is no folder's, a share of a GPU, more than one node has, or a checkpoint
+        that is not below ``root``.
     """
+    owner = launch.workload.spec.owner
+    if "/" in owner or owner in ("", ".", ".."):
+        message = f"{owner!r} cannot be the name of a home folder."
+        raise Misconfigured(message)
     resumed = launch.attempt.resumed_from
     if resumed is not None and not (root / resumed.attempt_id).is_dir():
         message = (

@@ -37,6 +37,8 @@ class Place:
     price: float | None = None
     #: What no data sheet has, of this pool.
     known: Constants = field(default_factory=Constants)
+    #: So many nodes have as many GPUs as its largest: with one there are no links between them.
+    alike: int = 1
     #: When its GPUs and links were measured; None: data sheets alone speak.
     measured_ms: Millis | None = None
     #: Why what was measured is not reckoned with; "" where it is, or nothing was.
@@ -92,6 +94,7 @@ def place_of(cluster: Cluster, name: PoolName, tables: Tables) -> Place | str:
         pool=pool,
         simulated=any(device.simulated for device in devices),
         price=None if price is None else from_micro(price),
+        alike=sum(len(node.devices) == largest for node in nodes),
     )
     found = cluster.pools[name].measured
     if found is None:
@@ -99,8 +102,7 @@ def place_of(cluster: Cluster, name: PoolName, tables: Tables) -> Place | str:
     doubt = _doubt(place, found, cluster.now_ms)
     if doubt:
         return replace(place, doubt=doubt)
-    alike = sum(len(node.devices) == largest for node in nodes)
-    return measured_place(place, found, alike)
+    return measured_place(place, found, place.alike)
 
 
 def _doubt(place: Place, found: Measured, now_ms: int) -> str:

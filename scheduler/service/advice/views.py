@@ -57,16 +57,19 @@ def advice_view(
         why_not=_why_not(asking, found),
         considered=found.considered,
         pruned=[models.PrunedView(reason=why, count=n) for why, n in found.pruned.items() if n],
-        notes=[*asking.notes, *simulated, *map(_of_links, asking.places)],
+        notes=[*asking.notes, *simulated, *filter(None, map(_of_links, asking.places))],
         currency=asking.currency,
         now_ms=asking.now_ms,
     )
 
 
 def _of_links(place: Place) -> str:
+    """What its plans reckon with; "" where a data sheet is all, and there is one node."""
     if place.doubt:
         return _DOUBTED.format(place.name, place.doubt, place.name)
     if place.measured_ms is None:
+        if place.alike == 1:
+            return ""
         return _ONE_NODE.format(place.name, place.name)
     day = f"{datetime.fromtimestamp(place.measured_ms / 1000, UTC):%Y-%m-%d}"
     far = _FAR.format(place.pool.between.bytes_per_s / 1e9) if place.pool.nodes > 1 else _NEAR

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import tarfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,10 +19,11 @@ from gpucommons.scheduler.adapters.slurm.nodes import Held, nodes_of
 from gpucommons.scheduler.adapters.slurm.settings import SlurmPool, read_settings
 from gpucommons.scheduler.core.model.resources import NodeState, Pool
 from gpucommons.scheduler.core.model.state import AttemptEnded
-from gpucommons.scheduler.core.model.types import AttemptId, Checkpoint, PoolName, SliceId
+from gpucommons.scheduler.core.model.types import AttemptId, Checkpoint, PoolName, SliceId, UserName
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, Unavailable
 from gpucommons.scheduler.executors.base import Launch
 from tests.contracts.test_executor import (
+    ENDS,
     RUNS,
     end_of,
     has_printed,
@@ -238,6 +240,27 @@ def test_what_can_never_run_on_slurm_is_refused_with_what_can(rig: SlurmRig) -> 
     assert of_slurm(rig) == []
 
 
+def test_what_slurm_refused_to_an_earlier_lead_is_no_end_of_what_another_replica_started(
+    tmp_path: Path,
+) -> None:
+    rig = faked(tmp_path, of_pool={"partition": "nowhere"})
+    job = launch(rig, RUNS)
+    rig.executor.start(job)
+    assert end_of(rig, job).start_failed
+    rig.executor.rest()
+    # Slurm has that partition by now, and the other replica had it started.
+    sbatch = tmp_path / "slurm" / "sbatch"
+    sbatch.write_text(sbatch.read_text().replace('== "nowhere"', '== "gone"'))
+    mine, rig.executor = rig.executor, rig._boot()
+    rig.executor.start(job)
+    runs(rig, job)
+    rig.executor.close()
+    rig.executor = mine
+    assert [one.running for one in rig.executor.adopt([job.attempt])] == [True]
+    assert not any(isinstance(one, AttemptEnded) for one in rig.executor.observe())
+    rig.clear()
+
+
 def test_each_worker_sees_its_own_of_the_gpus_that_slurm_gave(rig: SlurmRig) -> None:
     job = with_gpus(launch(rig, RUNS, workers=2))
     tells = ("sh", "-c", "echo sees $CUDA_VISIBLE_DEVICES; exec sleep 600")
@@ -443,3 +466,60 @@ def test_a_scheduler_that_is_root_submits_nothing_as_root(
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with pytest.raises(Misconfigured, match="every user's job would be root on its nodes"):
         faked(tmp_path, jobs_as_root=False)
+
+
+def test_copies_of_files_go_with_the_last_attempt_that_needs_them(
+    rig: SlurmRig, tmp_path: Path
+) -> None:
+    content = tmp_path / "content.tar"
+    with tarfile.open(content, "w"):
+        pass
+    executor = rig.executor
+    executor._copies._path_of = lambda _sha: content  # type: ignore[attr-defined]
+    jobs = [
+        of_files(launch(rig, ENDS, number=number), sha) for number, sha in ((1, "aa"), (2, "bb"))
+    ]
+    for job in jobs:
+        executor.start(job)
+    copies = tmp_path / "shared" / "snapshots"
+    assert {copy.name for copy in copies.iterdir()} == {"aa", "bb"}
+    for job in jobs:
+        end_of(rig, job)
+    executor.forget(jobs[0].attempt.attempt_id)
+    assert {copy.name for copy in copies.iterdir()} == {"bb"}
+    rig.restart()
+    rig.executor.adopt([jobs[1].attempt])
+    assert {copy.name for copy in copies.iterdir()} == {"bb"}
+    rig.restart()
+    rig.executor.adopt([])
+    assert not list(copies.iterdir())
+
+
+def of_files(job: Launch, sha: str) -> Launch:
+    spec = replace(job.workload.spec, snapshot=sha)
+    return replace(job, workload=replace(job.workload, spec=spec))
+
+
+@pytest.mark.parametrize("owner", ["..", ".", "a/../../etc"])
+def test_an_owner_whose_home_would_be_elsewhere_is_refused(rig: SlurmRig, owner: str) -> None:
+    job = launch(rig, RUNS)
+    spec = replace(job.workload.spec, owner=UserName(owner))
+    with pytest.raises(Misconfigured, match="cannot be the name of a home folder"):
+        rig.executor.start(replace(job, workload=replace(job.workload, spec=spec)))
+
+
+@pytest.mark.parametrize("name", ["gpucommons-", "gpucommons-.", "gpucommons-../theirs"])
+def test_a_job_whose_name_is_no_id_is_somebody_elses(
+    rig: SlurmRig, tmp_path: Path, name: str
+) -> None:
+    theirs = tmp_path / "shared" / "theirs"
+    theirs.mkdir()
+    slurm = Slurm(patience_s=10, folder=tmp_path / "slurm")
+    slurm.submit([f"--job-name={name}"], "#!/bin/sh\nexec sleep 600\n")
+    try:
+        rig.executor.adopt([])
+        assert [one["state"] for one in of_slurm(rig)] == ["RUNNING"]
+        assert not list(theirs.iterdir())
+        assert not (tmp_path / "shared" / "attempts" / "stop.json").exists()
+    finally:
+        slurm.cancel("1")

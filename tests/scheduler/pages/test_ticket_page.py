@@ -71,6 +71,7 @@ async def test_taking_a_ticket_leads_to_its_page(visit: Any, scheduler: Any) -> 
         ("kernels_kept_days", "0"),
         ("kernels_kept_days", "366"),
         ("kernels_kept_days", "1.5"),
+        ("kernels_kept_days", "9" * 5000),
     ],
 )
 async def test_a_wrong_field_is_refused_and_nothing_asked(

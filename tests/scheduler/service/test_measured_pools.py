@@ -38,6 +38,9 @@ FAST: dict[str, Any] = {
 TEAM = {"name": "vision", "members": ["ann"], "quotas": {"gpu": {"guaranteed_milli_gpu": 8000}}}
 
 
+TEAM_OF_ONE = TEAM | {"quotas": {"gpu": {"guaranteed_milli_gpu": 4000}}}
+
+
 @pytest.fixture
 def two_nodes(tmp_path: Path) -> ServiceWorld:
     config = {"pools": [{"name": "gpu", "executor": "fake", **PAUSES}], "teams": [TEAM]}
@@ -103,6 +106,12 @@ def test_a_plan_over_two_nodes_is_placed_and_launched_as_it_says(two_nodes: Serv
     record = past.job_plan(two_nodes.service, two_nodes.principal("ann"), view.id)
     assert record.text.startswith(f"{plan.layout} on 8 × A100-40 of gpu")
     assert not any("its speed does not judge the plan" in note for note in record.notes)
+
+
+def test_of_a_pool_with_one_node_nothing_is_said_of_links_between_nodes(tmp_path: Path) -> None:
+    config = {"pools": [{"name": "gpu", "executor": "fake", **PAUSES}], "teams": [TEAM_OF_ONE]}
+    world = ServiceWorld(tmp_path, nodes=(a_node("n1", 4, pool="gpu"),), config=config)
+    assert not any("between its nodes" in note for note in answer(world).notes)
 
 
 def test_of_real_cards_it_makes_a_grade_b(tmp_path: Path) -> None:
