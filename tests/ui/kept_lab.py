@@ -35,7 +35,7 @@ class KeptLab(KernelServer):
     def _env(self) -> dict[str, str]:
         return {**super()._env(), "JUPYTER_PATH": str(ROOT / "build")}
 
-    def write(self, *sources: str) -> None:
+    def write(self, *sources: str, name: str = NOTEBOOK) -> None:
         cells = [
             {
                 "cell_type": "code",
@@ -55,7 +55,7 @@ class KeptLab(KernelServer):
             "nbformat": 4,
             "nbformat_minor": 5,
         }
-        (self.work / NOTEBOOK).write_text(json.dumps(notebook))
+        (self.work / name).write_text(json.dumps(notebook))
         settings = self.home / "config" / "lab" / "user-settings" / "gpucommons"
         settings.mkdir(parents=True, exist_ok=True)
         seen: Any = {"seen": ["welcome", "first-job", "job-goes-on", "idle"]}
@@ -64,7 +64,7 @@ class KeptLab(KernelServer):
         asks.mkdir(parents=True, exist_ok=True)
         (asks / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
 
-    def open(self, browser: Browser, *, runs: bool = False) -> Page:
+    def open(self, browser: Browser, *, name: str = NOTEBOOK, runs: bool = False) -> Page:
         """The notebook in a browser of its own: nothing is shared with those before."""
         context = browser.new_context(locale="en-GB", timezone_id="UTC", viewport=WIDE)
         context.set_default_timeout(PATIENCE_MS)
@@ -74,7 +74,7 @@ class KeptLab(KernelServer):
         away = page.locator(".jp-Dialog .jp-mod-accept").first
         close = lambda button: button.dispatch_event("click")  # noqa: E731
         page.add_locator_handler(away, close, no_wait_after=True)
-        address = f"http://127.0.0.1:{self.port}/lab/tree/{NOTEBOOK}?reset&token={TOKEN}"
+        address = f"http://127.0.0.1:{self.port}/lab/tree/{name}?reset&token={TOKEN}"
         page.goto(address)
         page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
         # Of a kernel that is at a cell Lab does not know it before the cell says something.

@@ -5,6 +5,7 @@ One story in one home: what a cell prints is there, whoever opens the notebook a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -25,17 +26,39 @@ for n in range(10_000):
     if os.path.exists('enough'): break
     time.sleep(0.1)
 print("over")"""
-SHOWN, SLIDER = range(2)
-CELLS = (
-    COUNTS,
-    "import ipywidgets\nipywidgets.IntSlider(5)",
-)
+WIDGET = """import ipywidgets
+moved, slider = [], ipywidgets.IntSlider(5)
+slider.observe(lambda change: moved.append(change["new"]), "value")
+slider"""
+STATE = """import threading, time
+book, ticks = open("book.txt", "a"), []
+def tick():
+    while True:
+        ticks.append(1)
+        time.sleep(0.01)
+threading.Thread(target=tick, daemon=True).start()"""
+ASKS_FOR_ALL = """before = len(ticks)
+time.sleep(0.5)
+print(book.write("more"), book.close(), open("book.txt").read(), len(ticks) > before, moved)"""
+FIGURE = """from IPython.display import SVG, display
+def drawn(points):
+    line = f'<polyline points="{points}" fill="none" stroke="teal"/>'
+    return SVG(f'<svg xmlns="http://www.w3.org/2000/svg" width="90" height="60">{line}</svg>')
+figure = display(drawn("0,50 40,10 80,30"), display_id=True)"""
+DRAWS_ON = 'figure.update(drawn("0,50 40,10 80,30 88,2"))'
+SHOWN, SLIDER, THREAD, ALL, DRAWN, DRAWN_ON = range(6)
+CELLS = (COUNTS, WIDGET, STATE, ASKS_FOR_ALL, FIGURE, DRAWS_ON)
+#: Lab takes the box away soon after it has taken Enter.
+ENTER_MS = 5_000
+ASKING = "asking.ipynb"
+ASKS = "name = input('name? ')\nprint('hello', name)"
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeptLab]:
     one = KeptLab(tmp_path_factory.mktemp("lab") / "home", {"GPUCOMMONS_CRIU": criu_of_tests()})
     one.write(*CELLS)
+    one.write(ASKS, name=ASKING)
     one.start()
     yield one
     assert one.process is not None
@@ -89,21 +112,63 @@ def test_what_a_cell_prints_with_no_page_open_is_there_when_it_is_opened_elsewhe
     until(lambda: "over" in (lab.work / "work.ipynb").read_text(), "the save")
     until(lambda: lab.ask("GET", "gpucommons/cell-runs?path=work.ipynb")["runs"] == [], "that")
     (lab.work / "enough").unlink()
+    # Jupyter hands what came over a stop to one page alone, the last.
     third.context.close()
 
 
-def test_after_a_stop_and_a_start_the_cell_goes_on_in_both_tabs(
-    lab: KeptLab, browser: Browser
-) -> None:
-    page = lab.open(browser)
+def _begin_all(lab: KeptLab, browser: Browser) -> tuple[Page, Page, Page]:
+    """Something under way in each cell: two pages of one notebook, and one of another that asks."""
+    page, asking = lab.open(browser), lab.open(browser, name=ASKING)
+    run(asking, 0)
+    expect(output(asking, 0)).to_contain_text("name?")
+    run(page, THREAD)
     run(page, SLIDER)
     expect(output(page, SLIDER).locator(".widget-slider")).to_be_visible()
+    run(page, DRAWN)
+    expect(output(page, DRAWN).locator("img, svg").first).to_be_visible()
     run(page, SHOWN)
     _grown(page, SHOWN, 5)
     # Opened last: it is the page that Jupyter keeps outputs for.
     beside = lab.open(browser, runs=True)
     _grown(beside, SHOWN, 10)
     until(lambda: lab.greeting("hello")["keeps"] == "kernels", "the self-test")
+    return page, beside, asking
+
+
+def _goes_on(page: Page) -> None:
+    """Thread, open file, widget with its callback, and a figure that is drawn further."""
+    handle = output(page, SLIDER).locator(".noUi-handle")
+    # Not by focus alone: what Lab says of the server that was away may still lie over it.
+    handle.click()
+    handle.press("ArrowRight")
+    expect(output(page, SLIDER).locator(".widget-readout")).to_have_text("6")
+    run(page, ALL)
+    expect(output(page, ALL)).to_have_text("4 None more True [6]")
+    drawn = output(page, DRAWN).inner_html()
+    run(page, DRAWN_ON)
+    expect(prompt(page, DRAWN_ON)).to_have_text(re.compile(r"\[\d+\]:"))
+    until(lambda: output(page, DRAWN).inner_html() != drawn, "the figure drawn further")
+
+
+def _answer(page: Page, text: str) -> None:
+    """What Lab says of the server that was away takes the keys while it is open, whenever it comes."""
+    box = output(page, 0).locator("input")
+
+    def is_taken() -> bool:
+        box.click()
+        box.fill(text)
+        box.press("Enter")
+        with suppress(AssertionError):
+            expect(box).to_have_count(0, timeout=ENTER_MS)
+        return box.count() == 0
+
+    until(is_taken, "that the box takes Enter")
+
+
+def test_after_a_stop_and_a_start_all_goes_on_in_the_same_tabs(
+    lab: KeptLab, browser: Browser
+) -> None:
+    page, beside, asking = _begin_all(lab, browser)
 
     lab.stop()
     before = max(numbers(one, SHOWN)[-1] for one in (page, beside))
@@ -117,6 +182,13 @@ def test_after_a_stop_and_a_start_the_cell_goes_on_in_both_tabs(
     for one in (page, beside):
         expect(output(one, SHOWN)).to_contain_text("over")
         expect(prompt(one, SHOWN)).not_to_have_text("[*]:")
+    _goes_on(page)
     picture(page, "notebook-woken")
-    for one in (page, beside):
+
+    # A question that waited at the stop is answered after it.
+    _answer(asking, "Ada")
+    expect(output(asking, 0)).to_contain_text("hello Ada")
+    expect(prompt(asking, 0)).to_have_text("[1]:")
+    picture(asking, "notebook-woken-asking")
+    for one in (page, beside, asking):
         one.context.close()
