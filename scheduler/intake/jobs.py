@@ -96,7 +96,8 @@ def job_spec(request: JobRequest, principal: Principal, cluster: Cluster, found:
     for_any_team = principal.admin or request.user not in (None, principal.name)
     if for_any_team and request.team is None and not principal.teams:
         message = (
-            "You are in no team: name the one that pays (team; --team on the command line). Teams:"
+            "You are in no team: name the one that pays (team; --team on the command line, --account of"
+            " sbatch). Teams:"
             f" {names(cluster.teams)}."
         )
         raise BadRequest(message)

@@ -48,7 +48,7 @@ def choose_team(
         return able[0]
     message = (
         f"You are in several teams ({names(team.name for team in mine)}): name one (team; --team on the"
-        " command line)."
+        " command line, --account of sbatch)."
     )
     raise BadRequest(message)
 

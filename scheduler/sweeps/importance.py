@@ -27,7 +27,7 @@ def importance_of(sweep: Sweep, trials: Sequence[Trial]) -> tuple[dict[str, floa
     if not sweep.metric or not space:
         return {}, ""
     if len(told) < FEWEST:
-        return {}, f"Known once {FEWEST} trials have told {sweep.metric}; {len(told)} have."
+        return {}, f"It takes {FEWEST} trials that told {sweep.metric}; {len(told)} have."
     if len({one.best for one in told}) == 1:
         return {}, f"Not known: {sweep.metric} was the same in all trials."
     try:

@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.adapters.slurm.settings import read_settings
 from gpucommons.scheduler.cli import main
 from gpucommons.scheduler.cli.documents import read_config, read_job
 from gpucommons.scheduler.cli.parser import build_parser
@@ -136,7 +137,9 @@ def test_yaml_of_the_documents_can_be_read(snippet: Snippet, tmp_path: Path) -> 
     assert documents
     path = tmp_path / "snippet.yaml"
     path.write_text(snippet.text)
-    if {"pools", "teams"} & documents[0].keys():
+    if "homes" in documents[0]:
+        assert read_settings(path).pools
+    elif {"pools", "teams"} & documents[0].keys():
         assert read_config(path)
     elif "run" in documents[0]:
         (tmp_path / documents[0]["run"]).write_text("")

@@ -42,6 +42,11 @@ export function told(trials: readonly ITrial[]): IPoint[] {
     .sort((one, other) => one.at - other.at);
 }
 
+/** Two lines can be compared; also where the first was the best of all. */
+export function canBeCompared(trials: readonly ITrial[]): boolean {
+  return told(trials).length > 1;
+}
+
 /** Those that were the best when they were told. */
 export function steps(points: readonly IPoint[], isHighest: boolean): IPoint[] {
   const found: IPoint[] = [];
@@ -75,11 +80,14 @@ function base(colours: IColours): Spec {
   };
 }
 
-const time = {
-  field: 'at',
-  type: 'temporal',
-  axis: { title: null, grid: false, format: '%H:%M', labelOverlap: true }
-};
+/** The axis of these moments; with seconds where minutes alone would repeat. */
+export function time(moments: readonly { at: number }[]) {
+  const at = moments.map(each => each.at);
+  const isShort = Math.max(...at) - Math.min(...at) < 10 * MINUTE_MS;
+  const format = isShort ? '%H:%M:%S' : '%H:%M';
+  const axis = { title: null, grid: false, labelOverlap: true, tickCount: 5 };
+  return { field: 'at', type: 'temporal', axis: { ...axis, format } };
+}
 
 /** The best value so far as a line of steps, and each trial as a dot. */
 export function bestSoFar(
@@ -92,6 +100,7 @@ export function bestSoFar(
   const best = steps(points, sweep.direction === 'maximize');
   const last = best[best.length - 1];
   const line = last ? [...best, { ...last, at: nowMs }] : best;
+  const x = time([...points, ...line]);
   const value = {
     field: 'value',
     type: 'quantitative',
@@ -114,12 +123,12 @@ export function bestSoFar(
           color: colours.text,
           opacity: 0.5
         },
-        encoding: { x: time, y: value, tooltip }
+        encoding: { x, y: value, tooltip }
       },
       {
         data: { values: line },
         mark: { type: 'line', interpolate: 'step-after', color: colours.line },
-        encoding: { x: time, y: value, tooltip }
+        encoding: { x, y: value, tooltip }
       }
     ]
   };
@@ -148,7 +157,7 @@ export function gpusInUse(
       opacity: 0.6
     },
     encoding: {
-      x: time,
+      x: time(values),
       y: {
         field: 'gpus',
         type: 'quantitative',

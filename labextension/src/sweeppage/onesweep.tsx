@@ -20,6 +20,7 @@ import { percent } from '../text/format';
 import { askForMore } from './budget';
 import {
   bestSoFar,
+  canBeCompared,
   gpusInUse,
   parallel,
   steps,
@@ -234,7 +235,7 @@ function Boxes(props: {
             title={trans.__('What matters')}
             aside={trans.__('each line is a trial, blue: the best')}
           />
-          {best.length < 2 ? (
+          {!canBeCompared(sweep.trials) ? (
             <p className="gc-Muted">
               {trans.__('Drawn once two trials have told it.')}
             </p>

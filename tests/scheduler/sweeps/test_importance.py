@@ -61,7 +61,7 @@ def test_what_decides_explains_most(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (why_not, found["lr"] > found["seed"], round(sum(found.values()), 6)) == ("", True, 1)
     assert importance_of(BOTH, trials(FEWEST - 1)) == (
         {},
-        "Known once 8 trials have told loss; 7 have.",
+        "It takes 8 trials that told loss; 7 have.",
     )
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert importance_of(BOTH, trials(40))[1].startswith("Not known: Optuna works it out")

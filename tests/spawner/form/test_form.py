@@ -224,7 +224,7 @@ def test_how_long_saved_kernels_stay_is_chosen_below_what_the_pool_allows() -> N
     assert field is not None
     assert (field["name"], field["value"]) == ("kernels_kept_days", "3")
     assert (
-        "Remove saved kernels after days. Left empty, they stay as long as is allowed (gpu: 7 days)."
+        "Remove saved kernels after days. Left empty, nothing changes: they stay as you chose before, or as long as is allowed (gpu: 7 days)."
     ) in words(soup)
 
 

@@ -35,7 +35,10 @@ def test_who_is_in_no_team_names_the_one_that_pays_as_the_refusal_says(
 ) -> None:
     refused = cli("sweep", "submit", str(file), by="root")
     assert refused.code == 2
-    assert "name the one that pays (team; --team on the command line)" in refused.err
+    assert (
+        "name the one that pays (team; --team on the command line, --account of sbatch)"
+        in refused.err
+    )
     made = cli("sweep", "submit", str(file), "--team", "nlp", by="root")
     assert made.code == 0, made.err
     assert (
