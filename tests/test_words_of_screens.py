@@ -38,7 +38,7 @@ PYTHON = (
 )
 PAGES = ("labextension/src/**/*.ts*", "labextension/widgets/*.js", "**/templates/**/*.html")
 #: Of whole files: they are read by admins alone.
-FOR_ADMINS = ("admin", "settings", "metrics")
+FOR_ADMINS = ("admin", "settings", "cordon_and_fence", "metrics")
 #: Names in code, which nobody reads on a screen.
 NOT_SHOWN = frozenset(
     {

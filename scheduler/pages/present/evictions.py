@@ -118,4 +118,5 @@ def _has_started(workload: JobView | LeaseView, at_ms: int) -> bool:
     """Since then: a start before says nothing of what was taken for it now."""
     if isinstance(workload, LeaseView):
         return workload.started_ms is not None
-    return any((attempt.started_ms or 0) >= at_ms for attempt in workload.attempts)
+    since = any((attempt.started_ms or 0) >= at_ms for attempt in workload.attempts)
+    return since or workload.state == "running"
