@@ -101,9 +101,7 @@ class Stage:
         return place
 
     def _submit(self, script: Script, place: Path) -> subprocess.CompletedProcess[str]:
-        named = (f"{name}={value}" for name, value in variables(self._environment).items())
-        given = [word for one in (str(self._environment), *named) for word in ("--env", one)]
-        common = ("submit", "--output", "json", *given)
+        common = ("submit", "--output", "json", "--env", str(self._environment))
         if script.job_file:
             with (place / script.job_file).open("a") as file:
                 file.write("team: research\n")
@@ -113,6 +111,11 @@ class Stage:
             *(*common, "--team", "research"),
             *("--gpus", str(_GPUS // script.workers), "--workers", str(script.workers)),
             *("--memory-mib", str(_MEMORY_MIB // script.workers), "--name", script.name),
+            *(
+                word
+                for one in variables(self._environment).items()
+                for word in ("--env", "=".join(one))
+            ),
             *script.options,
             *what,
             cwd=place,
