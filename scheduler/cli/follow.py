@@ -26,7 +26,10 @@ def logs(arguments: argparse.Namespace) -> int:
         if arguments.attempt is None:
             attempts = scheduler.send(calls.job(arguments.job)).attempts
             numbers = newest_life(attempts) or numbers
-        found = [(one, _so_far(scheduler, arguments, one)) for one in numbers]
+        found = [
+            (one, log_so_far(scheduler, arguments.job, rank=arguments.rank, attempt=one))
+            for one in numbers
+        ]
     if arguments.output == "json":
         show([line for _, own in found for line in own], "", output=arguments.output)
         return 0
@@ -44,15 +47,14 @@ def _say_attempt(number: int | None) -> None:
     sys.stderr.flush()
 
 
-def _so_far(
-    scheduler: SchedulerClient, arguments: argparse.Namespace, attempt: int | None
+def log_so_far(
+    scheduler: SchedulerClient, ref: str, *, rank: int = 0, attempt: int | None = None
 ) -> list[str]:
+    """The lines that one attempt has written, the newest where none is named."""
     lines: list[str] = []
     offset = 0
     while True:
-        chunk = scheduler.send(
-            calls.log(arguments.job, attempt=attempt, rank=arguments.rank, offset=offset)
-        )
+        chunk = scheduler.send(calls.log(ref, attempt=attempt, rank=rank, offset=offset))
         lines.extend(chunk.lines)
         if chunk.next_offset == offset:
             return lines

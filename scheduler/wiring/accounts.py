@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.executors.local.attempt.plan import Account
+from gpucommons.scheduler.executors.local.launch_plan import refuse_home_name
 from gpucommons.scheduler.wiring.options import SchedulerSettings
 
 #: Accounts below belong to the system.
@@ -49,9 +50,7 @@ def home_of(settings: SchedulerSettings, user: str) -> Path:
         When there is none, or the name would lead out of the homes' folder.
     """
     if settings.home_template is not None:
-        if "/" in user or user in ("", ".", ".."):
-            message = f"{user!r} cannot be the name of a home folder."
-            raise Misconfigured(message)
+        refuse_home_name(user)
         home = Path(settings.home_template.replace("{username}", user))
         # Who runs the demo submits from a terminal, beside the hub's users.
         return Path.home() if _is_ours(user) and not home.exists() else home

@@ -24,6 +24,7 @@ from gpucommons.scheduler.executors.local.launch_plan import (
     Surroundings,
     earlier,
     make_plan,
+    refuse_home_name,
     superseded,
 )
 from gpucommons.scheduler.launchers.gang import PORTS, ports_from
@@ -56,10 +57,7 @@ def refuse(launch: Launch, pool: SlurmPool, root: Path) -> None:
         For an owner whose name is no folder's, a share of a GPU, more than one node has, or a checkpoint
         that is not below ``root``.
     """
-    owner = launch.workload.spec.owner
-    if "/" in owner or owner in ("", ".", ".."):
-        message = f"{owner!r} cannot be the name of a home folder."
-        raise Misconfigured(message)
+    refuse_home_name(launch.workload.spec.owner)
     resumed = launch.attempt.resumed_from
     if resumed is not None and not (root / resumed.attempt_id).is_dir():
         message = (

@@ -14,9 +14,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.follow import follow
+from gpucommons.scheduler.cli.follow import follow, log_so_far
 from gpucommons.scheduler.cli.plans.probe_program import MARK
 from gpucommons.scheduler.cli.present import printable
 from gpucommons.scheduler.client import SchedulerClient, calls
@@ -26,7 +27,6 @@ from gpucommons.scheduler.models.words.mistakes import first_mistake
 
 _PROGRAM = "probe_program.py"
 _MOST_BYTES = 1 << 20
-_WHOLE = 1000
 
 
 def add_command(
@@ -71,7 +71,11 @@ def probe(arguments: argparse.Namespace) -> int:
             raise BadRequest(f"{job.name} is of pool {where}: only a probe of {pool.name} is kept.")
         if job.state != "succeeded":
             raise BadRequest(f"{job.name} is {job.state}: only a probe that succeeded is kept.")
-        found = {"at_ms": job.ended_ms, "gpu_kind": pool.gpu_kind, **_found(_log(scheduler, ref))}
+        found = {
+            "at_ms": job.ended_ms,
+            "gpu_kind": pool.gpu_kind,
+            **_found(log_so_far(scheduler, ref)),
+        }
         return _keep(scheduler, pool, found)
 
 
@@ -104,7 +108,7 @@ def _submitted(scheduler: SchedulerClient, arguments: argparse.Namespace) -> str
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / _PROGRAM).write_bytes(program)
         job = FileJob(root=Path(folder), path=_PROGRAM)
-        role = {"count": nodes, "milli_gpu": max(sizes) * _WHOLE}
+        role = {"count": nodes, "milli_gpu": max(sizes) * WHOLE_MILLI_GPU}
         request, packed = request_for_file(job, options, role, max_bytes=_MOST_BYTES)
     if request.snapshot is not None:
         scheduler.send(calls.put_snapshot(request.snapshot, packed.content))
@@ -114,17 +118,6 @@ def _submitted(scheduler: SchedulerClient, arguments: argparse.Namespace) -> str
         " found, should this end before.\n"
     )
     return view.id
-
-
-def _log(scheduler: SchedulerClient, ref: str) -> list[str]:
-    lines: list[str] = []
-    offset = 0
-    while True:
-        chunk = scheduler.send(calls.log(ref, offset=offset))
-        lines.extend(chunk.lines)
-        if chunk.next_offset == offset:
-            return lines
-        offset = chunk.next_offset
 
 
 def _found(lines: Sequence[str]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.types import AttemptId, PoolName, WorkerPlacement
 from gpucommons.scheduler.curves.event_watch import TOKEN_FILE
 from gpucommons.scheduler.curves.trainer_status import TRAINER_STATUS_PATH
+from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.executors.base import Launch, Place, gang_of, of_parent
 from gpucommons.scheduler.executors.local.attempt.plan import (
     Account,
@@ -65,6 +66,19 @@ class Surroundings:
     hibernation: HibernationPlan | None = None
     #: What the node agent made, by slice.
     prepared: Mapping[SliceId, Injection] = field(default_factory=dict)
+
+
+def refuse_home_name(user: str) -> None:
+    """Homes lie in one folder, each by its user's name.
+
+    Raises
+    ------
+    Misconfigured
+        When the name would lead out of that folder.
+    """
+    if "/" in user or user in ("", ".", ".."):
+        message = f"{user!r} cannot be the name of a home folder."
+        raise Misconfigured(message)
 
 
 def superseded(launch: Launch) -> Iterator[AttemptId]:
