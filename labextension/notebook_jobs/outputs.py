@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import secrets
 import shutil
 import tarfile
 from pathlib import Path, PurePosixPath
@@ -87,7 +88,11 @@ def _fetch(scheduler: SchedulerClient, job: JobView, to: Path) -> None:
 
 
 def _keep(content: IO[bytes], to: Path) -> None:
-    partial = to.with_suffix(".partial")
-    with partial.open("wb") as file:
-        shutil.copyfileobj(content, file)
-    partial.replace(to)
+    # A name of its own: two downloads of one notebook may come at the same moment.
+    partial = to.with_suffix(f".{secrets.token_hex(4)}.partial")
+    try:
+        with partial.open("wb") as file:
+            shutil.copyfileobj(content, file)
+        partial.replace(to)
+    finally:
+        partial.unlink(missing_ok=True)
