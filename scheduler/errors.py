@@ -9,7 +9,7 @@
   * NotFound (404)
     * UnknownTeam, UnknownPool, UnknownWorkload, UnknownNode
   * Conflict (409)
-    * InvalidTransition, QuotaExceeded, PolicyRefused, CannotLayOut, NoFreeSlice, SliceClearing, StaleAttempt, NotIdle
+    * InvalidTransition, PolicyRefused, CannotLayOut, NoFreeSlice, SliceClearing, StaleAttempt, NotIdle
       * TooManyWaiting, a PolicyRefused
   * TooLarge (413)
   * Unavailable (503)
@@ -94,10 +94,6 @@ class Conflict(SchedulerError):
 
 class InvalidTransition(Conflict):
     """The workload is in a state from which this cannot be done."""
-
-
-class QuotaExceeded(Conflict):
-    """The team's quota does not allow this."""
 
 
 class PolicyRefused(Conflict):

@@ -15,7 +15,7 @@ from gpucommons.gpu.errors import GpuError
 from gpucommons.gpu.linux.pod_cgroups import PodCgroups
 from gpucommons.gpu.node.telemetry import Telemetry
 from gpucommons.gpu.plugins import PROVIDERS, BrokenPlugin, lacking, take_in
-from gpucommons.gpu.providers.base import MigProfile, NodeTraits, SharingProvider
+from gpucommons.gpu.providers.base import NodeTraits, SharingProvider
 from gpucommons.gpu.providers.node.cgroup_mem import FIRST_DRIVER, CgroupMemProvider
 from gpucommons.gpu.providers.node.exclusive import ExclusiveProvider
 from gpucommons.gpu.providers.node.hints import HintsProvider
@@ -151,8 +151,3 @@ def takes_a_limit(limits: MemoryLimits, groups: Cgroups, devices: Sequence[Devic
             groups.remove(_TRIAL)
     except (GpuError, OSError):
         return False
-
-
-def profiles_text(profiles: Sequence[MigProfile]) -> str:
-    """Sizes in words: ``1g.18gb x7, 2g.35gb x3``."""
-    return ", ".join(f"{profile.name} x{profile.count}" for profile in profiles)

@@ -289,7 +289,7 @@ async def test_filters_are_passed_on(served: Any, api: Any) -> None:
 
 
 async def test_the_schedulers_refusal_keeps_its_status_and_sentence(served: Any, api: Any) -> None:
-    body = {"error": "QuotaExceeded", "message": "vision has 2 of 2 in use."}
+    body = {"error": "PolicyRefused", "message": "vision has 2 of 2 in use."}
     api.refusal = httpx.Response(409, json=body)
     answer = await served.http.post("gpucommons/api/jobs", json=REQUEST)
     assert answer.status_code == 409

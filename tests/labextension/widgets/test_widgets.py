@@ -311,7 +311,7 @@ def test_a_refusal_shows_on_the_form_and_raises_in_python(
     environ: dict[str, str], api: Any
 ) -> None:
     panel = TrainPanel(train, environ=environ)
-    body = {"error": "QuotaExceeded", "message": "vision may hold 4."}
+    body = {"error": "PolicyRefused", "message": "vision may hold 4."}
     api.refusal = httpx.Response(409, json=body)
     panel._on_message(panel, "submit", [])
     assert panel.trouble == "vision may hold 4."
