@@ -11,8 +11,10 @@ import argparse
 import os
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.real_scripts.play import cluster
@@ -64,9 +66,15 @@ def _without_gpus(line: Timeline, person: Researcher) -> rows_again.Scheduled:
 
 
 def _tour(line: Timeline) -> dict[str, object]:
-    began = time.monotonic()
-    with ThreadPoolExecutor(1) as beside, tempfile.TemporaryDirectory(prefix="gctour") as folder:
-        frameworks = beside.submit(rows_launchers.frameworks, line)
+    began, over = time.monotonic(), threading.Event()
+    with (
+        ThreadPoolExecutor(1) as beside,
+        tempfile.TemporaryDirectory(prefix="gctour") as folder,
+        ExitStack() as ended,
+    ):
+        # Whoever stops the tour, or a row that fails, waits for no framework that has not begun.
+        ended.callback(over.set)
+        frameworks = beside.submit(rows_launchers.frameworks, line, over)
         config = cluster(CONFIG, Path(folder))
         with (
             Machine(config, idle_after_s=3600, warn_after_s=3000) as machine,

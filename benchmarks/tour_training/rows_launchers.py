@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from threading import Event
 
 from benchmarks.real_scripts import catalogue, environment
 from benchmarks.real_scripts.play import Played, stage
@@ -30,8 +31,8 @@ _MACHINES = 2
 _LONGEST = ("ray", "spark")
 
 
-def frameworks(line: Timeline) -> Frameworks:
-    """E1, E2: on machines of their own, beside all the other rows."""
+def frameworks(line: Timeline, over: Event) -> Frameworks:
+    """E1, E2: on machines of their own, beside all the other rows; none begins once it is ``over``."""
     found, place = Frameworks(), environment.find()
     examples: dict[str, catalogue.Script] = {}
     for script in (*catalogue.ours(), *catalogue.by_launcher()):
@@ -50,6 +51,8 @@ def frameworks(line: Timeline) -> Frameworks:
     def play(_machine: int) -> None:
         with stage(place) as playing:
             for script in left:
+                if over.is_set():
+                    return
                 _tell(line, found, script.launcher, playing.play(script))
 
     with ThreadPoolExecutor(_MACHINES) as beside:
