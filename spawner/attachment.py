@@ -49,6 +49,7 @@ def environment_of(
         return no_gpu().apply(env)
     env["GPUCOMMONS_LEASE_ID"] = lease.id
     env["GPUCOMMONS_SLICE_ID"] = lease.slice.slice_id
+    env["GPUCOMMONS_NODE"] = lease.slice.node
     if attachment.agent_dir:
         socket = f"{attachment.agent_dir}/slices/{lease.slice.slice_id}/usage.sock"
         env["GPUCOMMONS_SLICE_SOCKET"] = socket

@@ -92,6 +92,8 @@ class Woken:
     at_ms: int
     #: Why its GPU memory is not on a GPU, so that a cell which uses it waits; "" = it is, or was none.
     parked: str = ""
+    #: It was saved on another node.
+    moved: bool = False
 
 
 @dataclass(kw_only=True)
@@ -104,6 +106,8 @@ class Keeper:
     #: Why this machine cannot do it, in a sentence; None where it can.
     hindrance: Future[str | None]
     losses: Losses
+    #: The node that this server is on; "" = not known.
+    node: str = ""
     #: Kernels that are woken when they are started next, by their ids.
     waking: dict[str, Record] = field(default_factory=dict)
     #: Since this server started.
@@ -206,7 +210,13 @@ class Keeper:
     def say_woken(self, record: Record, parked: str | None = None) -> None:
         """This kernel is back; ``parked`` says why its GPU memory is not."""
         self.woken.append(
-            Woken(kernel_id=record.kernel_id, path=record.path, at_ms=now_ms(), parked=parked or "")
+            Woken(
+                kernel_id=record.kernel_id,
+                path=record.path,
+                at_ms=now_ms(),
+                parked=parked or "",
+                moved="" != record.node != self.node != "",
+            )
         )
         self.changed()
 

@@ -61,6 +61,8 @@ class Record(BaseModel):
     noted_ms: int
     #: It stays so long after it was saved, as was allowed and said then; None in older records.
     kept_days: int | None = None
+    #: Where it ran; "" = not known.
+    node: str = ""
 
     @property
     def path(self) -> str:

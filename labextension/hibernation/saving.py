@@ -67,7 +67,7 @@ def _tell_limits(
 
 def _described(server: Any, keeper: Keeper, kernel_id: str, *, with_buffer: bool = False) -> Record:
     record = describe(server, kernel_id, with_buffer=with_buffer)
-    return record.model_copy(update={"kept_days": keeper.limits.days})
+    return record.model_copy(update={"kept_days": keeper.limits.days, "node": keeper.node})
 
 
 def _says_the_same(new: Record, old: Record | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 import yaml
@@ -17,7 +17,7 @@ from gpucommons.scheduler.cli.documents import config_of, read_mapping
 from gpucommons.scheduler.cli.operating.pruning import pruned
 from gpucommons.scheduler.cli.present import clock, show, table
 from gpucommons.scheduler.cli.profiles import commands as profiles
-from gpucommons.scheduler.client import SchedulerClient, calls, parking_calls
+from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.call import Call
 from gpucommons.scheduler.errors import BadRequest, NotFound, UnknownTeam
 from gpucommons.scheduler.models.words.state_words import held_words, node_words, state_words
@@ -27,7 +27,7 @@ _MIB_PER_GIB = 1024
 #: More than the largest number any option takes; the scheduler knows the limit of each.
 _MOST = 2**31 - 1
 #: States of a lease in which it holds a GPU.
-_HOLDING = ("active", "warned", "granted")
+HOLDING = ("active", "warned", "granted")
 #: How the server without a name is called.
 _DEFAULT_SERVER = "default"
 
@@ -269,7 +269,7 @@ def _on_idle(idle: models.IdleView | None) -> str:
     return idle.on_idle if idle.on_idle == "cull" else f"{idle.on_idle} ({said})"
 
 
-def notebook(scheduler: SchedulerClient, text: str) -> str:
+def notebook(scheduler: SchedulerClient, text: str, states: Sequence[str] = HOLDING) -> str:
     """The id of the lease that is meant: by its id, its user, or its user and server.
 
     Raises
@@ -282,7 +282,7 @@ def notebook(scheduler: SchedulerClient, text: str) -> str:
     user, _, server = text.partition("/")
     held = [
         lease
-        for state in _HOLDING
+        for state in states
         for lease in _leases(scheduler, state)
         if lease.user == user and (not server or server == (lease.server_name or _DEFAULT_SERVER))
     ]
@@ -331,16 +331,6 @@ def reclaim(arguments: argparse.Namespace) -> int:
     )
     if arguments.force:
         text = f"{lease.user}: the notebook is stopped now; your reason is kept for its user"
-    show(lease, text, output=arguments.output)
-    return 0
-
-
-def park(arguments: argparse.Namespace) -> int:
-    """Move a notebook's GPU memory to the host, and give its GPU to others."""
-    request = models.ParkRequest(text=arguments.reason)
-    with connect(arguments) as scheduler:
-        lease = scheduler.send(parking_calls.park(notebook(scheduler, arguments.lease), request))
-    text = f"{lease.user}: {state_words(lease.state)}; `gpucommons idle list` says what came of it"
     show(lease, text, output=arguments.output)
     return 0
 

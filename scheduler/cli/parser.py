@@ -21,6 +21,7 @@ from gpucommons.scheduler.cli.admin import positive
 from gpucommons.scheduler.cli.install import command as installing
 from gpucommons.scheduler.cli.notifications import commands as notifications
 from gpucommons.scheduler.cli.operating import commands as operating
+from gpucommons.scheduler.cli.operating import parking
 from gpucommons.scheduler.cli.pipelines import commands as pipelines
 from gpucommons.scheduler.cli.plans import commands as plans
 from gpucommons.scheduler.cli.profiles import commands as profiles
@@ -301,7 +302,7 @@ def _add_admin(
     park = idle.add_parser("park", parents=[shared], help="move its GPU memory to the host")
     park.add_argument("lease", metavar="NOTEBOOK", help="USER, USER/SERVER, or a lease's id")
     park.add_argument("--reason", default="", help="told to its user, where it is another's")
-    park.set_defaults(run=admin.park)
+    park.set_defaults(run=parking.park)
     reclaim = commands.add_parser("reclaim", parents=[shared], help="take a notebook's GPU back")
     reclaim.add_argument("lease", metavar="NOTEBOOK", help="USER, USER/SERVER, or a lease's id")
     reclaim.add_argument("--force", action="store_true", help="even if busy; needs --reason")

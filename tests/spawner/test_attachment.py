@@ -55,6 +55,7 @@ def test_a_server_with_a_slice_is_told_its_device_and_its_socket() -> None:
     env = environment_of(lease(), ATTACHMENT)
     assert env["CUDA_VISIBLE_DEVICES"] == "GPU-aaaa"
     assert env["GPUCOMMONS_SLICE_ID"] == SLICE_ID
+    assert env["GPUCOMMONS_NODE"] == lease().slice.node
     assert env["GPUCOMMONS_SLICE_SOCKET"] == f"/state/agent/slices/{SLICE_ID}/usage.sock"
     assert env["GPUCOMMONS_LEASE_ID"] == "0190aaaa-0000-7000-8000-000000000001"
 

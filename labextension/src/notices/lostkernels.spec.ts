@@ -34,7 +34,8 @@ describe('kernels that are back', () => {
     kernel_id,
     path: `${kernel_id}.ipynb`,
     at_ms,
-    parked: ''
+    parked: '',
+    moved: false
   });
   const day = 24 * 3600 * 1000;
 
@@ -61,11 +62,17 @@ describe('kernels that are back', () => {
   });
 
   it('are named by their notebooks', () => {
-    expect(msg.kernelsBack([''])).toBe(
+    expect(msg.kernelsBack([''], false)).toBe(
       'Your kernel is back, with its variables.'
     );
-    expect(msg.kernelsBack(['a.ipynb', 'b.ipynb'])).toBe(
+    expect(msg.kernelsBack(['a.ipynb', 'b.ipynb'], false)).toBe(
       'Your 2 kernels are back, with their variables. a.ipynb, b.ipynb'
+    );
+    expect(msg.kernelsBack([''], true)).toBe(
+      'Moved to another node, your kernel is back.'
+    );
+    expect(msg.kernelsBack(['a.ipynb', 'b.ipynb'], true)).toBe(
+      'Moved to another node, your 2 kernels are back. a.ipynb, b.ipynb'
     );
   });
 });

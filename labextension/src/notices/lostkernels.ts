@@ -58,7 +58,10 @@ function tellWoken(model: Model, msg: Messages): void {
       TOLD,
       String(Math.max(...news.map(each => each.at_ms)))
     );
-    const text = msg.kernelsBack(news.map(each => each.path));
+    const text = msg.kernelsBack(
+      news.map(each => each.path),
+      news.every(each => each.moved)
+    );
     Notification.success(text, { autoClose: TOLD_FOR_MS });
   }
 }

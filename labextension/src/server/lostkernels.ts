@@ -19,4 +19,6 @@ export interface IWokenKernel {
   at_ms: number;
   /** Why its GPU memory is not on a GPU, in a sentence; empty where it is, or there was none. */
   parked: string;
+  /** It was saved on another node. */
+  moved: boolean;
 }

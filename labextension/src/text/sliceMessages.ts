@@ -280,12 +280,18 @@ export function sliceMessages(trans: TranslationBundle) {
     },
 
     /** At the start of Lab. */
-    kernelsBack(paths: readonly string[]): string {
-      const text = trans._n(
-        'Your kernel is back, with its variables.',
-        'Your %1 kernels are back, with their variables.',
-        paths.length
-      );
+    kernelsBack(paths: readonly string[], moved: boolean): string {
+      const text = moved
+        ? trans._n(
+            'Moved to another node, your kernel is back.',
+            'Moved to another node, your %1 kernels are back.',
+            paths.length
+          )
+        : trans._n(
+            'Your kernel is back, with its variables.',
+            'Your %1 kernels are back, with their variables.',
+            paths.length
+          );
       const named = paths.filter(path => path !== '').join(', ');
       return named ? `${text} ${named}` : text;
     },

@@ -6,6 +6,8 @@ guarded and enforces PodSecurity `restricted`.
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
+import websocket
 from kernel_server import Page, criu_of_tests
 from kubernetes import client
 
@@ -135,6 +138,21 @@ class Server:
         asked = {"path": path, "name": path, "type": "notebook", "kernel": kernel}
         return str(self.ask("POST", "api/sessions", asked)["kernel"]["id"])
 
+    def moved(self) -> dict[str, bool]:
+        """What an open page is told of each kernel that is back: whether it came from another node."""
+        line = websocket.create_connection(
+            f"ws://{self.address}/gpucommons/ws",
+            header=[f"Authorization: token {self.token}"],
+            suppress_origin=True,
+            timeout=60,
+        )
+        try:
+            told = (json.loads(line.recv()) for _ in itertools.count())
+            message = next(each for each in told if each["type"] == "kernels")
+        finally:
+            line.close()
+        return {each["kernel_id"]: each["moved"] for each in message["woken"]}
+
     def run(self, kernel: str, code: str) -> str:
         page = Page(f"ws://{self.address}/api/kernels/{kernel}", self.token)
         try:
@@ -180,6 +198,7 @@ def test_kernels_answer_with_their_variables_in_a_pod_on_the_other_node(
     assert pod["spec"]["nodeName"] == agents[1].node
     assert server.run(first, "print(x + 1, sum(data) == total)") == "42 True"
     assert server.run(second, "print(text)") == "kept"
+    assert server.moved() == {first: True, second: True}
     [stored] = server.ask("GET", "gpucommons/stored-variables")["stored"]
     assert stored["path"] == "c.ipynb"
     assert "y" in stored["kept"]

@@ -116,7 +116,8 @@ def test_gpu_memory_is_kept(start: Start, card: parking_card.Card, driver: str) 
     server.stop()
     assert card.used_mib == 0
     again = start()
-    assert woken(again)["parked"] == ""
+    back = woken(again)
+    assert (back["parked"], back["moved"]) == ("", False)
     assert again.page(kernel_id).run(READ) == "kept 42"
     assert card.used_mib == 8
 

@@ -63,7 +63,7 @@ class Woken:
 
 @pytest.fixture(scope="module")
 def woken(servers: Start) -> Woken:
-    first = servers(GPUCOMMONS_LEASE_ID="old", NVIDIA_OLD="1")
+    first = servers(GPUCOMMONS_LEASE_ID="old", GPUCOMMONS_NODE="node-1", NVIDIA_OLD="1")
     names = ("variables", "environment", "debugger", "other", "asking", "unused")
     made = {name: opened(first, f"{name}.ipynb") for name in names}
     kernels = {name: kernel for name, (kernel, _) in made.items()}
@@ -84,7 +84,7 @@ def woken(servers: Start) -> Woken:
     held = kept(first)
     _write_into_the_history_of(first)
     return Woken(
-        server=servers(GPUCOMMONS_SLICE_ID="new"),
+        server=servers(GPUCOMMONS_SLICE_ID="new", GPUCOMMONS_NODE="node-2"),
         kernels=kernels,
         sessions={session: kernel for kernel, session in made.values()},
         kept=held,
@@ -167,11 +167,11 @@ def test_before_a_stop_it_is_said_what_is_kept_and_after_the_start_what_is_back(
     woken: Woken,
 ) -> None:
     assert woken.said_before == ("kernels", [])
-    expected = {(kernel, f"{name}.ipynb") for name, kernel in woken.kernels.items()}
+    expected = {(kernel, f"{name}.ipynb", True) for name, kernel in woken.kernels.items()}
 
     def said() -> bool:
         told = woken.server.greeting("kernels")["woken"]
-        return {(one["kernel_id"], one["path"]) for one in told} == expected
+        return {(one["kernel_id"], one["path"], one["moved"]) for one in told} == expected
 
     until(said, "the wake of all")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -14,8 +15,13 @@ from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.gpu.slices.usage import UsageSample
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.admin import _only_pool
+from gpucommons.scheduler.cli.operating import parking
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.service import idle, leases
+from gpucommons.scheduler.service import parking as service_parking
+
+#: As long as the command waits.
+_SILENT_S = 90
 
 
 @pytest.fixture
@@ -280,22 +286,39 @@ def test_an_idle_notebook_is_reclaimed_after_its_warning(
     assert view.state == "warned"
 
 
-def test_a_notebook_is_parked_and_the_answer_says_how_far_it_is(
-    cli: Cli, world: WatchedWorld, lease: models.LeaseView
+def test_a_notebook_is_parked_and_the_answer_says_what_came_of_it(
+    cli: Cli, world: WatchedWorld, lease: models.LeaseView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = cli("idle", "park", "ann", by="root")
     assert (refused.code, "cannot park its GPU memory" in refused.err) == (1, True)
     pools = world.loop.cluster.pools
     pools["gpu"] = replace(pools["gpu"], on_idle=("park", "cull"))
-    report = models.ActivityReport(parks=True)
-    idle.report_activity(world.service, world.principal("ann"), lease.id, report)
+    can = models.ActivityReport(parks=True)
+    idle.report_activity(world.service, world.principal("ann"), lease.id, can)
+    clock, words = SimpleNamespace(now_s=0.0), ["", "It uses managed memory."]
 
-    answer = cli("idle", "park", "ann", by="root")
+    def sleep(seconds: float) -> None:
+        """What its server would do meanwhile."""
+        clock.now_s += seconds
+        if clock.now_s > _SILENT_S:
+            report = models.ParkedReport(because=words.pop(), host_mib=512)
+            ann = world.principal("ann")
+            done(service_parking.report_parked(world.service, ann, lease.id, report))
 
-    assert (answer.code, answer.out) == (
-        0,
-        "ann: being parked; `gpucommons idle list` says what came of it\n",
-    )
+    waits = SimpleNamespace(monotonic=lambda: clock.now_s, sleep=sleep)
+    monkeypatch.setattr(parking, "time", waits)
+
+    said = [cli("idle", "park", "ann", by="root") for _ in range(4)]
+
+    assert [(each.code, each.out) for each in said] == [
+        (0, "ann: still being parked; ask again to hear what came of it\n"),
+        (
+            1,
+            "ann: not parked, and goes on with its GPU: its server says: It uses managed memory.\n",
+        ),
+        (0, "ann: parked: its GPU is free for others until its user runs a cell\n"),
+        (0, "ann: parked: its GPU is free for others until its user runs a cell\n"),
+    ]
 
 
 def test_a_busy_notebook_is_reclaimed_by_force_and_reason_alone(
