@@ -39,6 +39,8 @@ class Seen:
 #: what was seen between nodes tells of the inside, and one size of training of another.
 _MIDDLE = np.log(np.array([0.3, 0.15, 3.0, 0.08, 0.05, 1.0, 1.0]))
 _LOOSE = np.array([0.8, 0.8, 0.6, 0.6, 0.6, 0.5, 0.5])
+#: So many nodes have one pair of ports between them.
+_PAIR = 2
 #: How exactly a step is measured, and how exactly this form holds.
 _NOISE = 0.05
 #: So many other trainings say what is typical of the links.
@@ -130,7 +132,7 @@ def _shares(logarithms: Vector, gpus: Vector, nodes: Vector, batch: Vector) -> V
     more = np.maximum(gpus - 2, 0)
     ring = 2 * (gpus - 1) / np.maximum(gpus, 1)
     inside = at[1] * (ring + at[3] * more)
-    between = at[1] * at[2] * (ring + at[4] * more) * np.where(nodes > 2, at[6], 1.0)
+    between = at[1] * at[2] * (ring + at[4] * more) * np.where(nodes > _PAIR, at[6], 1.0)
     wire = np.where(gpus <= 1, 0.0, np.where(nodes > 1, between, inside))
     power = 1 + at[5]
     most = np.maximum(compute, wire)
