@@ -1,10 +1,13 @@
 """How an unknown training scales, from its own few runs: no architecture needed.
 
 The form is that of Qiao et al. 2021 (Pollux, OSDI): computation is affine in the local batch,
-communication affine in the number of GPUs, with one pair of numbers inside a node and one between
-nodes, joined by a norm. A free fit of it explodes on few runs, so here it is held by a prior: what
-other trainings on this kind of GPU showed, or else weak general beliefs. Beyond twice the largest
-scale seen, the answer is declined unless it rests on enough runs at several scales.
+communication grows with the number of GPUs, with one pair of numbers inside a node and one between
+nodes, joined by a norm. What bandwidth takes of it grows as a ring's, by 2 (K - 1) / K (Patarasuk
+and Yuan 2009), and only hops and stragglers by K. All of two nodes' traffic crosses one pair of
+ports, that of more nodes several: where single connections are slower than ports, as on TCP in
+clouds, two nodes are slower than three. A free fit explodes on few runs, so here it is held by a
+prior: what other trainings on this kind of GPU showed, or else weak general beliefs. Beyond twice
+the largest scale seen, the answer is declined.
 """
 
 from __future__ import annotations
@@ -32,10 +35,12 @@ class Seen:
 
 #: Logarithms of: what a step costs beside its batch, over the batch's own; the same of
 #: communication inside a node; between nodes over inside; what each further GPU adds over what the
-#: first two cost, inside and between; the norm less 1. Ratios, so that what was seen between nodes
-#: tells of the inside, and one size of training of another.
-_MIDDLE = np.log(np.array([0.3, 0.15, 3.0, 0.08, 0.05, 1.0]))
-_LOOSE = np.array([0.8, 0.8, 0.6, 0.6, 0.6, 0.5])
+#: first two cost, inside and between; the norm less 1; more than two nodes over two. Ratios, so that
+#: what was seen between nodes tells of the inside, and one size of training of another.
+_MIDDLE = np.log(np.array([0.3, 0.15, 3.0, 0.08, 0.05, 1.0, 1.0]))
+_LOOSE = np.array([0.8, 0.8, 0.6, 0.6, 0.6, 0.5, 0.5])
+#: So many nodes have one pair of ports between them.
+_PAIR = 2
 #: How exactly a step is measured, and how exactly this form holds.
 _NOISE = 0.05
 #: So many other trainings say what is typical of the links.
@@ -125,8 +130,9 @@ def _shares(logarithms: Vector, gpus: Vector, nodes: Vector, batch: Vector) -> V
     at = np.exp(logarithms)
     compute = at[0] + batch
     more = np.maximum(gpus - 2, 0)
-    inside = at[1] * (1 + at[3] * more)
-    between = at[1] * at[2] * (1 + at[4] * more)
+    ring = 2 * (gpus - 1) / np.maximum(gpus, 1)
+    inside = at[1] * (ring + at[3] * more)
+    between = at[1] * at[2] * (ring + at[4] * more) * np.where(nodes > _PAIR, at[6], 1.0)
     wire = np.where(gpus <= 1, 0.0, np.where(nodes > 1, between, inside))
     power = 1 + at[5]
     most = np.maximum(compute, wire)

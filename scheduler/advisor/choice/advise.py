@@ -29,7 +29,7 @@ _TIGHT_COUNTS = 1.25
 _AS_FAST = 1.02
 #: Error of a scaling fitted to at least so many points (log units): four of five points of Sia's
 #: trainings that were held out lie inside (`benchmarks.advisor.sia`).
-_SPREADS = ((10, 0.11), (ENOUGH, 0.15), (0, 0.19))
+_SPREADS = ((10, 0.09), (ENOUGH, 0.12), (0, 0.16))
 CANNOT_SAY = "Can't say yet. Try 2 minutes on one GPU?"
 
 

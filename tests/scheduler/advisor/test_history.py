@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpucommons.scheduler.advisor.history import HALF_LIFE_S, Asked, Grade, Run, correction
-from gpucommons.scheduler.advisor.scaling import Seen, scaling_of
+from gpucommons.scheduler.advisor.scaling import Scaling, Seen, believed_from, scaling_of
 
 ASKED = Asked(job="j", project="p", family="f", kind="A100-80", gpus=8, environment="d1")
 RUN = Run(
@@ -92,6 +92,44 @@ def test_few_points_of_an_unknown_training_tell_how_it_scales() -> None:
     assert float(said[0]) == pytest.approx(true(8, 16), rel=0.2)
     assert not found.far(8)
     assert found.far(9)
+
+
+def _on_slow_pairs(*places: tuple[int, int], size: float = 1.0) -> Scaling:
+    """A training whose gradients take 0.3 s between two nodes, and 0.2 s between more."""
+    wire = {1: 0.02, 2: 0.3, 3: 0.2, 4: 0.2}
+    return scaling_of(
+        [
+            Seen(
+                gpus=gpus,
+                nodes=nodes,
+                local_batch=batch,
+                step_s=size * (0.1 + 0.01 * batch + wire[nodes] * 2 * (gpus - 1) / gpus),
+            )
+            for gpus, nodes in places
+            for batch in (4.0, 16.0)
+        ]
+    )
+
+
+def _at(scaling: Scaling, gpus: int, nodes: int) -> float:
+    ask = (np.array([float(one)]) for one in (gpus, nodes, 8))
+    return float(scaling.step_s(*ask)[0])
+
+
+def test_an_all_reduce_beyond_what_was_seen_grows_as_a_ring_and_not_with_each_gpu() -> None:
+    seen = _on_slow_pairs((1, 1), (2, 2), (4, 2), (8, 2))
+    assert _at(seen, 16, 2) == pytest.approx(0.1 + 0.01 * 8 + 0.3 * 2 * 15 / 16, rel=0.2)
+
+
+def test_others_on_the_same_links_tell_that_three_nodes_are_faster_than_two() -> None:
+    everywhere = ((1, 1), (2, 1), (2, 2), (4, 2), (3, 3), (6, 3), (8, 4))
+    others = [_on_slow_pairs(*everywhere, size=size) for size in (0.5, 1.0, 2.0)]
+    two = [
+        Seen(gpus=2, nodes=2, local_batch=8.0, step_s=1.2),
+        Seen(gpus=1, nodes=1, local_batch=8.0, step_s=0.5),
+    ]
+    alone, taught = scaling_of(two), scaling_of(two, believed_from(others))
+    assert _at(taught, 3, 3) / _at(taught, 3, 2) < 0.9 < _at(alone, 3, 3) / _at(alone, 3, 2)
 
 
 @settings(deadline=None, max_examples=30)
