@@ -215,7 +215,7 @@ class Keeper:
                 path=record.path,
                 at_ms=now_ms(),
                 parked=parked or "",
-                moved="" != record.node != self.node != "",
+                moved=bool(record.node and self.node) and record.node != self.node,
             )
         )
         self.changed()
