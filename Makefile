@@ -13,7 +13,7 @@ TRACES ?= traces
 # In the order of tests/conftest.py: stories first, so that none is left for one process alone.
 PYTEST := $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup setup-hibernation setup-kubernetes setup-kubernetes-programs setup-frameworks demo test test-here test-kubernetes test-panel test-frameworks test-slurm check fix properties peers tour tour-kubernetes tour-training tour-z2jh bench docs moving-picture dist images release clean
+.PHONY: help setup setup-hibernation setup-kubernetes setup-kubernetes-programs setup-frameworks demo test test-here test-kubernetes test-panel test-frameworks test-slurm check fix properties peers tour tour-kubernetes tour-training tour-z2jh bench docs translations moving-picture dist images release clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -105,6 +105,9 @@ bench: setup ## The scheduling core beside its peers; JSON into build/bench (TRA
 
 docs: setup ## Build the documentation into build/docs
 	$(BIN)/sphinx-build -q -W -b html docs build/docs
+
+translations: setup ## Bring the catalogues of translated texts up to date, and say what is left to translate
+	$(BIN)/python -m deploy.translations
 
 moving-picture: setup ## Make the README's moving picture from the pictures in docs/images
 	$(BIN)/python docs/moving_picture.py

@@ -96,7 +96,8 @@ export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
 }
 
 function Header({ job }: { job: IJob }): React.JSX.Element {
-  const { model, msg, commands, trans } = usePanel();
+  const { model, commands, trans } = usePanel();
+  const msg = useWords(jobMessages);
   useTopics(model, ['status', 'jobs']);
   const mine = maySteer(job, model.whoami);
   const away = msg.outOfReach(model.connection);

@@ -1,7 +1,7 @@
 /** Sentences of a job's page, which come with its code. */
 import { gpuHours, length } from '../text/format';
 import type { Messages } from '../text/messages';
-import { CurveSource, IForecast } from '../server/tokens';
+import { CurveSource, IForecast, IJob } from '../server/tokens';
 import type { IPartOf } from '../server/jobtokens';
 
 export type JobMessages = ReturnType<typeof jobMessages>;
@@ -10,6 +10,18 @@ export function jobMessages(msg: Messages) {
   const { trans } = msg;
   return {
     ...msg,
+
+    holdClass(job: IJob): string | null {
+      const words: Record<string, string> = {
+        guaranteed: trans.__('guaranteed'),
+        'over-quota': trans.__('borrowed, can be stopped')
+      };
+      return words[job.hold_class ?? ''] ?? null;
+    },
+
+    notSaved(): string {
+      return trans.__('no checkpoint yet');
+    },
 
     /** A sentence: the window and how right such were, or why there is none. */
     likelyInFull(forecast: IForecast): string {

@@ -1,8 +1,9 @@
 /** Sentences about a notebook whose GPU memory is on the host. They come with the tile that says them. */
-import { clock, duration, gpus, ordinal } from '../text/format';
+import { clock, duration, gpus } from '../text/format';
 import type { Messages } from '../text/messages';
 
-export function parkedMessages({ trans }: Messages) {
+export function parkedMessages(msg: Messages) {
+  const { trans } = msg;
   return {
     title(milliGpu: number): string {
       return trans.__('Parked, %1 GPU', gpus(milliGpu));
@@ -25,10 +26,13 @@ export function parkedMessages({ trans }: Messages) {
 
     inLine(position: number, waitedMs: number): string {
       return waitedMs < 1000
-        ? trans.__('%1 in line. Its cell goes on by itself.', ordinal(position))
+        ? trans.__(
+            '%1 in line. Its cell goes on by itself.',
+            msg.ordinal(position)
+          )
         : trans.__(
             '%1 in line, waiting for %2. Its cell goes on by itself.',
-            ordinal(position),
+            msg.ordinal(position),
             duration(waitedMs)
           );
     },

@@ -9,7 +9,6 @@ import {
   gpus,
   length,
   metric,
-  ordinal,
   percent,
   shortNumber
 } from './format';
@@ -57,17 +56,6 @@ describe('numbers as people write them', () => {
     expect(countdown(1)).toBe('1 s');
     expect(countdown(119_001)).toBe('120 s');
     expect(countdown(9 * 60_000 + 1)).toBe('10 min');
-  });
-
-  it.each([
-    [1, '1st'],
-    [2, '2nd'],
-    [3, '3rd'],
-    [11, '11th'],
-    [22, '22nd'],
-    [113, '113th']
-  ])('%i is %s', (n, text) => {
-    expect(ordinal(n)).toBe(text);
   });
 
   it('writes memory in GiB', () => {

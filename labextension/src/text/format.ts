@@ -103,15 +103,6 @@ export function preciseClock(ms: number): string {
   return `${clock(ms)}:${String(new Date(ms).getSeconds()).padStart(2, '0')}`;
 }
 
-/** `1st`, `2nd`, `11th`. */
-export function ordinal(n: number): string {
-  const tens = n % 100;
-  const ones = n % 10;
-  const teen = tens > 10 && tens < 14;
-  const suffix = teen ? 'th' : (['th', 'st', 'nd', 'rd'][ones] ?? 'th');
-  return `${n}${suffix}`;
-}
-
 /** Milli-GPU·seconds as GPU hours: `0.41`. */
 export function gpuHours(milliGpuS: number): string {
   const hours = milliGpuS / 3_600_000;

@@ -22,6 +22,19 @@ describe('the state of a job', () => {
   });
 });
 
+describe('a place in line', () => {
+  it.each([
+    [1, '1st'],
+    [2, '2nd'],
+    [3, '3rd'],
+    [11, '11th'],
+    [22, '22nd'],
+    [113, '113th']
+  ])('%i is %s', (n, text) => {
+    expect(msg.ordinal(n)).toBe(text);
+  });
+});
+
 describe('isolation in words', () => {
   it('names each mode and says something of its own about it', () => {
     const texts = MODES.map(mode => msg.isolation(mode));

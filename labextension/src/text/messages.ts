@@ -4,14 +4,7 @@
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import {
-  countdown,
-  duration,
-  gpus,
-  ordinal,
-  preciseClock,
-  span
-} from './format';
+import { countdown, duration, gpus, preciseClock, span } from './format';
 import type { Connection } from '../server/api';
 import { sliceMessages } from './sliceMessages';
 import { IForecast, IJob } from '../server/tokens';
@@ -156,14 +149,6 @@ export function messages(trans: TranslationBundle) {
       return words[job.state] ?? job.state;
     },
 
-    holdClass(job: IJob): string | null {
-      const words: Record<string, string> = {
-        guaranteed: trans.__('guaranteed'),
-        'over-quota': trans.__('borrowed, can be stopped')
-      };
-      return words[job.hold_class ?? ''] ?? null;
-    },
-
     /** What a job counts. */
     unit(word: string): string {
       const words: Record<string, string> = {
@@ -187,12 +172,20 @@ export function messages(trans: TranslationBundle) {
       return trans.__('saved %1 ago', duration(agoMs));
     },
 
-    notSaved(): string {
-      return trans.__('no checkpoint yet');
+    /** `1st`, `2nd`, `11th`. */
+    ordinal(n: number): string {
+      const ones = n % 100 > 10 && n % 100 < 14 ? 0 : n % 10;
+      return ones === 1
+        ? trans.__('%1st', n)
+        : ones === 2
+          ? trans.__('%1nd', n)
+          : ones === 3
+            ? trans.__('%1rd', n)
+            : trans.__('%1th', n);
     },
 
     inLine(position: number): string {
-      return trans.__('%1 in line', ordinal(position));
+      return trans.__('%1 in line', this.ordinal(position));
     },
 
     /** "10–25 min"; null where no window can be given. */

@@ -1,0 +1,170 @@
+"""Each catalogue: where its texts stand in the sources, and where its files lie."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from babel.messages.catalog import Catalog, Message
+from babel.messages.extract import extract
+from babel.messages.pofile import read_po, write_po
+
+ROOT = Path(__file__).parents[2]
+#: As JupyterLab's TranslationBundle calls them, without the dot before.
+_OF_LAB = {"__": None, "_n": (1, 2), "_p": ((1, "c"), 2), "_np": ((1, "c"), 2, 3)}
+_PLACEHOLDER = re.compile(r"%\d|%\(\w+\)s|\{\w+\}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """A text in the sources."""
+
+    path: str
+    line: int
+    text: str | tuple[str, ...]
+    context: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Texts:
+    """The texts of one part of the product, in all languages."""
+
+    #: As the part asks for it.
+    domain: str
+    #: Holds ``LANGUAGE/LC_MESSAGES/DOMAIN.po`` and ``.json``.
+    folder: str
+
+    def sources(self) -> Iterator[Path]:
+        """The files that hold texts."""
+        for path in sorted((ROOT / "labextension" / "src").rglob("*.ts*")):
+            if ".spec." not in path.name and "testing" not in path.parts:
+                yield path
+
+    def found(self) -> Iterator[Found]:
+        """Every text in the sources, in the order of files and lines."""
+        for path in self.sources():
+            options = {
+                "jsx": "true" if path.suffix == ".tsx" else "false",
+                "parse_template_string": True,
+            }
+            with path.open("rb") as file:
+                for line, text, _, context in extract("javascript", file, _OF_LAB, (), options):
+                    yield Found(
+                        path=path.relative_to(ROOT).as_posix(),
+                        line=line,
+                        text=text,
+                        context=context,
+                    )
+
+    def template(self) -> Catalog:
+        """A catalogue of all texts, without translations."""
+        catalog = Catalog(domain=self.domain)
+        for one in self.found():
+            message = catalog.add(one.text, locations=[(one.path, one.line)], context=one.context)
+            # Lab's placeholders are not Python's, whatever they look like.
+            message.flags.discard("python-format")
+        return catalog
+
+    def languages(self) -> list[str]:
+        """Those that it is translated into."""
+        return sorted(path.name for path in (ROOT / self.folder).iterdir() if path.is_dir())
+
+    def po(self, language: str) -> Path:
+        """What translators edit."""
+        return ROOT / self.folder / language / "LC_MESSAGES" / f"{self.domain}.po"
+
+    def json(self, language: str) -> Path:
+        """What the product reads."""
+        return self.po(language).with_suffix(".json")
+
+    def read(self, language: str) -> Catalog:
+        """The catalogue as it is."""
+        with self.po(language).open("rb") as file:
+            return read_po(file, locale=language, domain=self.domain)
+
+    def updated(self, language: str) -> Catalog:
+        """The catalogue with the texts that the sources have now, and no others."""
+        catalog = self.read(language)
+        template = self.template()
+        # A date that changes each time would be a change in each commit.
+        template.creation_date = catalog.creation_date
+        catalog.update(template, no_fuzzy_matching=True)
+        for message in catalog:
+            message.flags.discard("python-format")
+        return catalog
+
+
+PANEL = Texts(domain="gpucommons", folder="labextension/locale")
+ALL = (PANEL,)
+
+
+def po_text(catalog: Catalog) -> bytes:
+    """The catalogue as a PO file: which file a text is from, but no lines, which change too often."""
+    file = BytesIO()
+    write_po(file, catalog, width=100, include_lineno=False, ignore_obsolete=True)
+    return file.getvalue()
+
+
+def compiled(catalog: Catalog) -> dict[str, Any]:
+    """As JupyterLab reads it (Jed 1.x): each text with its translation, or those of its forms."""
+    language = str(catalog.locale).replace("_", "-")
+    data: dict[str, Any] = {
+        "": {
+            "domain": catalog.domain,
+            "language": language,
+            "plural_forms": catalog.plural_forms,
+        }
+    }
+    for message in catalog:
+        if message.id and all(forms(message.string or "")) and not message.fuzzy:
+            data[_key(message)] = list(forms(message.string))
+    return data
+
+
+def json_text(catalog: Catalog) -> str:
+    """The same as a file."""
+    return json.dumps(compiled(catalog), ensure_ascii=False, indent=1) + "\n"
+
+
+def problems(catalog: Catalog, template: Catalog) -> list[str]:
+    """What is wrong with a catalogue, as sentences; empty where all is well."""
+    ours = {_key(message): message for message in catalog if message.id}
+    wanted = {_key(message): message for message in template if message.id}
+    return [
+        *(f"not in the catalogue: {key!r}" for key in wanted.keys() - ours.keys()),
+        *(f"no longer in the sources: {key!r}" for key in ours.keys() - wanted.keys()),
+        *_mistakes({key: ours[key] for key in wanted.keys() & ours.keys()}),
+    ]
+
+
+def _mistakes(messages: Mapping[str, Message]) -> Iterator[str]:
+    for key, message in messages.items():
+        translated = forms(message.string or "")
+        if not all(translated) or message.fuzzy:
+            yield f"not translated: {key!r}"
+            continue
+        # The one of one thing may leave its number out; that of many may not.
+        expected = _placeholders(forms(message.id)[-1])
+        if _placeholders(translated[-1]) != expected or any(
+            not _placeholders(form) <= expected for form in translated
+        ):
+            yield f"other placeholders: {key!r}"
+
+
+def forms(text: object) -> tuple[str, ...]:
+    """A text, or those for one and for many."""
+    return (text,) if isinstance(text, str) else tuple(text)  # type: ignore[arg-type]
+
+
+def _placeholders(text: str) -> set[str]:
+    return set(_PLACEHOLDER.findall(text))
+
+
+def _key(message: Message) -> str:
+    text = forms(message.id)[0]
+    return f"{message.context}\x04{text}" if message.context else text

@@ -1,0 +1,106 @@
+"""Catalogues are whole: what the sources say is translated, nothing else is, and it is what is read."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import re
+import tomllib
+from collections import defaultdict
+
+import pytest
+from babel.messages.catalog import Catalog
+from jupyterlab_server import translation_utils
+
+from deploy.translations import catalogues
+from deploy.translations.catalogues import ALL, PANEL, ROOT, Texts, problems
+
+LANGUAGES = [(texts, language) for texts in ALL for language in texts.languages()]
+NAMED = [f"{texts.domain}-{language}" for texts, language in LANGUAGES]
+
+
+def of(*messages: tuple[str | tuple[str, ...], str | tuple[str, ...] | None]) -> Catalog:
+    catalog = Catalog(locale="de_DE", domain="some")
+    for text, translation in messages:
+        catalog.add(text, translation)
+    return catalog
+
+
+@pytest.mark.parametrize(("texts", "language"), LANGUAGES, ids=NAMED)
+def test_every_text_is_translated_with_its_placeholders(texts: Texts, language: str) -> None:
+    """Where this fails: ``make translations``, then translate what it names."""
+    assert problems(texts.read(language), texts.template()) == []
+
+
+@pytest.mark.parametrize(("texts", "language"), LANGUAGES, ids=NAMED)
+def test_what_is_read_is_made_from_what_translators_edit(texts: Texts, language: str) -> None:
+    """Where this fails: ``make translations``."""
+    made = catalogues.json_text(texts.read(language))
+
+    assert texts.json(language).read_text(encoding="utf-8") == made
+
+
+def test_no_text_of_the_panel_is_overlooked() -> None:
+    calls = {
+        path.relative_to(ROOT).as_posix(): len(re.findall(r"\.\s*_[_np]p?\(", path.read_text()))
+        for path in PANEL.sources()
+    }
+    found: dict[str, int] = defaultdict(int)
+    for one in PANEL.found():
+        found[one.path] += 1
+
+    assert found == {path: count for path, count in calls.items() if count}
+
+
+def test_no_text_is_asked_for_with_and_without_a_number() -> None:
+    """JupyterLab takes the forms of many for no translation of the one without."""
+    shapes = defaultdict(set)
+    for one in PANEL.found():
+        forms = catalogues.forms(one.text)
+        shapes[one.context, forms[0]].add(len(forms))
+
+    assert [text for text, sizes in shapes.items() if len(sizes) > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("translated", "problem"),
+    [
+        (of(("%1 of %2", "%1 von %2")), []),
+        (of(("%1 of %2", "")), ["not translated: '%1 of %2'"]),
+        (of(("%1 of %2", None)), ["not translated: '%1 of %2'"]),
+        (of(("%1 of %2", "%1 von 2")), ["other placeholders: '%1 of %2'"]),
+        (of(("%1 of %2", "%1 von %2, %3")), ["other placeholders: '%1 of %2'"]),
+        (of(), ["not in the catalogue: '%1 of %2'"]),
+        (
+            of(("%1 of %2", "%1 von %2"), ("gone", "weg")),
+            ["no longer in the sources: 'gone'"],
+        ),
+    ],
+)
+def test_what_is_missing_stale_or_other_is_named(translated: Catalog, problem: list[str]) -> None:
+    assert problems(translated, of(("%1 of %2", ""))) == problem
+
+
+def test_the_form_of_one_may_leave_its_number_out() -> None:
+    text = ("%1 line", "%1 lines")
+
+    assert problems(of((text, ("eine Zeile", "%1 Zeilen"))), of((text, ("", "")))) == []
+    assert problems(of((text, ("eine Zeile", "Zeilen"))), of((text, ("", "")))) == [
+        "other placeholders: '%1 line'"
+    ]
+
+
+def test_jupyterlab_finds_the_panel_s_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the entry point of the wheel, beside a language pack of JupyterLab itself."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    group = translation_utils.JUPYTERLAB_LOCALE_ENTRY
+    points = [
+        importlib.metadata.EntryPoint(name=name, value=value, group=group)
+        for name, value in project["entry-points"][group].items()
+    ]
+    monkeypatch.setattr(translation_utils, "entry_points", lambda group: points)
+
+    found, message = translation_utils.get_installed_packages_locale("de_DE")
+
+    assert message == ""
+    assert found == {"gpucommons": json.loads(PANEL.json("de_DE").read_text(encoding="utf-8"))}
