@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from gpucommons.scheduler.joining import mpi, ray, spark
 from gpucommons.scheduler.joining.following import Seat, Server, follow, lead
 from gpucommons.scheduler.joining.ray import Offer
-from gpucommons.scheduler.joining.talking import NotJoined, place_of, remark
+from gpucommons.scheduler.joining.talking import NotJoined, own_address, place_of, remark
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -49,7 +49,7 @@ def _in_seat(asked: argparse.Namespace, command: Sequence[str]) -> int:
         return follow(seat, Server(command=command), stays_s=asked.stays_s)
     address, port = place_of(asked.at)
     offer = Offer(
-        address=address,
+        address=own_address(address),
         own_port=port,
         head=asked.head,
         cpus=asked.cpus,

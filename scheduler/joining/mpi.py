@@ -254,11 +254,18 @@ def of_rank(workers: Sequence[Member], number: int, local: int) -> dict[str, str
     }
 
 
+def place_on(workers: Sequence[Member], host: str) -> tuple[str, int] | None:
+    """Where the first worker of a host answers; mpirun keeps of a pod's name what stands before its domain."""
+    places = [one.place for one in workers]
+    found = (one for one in places if host in (one[0], one[0].partition(".")[0]))
+    return next(found, None)
+
+
 def agent(words: Sequence[str]) -> int:
     """What mpirun calls instead of ssh: ``agent HOST COMMAND…``, run by the first worker of that host."""
     host, *command = words
     workers = members(os.environ[WORKERS])
-    place = next((one.place for one in workers if one.place[0] == host), None)
+    place = place_on(workers, host)
     if place is None:
         message = f"mpirun wants to start something on {host}, which has no worker of this job"
         raise NotJoined(message)

@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from gpucommons.scheduler.joining.following import Seat, Server, follow, lead
 from gpucommons.scheduler.joining.talking import (
+    PATIENCE_S,
     NotJoined,
     derived,
     free_port,
@@ -52,6 +53,8 @@ def work(seat: Seat, offer: Offer, command: Sequence[str]) -> int:
         "RAY_ADDRESS": offer.head,
         "RAY_DISABLE_IMPORT_WARNING": "1",
         "RAY_USAGE_STATS_ENABLED": "0",
+        # Else it gives up after a minute, which a busy machine or a cold image needs to begin.
+        "RAY_raylet_start_wait_time_s": f"{PATIENCE_S:.0f}",
     }
     if seat.rank:
         words = [ray, "start", "--block", f"--address={offer.head}", *_own(offer)]

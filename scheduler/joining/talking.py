@@ -47,6 +47,18 @@ def place_of(text: str) -> tuple[str, int]:
     return address, int(port)
 
 
+def own_address(name: str) -> str:
+    """This worker's address where others know it by a name: to itself a pod's name may not be known yet."""
+    if name in _LOOPBACK:
+        return name
+    try:
+        found = socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return name
+    # Debian's own name for a machine without a fixed address.
+    return name if found.startswith("127.") else found
+
+
 def listen(place: tuple[str, int], hear: Callable[[Line], None]) -> None:
     """Answer those who prove themselves, each in a thread of its own, until the process ends.
 

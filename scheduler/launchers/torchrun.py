@@ -70,8 +70,9 @@ def _starts(gang: Gang) -> tuple[Start, ...]:
 def _start(gang: Gang, worker: Worker) -> Start:
     if (length := _length_of(worker.command)) is not None:
         start, given = worker.command[:length], worker.command[length:]
-        backend = option(_own_options(given), "--rdzv-backend")
-        meet = _rendezvous(gang) if backend == _ELASTIC else _meeting(gang, worker)
+        options = _own_options(given)
+        is_elastic = option(options, "--rdzv-backend") == _ELASTIC
+        meet = _rendezvous(gang, worker, options) if is_elastic else _meeting(gang, worker)
         return Start(command=(*start, *meet, *given))
     words = script_words(worker.command)
     if worker.processes > 1 and words is not None and not is_notebook(words):
@@ -123,10 +124,13 @@ def _meeting(gang: Gang, worker: Worker) -> Iterator[str]:
     yield from ("--master-addr", first.address, "--master-port", str(first.ports[0]))
 
 
-def _rendezvous(gang: Gang) -> Iterator[str]:
+def _rendezvous(gang: Gang, worker: Worker, options: Sequence[str]) -> Iterator[str]:
     first = gang.workers[0]
     yield from ("--nnodes", str(len(gang.workers)), "--rdzv-id", "gpucommons")
     yield from ("--rdzv-endpoint", f"{first.address}:{first.ports[0]}")
+    if option(options, "--rdzv-conf") is None:
+        # Else it looks for its own name, which a pod does not know in time, and nobody would answer.
+        yield from ("--rdzv-conf", f"is_host={worker is first}")
 
 
 def _own_options(words: Sequence[str]) -> Sequence[str]:

@@ -91,18 +91,25 @@ class Jobs:
         """Labels of the pool's nodes."""
         return {POOL_LABEL: self.pool.name}
 
-    def launch(self, *nodes: str, milli_gpu: int = 1000, **spec: Any) -> Launch:
-        """Begin to start an attempt with a worker on each node."""
-        made = an_attempt(
-            *["worker"] * len(nodes), milli_gpu=milli_gpu, attempt_id=str(uuid.uuid4())
-        )
+    def launch(
+        self,
+        *nodes: str,
+        milli_gpu: int = 1000,
+        cpu_milli: int = 10,
+        memory_mib: int = 32,
+        **spec: Any,
+    ) -> Launch:
+        """Begin to start an attempt with a worker on each node; of several roles the first on the first."""
+        named = [role.name for role in spec.get("roles", ())]
+        roles = named if len(named) > 1 else ["worker"] * len(nodes)
+        made = an_attempt(*roles, milli_gpu=milli_gpu, attempt_id=str(uuid.uuid4()))
         placements = tuple(
             replace(
                 one,
                 node_id=NodeId(node),
                 device_ids=(DeviceId(f"{node}/gpu-{rank}"),) if milli_gpu else (),
-                cpu_milli=10,
-                memory_mib=32,
+                cpu_milli=cpu_milli,
+                memory_mib=memory_mib,
             )
             for rank, (one, node) in enumerate(zip(made.placements, nodes, strict=True))
         )
@@ -135,9 +142,9 @@ class Jobs:
 
         wait_for(started, "a start", seconds=120)
 
-    def wait_ended(self, launch: Launch) -> AttemptEnded:
+    def wait_ended(self, launch: Launch, *, seconds: float = 120) -> AttemptEnded:
         """Until it is over."""
-        return wait_for(lambda: self.seen(launch, AttemptEnded), "an end", seconds=120)
+        return wait_for(lambda: self.seen(launch, AttemptEnded), "an end", seconds=seconds)
 
     def stop(self, launch: Launch) -> Attempt:
         """Signal it."""

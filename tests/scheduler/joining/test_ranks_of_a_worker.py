@@ -104,3 +104,13 @@ def test_a_worker_runs_nothing_that_mpirun_would_not_start_there(
     assert not (tmp_path / "harm").exists()
     ranks.takes_daemon = True
     assert [ended(f"{tmp_path}/prted -x"), ended(f"{tmp_path}/prted -x")] == [5, 1]
+
+
+@pytest.mark.parametrize(
+    "host", ["gc-7-1", "gc-7-1.gc-7.jobs.svc", "10.0.0.8"], ids=["short", "whole", "address"]
+)
+def test_a_daemon_is_started_by_the_worker_whose_host_mpirun_means(host: str) -> None:
+    names = ["gc-7-0.gc-7.jobs.svc", "10.0.0.8" if host[0] == "1" else "gc-7-1.gc-7.jobs.svc"]
+    workers = mpi.members(" ".join(f"{name}:{number}*1" for number, name in enumerate(names)))
+    assert mpi.place_on(workers, host) == (names[1], 1)
+    assert mpi.place_on(workers, "gc-7") is None

@@ -146,3 +146,20 @@ def test_pages_of_spark_answer_nobody_and_end_nothing(tmp_path: Path) -> None:
     assert settings["spark.ui.filters"] == "org.glassfish.jersey.servlet.ServletContainer"
     assert settings["spark.ui.killEnabled"] == settings["spark.master.rest.enabled"] == "false"
     assert settings["spark.master.ui.decommission.allow.mode"] == "DENY"
+
+
+@pytest.mark.parametrize(
+    ("known", "own"),
+    [("10.0.0.7", "10.0.0.7"), ("127.0.1.1", "gc-7-0.jobs.svc"), (None, "gc-7-0.jobs.svc")],
+)
+def test_a_worker_says_its_own_address_where_others_know_it_by_name(
+    monkeypatch: pytest.MonkeyPatch, known: str | None, own: str
+) -> None:
+    def look(_name: str) -> str:
+        if known is None:
+            raise socket.gaierror
+        return known
+
+    monkeypatch.setattr(socket, "gethostbyname", look)
+    assert talking.own_address("gc-7-0.jobs.svc") == own
+    assert talking.own_address("127.0.0.1") == "127.0.0.1"

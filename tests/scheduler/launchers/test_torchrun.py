@@ -59,9 +59,19 @@ def test_torchrun_as_a_module_of_python_is_told_the_same(
 
 def test_an_elastic_rendezvous_meets_at_the_first_worker() -> None:
     command = ("torchrun", "--rdzv-backend", "c10d", "--nproc-per-node", "2", "train.py")
-    _, second = starts("torchrun", a_gang(command=command))
+    first, second = starts("torchrun", a_gang(command=command))
     meeting = ("--nnodes", "2", "--rdzv-id", "gpucommons", "--rdzv-endpoint", "host-0:7000")
-    assert second.command == ("torchrun", *meeting, *command[1:])
+    # A pod's own name may not be known to it yet, by which torchrun would find out.
+    of_first, of_second = (("--rdzv-conf", f"is_host={one}") for one in (True, False))
+    assert first.command == ("torchrun", *meeting, *of_first, *command[1:])
+    assert second.command == ("torchrun", *meeting, *of_second, *command[1:])
+
+
+def test_a_rendezvous_that_is_set_by_its_user_stays_as_they_say() -> None:
+    command = ("torchrun", "--rdzv-backend=c10d", "--rdzv_conf", "timeout=900", "train.py")
+    _, second = starts("torchrun", a_gang(command=command))
+    assert second.command.count("--rdzv-conf") == 0
+    assert second.command[-4:] == command[1:]
 
 
 def test_a_notebook_is_one_process_however_many_gpus_it_has() -> None:
