@@ -117,14 +117,18 @@ it('opens the form filled in, and says that the kernel goes on', async () => {
 });
 
 it('gives all GPUs to one worker where nothing joins several', async () => {
-  const { on, train } = made();
+  const { on, train, model } = made();
 
-  on('job-offer', { ...OFFER, gpus: 2, joins: false });
+  model.timeLimits = [3600, 86_400, null];
+  const done_ms = model.clock.now() + 5 * HOUR;
+  on('job-offer', { ...OFFER, gpus: 2, joins: false, done_ms, times: 2 });
   const [offer] = Notification.manager.notifications;
   offer?.options.actions?.[0]?.callback(new MouseEvent('click'));
 
   await vi.waitFor(() => {
-    expect(train.form).toMatchObject({ milliGpu: 2000, workers: 1 });
+    // Ten hours, if it is no faster.
+    const sized = { milliGpu: 2000, workers: 1, maxRunS: 86_400 };
+    expect(train.form).toMatchObject(sized);
   });
 });
 

@@ -6,7 +6,7 @@ import { CommandIDs } from '../lab/ids';
 import type { Model } from '../model/model';
 import { told } from '../server/api';
 import type { IEvent, IJobOffer } from '../server/tokens';
-import { AUTO } from '../submission/request';
+import { AUTO, longEnough } from '../submission/request';
 import type { TrainModel } from '../submission/train';
 import { baseName, clock } from '../text/format';
 import type { Messages } from '../text/messages';
@@ -125,16 +125,22 @@ export class JobOffers {
   }
 
   /** The form, filled in: the reader submits it. */
-  private async _take({ path, gpus, joins }: IJobOffer): Promise<void> {
-    const { commands, train } = this._tells;
+  private async _take(offer: IJobOffer): Promise<void> {
+    const { path, gpus, joins, done_ms, times } = offer;
+    const { commands, model, train } = this._tells;
     await commands.execute(CommandIDs.trainFile, { path });
     const workers = joins ? gpus : 1;
+    // Also where it turns out to be no faster than here.
+    const leastS = done_ms
+      ? ((done_ms - model.clock.now()) * (times ?? 1)) / 1000
+      : 0;
     train.resize(joins ? 1000 : 1000 * gpus);
     train.update({
       workers,
       minWorkers: workers,
       maxWorkers: workers,
-      launcher: AUTO
+      launcher: AUTO,
+      maxRunS: longEnough(train.form.maxRunS, leastS, model.timeLimits)
     });
     Notification.info(this._words.keeps(path), { autoClose: false });
   }
