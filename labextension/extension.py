@@ -30,6 +30,7 @@ from gpucommons.labextension.hibernation.kept import KeptKernel, kernels_folder
 from gpucommons.labextension.hibernation.limits import limits_of
 from gpucommons.labextension.hibernation.reporting import kernels_report, take_back, tell_kept
 from gpucommons.labextension.hibernation.saving import SAVE_S
+from gpucommons.labextension.job_offers.offering import Offering
 from gpucommons.labextension.live.fanout import Fanout
 from gpucommons.labextension.live.feed import Feed
 from gpucommons.labextension.live.sampler import Sampler
@@ -47,6 +48,7 @@ from gpucommons.labextension.routes.examples import ExamplesHandler
 from gpucommons.labextension.routes.fetch_results import FetchResultsHandler
 from gpucommons.labextension.routes.files import FilesHandler, SubmitFileHandler
 from gpucommons.labextension.routes.handlers import SETTING, Parts
+from gpucommons.labextension.routes.job_offer import NoJobOfferHandler
 from gpucommons.labextension.routes.lost_kernels import LostKernelHandler
 from gpucommons.labextension.routes.proxy import ProxyHandler
 from gpucommons.labextension.routes.schedules import ScheduleHandler
@@ -104,16 +106,21 @@ class GpuCommonsExtension(ExtensionApp):
         stored = Folders(state_home(os.environ), owner=place.owner)
         self._bounds = self._bounds_of(place)
         results = Results(place, say=lambda text: fanout.send({"type": "error", "message": text}))
+        feed = Feed(scheduler, fanout, place, on_jobs=results.take, keeps=self._keeps())
+        sampler, outputs = Sampler(place.slice_socket, fanout), self._outputs(place)
         self.parts = Parts(
             place=place,
             scheduler=scheduler,
             fanout=fanout,
-            feed=Feed(scheduler, fanout, place, on_jobs=results.take, keeps=self._keeps()),
+            feed=feed,
             results=results,
             stored=stored,
-            sampler=Sampler(place.slice_socket, fanout),
+            sampler=sampler,
             hibernation=self._hibernation(place, fanout, stored),
-            outputs=self._outputs(place),
+            outputs=outputs,
+            offering=Offering.of(
+                self.serverapp, scheduler, outputs, sampler=sampler, feed=feed, fanout=fanout
+            ),
         )
         self.settings[SETTING] = self.parts
         self._holding = Holding()
@@ -186,6 +193,7 @@ class GpuCommonsExtension(ExtensionApp):
                 (r"/gpucommons/examples", ExamplesHandler),
                 (r"/gpucommons/lost-kernels/([0-9A-Za-z_-]+)", LostKernelHandler),
                 (r"/gpucommons/cell-runs", CellRunsHandler),
+                (r"/gpucommons/no-job-offer", NoJobOfferHandler),
                 (r"/gpucommons/stored-variables", StoredVariablesHandler),
             ]
         )
@@ -212,6 +220,8 @@ class GpuCommonsExtension(ExtensionApp):
         _stop_in_order_when_interrupted(serverapp, on_hub=bool(parts.place.owner))
         if parts.outputs is not None:
             self._start(parts.outputs.run())
+        if parts.offering is not None:
+            self._start(parts.offering.run())
         if parts.hibernation is not None:
             self._start(parts.hibernation.run(self._take_back))
             self._start(self._say_that_kernels_are_kept(parts.hibernation))

@@ -10,6 +10,7 @@ NOTICE_S = 30
 GRACE_S = 30
 #: What was borrowed so long ago counts half when the surplus is divided.
 HALF_LIFE_S = 86_400
+JOB_OFFER_AFTER_S = 1_800
 LEND_AFTER_S = 1_800
 MIN_RUN_S = 1_800
 MOVED_PERMILLE = 20

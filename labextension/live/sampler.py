@@ -36,6 +36,15 @@ class Sampler:
         """Everything there is, for a tab that opens."""
         return {"type": "usage", "state": self.state, "samples": list(self._history)}
 
+    def mean_percent(self, since_ms: int) -> int | None:
+        """How much the slice was used since then; None where nobody could tell."""
+        known = [
+            percent
+            for sample in self._history
+            if sample["at_ms"] > since_ms and (percent := sample.get("compute_percent")) is not None
+        ]
+        return round(sum(known) / len(known)) if known and self.state == "ok" else None
+
     async def run(self) -> None:
         """Until cancelled."""
         if self._path is None:

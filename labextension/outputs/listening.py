@@ -102,6 +102,17 @@ class Outputs:
                 run.state, run.is_unseen = "ended", True
         return runs
 
+    def running(self) -> list[CellRun]:
+        """Cells that run, of kernels that say so."""
+        kernels = self._server.kernel_manager
+        return [
+            run
+            for run in self.runs
+            if run.state == "running"
+            and run.kernel_id in kernels
+            and not _is_idle(kernels.get_kernel(run.kernel_id))
+        ]
+
     def page_comes(self, page: Any) -> None:
         """Before it can run anything."""
         kernel_id = page.kernel_id

@@ -15,6 +15,7 @@ from jupyter_server.base.handlers import APIHandler, JupyterHandler
 from pydantic import BaseModel, ValidationError
 
 from gpucommons.labextension.hibernation.hibernation import Hibernation
+from gpucommons.labextension.job_offers.offering import Offering
 from gpucommons.labextension.live.fanout import Fanout
 from gpucommons.labextension.live.feed import Feed
 from gpucommons.labextension.live.sampler import Sampler
@@ -61,6 +62,8 @@ class Parts:
     hibernation: Hibernation | None
     #: None where another extension has its own way with outputs.
     outputs: Outputs | None
+    #: None where nothing is known of cells, or there is no slice.
+    offering: Offering | None
     #: Variables that earlier servers of this user stored.
     stored: Folders
 

@@ -237,7 +237,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       };
       model.changed.connect(watch);
     }
-    const notices = new Notices(model, msg, commands);
+    const notices = new Notices(model, msg, commands, train);
     if (settings) {
       const onIdle = new OnIdleChoice(model);
       void applySettings(settings, { panel, status, notices, seen, onIdle });

@@ -186,6 +186,7 @@ def _pool(pool: models.PoolModel, executors: tuple[str, ...], known: Pool | None
         on_idle=tuple(dict.fromkeys(pool.on_idle)),
         kernels_kept_days=pool.kernels_kept_days,
         kernels_kept_gib=pool.kernels_kept_gib,
+        job_offer_after_ms=pool.job_offer_after_s * 1000,
         headroom_milli_gpu=pool.headroom_milli_gpu,
         moved_permille=pool.moved_permille,
         unlent_permille=pool.unlent_permille,

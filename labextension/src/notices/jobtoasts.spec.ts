@@ -5,6 +5,7 @@ import { afterEach, expect, it } from 'vitest';
 import { CommandIDs } from '../lab/ids';
 import { Model } from '../model/model';
 import type { IJob } from '../server/tokens';
+import { TrainModel } from '../submission/train';
 import { makeAttempt, makeJob, msg } from '../testing/make';
 import { fakeApi, FakeSocket, HELLO } from '../testing/sockets';
 import { JobToasts } from './jobtoasts';
@@ -25,7 +26,8 @@ function toasts(
   FakeSocket.last.open();
   FakeSocket.last.say(HELLO);
   FakeSocket.last.say({ type: 'jobs', jobs });
-  return new JobToasts(model, msg, commands, () => tellsJobs);
+  const train = new TrainModel(api, () => true);
+  return new JobToasts({ model, msg, commands, train, tellsJobs });
 }
 
 function child(number: number, kind = 'map', fields: Partial<IJob> = {}): IJob {

@@ -9,9 +9,8 @@ import {
   isForOthers,
   wayWords
 } from '../model/jobs';
-import type { Model } from '../model/model';
 import type { IEvent, IJob, IStop } from '../server/tokens';
-import type { Messages } from '../text/messages';
+import { type ITells, JobOffers } from './joboffer';
 import { TOAST_MS } from './notices';
 
 /** Events worth a word, and how they sound. */
@@ -37,12 +36,9 @@ function isOneOfMany({ part_of }: IJob): boolean {
 }
 
 export class JobToasts {
-  constructor(
-    private readonly _model: Model,
-    private readonly _msg: Messages,
-    private readonly _commands: CommandRegistry,
-    private readonly _tellsJobs: () => boolean
-  ) {}
+  constructor(private readonly _tells: ITells) {
+    this._offers = new JobOffers(_tells);
+  }
 
   onJobs(): void {
     this._tellStops();
@@ -50,14 +46,14 @@ export class JobToasts {
   }
 
   private _mine(id: string): IJob | undefined {
-    const job = this._model.jobs?.find(each => each.id === id);
-    return job?.owner === this._model.whoami?.name ? job : undefined;
+    const job = this._tells.model.jobs?.find(each => each.id === id);
+    return job?.owner === this._tells.model.whoami?.name ? job : undefined;
   }
 
   /** A stop is told from the job itself: it knows how much time is left. */
   private _tellStops(): void {
     const stops = new Map<string, string>();
-    for (const { id } of this._model.jobs ?? []) {
+    for (const { id } of this._tells.model.jobs ?? []) {
       const job = this._mine(id);
       const attempt = job && currentAttempt(job);
       const stop = attempt?.stop;
@@ -81,16 +77,19 @@ export class JobToasts {
   /** The stop and how the job goes on: whole where it fits, and else where to read it. */
   private _stopWords(job: IJob, stop: IStop): string {
     const told = (way: string) =>
-      `${job.name}: ${this._msg.stopAt(stop.kill_ms, stop.text, way)}`;
+      `${job.name}: ${this._tells.msg.stopAt(stop.kill_ms, stop.text, way)}`;
     const whole = told(wayWords(job));
     return whole.length <= TOAST_CHARACTERS
       ? whole
-      : told(this._msg.wayOnPage());
+      : told(this._tells.msg.wayOnPage());
   }
 
   onEvent(event: IEvent): void {
+    if (this._offers.onEvent(event)) {
+      return;
+    }
     const [, parent, change] = OF_PARENT.exec(event.kind) ?? [];
-    if (parent && event.data?.owner === this._model.whoami?.name) {
+    if (parent && event.data?.owner === this._tells.model.whoami?.name) {
       const { ref, failed } = event.data ?? {};
       const tone = failed ? 'warning' : 'success';
       this._tell(event.text, change === 'over' ? tone : 'info', [
@@ -121,7 +120,7 @@ export class JobToasts {
       return false;
     }
     this._failing.add(parent);
-    return !this._model.jobs?.some(
+    return !this._tells.model.jobs?.some(
       each =>
         each.part_of?.id === parent && each.state === 'failed' && each.id !== id
     );
@@ -152,14 +151,14 @@ export class JobToasts {
     tone: Notification.TypeOptions,
     opens: Parameters<CommandRegistry['execute']>
   ): string {
-    return this._tellsJobs()
+    return this._tells.tellsJobs
       ? Notification.emit(text, tone, {
           autoClose: TOAST_MS,
           actions: [
             {
-              label: this._msg.trans.__('Open'),
+              label: this._tells.msg.trans.__('Open'),
               callback: () => {
-                void this._commands.execute(...opens);
+                void this._tells.commands.execute(...opens);
               }
             }
           ]
@@ -167,6 +166,7 @@ export class JobToasts {
       : '';
   }
 
+  private readonly _offers: JobOffers;
   /** Notifications of announced stops, by attempt. */
   private _stops = new Map<string, string>();
   /** Notifications that a job runs, by job. */

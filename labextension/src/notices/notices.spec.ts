@@ -6,6 +6,7 @@ import { CommandIDs } from '../lab/ids';
 import { Model } from '../model/model';
 import { Notices } from './notices';
 import { makeAttempt, makeJob, makeLease, msg } from '../testing/make';
+import { TrainModel } from '../submission/train';
 import { fakeApi, FakeSocket, HELLO } from '../testing/sockets';
 
 const idle = {
@@ -22,9 +23,18 @@ afterEach(() => {
   Notification.manager.dismiss();
 });
 
+function notices(model: Model, commands = new CommandRegistry()): Notices {
+  return new Notices(
+    model,
+    msg,
+    commands,
+    new TrainModel(model.api, () => true)
+  );
+}
+
 function warn(commands: CommandRegistry, keepsLeft = 2): void {
   const api = fakeApi(() => new Response('{"pools":[],"now_ms":0}'));
-  new Notices(new Model(api, String), msg, commands);
+  notices(new Model(api, String), commands);
   api.connect();
   FakeSocket.last.open();
   FakeSocket.last.say({
@@ -83,7 +93,7 @@ it.each([
 it('takes the idle warning back when the server is gone, and brings it again', () => {
   const api = fakeApi(() => new Response('{"pools":[],"now_ms":0}'));
   const model = new Model(api, String);
-  new Notices(model, msg, new CommandRegistry());
+  notices(model);
   api.connect();
   FakeSocket.last.open();
   FakeSocket.last.say(hello);
@@ -100,7 +110,7 @@ it('takes the idle warning back when the server is gone, and brings it again', (
 
 it('tells each of what happened at once', async () => {
   const api = fakeApi(() => new Response('{"pools":[],"now_ms":0}'));
-  new Notices(new Model(api, String), msg, new CommandRegistry());
+  notices(new Model(api, String));
   api.connect();
   FakeSocket.last.open();
   FakeSocket.last.say(HELLO);
@@ -147,7 +157,7 @@ it.each([
   'says how a stopped job goes on in as many words as Lab shows: %s',
   async (text, told) => {
     const api = fakeApi(() => new Response('{"pools":[],"now_ms":0}'));
-    new Notices(new Model(api, String), msg, new CommandRegistry());
+    notices(new Model(api, String));
     api.connect();
     FakeSocket.last.open();
     FakeSocket.last.say(HELLO);

@@ -8,6 +8,7 @@ import type { Messages } from '../text/messages';
 import type { Model, Topic } from '../model/model';
 import type { Keeps } from '../server/lostkernels';
 import type { IEvent } from '../server/tokens';
+import type { TrainModel } from '../submission/train';
 import type { JobToasts } from './jobtoasts';
 
 /** How long a toast stays; it remains in the notification centre. */
@@ -15,19 +16,21 @@ export const TOAST_MS = 8000;
 
 export class Notices {
   constructor(
-    private readonly _model: Model,
-    private readonly _msg: Messages,
-    private readonly _commands: CommandRegistry
+    readonly model: Model,
+    readonly msg: Messages,
+    readonly commands: CommandRegistry,
+    readonly train: TrainModel
   ) {
-    _model.changed.connect(this._onChanged, this);
-    _model.happened.connect((_, event) => void this._tellJobs(event));
-    _model.failed.connect(this._onFailed, this);
+    model.changed.connect(this._onChanged, this);
+    model.happened.connect((_, event) => void this._tellJobs(event));
+    model.failed.connect(this._onFailed, this);
   }
 
+  /** Whether people want words of jobs. */
   tellsJobs = true;
 
   private _onChanged(_: Model, topic: Topic): void {
-    if (topic === 'jobs' && this._model.jobs?.length) {
+    if (topic === 'jobs' && this.model.jobs?.length) {
       void this._tellJobs();
     }
     if (topic !== 'lease' && topic !== 'status') {
@@ -35,9 +38,9 @@ export class Notices {
     }
     // Nothing can be answered where nobody listens.
     const notice =
-      this._model.connection === 'lost'
+      this.model.connection === 'lost'
         ? null
-        : idleNotice(this._model.lease, this._msg, this._model.keeps);
+        : idleNotice(this.model.lease, this.msg, this.model.keeps);
     if (notice?.key === this._shownKey) {
       return;
     }
@@ -52,9 +55,9 @@ export class Notices {
   }
 
   private _actions(notice: IIdleNotice): Notification.IAction[] {
-    const msg = this._msg;
+    const msg = this.msg;
     const run = (command: string) => () => {
-      void this._commands.execute(command);
+      void this.commands.execute(command);
     };
     const keep: Notification.IAction = {
       label: msg.keep(KEEP_MINUTES),
@@ -77,15 +80,15 @@ export class Notices {
     return [
       ...(notice.keepsLeft > 0 ? [keep] : []),
       // Three buttons fill a line: the other way to free the GPU is in the panel.
-      this._model.canHibernate
+      this.model.canHibernate
         ? asking(CommandIDs.hibernate, msg.hibernate(), msg.hibernateBody())
         : asking(
             CommandIDs.dropGpu,
             msg.dropToCpu(),
-            msg.dropBody(this._model.keeps)
+            msg.dropBody(this.model.keeps)
           ),
       // Only where a notebook is open is there one to turn.
-      ...(this._commands.isEnabled(CommandIDs.trainNotebook)
+      ...(this.commands.isEnabled(CommandIDs.trainNotebook)
         ? [
             {
               label: msg.turnIntoJob(),
@@ -116,15 +119,7 @@ export class Notices {
   private async _tellJobs(event?: IEvent): Promise<void> {
     this._toasts ??= import(
       /* webpackChunkName: "page-jobtoasts" */ './jobtoasts'
-    ).then(
-      ({ JobToasts }) =>
-        new JobToasts(
-          this._model,
-          this._msg,
-          this._commands,
-          () => this.tellsJobs
-        )
-    );
+    ).then(({ JobToasts }) => new JobToasts(this));
     const toasts = await this._toasts;
     if (event) {
       toasts.onEvent(event);

@@ -114,6 +114,22 @@ export interface IEvent {
   data?: { why?: string; owner?: string; ref?: string; failed?: number };
 }
 
+/** A notebook could be a job: what the server found; its `data` as an event. */
+export interface IJobOffer {
+  /** Below the server's folder. */
+  path: string;
+  gpus: number;
+  /** A GPU for each worker; else all for one. */
+  joins: boolean;
+  /** The same offer again, with newer numbers, where not. */
+  is_new: boolean;
+  /** Where its cell tells how far it is: when the job and when the notebook would be done. */
+  done_ms?: number;
+  here_ms?: number;
+  /** The job is then so many times as fast. */
+  times?: number;
+}
+
 /** One reading of the slice; null where the driver cannot say. */
 export interface IUsageSample {
   at_ms: number;

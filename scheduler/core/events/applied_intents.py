@@ -42,7 +42,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.queue import reclaim_cooldown
-from gpucommons.scheduler.core.stopping import grace
+from gpucommons.scheduler.core.stopping import grace, notice
 from gpucommons.scheduler.errors import (
     InvalidTransition,
     Misconfigured,
@@ -274,7 +274,7 @@ def _pause(cycle: CycleState, workload: Workload, by: str, *, of_parent: bool) -
     if workload.current is None:
         cycle.put(move(workload, State.PAUSED, cycle.now_ms, nomination=None))
     else:
-        grace.end_now(cycle, workload, why="pause", text=f"paused by {by}")
+        notice.end_soon(cycle, workload, why="pause", text=f"paused by {by}")
 
 
 def _resume(cycle: CycleState, workload: Workload, by: str, *, of_parent: bool) -> None:

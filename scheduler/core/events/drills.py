@@ -10,7 +10,7 @@ from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.kept import Badge, Drill
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import Attempt, HoldClass, Workload
-from gpucommons.scheduler.core.stopping import grace
+from gpucommons.scheduler.core.stopping import notice
 
 
 def stopped(cycle: CycleState, workload: Workload, attempt: Attempt, end: AttemptEnded) -> Workload:
@@ -94,7 +94,7 @@ def _leaves_what_it_borrows(cycle: CycleState, workload: Workload) -> Workload:
     if attempt is None or attempt.hold_class is not HoldClass.OVER_QUOTA:
         return workload
     text = f"because its test failed: it goes on inside the guarantee of {workload.spec.team}"
-    return grace.end_now(cycle, workload, why=CONFINE, text=text)
+    return notice.end_soon(cycle, workload, why=CONFINE, text=text)
 
 
 def _tell(cycle: CycleState, workload: Workload, drill: Drill, kind: str) -> None:

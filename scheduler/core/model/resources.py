@@ -141,6 +141,8 @@ class Pool:
     #: may be together; None = as the notebook server's own settings say.
     kernels_kept_days: int | None = None
     kernels_kept_gib: int | None = None
+    #: A notebook whose cell has kept its GPU busy for so long is offered to become a job; 0 = never.
+    job_offer_after_ms: int = pool_defaults.JOB_OFFER_AFTER_S * 1000
     #: What a GPU costs, earliest first; none: no price is known.
     prices: tuple[Price, ...] = ()
     #: Of the prices, as ISO 4217 names it.

@@ -27,7 +27,7 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.core.queue.eligibility import policies, waited_for
 from gpucommons.scheduler.core.queue.run_limits import run_left
 from gpucommons.scheduler.core.quota.quota import pool_of
-from gpucommons.scheduler.core.stopping import grace
+from gpucommons.scheduler.core.stopping import notice
 
 #: Processes that are saved whole have no first save: they are tested when they have run for so long.
 AFTER_START_MS = 60_000
@@ -51,7 +51,7 @@ def drill(cycle: CycleState) -> None:
         busy.add(pool.name)
         text = "to see that it can be stopped and goes on"
         cycle.tell("drill-began", f"{workload.spec.name} is stopped {text}.", workload)
-        grace.end_now(cycle, workload, why=DRILL, text=text)
+        notice.end_soon(cycle, workload, why=DRILL, text=text)
 
 
 def next_drills(cycle: CycleState) -> Iterator[int]:

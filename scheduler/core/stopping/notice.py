@@ -1,6 +1,7 @@
-"""The notice before a preemption: who is to be stopped is told, and can still be spared.
+"""The notice before a stop: who is to be stopped is told, and who is stopped for others can be spared.
 
-Until it is over a job stays in its state; from SIGTERM on (:mod:`.grace`) it cannot be spared any more.
+Until it is over a job stays in its state, unless a person pauses it; from SIGTERM on (:mod:`.grace`) it
+cannot be spared any more.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, GOES_ON, MOVE, RESIZE
 from gpucommons.scheduler.core.model.evolving import evolve
-from gpucommons.scheduler.core.model.lifecycle import is_lease, with_attempt
+from gpucommons.scheduler.core.model.lifecycle import is_lease, move, with_attempt
 from gpucommons.scheduler.core.model.resources import Pool
-from gpucommons.scheduler.core.model.types import Millis, Stop, Workload, WorkloadId
+from gpucommons.scheduler.core.model.types import Millis, State, Stop, Workload, WorkloadId
+from gpucommons.scheduler.core.stopping import grace
 
 
 def notice_ms(pool: Pool) -> int:
@@ -34,6 +36,7 @@ def announce(
     before = attempt.stop
     if before is not None and (
         before.signalled
+        or before.why not in FOR_OTHERS
         or before.why in {cause.why, "preempt", "reclaim"}
         or {before.why, cause.why} == GOES_ON
     ):
@@ -64,6 +67,36 @@ def announce(
         },
     )
     return workload
+
+
+def end_soon(cycle: CycleState, workload: Workload, *, why: str, text: str) -> Workload:
+    """Stop an attempt that is to go on later, for nobody's sake: the signal that it asks for tells it at
+    once, and SIGTERM follows after the pool's notice. Who asks for none is told by SIGTERM, now.
+    """
+    attempt = workload.current
+    if attempt is None:
+        return workload
+    pool, before = cycle.pool_of(attempt), attempt.stop
+    number = notice_signal(workload, pool)
+    if not number or attempt.started_ms is None or (before is not None and before.signalled):
+        return grace.end_now(cycle, workload, why=why, text=text)
+    # Who was told before is not told twice, and has as long as it was promised.
+    announced = cycle.now_ms if before is None else before.announced_ms
+    term = Millis(announced + notice_ms(pool))
+    stop = Stop(
+        why=why,
+        text=text,
+        announced_ms=announced,
+        term_ms=term,
+        kill_ms=Millis(term + pool.grace_ms),
+        notice_signal=number,
+    )
+    workload = with_attempt(
+        evolve(workload, nomination=None), evolve(attempt, stop=stop, spared_ms=None)
+    )
+    if why == "pause":
+        workload = move(workload, State.PAUSING, cycle.now_ms)
+    return cycle.put(workload)
 
 
 def _text(workload: Workload, why: str, text: str) -> str:

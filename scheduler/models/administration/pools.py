@@ -78,6 +78,10 @@ class PoolModel(Model):
     kernels_kept_days: int | None = Field(default=None, strict=True, ge=1, le=MAX_KEPT_DAYS)
     #: Most that saved kernels of one user may take together.
     kernels_kept_gib: int | None = Field(default=None, strict=True, ge=1, le=1 << 20)
+    #: A notebook that has kept its GPU busy for so long is offered to become a job; 0 = never.
+    job_offer_after_s: int = Field(
+        default=pool_defaults.JOB_OFFER_AFTER_S, strict=True, ge=0, le=86_400
+    )
     headroom_milli_gpu: MilliGpu = 0
     moved_permille: int = Field(default=pool_defaults.MOVED_PERMILLE, strict=True, ge=0, le=1000)
     unlent_permille: int = Field(default=pool_defaults.UNLENT_PERMILLE, strict=True, ge=0, le=1000)

@@ -186,6 +186,8 @@ class LeaseView(View):
     started_ms: int | None = None
     slice: SliceView | None = None
     idle: IdleView | None = None
+    #: It is offered to become a job once it has kept its GPU busy for so long; 0 = never.
+    job_offer_after_s: int = 0
     ended_text: str | None = None
     #: What its server said that it kept of its kernels; None = nothing, or not any more.
     kept: KeptKernelsView | None = None

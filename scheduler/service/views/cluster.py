@@ -323,6 +323,7 @@ def _pool_model(pool: Pool) -> models.PoolModel:
         on_idle=list(pool.on_idle),
         kernels_kept_days=pool.kernels_kept_days,
         kernels_kept_gib=pool.kernels_kept_gib,
+        job_offer_after_s=pool.job_offer_after_ms // 1000,
         headroom_milli_gpu=pool.headroom_milli_gpu,
         moved_permille=pool.moved_permille,
         unlent_permille=pool.unlent_permille,

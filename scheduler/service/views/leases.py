@@ -76,6 +76,7 @@ def lease_view(
         started_ms=next((one.started_ms for one in workload.attempts if one.started_ms), None),
         slice=slice_view(workload, cluster) if in_full else None,
         idle=_idle_view(workload, cluster, limits) if in_full else None,
+        job_offer_after_s=_job_offer_after_s(workload, cluster),
         ended_text=workload.ended_text if in_full else None,
         kept=kept_view(workload.kept, cluster.now_ms)
         if authorization.sees_options(principal, workload)
@@ -154,6 +155,11 @@ def _idle_view(workload: Workload, cluster: Cluster, limits: IdleLimits) -> mode
         kernels_kept_gib=None if pool is None else pool.kernels_kept_gib,
         on_idle_text=on_idle_text(on_idle, "", parks=False),
     )
+
+
+def _job_offer_after_s(workload: Workload, cluster: Cluster) -> int:
+    pool = cluster.pools.get(workload.spec.pools[0])
+    return 0 if pool is None else pool.job_offer_after_ms // 1000
 
 
 def _minutes(length_ms: int) -> int:
