@@ -362,14 +362,13 @@ def test_what_was_told_is_known_to_a_scheduler_that_was_away(rig: Rig) -> None:
     assert what_it_means(rig, job) is Meaning.STOPPED
 
 
-@pytest.mark.parametrize("why", ["preempt", "pause", "drill"])
-def test_a_notice_with_a_signal_reaches_every_worker_once(rig: Rig, why: str) -> None:
+def test_a_notice_with_a_signal_reaches_every_worker_once(rig: Rig) -> None:
     job = launch(rig, Behaviour(leaves_content=True), workers=2)
     rig.executor.start(job)
     runs(rig, job)
     stop = stopping(rig, job)
     assert stop.stop is not None
-    with_signal = replace(stop, stop=replace(stop.stop, why=why, notice_signal="SIGUSR1"))
+    with_signal = replace(stop, stop=replace(stop.stop, notice_signal="SIGUSR1"))
     for _ in range(2):
         rig.executor.announce(with_signal)
     assert what_it_means(rig, job) is Meaning.STOPPED

@@ -24,7 +24,7 @@ export interface ITells {
 const NAME_CHARACTERS = 36;
 const DAY_MS = 24 * 3600 * 1000;
 
-export function offerMessages({ trans }: Messages) {
+export function offerMessages({ trans, gpuCount }: Messages) {
   /** A time of day, and the day where it is not today. */
   const moment = (ms: number, nowMs: number): string => {
     const day = (at: number) => new Date(at).setHours(0, 0, 0, 0);
@@ -44,7 +44,7 @@ export function offerMessages({ trans }: Messages) {
     offer(offer: IJobOffer, nowMs: number): string {
       const name = shortened(baseName(offer.path));
       const { gpus, done_ms, here_ms, times } = offer;
-      const on = trans._n('%1 GPU', '%1 GPUs', gpus);
+      const on = gpuCount(1000 * gpus);
       if (done_ms === undefined || here_ms === undefined) {
         return trans.__(
           'Make %1 a job? It could start on %2 now, from its first cell, and goes on without your server.',
