@@ -2,7 +2,8 @@
 
 ``job``: a script without a line for us is saved and woken three times; ``large``: a job of 2 GB, and
 the disk's own speed beside; ``kernel``: a notebook's kernel with 200 MB of variables; ``victims``: ten
-jobs of 1 GB that are stopped together; ``kills``: whoever saves and wakes is killed at any moment;
+jobs of 1 GB that are stopped together; ``refused``: what holds something that no image can hold, until
+that is known; ``kills``: whoever saves and wakes is killed at any moment;
 ``safety``: what a hostile user tries; ``idle``: what the limits lose of pretended idle sessions. Figures
 are of this machine's disk, which the row names. Exit code 1 where a step was repeated, a variable or a
 job was lost, a GPU was free too late, or a try got through.
@@ -25,11 +26,12 @@ from benchmarks.hibernation.idle import idle_row
 from benchmarks.hibernation.jobs import job_rows
 from benchmarks.hibernation.kernels import kernel_row
 from benchmarks.hibernation.kills import kills_row
+from benchmarks.hibernation.refusals import refused_row
 from benchmarks.hibernation.victims import large_rows, victims_row
 from gpucommons.gpu.hibernation.criu import Criu, find_criu
 from gpucommons.gpu.hibernation.self_test import NO_CRIU, self_test
 
-WHAT = ("job", "large", "kernel", "victims", "kills", "safety", "idle")
+WHAT = ("job", "large", "kernel", "victims", "refused", "kills", "safety", "idle")
 _HISTORIES = 24
 _OPEN_TO_ALL = 0o755
 
@@ -68,6 +70,8 @@ def _rows(criu: Criu, place: Path, only: list[str], rate: int) -> Iterator[dict[
         yield kernel_row(criu, place)
     if "victims" in only:
         yield victims_row(criu, place, rate)
+    if "refused" in only:
+        yield refused_row(criu, place)
     if "kills" in only:
         yield kills_row(criu, place, _HISTORIES)
     if "safety" in only:

@@ -97,7 +97,7 @@ def _tour(
         line.row(
             "", f"gpucommons up answers after {up_s:.1f} s; users are trusted (--trusted-users)"
         )
-        found = rows(line, machine) | {"up_s": round(up_s, 2)}
+        found = rows(line, machine) | {"up_s": round(up_s, 2), "rows": line.played}
     return found | {"tour_s": round(time.monotonic() - began, 1)}
 
 

@@ -20,6 +20,7 @@ from gpucommons.scheduler.client import SchedulerClient, calls
 #: No line of ours: a script as it is found.
 PLAIN = """
 import os, time
+memory = os.urandom(200 << 20)
 total = step = 0
 while not os.path.exists(ENOUGH):
     step += 1
@@ -30,7 +31,7 @@ open("total.txt", "w").write(str(total))
 """
 STATE = """
 import os, threading, time
-x, book = 41, open("book.txt", "a")
+x, book, data = 41, open("book.txt", "a"), os.urandom(200 << 20)
 ticks = []
 def tick():
     while True:
@@ -44,7 +45,7 @@ ALL_THERE = """
 before = len(ticks)
 time.sleep(0.5)
 book.write("more"); book.flush()
-assert x == 41 and len(ticks) > before and open("book.txt").read() == "more"
+assert x == 41 and len(data) == 200 << 20 and len(ticks) > before and open("book.txt").read() == "more"
 """
 _FREE_WITHIN_S = 15
 #: ``tour.yaml`` says it of its pool.
@@ -192,7 +193,7 @@ def notebook(line: Timeline, machine: Machine, person: Person, kept: Kept, *, te
     kernel.run(COUNTS, wait=False, cell=_CELL)
     time.sleep(1)
     kernel.close_tab()
-    _knows_what_it_keeps(person, "kernels")
+    knows_what_it_keeps(person, "kernels")
     kept.hibernated_free_s = _free_after(machine, person, lambda: _press_hibernate(person))
     last = datetime.now(UTC).astimezone() + timedelta(days=_KEPT_DAYS)
     said = _said(person, r"Your kernel \([^)]*\) is kept until [^.<]+")
@@ -224,7 +225,7 @@ def variables(line: Timeline, machine: Machine, person: Person, *, team: str) ->
     old, _ = _start(person, team, milli_gpu=500)
     old.run("x = 41")
     old.close_tab()
-    _knows_what_it_keeps(person, "variables")
+    knows_what_it_keeps(person, "variables")
     line.row("D9", f"*Hibernate*: “{_refusal(person)}”")
     _free_after(machine, person, person.stop_server)
     line.row("D9", f"“{_said(person, r'1 variable is kept [^.<]+')}”")
@@ -263,7 +264,8 @@ def _refusal(person: Person) -> str:
     raise TourFailedError("D9: *Hibernate* was taken where nothing can be saved")
 
 
-def _knows_what_it_keeps(person: Person, what: str) -> None:
+def knows_what_it_keeps(person: Person, what: str) -> None:
+    """Wait for what a server says that its stop keeps."""
     wait_for("what its server keeps", lambda: _keeps(person) == what, timeout_s=90)
 
 

@@ -18,9 +18,13 @@ class Timeline:
 
     def __init__(self) -> None:
         self._began = time.monotonic()
+        #: Rows of the walk-throughs that were played, each once, as they came.
+        self.played: list[str] = []
 
     def row(self, name: str, text: str) -> None:
         """One thing that a person would have seen."""
+        if name and name not in self.played:
+            self.played.append(name)
         print(f"{time.monotonic() - self._began:6.1f} s  {name:<4} {text}", flush=True)
 
 

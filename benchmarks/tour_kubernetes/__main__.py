@@ -12,11 +12,12 @@ import argparse
 import os
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.tour.playing import played
 from benchmarks.tour.timeline import Timeline, check
-from benchmarks.tour_kubernetes import acts, first_fraction
+from benchmarks.tour_kubernetes import acts, first_fraction, moving
 from benchmarks.tour_kubernetes.site import Site
 from gpucommons.scheduler.executors.kubernetes.settings import PoolPlace
 from tests.kubernetes.cluster import control_plane
@@ -37,6 +38,7 @@ def play(line: Timeline, site: Site, *, milli_gpu: int) -> dict[str, object]:
     equal = acts.finish(line, site, alice, job)
     doubled = acts.doubled(site, alice, job)
     culled_s = acts.culled(line, site, alice)
+    moved = moving.deleted_and_moved(line, site, alice, milli_gpu=milli_gpu)
     return {
         "spawn_s": spawn_s,
         "our_part_of_spawn_s": acts.our_part_of_spawns(site),
@@ -47,6 +49,7 @@ def play(line: Timeline, site: Site, *, milli_gpu: int) -> dict[str, object]:
         "doubled_attempts": doubled,
         "pods_left": acts.left_behind(site),
         "culled_pod_gone_s": culled_s,
+        **asdict(moved),
     }
 
 
@@ -58,7 +61,7 @@ def _tour(line: Timeline, arguments: argparse.Namespace) -> dict[str, object]:
         found = {"up_s": up_s, "reservations": kind}
         found |= play(line, site, milli_gpu=arguments.milli_gpu)
         check(bool(found["final_numbers_equal"]), "the final numbers differ")
-    return found | {"tour_s": round(time.monotonic() - began, 1)}
+    return found | {"rows": line.played, "tour_s": round(time.monotonic() - began, 1)}
 
 
 def _first_fraction(line: Timeline) -> dict[str, object]:

@@ -45,8 +45,10 @@ c.KubeSpawner.image_pull_policy = "Never"
 c.KubeSpawner.cmd = ["jupyterhub-singleuser"]
 c.KubeSpawner.uid = c.KubeSpawner.gid = c.KubeSpawner.fs_gid = 1000
 c.KubeSpawner.container_security_context = RESTRICTED
-# Home folders that are gone with their pod: no cluster of the tour outlives it.
-c.KubeSpawner.volumes = [{"name": "home", "emptyDir": {}}]
+# One that both nodes mount: kernels that were saved on one wake on the other.
+c.KubeSpawner.volumes = [{"name": "home", "persistentVolumeClaim": {"claimName": "home"}}]
+c.KubeSpawner.environment = {"HOME": "/home/user"}
+c.KubeSpawner.mem_limit = "2G"
 c.KubeSpawner.volume_mounts = [{"name": "home", "mountPath": "/home/user"}]
 c.KubeSpawner.working_dir = "/home/user"
 c.KubeSpawner.node_selector = facts["node_selector"]

@@ -25,12 +25,14 @@ from obstore.store import S3Store
 
 from benchmarks.tour.playing import gpucommons
 from benchmarks.tour.timeline import TourFailedError, wait_for
+from gpucommons.gpu.hibernation.criu import VARIABLE, find_criu, state_folder
 from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
 from gpucommons.scheduler.up.proxy import find_proxy
 from tests.kubernetes.cluster.cluster import Cluster
 from tests.kubernetes.cluster.control_plane import free_ports
 from tests.kubernetes.gpu.node_agent import PORT, NodeAgent
 from tests.kubernetes.node.real_node import REAL
+from tests.kubernetes.pods import make_volume
 from tests.kubernetes.toolchain import toolchain
 from tests.kubernetes.toolchain.images import PYTHON
 
@@ -96,18 +98,31 @@ class Site:
         """Run ``gpucommons …`` as the operator."""
         return gpucommons(*words, env={**os.environ, "GPUCOMMONS_STATE": str(self.state)})
 
+    def nodes(self) -> list[str]:
+        """The real ones."""
+        return list(self._cluster.real_nodes())
+
+    def cordon(self, node: str, on: bool) -> None:
+        """As ``kubectl cordon`` and ``uncordon``."""
+        self.client().patch_node(node, {"spec": {"unschedulable": on}})
+
     def _start_cluster(self) -> None:
         self._cluster.start()
         self._cluster.start_nodes(2)
         self._cluster.import_python_image()
         for name in (HUB, JOBS, SYSTEM):
             self.client().create_namespace({"metadata": {"name": name, "labels": RESTRICTED}})
+        home = self._folder / "home"
+        home.mkdir()
+        os.chown(home, 1000, 1000)
+        make_volume(self._cluster.client(), HUB, "home", home)
 
     def _start_agents(self) -> None:
         """One on each node, as the chart's DaemonSet has them; they alone need the host."""
         self.client().create_namespace({"metadata": {"name": AGENTS}})
         first, *others = self._cluster.real_nodes()
-        agent = NodeAgent(self._cluster.client(), AGENTS, first, driver=CSI_DRIVER)
+        agent = NodeAgent(self._cluster.client(), AGENTS, first, driver=CSI_DRIVER, criu=_criu())
+        self.saves = agent.criu is not None
         agent.start()
         for node in others:
             agent.beside(node).run()
@@ -165,6 +180,7 @@ class Site:
             "reservation_priority_class": None,
             "instance": AGENTS,
             "agents": True,
+            "hibernation": self.saves,
             "agent_namespace": AGENTS,
             "agent_port": PORT,
             "agent_in_clear": True,
@@ -265,6 +281,14 @@ class Site:
                     continue
         self._cluster.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _criu() -> Path | None:
+    """Where the containers' CRIU lies unpacked; None where there is none, or no folder of it."""
+    if find_criu(os.environ) is None:
+        return None
+    folder = Path(os.environ.get(VARIABLE) or state_folder(os.environ) / "root")
+    return folder if folder.is_dir() else None
 
 
 def _answers(url: str) -> bool:

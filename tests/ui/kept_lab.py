@@ -12,7 +12,7 @@ from kernel_server import TOKEN, KernelServer
 from playwright.sync_api import Browser, Locator, Page
 
 from tests.ui.fake_server.lab_server import BUILT, ROOT
-from tests.ui.product import PATIENCE_MS, WIDE
+from tests.ui.product import PATIENCE_MS, WIDE, write_notebook
 
 NOTEBOOK = "work.ipynb"
 
@@ -36,26 +36,7 @@ class KeptLab(KernelServer):
         return {**super()._env(), "JUPYTER_PATH": str(ROOT / "build")}
 
     def write(self, *sources: str, name: str = NOTEBOOK) -> None:
-        cells = [
-            {
-                "cell_type": "code",
-                "id": f"c{number}",
-                "metadata": {},
-                "execution_count": None,
-                "outputs": [],
-                "source": source,
-            }
-            for number, source in enumerate(sources)
-        ]
-        self.work.mkdir(parents=True, exist_ok=True)
-        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-        notebook = {
-            "cells": cells,
-            "metadata": {"kernelspec": kernel},
-            "nbformat": 4,
-            "nbformat_minor": 5,
-        }
-        (self.work / name).write_text(json.dumps(notebook))
+        write_notebook(self.work / name, *sources)
         settings = self.home / "config" / "lab" / "user-settings" / "gpucommons"
         settings.mkdir(parents=True, exist_ok=True)
         seen: Any = {"seen": ["welcome", "first-job", "job-goes-on", "idle"]}
@@ -69,17 +50,22 @@ class KeptLab(KernelServer):
         context = browser.new_context(locale="en-GB", timezone_id="UTC", viewport=WIDE)
         context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
-        # What Lab says of a server that is away stays until it is closed, again and again; one lies
-        # over the other, whichever came first.
-        away = page.locator(".jp-Dialog .jp-mod-accept").first
-        close = lambda button: button.dispatch_event("click")  # noqa: E731
-        page.add_locator_handler(away, close, no_wait_after=True)
+        close_dialogs(page)
         address = f"http://127.0.0.1:{self.port}/lab/tree/{name}?reset&token={TOKEN}"
         page.goto(address)
         page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
         # Of a kernel that is at a cell Lab does not know it before the cell says something.
         page.get_by_text(re.compile(r"\| (Busy|Unknown)$" if runs else r"\| Idle$")).wait_for()
         return page
+
+
+def close_dialogs(page: Page) -> None:
+    """What Lab says of a server that is away stays until it is closed, again and again; one lies over
+    the other, whichever came first.
+    """
+    away = page.locator(".jp-Dialog .jp-mod-accept").first
+    close = lambda button: button.dispatch_event("click")  # noqa: E731
+    page.add_locator_handler(away, close, no_wait_after=True)
 
 
 def cell(page: Page, number: int) -> Locator:

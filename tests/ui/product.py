@@ -35,7 +35,7 @@ PATIENCE_MS = 90_000
 _OPENED_MS = 3000
 
 #: The panel as it was built here, whichever one is installed.
-_EXTRA = f"""
+LAB_FROM_HERE = f"""
 c.Spawner.environment.update({{'JUPYTER_PATH': {str(ROOT / "build")!r}}})
 c.Spawner.start_timeout = c.Spawner.http_timeout = 180
 """
@@ -93,7 +93,7 @@ class Product:
             message = "The Lab extension is not built: run `npm run build` first."
             raise FileNotFoundError(message)
         self.state.mkdir(mode=0o700)
-        (self.state / "jupyterhub_extra.py").write_text(_EXTRA)
+        (self.state / "jupyterhub_extra.py").write_text(LAB_FROM_HERE)
         self._fill(self.home("alice"))
         self.port = free_port()
         output = self.folder / "up.out"
@@ -114,25 +114,7 @@ class Product:
         (settings / THEMES).parent.mkdir(parents=True)
         (home / "train_digits.py").write_text(self._example())
         (home / ".env").write_text("A=1\n")
-        cells = [
-            {
-                "cell_type": "code",
-                "id": f"c{number}",
-                "metadata": {},
-                "execution_count": None,
-                "outputs": [],
-                "source": source,
-            }
-            for number, source in enumerate(NOTEBOOK)
-        ]
-        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-        notebook = {
-            "cells": cells,
-            "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
-            "nbformat": 4,
-            "nbformat_minor": 5,
-        }
-        (home / "train.ipynb").write_text(json.dumps(notebook))
+        write_notebook(home / "train.ipynb", *NOTEBOOK)
 
     def _example(self) -> str:
         """The example, at its own pace until the story has seen what it is to see."""
@@ -193,6 +175,29 @@ class Product:
         page.locator("#password_input").fill(self.password)
         page.get_by_role("button", name="Sign in").click()
         return page
+
+
+def write_notebook(path: Path, *sources: str) -> None:
+    cells = [
+        {
+            "cell_type": "code",
+            "id": f"c{number}",
+            "metadata": {},
+            "execution_count": None,
+            "outputs": [],
+            "source": source,
+        }
+        for number, source in enumerate(sources)
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook = {
+        "cells": cells,
+        "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    path.write_text(json.dumps(notebook))
 
 
 def picture(target: Page | Locator, name: str) -> None:

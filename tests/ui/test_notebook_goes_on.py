@@ -56,7 +56,10 @@ ASKS = "name = input('name? ')\nprint('hello', name)"
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeptLab]:
-    one = KeptLab(tmp_path_factory.mktemp("lab") / "home", {"GPUCOMMONS_CRIU": criu_of_tests()})
+    one = KeptLab(
+        tmp_path_factory.mktemp("lab") / "home",
+        {"GPUCOMMONS_CRIU": criu_of_tests(), "GPUCOMMONS_NODE": "node-1"},
+    )
     one.write(*CELLS)
     one.write(ASKS, name=ASKING)
     one.start()
@@ -172,8 +175,13 @@ def test_after_a_stop_and_a_start_all_goes_on_in_the_same_tabs(
 
     lab.stop()
     before = max(numbers(one, SHOWN)[-1] for one in (page, beside))
+    lab.environ["GPUCOMMONS_NODE"] = "node-2"
     lab.start()
 
+    # One of them may be awake before the other.
+    moved = re.compile(r"Moved to another node, your (2 kernels are|kernel is) back\. \w+\.ipynb")
+    expect(page.get_by_text(moved).first).to_be_visible()
+    picture(page, "notebook-moved")
     for one in (page, beside):
         _grown(one, SHOWN, before + 20)
         # The other page asks for what it missed once it is back.

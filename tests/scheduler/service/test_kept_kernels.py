@@ -51,7 +51,9 @@ def test_what_was_reported_is_shown_once_the_server_is_gone(world: ServiceWorld)
     assert told.kept is not None
     assert shown(world) is None
     stop(world, lease)
-    assert shown(world) == f"Your 2 kernels (1.2 GiB) are kept {date}."
+    for at_ms in (world.now_ms, world.now_ms + DAY_MS, until_ms - 1):
+        world.now_ms = at_ms
+        assert shown(world) == f"Your 2 kernels (1.2 GiB) are kept {date}."
     world.now_ms = until_ms
     assert shown(world) is None
 
