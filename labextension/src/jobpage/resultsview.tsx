@@ -164,7 +164,7 @@ export function TrackedView(props: {
   }
   const heading = trans.__('Runs in MLflow');
   return (
-    <section aria-label={heading}>
+    <section className="gc-Box gc-Tracked" aria-label={heading}>
       <h2>{heading}</h2>
       <ul>
         {tracked.runs.map(run => (
@@ -184,9 +184,15 @@ function TrackedRun({ run }: { run: ITrackedRun }): React.JSX.Element {
       <span className="gc-Muted">
         {run.status} · <code>{run.run_id}</code>
       </span>{' '}
-      {run.metrics_url ? <Away url={run.metrics_url}>{metrics}</Away> : null}{' '}
+      {run.metrics_url ? (
+        <span>
+          · <Away url={run.metrics_url}>{metrics}</Away>
+        </span>
+      ) : null}{' '}
       {run.artifacts_url ? (
-        <Away url={run.artifacts_url}>{trans.__('artifacts')}</Away>
+        <span>
+          · <Away url={run.artifacts_url}>{trans.__('artifacts')}</Away>
+        </span>
       ) : null}
     </li>
   );
@@ -197,7 +203,12 @@ function Away(props: {
   children: React.ReactNode;
 }): React.JSX.Element {
   return (
-    <a href={props.url} target="_blank" rel="noopener noreferrer">
+    <a
+      className="gc-Link"
+      href={props.url}
+      target="_blank"
+      rel="noopener noreferrer"
+    >
       {props.children}
     </a>
   );
