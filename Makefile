@@ -103,8 +103,9 @@ tour-training: setup ## The same with frameworks (make setup-frameworks), sweeps
 bench: setup ## The scheduling core beside its peers; JSON into build/bench (TRACES=folder of traces)
 	nice -n 5 $(BIN)/python -m benchmarks.suite --traces $(TRACES) --out build/bench
 
-docs: setup ## Build the documentation into build/docs
+docs: setup ## Build the documentation into build/docs, and what is translated of it into build/docs/de
 	$(BIN)/sphinx-build -q -W -b html docs build/docs
+	$(BIN)/python docs/languages.py
 
 translations: setup ## Bring the catalogues of translated texts up to date, and say what is left to translate
 	$(BIN)/python -m deploy.translations

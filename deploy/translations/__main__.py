@@ -15,13 +15,13 @@ def main() -> int:
     """Do it, and fail where a translation is missing or wrong."""
     wrong = []
     for texts in catalogues.ALL:
-        template = texts.template()
         for language in texts.languages():
             catalog = texts.updated(language)
             texts.po(language).write_bytes(catalogues.po_text(catalog))
-            texts.json(language).write_text(catalogues.json_text(catalog), encoding="utf-8")
+            for made, text in texts.made(language).items():
+                made.write_text(text, encoding="utf-8")
             path = texts.po(language).relative_to(catalogues.ROOT)
-            wrong += [f"{path}: {each}\n" for each in catalogues.problems(catalog, template)]
+            wrong += [f"{path}: {each}\n" for each in texts.problems(catalog)]
     sys.stderr.write("".join(wrong))
     return 1 if wrong else 0
 

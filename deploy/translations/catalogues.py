@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import re
+import shutil
+import subprocess
+import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from tempfile import mkdtemp
+from typing import Any, ClassVar
 
 from babel.messages.catalog import Catalog, Message
 from babel.messages.extract import extract
 from babel.messages.pofile import read_po, write_po
 
+from docs.languages import TRANSLATED
+
 ROOT = Path(__file__).parents[2]
 #: As JupyterLab's TranslationBundle calls them, without the dot before.
 _OF_LAB = {"__": None, "_n": (1, 2), "_p": ((1, "c"), 2), "_np": ((1, "c"), 2, 3)}
-_PLACEHOLDER = re.compile(r"%\d|%\(\w+\)s|\{\w+\}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,14 +38,81 @@ class Found:
     context: str | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Texts:
+@dataclass(frozen=True, kw_only=True)
+class Texts(ABC):
     """The texts of one part of the product, in all languages."""
 
     #: As the part asks for it.
     domain: str
-    #: Holds ``LANGUAGE/LC_MESSAGES/DOMAIN.po`` and ``.json``.
+    #: Holds ``LANGUAGE/LC_MESSAGES/DOMAIN.po``, and what is made from it.
     folder: str
+    #: What a translation must have as the text has it.
+    kept: ClassVar[re.Pattern[str]]
+
+    @abstractmethod
+    def template(self) -> Catalog:
+        """A catalogue of all texts, without translations."""
+
+    def languages(self) -> list[str]:
+        """Those that it is translated into."""
+        return sorted(path.name for path in (ROOT / self.folder).iterdir() if path.is_dir())
+
+    def po(self, language: str) -> Path:
+        """What translators edit."""
+        return ROOT / self.folder / language / "LC_MESSAGES" / f"{self.domain}.po"
+
+    def made(self, language: str) -> dict[Path, str]:
+        """What the product reads, where it reads something else."""
+        del language
+        return {}
+
+    def read(self, language: str) -> Catalog:
+        """The catalogue as it is."""
+        with self.po(language).open("rb") as file:
+            return read_po(file, locale=language, domain=self.domain)
+
+    def updated(self, language: str) -> Catalog:
+        """The catalogue with the texts that the sources have now, and no others."""
+        catalog = self.read(language)
+        template = self.template()
+        # A date that changes each time would be a change in each commit.
+        template.creation_date = catalog.creation_date
+        catalog.update(template, no_fuzzy_matching=True)
+        for message in catalog:
+            message.flags.discard("python-format")
+        return catalog
+
+    def problems(self, catalog: Catalog) -> list[str]:
+        """What is wrong with a catalogue, as sentences; empty where all is well."""
+        ours = {_key(message): message for message in catalog if message.id}
+        wanted = {_key(message): message for message in self.template() if message.id}
+        return [
+            *(f"not in the catalogue: {key!r}" for key in wanted.keys() - ours.keys()),
+            *(f"no longer in the sources: {key!r}" for key in ours.keys() - wanted.keys()),
+            *self._mistakes({key: ours[key] for key in wanted.keys() & ours.keys()}),
+        ]
+
+    def _mistakes(self, messages: Mapping[str, Message]) -> Iterator[str]:
+        for key, message in messages.items():
+            translated = forms(message.string or "")
+            if not all(translated) or message.fuzzy:
+                yield f"not translated: {key!r}"
+                continue
+            # The one of one thing may leave its number out; that of many may not.
+            expected = self._kept(forms(message.id)[-1])
+            if self._kept(translated[-1]) != expected or any(
+                not self._kept(form) <= expected for form in translated
+            ):
+                yield f"other placeholders: {key!r}"
+
+    def _kept(self, text: str) -> set[str]:
+        return set(self.kept.findall(text))
+
+
+class Panel(Texts):
+    """Texts of TypeScript, as JupyterLab translates them."""
+
+    kept = re.compile(r"%\d")
 
     def sources(self) -> Iterator[Path]:
         """The files that hold texts."""
@@ -62,45 +137,55 @@ class Texts:
                     )
 
     def template(self) -> Catalog:
-        """A catalogue of all texts, without translations."""
+        """Found by Babel."""
         catalog = Catalog(domain=self.domain)
         for one in self.found():
             message = catalog.add(one.text, locations=[(one.path, one.line)], context=one.context)
-            # Lab's placeholders are not Python's, whatever they look like.
+            # JupyterLab's placeholders are not Python's, whatever they look like.
             message.flags.discard("python-format")
         return catalog
 
-    def languages(self) -> list[str]:
-        """Those that it is translated into."""
-        return sorted(path.name for path in (ROOT / self.folder).iterdir() if path.is_dir())
+    def made(self, language: str) -> dict[Path, str]:
+        """The JSON for JupyterLab."""
+        return {self.po(language).with_suffix(".json"): json_text(self.read(language))}
 
-    def po(self, language: str) -> Path:
-        """What translators edit."""
-        return ROOT / self.folder / language / "LC_MESSAGES" / f"{self.domain}.po"
 
-    def json(self, language: str) -> Path:
-        """What the product reads."""
-        return self.po(language).with_suffix(".json")
+class Document(Texts):
+    """A page of the documentation, as Sphinx translates it."""
 
-    def read(self, language: str) -> Catalog:
-        """The catalogue as it is."""
-        with self.po(language).open("rb") as file:
-            return read_po(file, locale=language, domain=self.domain)
+    #: Where links lead, and code.
+    kept = re.compile(r"\]\([^)]+\)|`[^`]+`")
 
-    def updated(self, language: str) -> Catalog:
-        """The catalogue with the texts that the sources have now, and no others."""
-        catalog = self.read(language)
-        template = self.template()
-        # A date that changes each time would be a change in each commit.
-        template.creation_date = catalog.creation_date
-        catalog.update(template, no_fuzzy_matching=True)
-        for message in catalog:
-            message.flags.discard("python-format")
+    def template(self) -> Catalog:
+        """Found by Sphinx."""
+        catalog = Catalog(domain=self.domain)
+        with (_texts_of_documents() / f"{self.domain}.pot").open("rb") as file:
+            for message in read_po(file):
+                if message.id:
+                    catalog.add(message.id, locations=[(f"docs/{self.domain}.md", 1)])
         return catalog
 
 
-PANEL = Texts(domain="gpucommons", folder="labextension/locale")
-ALL = (PANEL,)
+@cache
+def _texts_of_documents() -> Path:
+    folder = Path(mkdtemp(prefix="gpucommons-texts-"))
+    atexit.register(shutil.rmtree, folder)
+    pages = ",".join(f"{each.domain}.md" for each in DOCUMENTS)
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "sphinx", "-q", "-b", "gettext"),
+            # Links to all other pages lead nowhere here.
+            *("-D", f"include_patterns={pages}", "-D", "suppress_warnings=toc,myst"),
+            *(str(ROOT / "docs"), str(folder)),
+        ],
+        check=True,
+    )
+    return folder
+
+
+PANEL = Panel(domain="gpucommons", folder="labextension/locale")
+DOCUMENTS = tuple(Document(domain=page, folder="docs/locale") for page in TRANSLATED)
+ALL: tuple[Texts, ...] = (PANEL, *DOCUMENTS)
 
 
 def po_text(catalog: Catalog) -> bytes:
@@ -131,38 +216,9 @@ def json_text(catalog: Catalog) -> str:
     return json.dumps(compiled(catalog), ensure_ascii=False, indent=1) + "\n"
 
 
-def problems(catalog: Catalog, template: Catalog) -> list[str]:
-    """What is wrong with a catalogue, as sentences; empty where all is well."""
-    ours = {_key(message): message for message in catalog if message.id}
-    wanted = {_key(message): message for message in template if message.id}
-    return [
-        *(f"not in the catalogue: {key!r}" for key in wanted.keys() - ours.keys()),
-        *(f"no longer in the sources: {key!r}" for key in ours.keys() - wanted.keys()),
-        *_mistakes({key: ours[key] for key in wanted.keys() & ours.keys()}),
-    ]
-
-
-def _mistakes(messages: Mapping[str, Message]) -> Iterator[str]:
-    for key, message in messages.items():
-        translated = forms(message.string or "")
-        if not all(translated) or message.fuzzy:
-            yield f"not translated: {key!r}"
-            continue
-        # The one of one thing may leave its number out; that of many may not.
-        expected = _placeholders(forms(message.id)[-1])
-        if _placeholders(translated[-1]) != expected or any(
-            not _placeholders(form) <= expected for form in translated
-        ):
-            yield f"other placeholders: {key!r}"
-
-
 def forms(text: object) -> tuple[str, ...]:
     """A text, or those for one and for many."""
     return (text,) if isinstance(text, str) else tuple(text)  # type: ignore[arg-type]
-
-
-def _placeholders(text: str) -> set[str]:
-    return set(_PLACEHOLDER.findall(text))
 
 
 def _key(message: Message) -> str:

@@ -13,10 +13,19 @@ from babel.messages.catalog import Catalog
 from jupyterlab_server import translation_utils
 
 from deploy.translations import catalogues
-from deploy.translations.catalogues import ALL, PANEL, ROOT, Texts, problems
+from deploy.translations.catalogues import ALL, DOCUMENTS, PANEL, ROOT, Texts
 
 LANGUAGES = [(texts, language) for texts in ALL for language in texts.languages()]
 NAMED = [f"{texts.domain}-{language}" for texts, language in LANGUAGES]
+
+
+class Some(Texts):
+    """Of a part that has one text."""
+
+    kept = PANEL.kept
+
+    def template(self) -> Catalog:
+        return of((self.domain, ""))
 
 
 def of(*messages: tuple[str | tuple[str, ...], str | tuple[str, ...] | None]) -> Catalog:
@@ -29,15 +38,20 @@ def of(*messages: tuple[str | tuple[str, ...], str | tuple[str, ...] | None]) ->
 @pytest.mark.parametrize(("texts", "language"), LANGUAGES, ids=NAMED)
 def test_every_text_is_translated_with_its_placeholders(texts: Texts, language: str) -> None:
     """Where this fails: ``make translations``, then translate what it names."""
-    assert problems(texts.read(language), texts.template()) == []
+    assert texts.problems(texts.read(language)) == []
 
 
 @pytest.mark.parametrize(("texts", "language"), LANGUAGES, ids=NAMED)
 def test_what_is_read_is_made_from_what_translators_edit(texts: Texts, language: str) -> None:
     """Where this fails: ``make translations``."""
-    made = catalogues.json_text(texts.read(language))
+    for path, text in texts.made(language).items():
+        assert path.read_text(encoding="utf-8") == text
 
-    assert texts.json(language).read_text(encoding="utf-8") == made
+
+def test_a_page_of_the_documentation_keeps_its_links_and_its_code() -> None:
+    kept = DOCUMENTS[0].kept
+
+    assert kept.findall("See [`up`](a.md), or [b](c.md#d).") == ["`up`", "](a.md)", "](c.md#d)"]
 
 
 def test_no_text_of_the_panel_is_overlooked() -> None:
@@ -78,14 +92,15 @@ def test_no_text_is_asked_for_with_and_without_a_number() -> None:
     ],
 )
 def test_what_is_missing_stale_or_other_is_named(translated: Catalog, problem: list[str]) -> None:
-    assert problems(translated, of(("%1 of %2", ""))) == problem
+    assert Some(domain="%1 of %2", folder="").problems(translated) == problem
 
 
 def test_the_form_of_one_may_leave_its_number_out() -> None:
-    text = ("%1 line", "%1 lines")
+    """But not that of many."""
+    texts = Some(domain=("%1 line", "%1 lines"), folder="")  # type: ignore[arg-type] # as a text
 
-    assert problems(of((text, ("eine Zeile", "%1 Zeilen"))), of((text, ("", "")))) == []
-    assert problems(of((text, ("eine Zeile", "Zeilen"))), of((text, ("", "")))) == [
+    assert texts.problems(of((texts.domain, ("eine Zeile", "%1 Zeilen")))) == []
+    assert texts.problems(of((texts.domain, ("eine Zeile", "Zeilen")))) == [
         "other placeholders: '%1 line'"
     ]
 
@@ -103,4 +118,4 @@ def test_jupyterlab_finds_the_panel_s_texts(monkeypatch: pytest.MonkeyPatch) -> 
     found, message = translation_utils.get_installed_packages_locale("de_DE")
 
     assert message == ""
-    assert found == {"gpucommons": json.loads(PANEL.json("de_DE").read_text(encoding="utf-8"))}
+    assert found == {"gpucommons": json.loads(*PANEL.made("de_DE").values())}

@@ -36,8 +36,8 @@ it('counts one and many', () => {
     '2 warten'
   ]);
   expect([1, 3].map(count => msg.keepsLeft(count))).toEqual([
-    'Das geht noch einmal.',
-    'Das geht noch 3-mal.'
+    'Sie können sie noch einmal behalten.',
+    'Sie können sie noch 3-mal behalten.'
   ]);
 });
 

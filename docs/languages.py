@@ -1,0 +1,72 @@
+"""The site in other languages: some pages are translated, and lead to English ones for all else.
+
+``python docs/languages.py`` builds them beside the English site, which is built first.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+SITE = DOCS.parent / "build" / "docs"
+
+TRANSLATED = ("index", "tutorial/first-notebook")
+LANGUAGES = {"en": "English", "de": "Deutsch"}
+#: Pages that each site makes for itself.
+_OWN = {*TRANSLATED, "search", "genindex"}
+
+
+def lead_to_english(app: Any) -> None:
+    """In another language, what is not translated lies one folder up: the English site."""
+    if app.builder.format != "html" or app.config.language == "en":
+        return
+    of_this_site = app.builder.get_target_uri
+
+    def target(page: str, kind: str | None = None) -> str:
+        found: str = of_this_site(page, kind)
+        return found if page in _OWN else f"../{found}"
+
+    app.builder.get_target_uri = target
+
+
+def name_the_others(app: Any, page: str, _: str, context: dict[str, Any], *__: Any) -> None:
+    """For the template: where the same page is in the other languages."""
+    here = app.config.language
+    up = "../" * (page.count("/") + (here != "en"))
+    context["languages"] = [
+        (code, name, f"{up}{'' if code == 'en' else f'{code}/'}{page}.html")
+        for code, name in LANGUAGES.items()
+        if page in TRANSLATED and code != here
+    ]
+
+
+def build(language: str) -> None:
+    """Write the translated pages alone. All are read: they lead to each other by title."""
+    pages = [str(DOCS / f"{page}.md") for page in TRANSLATED]
+    out = SITE / language
+    subprocess.run(
+        [
+            *(
+                sys.executable,
+                "-m",
+                "sphinx",
+                "-q",
+                "-W",
+                "-b",
+                "html",
+                "-D",
+                f"language={language}",
+            ),
+            *(str(DOCS), str(out), *pages),
+        ],
+        check=True,
+    )
+
+
+if __name__ == "__main__":
+    for each in LANGUAGES:
+        if each != "en":
+            build(each)
