@@ -15,8 +15,6 @@ SITE = DOCS.parent / "build" / "docs"
 
 TRANSLATED = ("index", "tutorial/first-notebook")
 LANGUAGES = {"en": "English", "de": "Deutsch"}
-#: Pages that each site makes for itself.
-_OWN = {*TRANSLATED, "search", "genindex"}
 
 
 def lead_to_english(app: Any) -> None:
@@ -27,9 +25,11 @@ def lead_to_english(app: Any) -> None:
 
     def target(page: str, kind: str | None = None) -> str:
         found: str = of_this_site(page, kind)
-        return found if page in _OWN else f"../{found}"
+        return found if page in TRANSLATED else f"../{found}"
 
     app.builder.get_target_uri = target
+    # That of the English site is used: it has all pages.
+    app.builder.search = False
 
 
 def name_the_others(app: Any, page: str, _: str, context: dict[str, Any], *__: Any) -> None:
@@ -41,6 +41,11 @@ def name_the_others(app: Any, page: str, _: str, context: dict[str, Any], *__: A
         for code, name in LANGUAGES.items()
         if page in TRANSLATED and code != here
     ]
+    path_to = context["pathto"]
+    # The theme asks for it whether this site has one or not.
+    context["pathto"] = lambda to, *given, **named: (
+        ("../" if here != "en" and to == "searchindex.js" else "") + path_to(to, *given, **named)
+    )
 
 
 def build(language: str) -> None:
@@ -64,6 +69,10 @@ def build(language: str) -> None:
         ],
         check=True,
     )
+    # Sphinx writes an index, and what lists a page whose title has changed.
+    for path in out.rglob("*.html"):
+        if path.relative_to(out).with_suffix("").as_posix() not in TRANSLATED:
+            path.unlink()
 
 
 if __name__ == "__main__":

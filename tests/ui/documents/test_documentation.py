@@ -12,7 +12,10 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from bs4 import BeautifulSoup
 from playwright.sync_api import Browser, Page, expect
+
+from docs.languages import TRANSLATED
 
 ROOT = Path(__file__).parents[3]
 #: Of each shape one: cards, prose with commands, a wide table with notes, generated pages.
@@ -23,6 +26,7 @@ PAGES = (
     "howto/index.html",
     "reference/configuration.html",
     "reference/generated/commands.html",
+    "de/tutorial/first-notebook.html",
 )
 
 
@@ -35,6 +39,7 @@ def site() -> Path:
         [*command, str(ROOT / "docs"), str(out)], capture_output=True, text=True, check=False
     )
     assert (built.returncode, built.stderr) == (0, "")
+    subprocess.run([sys.executable, ROOT / "docs" / "languages.py"], check=True)
     return out
 
 
@@ -109,3 +114,20 @@ def test_everybody_can_read_it(site: Path, page: Page, name: str) -> None:
 def test_what_is_looked_for_is_found(site: Path, page: Page) -> None:
     page.goto(f"file://{site / 'search.html'}?q=fence")
     expect(page.locator("#search-results a").first).to_be_visible()
+
+
+def texts(path: Path) -> set[str]:
+    """What a page says, piece by piece, without its name."""
+    article = BeautifulSoup(path.read_text(), "html.parser").article
+    assert article
+    return {each.get_text(strip=True) for each in article.select("h2, p, th, td")} - {""}
+
+
+@pytest.mark.parametrize("name", [f"{page}.html" for page in TRANSLATED])
+def test_a_page_and_its_german_text_lead_to_each_other(site: Path, page: Page, name: str) -> None:
+    page.goto(f"file://{site / name}")
+    page.get_by_role("link", name="Deutsch").click()
+    expect(page.locator("html")).to_have_attribute("lang", "de")
+    assert texts(site / "de" / name) & texts(site / name) == set()
+    page.get_by_role("link", name="English").click()
+    expect(page).to_have_url(f"file://{site / name}")
