@@ -55,6 +55,9 @@ class Place:
     world_size: int
     attempt: int
     checkpoints_kept: int
+    #: What keeps the global batch of a job whose number of workers changed.
+    micro_steps: int = 1
+    batch_scale: float = 1.0
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Self:
@@ -75,6 +78,8 @@ class Place:
             ),
             attempt=int(environ.get("GPUCOMMONS_ATTEMPT", "1")),
             checkpoints_kept=int(environ.get("GPUCOMMONS_CHECKPOINTS_KEPT", "3")),
+            micro_steps=int(environ.get("GPUCOMMONS_ACCUMULATION", "1")),
+            batch_scale=float(environ.get("GPUCOMMONS_BATCH_SCALE", "1")),
         )
 
 
@@ -121,6 +126,17 @@ class Run:
         """The step of that checkpoint; 0 on a first start."""
         folder = self.resume_dir
         return folders.step_of(folder) if folder is not None else 0
+
+    # --- the global batch --------------------------------------------------------------------
+
+    @property
+    def micro_steps(self) -> int:
+        """So many batches make a step, where fewer processes run than the job was submitted with."""
+        return self.place.micro_steps
+
+    def batch(self, size: int) -> int:
+        """Of each process, where ``size`` is right at the size that was submitted."""
+        return max(1, round(size * self.place.batch_scale))
 
     # --- saving ------------------------------------------------------------------------------
 

@@ -141,3 +141,30 @@ def test_it_leaves_at_a_stop_and_goes_on_in_another_folder_to_the_same_end(
     assert reports[0][0] > saved
     assert reports[-1][:2] == [end, end]
     assert any(has_loss for _, _, has_loss in reports)
+
+
+#: As a job is told that lost half of its workers, or has twice as many: the same samples make a step.
+OTHER_SIZES = {
+    "lightning": ("batch_size=16", "batch_size=8", {"GPUCOMMONS_ACCUMULATION": "2"}),
+    "transformers": (
+        "batch_size=8",
+        "batch_size=16",
+        {"GPUCOMMONS_ACCUMULATION": "2", "GPUCOMMONS_BATCH_SCALE": "0.25"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_SIZES)
+def test_the_global_batch_stays_where_the_number_of_workers_changed(
+    python: Path, name: str, tmp_path: Path
+) -> None:
+    script, (whole, part, told) = SCRIPTS[name][0], OTHER_SIZES[name]
+    other = script.replace(whole, part)
+    assert other != script
+    ends = [
+        float(final(run(python, script, tmp_path / "as-submitted")).split()[1]),
+        float(final(run(python, other, tmp_path / "fewer", **told)).split()[1]),
+    ]
+    assert ends[1] == pytest.approx(ends[0], rel=1e-4)
+    without = float(final(run(python, other, tmp_path / "not-told")).split()[1])
+    assert without != pytest.approx(ends[0], rel=1e-4), "this test would not see a wrong batch"

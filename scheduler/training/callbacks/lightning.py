@@ -17,10 +17,19 @@ class Follow(OnExceptionCheckpoint):  # type: ignore[misc] # nothing is known of
     Lightning goes on by itself from the file of this kind of callback, and removes it at the end of a fit.
     """
 
-    def __init__(self, dirpath: str = ".", filename: str = "gpucommons") -> None:
+    def __init__(
+        self, dirpath: str = ".", filename: str = "gpucommons", *, keeps_batch: bool = True
+    ) -> None:
         super().__init__(dirpath, filename)
-        self._run = current()
+        self._run, self._keeps_batch = current(), keeps_batch
         put_back(self._run, Path(self.ckpt_path))
+
+    def setup(self, trainer: Any, *about: Any, **others: Any) -> None:
+        """The global batch stays where fewer processes run than were submitted."""
+        super().setup(trainer, *about, **others)
+        if self._keeps_batch:
+            trainer.accumulate_grad_batches *= self._run.micro_steps
+            self._keeps_batch = False  # of each fit, once
 
     def on_exception(self, *_about: Any, **_others: Any) -> None:
         """What fails is no state to go on from."""

@@ -43,9 +43,17 @@ class Follow(TrainerCallback):  # type: ignore[misc] # nothing is known of Trans
             self._run.stop_now()
 
 
-def follow(trainer: Any) -> None:
-    """Follow a trainer; its ``train()`` goes on from the last checkpoint, unless it is told from which."""
-    kept = current().resume_dir
+def follow(trainer: Any, *, keeps_batch: bool = True) -> None:
+    """Follow a trainer; its ``train()`` goes on from the last checkpoint, unless it is told from which.
+
+    ``keeps_batch``: the global batch stays whatever number of workers an elastic job got.
+    """
+    run, args = current(), trainer.args
+    if keeps_batch:
+        args.gradient_accumulation_steps *= run.micro_steps
+        args.per_device_train_batch_size = run.batch(args.per_device_train_batch_size)
+        trainer._train_batch_size = args.train_batch_size
+    kept = run.resume_dir
     saved = None if kept is None else next(kept.glob("checkpoint-*"), None)
     begin = trainer.train
 

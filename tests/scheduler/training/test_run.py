@@ -252,3 +252,11 @@ def test_without_a_scheduler_the_script_resumes_from_its_own_folder(tmp_path: Pa
     run.report(step=5, loss=1.0)
 
     assert run.resume_step() == 5
+
+
+def test_a_run_of_another_size_says_what_keeps_the_global_batch() -> None:
+    told = {"GPUCOMMONS_ACCUMULATION": "2", "GPUCOMMONS_BATCH_SCALE": "0.666667"}
+    run = Run(Place.from_environment(told), None)
+    assert (run.micro_steps, run.batch(30), run.batch(1)) == (2, 20, 1)
+    rigid = Run(Place.from_environment({}), None)
+    assert (rigid.micro_steps, rigid.batch(30)) == (1, 30)
