@@ -10,6 +10,7 @@ from typing import Any
 
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from pydantic import ValidationError
 
 from gpucommons.gpu.slices.slices import parse_milli_gpu
 from gpucommons.scheduler import models
@@ -20,6 +21,7 @@ from gpucommons.scheduler.client.snapshot import MAX_SNAPSHOT_BYTES, Packed, pac
 from gpucommons.scheduler.client.submission import FileJob, command_for, default_name
 from gpucommons.scheduler.errors import BadRequest, Conflict, SchedulerError
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
+from gpucommons.scheduler.models.words.mistakes import first_mistake
 from gpucommons.scheduler.models.words.state_words import state_words
 
 #: In Airflow's store of the task, which outlives its tries: the key of the job whose end no try told.
@@ -81,8 +83,9 @@ class GpuCommonsOperator(BaseOperator):
                 if packed is not None:
                     scheduler.send(calls.put_snapshot(packed.sha256, packed.content))
                 job = self._submit(scheduler, request, context["task_state_store"])
-        except (BadRequest, ValueError) as error:
-            raise AirflowFailException(str(error)) from None  # another try would be refused as well
+        except (BadRequest, ValueError) as error:  # another try would be refused as well
+            said = first_mistake(error) if isinstance(error, ValidationError) else str(error)
+            raise AirflowFailException(said) from None
         except SchedulerError as error:
             raise AirflowException(str(error)) from None
         self._submitted = hook, job.id
