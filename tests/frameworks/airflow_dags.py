@@ -46,6 +46,3 @@ def a_dag(name: str, operator: type[GpuCommonsOperator], *, retries: int = 1) ->
 story = a_dag("story", GpuCommonsOperator)
 # Airflow that starts anew begins tries before its own API answers them: each of these fails.
 cut = a_dag("cut", CutOff, retries=30)
-
-if __name__ == "__main__":
-    story.test(use_executor=False)

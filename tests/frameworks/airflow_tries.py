@@ -11,6 +11,7 @@ from typing import Any
 from airflow.providers_manager import ProvidersManager
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, TaskDeferred
+from airflow_dags import story
 
 from gpucommons.scheduler.adapters.airflow.hook import GpuCommonsHook
 from gpucommons.scheduler.adapters.airflow.operator import GpuCommonsOperator
@@ -95,6 +96,7 @@ def of_tries(found: dict[str, Any]) -> None:
 
 def main() -> dict[str, Any]:
     found: dict[str, Any] = {}
+    story.test()
     of_tries(found)
     one = {"command": ["true"]}
     found["refused"] = [
