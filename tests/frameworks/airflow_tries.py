@@ -111,7 +111,7 @@ def main() -> dict[str, Any]:
     trigger = JobTrigger(conn_id=HERE, job_id="j")
     found["serialized"] = trigger.serialize()[1]
     found["away"] = asyncio.run(trigger._ask(Away(), calls.job("j")))
-    found["form"] = ProvidersManager().hooks["gpucommons"].hook_name
+    found["form"] = ProvidersManager().field_behaviours["gpucommons"]["relabeling"]
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import Any
 
 from airflow.sdk import BaseHook, Connection
 
@@ -27,12 +26,6 @@ class GpuCommonsHook(BaseHook):
         super().__init__()
         self.gpucommons_conn_id = gpucommons_conn_id
         self._found: Connection | None = None
-
-    @classmethod
-    def get_ui_field_behaviour(cls) -> dict[str, Any]:
-        """The fields of the form."""
-        shown = {"host": "Address", "password": "Token"}
-        return {"hidden_fields": ["schema", "login", "port", "extra"], "relabeling": shown}
 
     def get_conn(self) -> SchedulerClient:
         """Open a blocking client."""

@@ -8,7 +8,7 @@ _HERE = "gpucommons.scheduler.adapters.airflow"
 
 
 def get_provider_info() -> dict[str, Any]:
-    """The connection type that Airflow's pages offer."""
+    """The connection type that Airflow's pages offer, with the fields of its form."""
     return {
         "package-name": "gpucommons",
         "name": "GPU Commons",
@@ -18,6 +18,11 @@ def get_provider_info() -> dict[str, Any]:
                 "connection-type": "gpucommons",
                 "hook-name": "GPU Commons",
                 "hook-class-name": f"{_HERE}.hook.GpuCommonsHook",
+                "ui-field-behaviour": {
+                    "hidden-fields": ["schema", "login", "port", "extra"],
+                    "relabeling": {"host": "Address", "password": "Token"},
+                    "placeholders": {"host": "http://HOST:PORT or unix:/PATH"},
+                },
             }
         ],
     }
