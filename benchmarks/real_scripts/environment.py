@@ -22,6 +22,7 @@ HOW_TO_GET = "make setup-frameworks builds it once (about 3 minutes, 7.5 GB)"
 #: Lies on the path beside our own environment: a folder of packages, without what they need besides.
 BESIDE_OURS = "notebook-jobs"
 MLFLOW = "mlflow"
+AIRFLOW = "airflow"
 _READY = ".ready"
 _COMPILE = "from deepspeed.comm.torch import build_shm_op; build_shm_op()"
 
@@ -89,7 +90,7 @@ def compile_extensions(place: Path) -> None:
 
 
 if __name__ == "__main__":
-    for group in (GROUP, BESIDE_OURS, MLFLOW):
+    for group in (GROUP, BESIDE_OURS, MLFLOW, AIRFLOW):
         found = build(group)
         if group == GROUP:
             compile_extensions(found)

@@ -374,6 +374,17 @@ def test_the_cullers_metrics_are_read_by_whom_the_policy_lets_in() -> None:
     assert container["ports"] == [{"name": "metrics", "containerPort": 8003}]
 
 
+def test_the_api_is_called_by_whom_else_the_policy_lets_in() -> None:
+    airflow = {"namespaceSelector": {"matchLabels": {"name": "airflow"}}}
+    documents = rendered({"networkPolicy.apiFrom": [airflow]})
+    [policy] = of_kind(documents, "NetworkPolicy", "gpucommons-scheduler")
+    assert [
+        [port["port"] for port in one["ports"]]
+        for one in policy["spec"]["ingress"]
+        if airflow in one["from"]
+    ] == [["api"]]
+
+
 def test_keys_and_tokens_outlast_the_release() -> None:
     """What still runs reports with them, and the hub is not restarted for a new release."""
     found = of_kind(rendered({"hub.namespace": "jhub"}), "Secret")
