@@ -184,8 +184,8 @@ def test_no_place_carries_what_runs_elsewhere(extra: str, spared: set[str]) -> N
 def test_all_is_all() -> None:
     described = project()["project"]
     assert isinstance(described, dict)
-    # They put something into Lab that not everybody wants there.
-    for extra in set(described["optional-dependencies"]) - {"editors", "notebook-jobs"}:
+    # They put something into Lab that not everybody wants there; who uses Dask has one of their own.
+    for extra in set(described["optional-dependencies"]) - {"dask", "editors", "notebook-jobs"}:
         assert requirements(extra) <= requirements("all")
 
 
