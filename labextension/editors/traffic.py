@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 from weakref import WeakSet
@@ -47,17 +48,21 @@ class Traffic:
         """To all that jupyter-server-proxy serves in this process from now on, where it is installed."""
         if find_spec("jupyter_server_proxy") is None:
             return
-        from jupyter_server_proxy.handlers import ProxyHandler  # noqa: PLC0415 - optional
-        from jupyter_server_proxy.rawsocket import RawSocketHandler  # noqa: PLC0415 - optional
+        from jupyter_server_proxy import handlers  # noqa: PLC0415 - optional
 
-        records = ProxyHandler._record_activity
+        records = handlers.ProxyHandler._record_activity
+        kinds = [handlers.ProxyHandler]
+        with suppress(ImportError):  # versions before 4.2 have none
+            from jupyter_server_proxy import rawsocket  # noqa: PLC0415 - optional
+
+            kinds.append(rawsocket.RawSocketHandler)
 
         def record_requests(handler: Any) -> None:
             if handler.request.headers.get("Upgrade", "").lower() != "websocket":
                 records(handler)
 
-        ProxyHandler._record_activity = record_requests
-        for kind in (ProxyHandler, RawSocketHandler):
+        handlers.ProxyHandler._record_activity = record_requests
+        for kind in kinds:
             kind.on_message = self._hears(kind.on_message, records)
 
     def _hears(self, passes_on: Callable[..., Any], records: Callable[..., Any]) -> Any:
