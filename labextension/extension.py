@@ -23,6 +23,8 @@ from gpucommons.gpu.linux.state_home import state_home
 from gpucommons.labextension.activity.collector import Collector, collector_for
 from gpucommons.labextension.activity.kernel_status import tell_work_from_looks
 from gpucommons.labextension.activity.reporter import Reporter
+from gpucommons.labextension.editors import ssh
+from gpucommons.labextension.editors.traffic import Traffic
 from gpucommons.labextension.ending import end_after_main
 from gpucommons.labextension.hibernation.hibernation import Hibernation
 from gpucommons.labextension.hibernation.keeper import server_folder
@@ -130,6 +132,11 @@ class GpuCommonsExtension(ExtensionApp):
         self._can_hold = self._holding.begin(self.serverapp, self.settings)
         server: Any = self.serverapp
         tell_work_from_looks(server.kernel_manager)
+        self._traffic = Traffic()
+        self._traffic.listen()
+        # VS Code asks nobody who they are: at a socket of its user's, not at a port that all can reach.
+        os.environ.setdefault("JUPYTER_VSCODE_PROXY_USE_SOCKET", "true")
+        ssh.offer(server)
         self._wake(self.parts.hibernation, self.parts.outputs)
         self._tasks: list[asyncio.Task[None]] = []
         self._put_programs_into_terminals()
@@ -226,7 +233,7 @@ class GpuCommonsExtension(ExtensionApp):
             self._start(parts.hibernation.run(self._take_back))
             self._start(self._say_that_kernels_are_kept(parts.hibernation))
         if parts.scheduler is not None and parts.place.lease_id:
-            collector = collector_for(serverapp, os.environ)
+            collector = collector_for(serverapp, os.environ, lambda: self._traffic.last_ms)
             self._start(self._park_when_asked(parts.scheduler, collector))
             reporter = Reporter(
                 scheduler=parts.scheduler,

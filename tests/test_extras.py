@@ -184,8 +184,13 @@ def test_no_place_carries_what_runs_elsewhere(extra: str, spared: set[str]) -> N
 def test_all_is_all() -> None:
     described = project()["project"]
     assert isinstance(described, dict)
-    # One is a server of its own; one takes a place in Lab, which only its configuration gives to us.
-    for extra in set(described["optional-dependencies"]) - {"airflow", "notebook-jobs"}:
+    # A server of its own; what takes a place in Lab that not everybody wants; what its users have already.
+    for extra in set(described["optional-dependencies"]) - {
+        "airflow",
+        "dask",
+        "editors",
+        "notebook-jobs",
+    }:
         assert requirements(extra) <= requirements("all")
 
 

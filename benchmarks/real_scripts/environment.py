@@ -19,8 +19,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 GROUP = "frameworks"
 HOW_TO_GET = "make setup-frameworks builds it once (about 3 minutes, 7.5 GB)"
-#: Lies on the path beside our own environment: a folder of packages, without what they need besides.
-BESIDE_OURS = "notebook-jobs"
+#: These lie on the path beside our own environment: folders of packages, without what they need besides.
+NOTEBOOK_JOBS, EDITORS, DASK = "notebook-jobs", "editors", "dask"
+BESIDE_OURS = (NOTEBOOK_JOBS, EDITORS, DASK)
 MLFLOW = "mlflow"
 AIRFLOW = "airflow"
 _READY = ".ready"
@@ -53,7 +54,7 @@ def build(group: str = GROUP) -> Path:
         return place
     place = folder(group)
     uv = Path(sys.executable).with_name("uv")
-    if group == BESIDE_OURS:
+    if group in BESIDE_OURS:
         options = ["--python", sys.executable, "--target", place, "--no-deps", *requirements(group)]
         subprocess.run([uv, "pip", "install", "-q", *options], check=True)
         (place / _READY).touch()
@@ -90,7 +91,7 @@ def compile_extensions(place: Path) -> None:
 
 
 if __name__ == "__main__":
-    for group in (GROUP, BESIDE_OURS, MLFLOW, AIRFLOW):
+    for group in (GROUP, *BESIDE_OURS, MLFLOW, AIRFLOW):
         found = build(group)
         if group == GROUP:
             compile_extensions(found)

@@ -65,9 +65,12 @@ class Meter:
 
     def below(self, root: int, *, without: Iterable[int]) -> Load:
         """Load of everything below a process, but for itself and the trees of ``without``."""
+        return self._load(self.members(root, without=without))
+
+    def members(self, root: int, *, without: Iterable[int]) -> list[Process]:
+        """All of these."""
         left_out = {process.key for process in self._below(set(without))}
-        members = [p for p in self._below({root}) if p.key not in left_out and p.pid != root]
-        return self._load(members)
+        return [p for p in self._below({root}) if p.key not in left_out and p.pid != root]
 
     def outside(self, root: int) -> Load:
         """Load of what was started here and lives on outside the tree (``nohup``, ``setsid``)."""

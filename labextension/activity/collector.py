@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
 from gpucommons.labextension.activity.busy import Meter
-from gpucommons.labextension.activity.processes import OwnProcesses, input_at_ms
+from gpucommons.labextension.activity.processes import OwnProcesses, input_at_ms, input_of_ms
 from gpucommons.scheduler.models import ActivityReport, KernelActivity
 
 #: As many as a report may hold; busy ones come first.
@@ -29,9 +29,9 @@ def wall_clock_ms() -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Occupant:
-    """A kernel or terminal as the server knows it."""
+    """A kernel or terminal as the server knows it; what is done in editors beside."""
 
-    kind: Literal["kernel", "terminal"]
+    kind: Literal["kernel", "terminal", "process"]
     key: str
     name: str
     #: It says itself that it is busy (kernels do, terminals cannot).
@@ -60,6 +60,8 @@ class Collector:
     #: By name; None where the server has no terminals.
     terminals: Callable[[], Mapping[str, Any]]
     meter: Meter
+    #: When a client of an editor last sent what somebody did; 0 = never.
+    sent_ms: Callable[[], int] = lambda: 0
     now_ms: Callable[[], int] = wall_clock_ms
     _last_ms: dict[str, int] = field(default_factory=dict)
     _gone_ms: int = 0
@@ -122,12 +124,29 @@ class Collector:
                 # A thread or child process that outlives its cell.
                 busy[f"process below {occupant.key}"] = occupant.name
         roots = [occupant.pid for occupant in occupants if occupant.pid is not None]
+        occupants += self._editors(server, roots)
         if self.meter.below(server, without=roots).busy:
             busy["process of the server"] = "started by the server"
         if self.meter.outside(server).busy:
             busy["process left behind"] = "background process"
         self._remember(occupants, busy, now_ms)
         return ActivityReport(kernels=self._entries(occupants, busy))
+
+    def _editors(self, server: int, roots: list[int]) -> list[Occupant]:
+        """What comes from their pages, and is typed into terminals that they or ssh opened."""
+        pids = [process.pid for process in self.meter.members(server, without=roots)]
+        last_ms = max(self.sent_ms(), input_of_ms(pids, beside=server) or 0)
+        if not last_ms:
+            return []
+        made = Occupant(
+            kind="process",
+            key="editors",
+            name="editor",
+            busy=False,
+            last_active_ms=last_ms,
+            pid=None,
+        )
+        return [made]
 
     def _remember(self, occupants: list[Occupant], busy: dict[str, str], now_ms: int) -> None:
         """Keep the time of the last activity of everything, also of what has gone."""
@@ -165,7 +184,7 @@ class Collector:
         return sorted(entries, key=lambda entry: not entry.busy)[:MAX_ENTRIES]
 
 
-def collector_for(server: Any, environ: Mapping[str, str]) -> Collector:
+def collector_for(server: Any, environ: Mapping[str, str], sent_ms: Callable[[], int]) -> Collector:
     """The collector of a running Jupyter Server."""
     lease_id = environ.get("GPUCOMMONS_LEASE_ID")
     marker = ("GPUCOMMONS_LEASE_ID", lease_id) if lease_id else None
@@ -178,6 +197,7 @@ def collector_for(server: Any, environ: Mapping[str, str]) -> Collector:
         kernels=server.kernel_manager,
         terminals=terminals,
         meter=Meter(look=OwnProcesses(os.getpid(), marker=marker)),
+        sent_ms=sent_ms,
     )
 
 

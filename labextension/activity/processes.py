@@ -104,11 +104,28 @@ def input_at_ms(pid: int) -> int | None:
 
     The time of the last *read* of its device, as ``w`` shows it: output does not count.
     """
+    device = _terminal(pid)
+    return None if device is None else _read_at_ms(device)
+
+
+def input_of_ms(pids: Iterable[int], *, beside: int) -> int | None:
+    """When somebody last typed into a terminal of these, whoever opened it; not into that of ``beside``."""
+    devices = {_terminal(pid) for pid in pids} - {_terminal(beside)}
+    moments = (_read_at_ms(device) for device in devices if device is not None)
+    return max((moment for moment in moments if moment is not None), default=None)
+
+
+def _terminal(pid: int) -> str | None:
     try:
         # psutil remembers the terminals of its first look for ever, so the link is read here.
         device = os.readlink(f"/proc/{pid}/fd/0")  # noqa: PTH115 - a device, not a file
-        if not device.startswith(("/dev/pts/", "/dev/tty")):
-            return None
+    except OSError:
+        return None
+    return device if device.startswith(("/dev/pts/", "/dev/tty")) else None
+
+
+def _read_at_ms(device: str) -> int | None:
+    try:
         return int(os.stat(device).st_atime * 1000)  # noqa: PTH116 - a device, not a file
     except OSError:
         return None

@@ -24,7 +24,7 @@ from benchmarks.real_scripts import environment
 from gpucommons.scheduler.cli.connect import find
 from gpucommons.scheduler.client import SchedulerClient, calls
 
-BESIDE = environment.find(environment.BESIDE_OURS)
+BESIDE = environment.find(environment.NOTEBOOK_JOBS)
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(300)]
 
 CONFIG = """

@@ -101,7 +101,7 @@ def started_here() -> Iterator[Look]:
 
 @pytest.fixture
 def watched(started_here: Look, served: Served) -> Watched:
-    collector = collector_for(served.app, {})
+    collector = collector_for(served.app, {}, lambda: 0)
     collector.meter = Meter(look=started_here)
     found = Watched(server=served.app, collector=collector)
     collector.now_ms = found.now_ms

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
 
+from gpucommons.labextension.activity.busy import Meter
+from gpucommons.labextension.activity.collector import Collector
 from gpucommons.labextension.activity.kernel_status import tell_work_from_looks
+from gpucommons.labextension.activity.processes import Process
+from gpucommons.scheduler.models import KernelActivity
 
 
 @pytest.fixture
@@ -35,3 +41,23 @@ def test_other_kernel_managers_are_taken_as_they_are() -> None:
     plain = SimpleNamespace()
     tell_work_from_looks(plain)
     assert vars(plain) == {}
+
+
+async def test_what_somebody_does_in_an_editor_is_the_time_of_its_last_activity() -> None:
+    def look() -> Mapping[int, Process]:
+        return {os.getpid(): Process(pid=os.getpid(), parent=0, created_s=1, cpu_s=0, io_bytes=0)}
+
+    sent = [0]
+    collector = Collector(
+        kernels=MappingKernelManager(),  # type: ignore[no-untyped-call] # not typed there
+        terminals=dict,
+        meter=Meter(look=look),
+        sent_ms=lambda: sent[0],
+        now_ms=lambda: 9_000,
+    )
+    assert (await collector.collect()).kernels == []
+    sent[0] = 5_000
+    wanted = KernelActivity(kind="process", name="editor", busy=False, last_active_ms=5_000)
+    assert (await collector.collect()).kernels == [wanted]
+    # An open tab sends no more than signs of life: the time stands still.
+    assert (await collector.collect()).kernels == [wanted]

@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 
 from gpucommons.labextension.activity.busy import Load, Meter
-from gpucommons.labextension.activity.processes import OwnProcesses, Process, input_at_ms
+from gpucommons.labextension.activity.processes import (
+    OwnProcesses,
+    Process,
+    input_at_ms,
+    input_of_ms,
+)
 
 
 class World:
@@ -136,6 +141,9 @@ def test_typing_is_input_and_output_is_not() -> None:
         typed = input_at_ms(pid)
         assert typed is not None
         assert typed > before
+        # Also where an editor opened it; the terminal that the server itself was started in says nothing.
+        assert input_of_ms([os.getpid(), pid], beside=os.getpid()) == typed
+        assert input_of_ms([pid], beside=pid) is None
     finally:
         os.kill(pid, 9)
         os.waitpid(pid, 0)

@@ -1,0 +1,74 @@
+"""When somebody last worked in an editor: told by what its browser or ssh client sends through this server.
+
+An editor that is merely open sends signs of life for ever, in short messages; whoever types, opens
+or runs something makes it send longer ones. VS Code has two connections: over one its page asks for files
+and keeps its own, every five seconds; the other tells extensions what its user does, and that one counts.
+jupyter-server-proxy takes all of it for activity, on which plain cullers would never stop a server with
+an open tab: of its websockets only what counts here is activity to them, too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import Any
+from weakref import WeakSet
+
+#: Signs of life are shorter: VS Code's have 13 bytes, in ssh's packets with its own about 100.
+LEAST_BYTES = 200
+#: What VS Code's page says at the start of the connection for its own needs.
+_OF_ITS_OWN = b'"desiredConnectionType":1'
+
+
+def _wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Traffic:
+    """The time of the newest message that says what somebody did."""
+
+    def __init__(self, now_ms: Callable[[], int] = _wall_clock_ms) -> None:
+        self._now_ms = now_ms
+        self.last_ms = 0
+        self._of_editors_own: WeakSet[Any] = WeakSet()
+
+    def takes(self, connection: Any, message: str | bytes) -> bool:
+        """Note a message from a client; whether somebody did something there."""
+        content = message.encode() if isinstance(message, str) else message
+        if _OF_ITS_OWN in content:
+            self._of_editors_own.add(connection)
+        if len(content) < LEAST_BYTES or connection in self._of_editors_own:
+            return False
+        self.last_ms = self._now_ms()
+        return True
+
+    def listen(self) -> None:
+        """To all that jupyter-server-proxy serves in this process from now on, where it is installed."""
+        if find_spec("jupyter_server_proxy") is None:
+            return
+        from jupyter_server_proxy import handlers  # noqa: PLC0415 - optional
+
+        records = handlers.ProxyHandler._record_activity
+        kinds = [handlers.ProxyHandler]
+        with suppress(ImportError):  # versions before 4.2 have none
+            from jupyter_server_proxy import rawsocket  # noqa: PLC0415 - optional
+
+            kinds.append(rawsocket.RawSocketHandler)
+
+        def record_requests(handler: Any) -> None:
+            if handler.request.headers.get("Upgrade", "").lower() != "websocket":
+                records(handler)
+
+        handlers.ProxyHandler._record_activity = record_requests
+        for kind in kinds:
+            kind.on_message = self._hears(kind.on_message, records)
+
+    def _hears(self, passes_on: Callable[..., Any], records: Callable[..., Any]) -> Any:
+        def on_message(handler: Any, message: str | bytes) -> Any:
+            if self.takes(handler, message):
+                records(handler)
+            return passes_on(handler, message)
+
+        return on_message
