@@ -214,6 +214,8 @@ def _seconds(text: str) -> int:
 
 def _state(node: models.NodeView) -> str:
     words = node_words(node.state)
+    if node.state_text:
+        words = f"{words} ({node.state_text})"
     return words if node.leaves_ms is None else f"{words}, taken back at {clock(node.leaves_ms)}"
 
 

@@ -11,6 +11,7 @@ a job may end between two passes, or while no scheduler runs.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -149,11 +150,26 @@ class LogFollowing:
         known = self._followed.get(job.attempts[-1].attempt_id)
         if known is None or not known.over or self.loop.keeps_points(job.workload_id):
             # All others' turn comes when these are read: what is dropped half-way is read again.
-            if job.workload_id in self._asked or len(self._asked) < _MOST_ENDED:
+            if self._has_place(job):
                 self._asked[job.workload_id] = (job, self.now_ms())
             return True
         self._asked.pop(job.workload_id, None)
         return False
+
+    def _has_place(self, job: Workload) -> bool:
+        """One user's many jobs keep nobody waiting: where all places are taken, who has fewer gets the one
+        that who has most was given last.
+        """
+        asked = self._asked.copy()
+        if job.workload_id in asked or len(asked) < _MOST_ENDED:
+            return True
+        held = Counter(one.spec.owner for one, _ in asked.values())
+        (most, count), *_ = held.most_common(1)
+        if held[job.spec.owner] + 1 >= count:
+            return False
+        theirs = [known for known, (one, _) in asked.items() if one.spec.owner == most]
+        self._asked.pop(theirs[-1], None)
+        return True
 
     def _due_ms(self, attempt: Attempt) -> int:
         known = self._followed.get(attempt.attempt_id)

@@ -44,6 +44,8 @@ class Node:
     cordoned_outside: bool = False
     #: An admin here cordoned it: lifted by an admin only, also where it was away in between.
     cordoned_here: bool = False
+    #: Why an admin here cordoned or fenced it, in their words.
+    state_text: str = ""
     #: When its cloud takes it back, as a notice said; it takes nothing new. None = there was none.
     leaves_ms: Millis | None = None
     #: The earliest time that its executor has told, for as long as it tells one: kept over a lift.

@@ -41,6 +41,8 @@ class NodeView(View):
     state: str
     cpu_milli: int
     memory_mib: int
+    #: Why an admin cordoned or fenced it, for admins.
+    state_text: str = ""
     #: When its cloud takes it back, where that was announced.
     leaves_ms: int | None = None
     devices: list[DeviceView] = []

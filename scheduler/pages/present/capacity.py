@@ -44,6 +44,8 @@ class Box:
     #: What is wrong with it, if anything: ``cordoned``, ``lost``, ``fenced``.
     state: str | None
     cells: tuple[Cell, ...]
+    #: Why an admin did that, in their words.
+    state_text: str = ""
     #: When its cloud takes it back, if it said so.
     leaves_ms: int | None = None
 
@@ -157,6 +159,7 @@ def _box(node: NodeView) -> Box:
         detail=detail,
         state=None if node.state == "ready" else node_words(node.state),
         cells=tuple(_cell(device) for device in sorted(node.devices, key=lambda d: d.index)),
+        state_text=node.state_text,
         leaves_ms=node.leaves_ms,
     )
 

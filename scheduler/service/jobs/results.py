@@ -18,7 +18,13 @@ from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs.attempt_files import files_of
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.service import OwnResults, Service
-from gpucommons.scheduler.service.views.whereabouts import AWAY, results_are_away, runs_away
+from gpucommons.scheduler.service.views.whereabouts import (
+    AWAY,
+    HERE,
+    executor_of,
+    results_are_away,
+    runs_away,
+)
 from gpucommons.scheduler.storage.job_files import JobFiles, ResultFile
 from gpucommons.scheduler.working_folder import words
 from gpucommons.scheduler.working_folder.changes import Baseline, baseline
@@ -91,6 +97,9 @@ def results_view(
         return models.ResultsView(state="none", text="It never ran, so it wrote no files.")
     if results_are_away(service.loop.cluster, found):
         return _away_view(service, found)
+    executor = executor_of(service.loop.cluster, found, found.attempts[-1])
+    if executor not in {None, HERE}:
+        return _elsewhere_view(found, str(executor))
     return None if service.own_results is None else _own_view(service.own_results, found)
 
 
@@ -112,6 +121,15 @@ def _own_view(own: OwnResults, found: Workload) -> models.ResultsView:
     if outcome is None and not own.is_coming(found):
         return _without_record(found, are_left=own.are_left(found))
     return outcome_view(found, outcome)
+
+
+def _elsewhere_view(found: Workload, executor: str) -> models.ResultsView:
+    """Of an executor that brings files by itself, as Slurm's: what it did with them, it tells nobody."""
+    text = (
+        f"It ran with the executor {executor}, which brings a job's files by itself: what became of them"
+        f" is not on record here. If they were brought, they are in {place_of(found)}/ in {_home(found)}."
+    )
+    return models.ResultsView(state="none", text=text)
 
 
 def _without_record(found: Workload, *, are_left: bool) -> models.ResultsView:

@@ -147,6 +147,7 @@ def node_view(node: Node, principal: Principal, cluster: Cluster) -> models.Node
         state=node.state,
         cpu_milli=node.cpu_milli,
         memory_mib=node.memory_mib,
+        state_text=node.state_text if principal.admin else "",
         leaves_ms=node.leaves_ms,
         devices=[
             models.DeviceView(

@@ -15,6 +15,8 @@ from gpucommons.scheduler.core.queue.ordering import places
 
 #: Jobs of this executor run away from their notebooks' folders.
 AWAY = "kubernetes"
+#: Those of this one, on this machine: what became of their files is known.
+HERE = "local"
 
 
 def executor_of(cluster: Cluster, workload: Workload, attempt: Attempt) -> str | None:

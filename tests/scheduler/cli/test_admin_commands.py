@@ -224,7 +224,8 @@ def test_a_node_is_cordoned_fenced_and_taken_back(cli: Cli, admin: SchedulerClie
         states.append(next(n.state for n in admin.send(calls.nodes()).nodes if n.id == "n1"))
 
     assert states == ["cordoned", "ready", "cordoned", "fenced"]
-    words = ["takes nothing new", "ready", "takes nothing new", "fenced"]
+    cordoned = "takes nothing new (power supply)"
+    words = [cordoned, "ready", cordoned, "fenced (power supply)"]
     assert told == words
     assert [row.startswith(word) for row, word in zip(shown, words, strict=True)] == [True] * 4
     said = [event.text for event in admin.send(calls.events(newest=50)).events]

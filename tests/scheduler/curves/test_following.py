@@ -17,6 +17,7 @@ from gpucommons.scheduler.core.model.types import (
     Millis,
     Progress,
     State,
+    UserName,
     Workload,
     WorkloadId,
 )
@@ -180,6 +181,30 @@ def test_of_many_that_ended_long_ago_each_log_is_read_once(monkeypatch: pytest.M
         wanted = [job for job in wanted if world.following.unread(job)]
         assert world.now_ms < NOW + 25 * 3_600_000
     assert world.reads == len(over)
+
+
+def test_one_users_many_jobs_keep_nobody_elses_from_being_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(following, "_MOST_ENDED", 4)
+    world = World(any_job=True)
+    world.now_ms += 24 * 3_600_000
+
+    def asks(owner: str, number: int) -> Workload:
+        attempt = replace(_attempt(ended_ms=NOW), attempt_id=AttemptId(f"{owner}-{number}"))
+        job = _job(attempt, state=State.SUCCEEDED, ended_ms=NOW)
+        spec = replace(job.spec, owner=UserName(owner))
+        job = replace(job, workload_id=WorkloadId(f"{owner}-{number}"), spec=spec)
+        world.printed[attempt.attempt_id] = b"epoch 1 loss 0.5\n"
+        assert world.following.unread(job)
+        return job
+
+    theirs = [asks("ann", number) for number in range(6)]
+    mine = [asks("bob", number) for number in range(3)]
+    for _ in range(4):
+        world.looks()
+    unread = [job.workload_id for job in (*theirs, *mine) if world.following.unread(job)]
+    assert unread == ["ann-2", "ann-3", "ann-4", "ann-5", "bob-2"]
 
 
 def test_a_job_that_never_began_has_nothing_to_be_read() -> None:

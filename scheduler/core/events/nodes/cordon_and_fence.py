@@ -29,6 +29,7 @@ def set_node_state(cycle: CycleState, action: SetNodeState, by: str) -> None:
         state=action.state,
         cordoned_outside=False,
         cordoned_here=to_cordon,
+        state_text="" if action.state is NodeState.READY else action.text,
         leaves_ms=None if action.state is NodeState.READY else node.leaves_ms,
     )
     cycle.tell(

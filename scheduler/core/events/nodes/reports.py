@@ -86,12 +86,13 @@ def _put_node(cycle: CycleState, node: Node, known: Node | None) -> bool:
 def _with_state(node: Node, known: Node | None) -> Node:
     """An admin's word stays; a cordon of the cluster comes and goes with the report."""
     if known is not None and known.state is NodeState.FENCED:
-        return replace(node, state=NodeState.FENCED)
+        return replace(node, state=NodeState.FENCED, state_text=known.state_text)
     here = known is not None and cordoned_here(known)
     outside = node.state is NodeState.CORDONED
     closed = here or outside or node.leaves_ms is not None
     state = NodeState.CORDONED if closed else NodeState.READY
-    return replace(node, state=state, cordoned_outside=outside, cordoned_here=here)
+    text = known.state_text if known is not None and here else ""
+    return replace(node, state=state, cordoned_outside=outside, cordoned_here=here, state_text=text)
 
 
 def _end_on_lost_devices(cycle: CycleState, before: Node, now: Node) -> None:

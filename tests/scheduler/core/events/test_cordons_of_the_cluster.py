@@ -25,6 +25,19 @@ def report(world: World, state: NodeState) -> None:
     world.step(NodesObserved(executor="fake", nodes=(first, a_node("n2", gpus=2))))
 
 
+@pytest.mark.parametrize("state", [NodeState.CORDONED, NodeState.FENCED])
+def test_an_admins_reason_stands_at_the_node_as_long_as_their_word(
+    world: World, state: NodeState
+) -> None:
+    def say(to: NodeState, text: str = "") -> str:
+        world.ask(SetNodeState(node_id=N1, state=to, text=text))
+        report(world, NodeState.READY)
+        return world.cluster.nodes[N1].state_text
+
+    assert say(state, "Its disk is replaced.") == "Its disk is replaced."
+    assert say(NodeState.READY, "It is back.") == ""
+
+
 def test_a_node_that_the_cluster_cordons_keeps_what_runs_and_takes_nothing_new(
     world: World,
 ) -> None:

@@ -165,8 +165,10 @@ def test_a_limit_below_the_guarantee_is_refused(world: ServiceWorld) -> None:
 def test_a_cordoned_node_takes_nothing_new(world: ServiceWorld) -> None:
     request = models.NodeStateRequest(state="cordoned", reason="new fans")
     view = done(settings.set_node_state(world.service, world.admin, "n1", request))
-    assert view.state == "cordoned"
+    assert (view.state, view.state_text) == ("cordoned", "new fans")
     ann = world.principal("ann")
+    seen = history.nodes(world.service, ann).nodes
+    assert [one.state_text for one in seen if one.id == "n1"] == [""], "for admins"
     jobs.submit(world.service, ann, a_request(role={"milli_gpu": 500}), key=None)
     assert jobs.job(world.service, ann, "digits-1").state == "queued"
     with pytest.raises(UnknownNode, match="n1"):

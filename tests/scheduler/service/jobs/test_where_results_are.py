@@ -12,7 +12,7 @@ from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
-from gpucommons.scheduler.service.jobs import jobs
+from gpucommons.scheduler.service.jobs import jobs, results
 from gpucommons.scheduler.service.jobs.results import results_view
 from gpucommons.scheduler.service.service import Deciding, Service
 from gpucommons.scheduler.service.views.whereabouts import AWAY
@@ -65,12 +65,27 @@ def results_of(world: ServiceWorld, files: Files, *, started: bool = True) -> mo
     ],
 )
 def test_only_what_really_comes_is_said_to_be_on_its_way(
-    world: ServiceWorld, files: Files, state: str, says: str
+    world: ServiceWorld, files: Files, state: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(results, "executor_of", lambda *_: "local")
     found = results_of(world, files)
 
     assert found.state == state
     assert says in found.text
+
+
+def test_of_an_executor_that_brings_files_by_itself_nothing_is_claimed(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "executor_of", lambda *_: "slurm")
+    found = results_of(world, Files())
+
+    assert found.state == "none"
+    assert found.text == (
+        "It ran with the executor slurm, which brings a job's files by itself: what became of them is"
+        " not on record here. If they were brought, they are in results/digits-1/ in the home folder"
+        " of ann."
+    )
 
 
 def test_a_job_that_never_ran_wrote_nothing(world: ServiceWorld) -> None:
