@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.advisor import coverage
+from benchmarks.advisor import coverage, real_torch
 from benchmarks.advisor.__main__ import main
 from benchmarks.advisor.setting import TABLES
 
@@ -21,7 +21,10 @@ def test_figures_are_written_by_table_and_name(
     for name in ("t1_convnet.csv", "t10_memory.csv", "t12_torchtune.csv", "t13_autotuner.csv"):
         shutil.copy(TABLES / name, tables / name)
 
-    assert main(["--tables", str(tables), "--json", str(out)]) == 0
+    assert (
+        main(["--parts", "tables", "golden", "public", "--tables", str(tables), "--json", str(out)])
+        == 0
+    )
 
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     found = {(line["table"], line["metric"]): line["value"] for line in lines}
@@ -39,3 +42,29 @@ def test_four_of_five_published_runs_lie_in_the_range_of_each_grade() -> None:
 
     for metric in ("p10_p90_percent", "few_runs_percent", "formula_tables_percent"):
         assert 75 <= (found[metric] or 0) <= 85
+
+
+def test_steps_of_real_trainings_are_read_from_quiet_rounds_or_by_the_processor() -> None:
+    network = {"parameters": 250_000, "forward_flops": 1e6, "activation_bytes": 1e3}
+    known = {"gemm_tflops": 0.1, "inside_gb_s": 1.0, "inside_us": 100.0}
+
+    def told(waited: float, two_s: float) -> dict[str, object]:
+        """Twice as fast on two, but for the gradients' millisecond; disturbed rounds say otherwise."""
+        rounds = {
+            name: [[s, s * waited, own], [s, s * waited, own], [9.0, 8.9, own], [8.0, 7.9, own]]
+            for name, s, own in (
+                ("probe", 0.02, 0.02),
+                ("one", 0.02, 0.02),
+                ("half", 0.01, 0.01),
+                ("two", two_s, 0.0125),
+            )
+        }
+        one = {"network": network, "batch": 64, "rounds": rounds}
+        return {"copied_bytes_per_s": 1e10, "models": {"a": one, "b": one}}
+
+    for waited, two_s in ((0.0, 0.0125), (0.5, 0.05)):
+        found = {one.metric: one for one in real_torch.of_measured(known, told(waited, two_s))}
+        assert (found["median_percent"].value or 99) < 10
+        assert found["median_percent"].n == 2
+        assert found["median_percent"].trivial == pytest.approx(20)
+        assert found["waited_percent"].value == pytest.approx(100 * waited)
