@@ -24,6 +24,7 @@ from gpucommons.scheduler.client import (
     parking_calls,
     pipeline_calls,
     profile_calls,
+    report_calls,
     schedule_calls,
     sweep_calls,
 )
@@ -141,6 +142,7 @@ TABLE = (
     Row(method="GET", pattern="jobs", call=_jobs),
     Row(method="GET", pattern=f"jobs/{REF}", call=lambda a: calls.job(a.ref)),
     Row(method="GET", pattern=f"jobs/{REF}/curve", call=_curve),
+    Row(method="GET", pattern="notifications", call=lambda _: report_calls.notifications()),
     Row(method="GET", pattern="lease", call=lambda a: calls.my_lease(a.server_name)),
     Row(method="GET", pattern="pipelines", call=_pipelines),
     Row(

@@ -62,6 +62,8 @@ class NotificationsView(View):
     #: Signs webhooks; only in the answer to the change that made it.
     key: str | None = None
     newest: list[NotificationView]
+    #: The page to choose on; "" where there is none.
+    page_url: str = ""
 
     @property
     def own_address(self) -> str:

@@ -45,6 +45,7 @@ from gpucommons.scheduler.models import (
     WhoAmI,
 )
 from gpucommons.scheduler.models.jobs.profiles import ProfileJob
+from gpucommons.scheduler.models.notifications import ChannelView, NotificationsView
 from gpucommons.scheduler.models.words.state_words import state_words
 
 JOB_ID = "018f0000-0000-7000-8000-000000000001"
@@ -238,6 +239,8 @@ class FakeApi:
             milli_gpu_s=0,
             **counts,
         )
+        told = ChannelView(about=["finish"], to="alice@example.org")
+        found["GET", "notifications"] = NotificationsView(mail=told, webhook=told, newest=[])
         found["GET", "sweeps"] = SweepList(sweeps=[sweep])
         found["GET", f"sweeps/{JOB_ID}"] = sweep
         found["GET", f"sweeps/{JOB_ID}/figures"] = SweepFigures(gpus=[], importance={})

@@ -36,6 +36,12 @@ const Sweeps = chunk(() =>
   )
 );
 
+const Told = chunk(() =>
+  import(/* webpackChunkName: "page-told" */ '../toldpage/toldpage').then(
+    page => page.ToldPage
+  )
+);
+
 class PageContent extends ReactWidget {
   constructor(
     app: JupyterFrontEnd,
@@ -59,6 +65,8 @@ class PageContent extends ReactWidget {
           <Schedules wanted={this.wanted} />
         ) : this._command === CommandIDs.sweeps ? (
           <Sweeps wanted={this.wanted} renderers={this._renderers} />
+        ) : this._command === CommandIDs.told ? (
+          <Told />
         ) : (
           <Pipelines wanted={this.wanted} />
         )}

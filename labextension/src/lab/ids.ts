@@ -19,6 +19,7 @@ export const CommandIDs = {
   schedules: 'gpucommons:schedules',
   pipelines: 'gpucommons:pipelines',
   sweeps: 'gpucommons:sweeps',
+  told: 'gpucommons:told',
   pauseJob: 'gpucommons:pause-job',
   resumeJob: 'gpucommons:resume-job',
   cancelJob: 'gpucommons:cancel-job',
@@ -40,5 +41,6 @@ export const pagesOf = (trans: TranslationBundle) =>
   [
     [CommandIDs.schedules, trans.__('Schedules')],
     [CommandIDs.pipelines, trans.__('Pipelines')],
-    [CommandIDs.sweeps, trans.__('Sweeps')]
+    [CommandIDs.sweeps, trans.__('Sweeps')],
+    [CommandIDs.told, trans.__('What you are told')]
   ] as const;

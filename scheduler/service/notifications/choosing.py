@@ -134,7 +134,7 @@ def _check(settings: NotificationSettings, choice: Choice) -> None:
 
 
 def _view(service: Service, choice: Choice, *, key: str | None = None) -> NotificationsView:
-    settings = service.notifications
+    settings, pages = service.notifications, service.settings.pages_url
     by_rule = "" if settings.mail is None else default_address(settings.mail, choice.owner)
     newest = service.store.notifications.newest(choice.owner, limit=_NEWEST)
     return NotificationsView(
@@ -152,6 +152,7 @@ def _view(service: Service, choice: Choice, *, key: str | None = None) -> Notifi
         ),
         key=key,
         newest=[_message(one) for one in newest],
+        page_url=f"{pages}notifications" if pages else "",
     )
 
 

@@ -19,6 +19,7 @@ READS = [
     "teams",
     "jobs",
     "lease",
+    "notifications",
     f"jobs/{JOB_ID}",
     f"jobs/{JOB_ID}/curve",
     "profiles",
