@@ -11,6 +11,7 @@ import { IPanelContext, PanelContext } from '../components/context';
 import { keepFocus } from '../components/focus';
 import { h } from '../components/h';
 import { CommandIDs } from '../lab/ids';
+import { ToldPage } from '../toldpage/toldpage';
 
 export interface IPages {
   app: JupyterFrontEnd;
@@ -33,12 +34,6 @@ const Pipelines = chunk(() =>
 const Sweeps = chunk(() =>
   import(/* webpackChunkName: "page-sweeps" */ '../sweeppage/sweeppage').then(
     page => page.SweepPage
-  )
-);
-
-const Told = chunk(() =>
-  import(/* webpackChunkName: "page-told" */ '../toldpage/toldpage').then(
-    page => page.ToldPage
   )
 );
 
@@ -66,7 +61,7 @@ class PageContent extends ReactWidget {
         ) : this._command === CommandIDs.sweeps ? (
           <Sweeps wanted={this.wanted} renderers={this._renderers} />
         ) : this._command === CommandIDs.told ? (
-          <Told />
+          <ToldPage />
         ) : (
           <Pipelines wanted={this.wanted} />
         )}

@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest';
 
-import { msg } from '../testing/make';
+import { msg as words } from '../testing/make';
+import { lostKernelMessages } from './lostkernelmessages';
 import { lossOf, newsOf, parkedOf } from './lostkernels';
+
+const msg = lostKernelMessages(words);
 
 const LOST = [
   { kernel_id: 'k1', path: 'a.ipynb', because: 'One.', stored: 0 },

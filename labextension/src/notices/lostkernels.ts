@@ -11,6 +11,7 @@ import { CommandIDs } from '../lab/ids';
 import type { Model } from '../model/model';
 import type { ILostKernel, IWokenKernel } from '../server/lostkernels';
 import type { Messages } from '../text/messages';
+import { lostKernelMessages } from './lostkernelmessages';
 
 const TOLD = 'gpucommons:woken-told';
 const TOLD_FOR_MS = 15_000;
@@ -58,7 +59,7 @@ function tellWoken(model: Model, msg: Messages): void {
       TOLD,
       String(Math.max(...news.map(each => each.at_ms)))
     );
-    const text = msg.kernelsBack(
+    const text = lostKernelMessages(msg).kernelsBack(
       news.map(each => each.path),
       news.every(each => each.moved)
     );
@@ -122,7 +123,9 @@ export class LostKernels {
   }
 
   private _lost(loss: ILostKernel): Widget {
-    const banner = made(this._msg.kernelLost(loss.because, loss.stored));
+    const banner = made(
+      lostKernelMessages(this._msg).kernelLost(loss.because, loss.stored)
+    );
     if (loss.stored > 0) {
       addButton(banner, this._msg.trans.__('Show…'), () => {
         void this._commands.execute(CommandIDs.storedVariables);
@@ -136,7 +139,7 @@ export class LostKernels {
 
   /** Hidden by *Close*, in this page: it stays true until the server starts again. */
   private _parked(because: string): Widget {
-    const banner = made(this._msg.kernelParked(because));
+    const banner = made(lostKernelMessages(this._msg).kernelParked(because));
     addButton(banner, this._msg.trans.__('Close'), () => {
       banner.hide();
     });

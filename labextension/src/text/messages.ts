@@ -63,27 +63,6 @@ export function messages(trans: TranslationBundle) {
       );
     },
 
-    kernelLost(because: string, stored: number): string {
-      return stored > 0
-        ? trans._n(
-            'The kernel of this notebook could not be kept. %2 %1 of its variables was stored.',
-            'The kernel of this notebook could not be kept. %2 %1 of its variables were stored.',
-            stored,
-            because
-          )
-        : trans.__(
-            'The variables of this notebook are gone: its kernel could not be kept. %1 Run the cells that you need again.',
-            because
-          );
-    },
-
-    kernelParked(because: string): string {
-      return trans.__(
-        'The kernel of this notebook is back, but not its GPU memory. %1 A cell that uses the GPU waits.',
-        because
-      );
-    },
-
     retry(): string {
       return trans.__('Retry');
     },

@@ -279,23 +279,6 @@ export function sliceMessages(trans: TranslationBundle) {
       }
     },
 
-    /** At the start of Lab. */
-    kernelsBack(paths: readonly string[], moved: boolean): string {
-      const text = moved
-        ? trans._n(
-            'Moved to another node, your kernel is back.',
-            'Moved to another node, your %1 kernels are back.',
-            paths.length
-          )
-        : trans._n(
-            'Your kernel is back, with its variables.',
-            'Your %1 kernels are back, with their variables.',
-            paths.length
-          );
-      const named = paths.filter(path => path !== '').join(', ');
-      return named ? `${text} ${named}` : text;
-    },
-
     restart(): string {
       return trans.__('Restart without GPU');
     },

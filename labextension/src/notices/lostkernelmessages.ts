@@ -1,0 +1,44 @@
+/** Sentences about kernels that began anew or came back. They come with the banners that say them. */
+import type { Messages } from '../text/messages';
+
+export function lostKernelMessages({ trans }: Messages) {
+  return {
+    kernelLost(because: string, stored: number): string {
+      return stored > 0
+        ? trans._n(
+            'The kernel of this notebook could not be kept. %2 %1 of its variables was stored.',
+            'The kernel of this notebook could not be kept. %2 %1 of its variables were stored.',
+            stored,
+            because
+          )
+        : trans.__(
+            'The variables of this notebook are gone: its kernel could not be kept. %1 Run the cells that you need again.',
+            because
+          );
+    },
+
+    kernelParked(because: string): string {
+      return trans.__(
+        'The kernel of this notebook is back, but not its GPU memory. %1 A cell that uses the GPU waits.',
+        because
+      );
+    },
+
+    /** At the start of Lab. */
+    kernelsBack(paths: readonly string[], moved: boolean): string {
+      const text = moved
+        ? trans._n(
+            'Moved to another node, your kernel is back.',
+            'Moved to another node, your %1 kernels are back.',
+            paths.length
+          )
+        : trans._n(
+            'Your kernel is back, with its variables.',
+            'Your %1 kernels are back, with their variables.',
+            paths.length
+          );
+      const named = paths.filter(path => path !== '').join(', ');
+      return named ? `${text} ${named}` : text;
+    }
+  };
+}
