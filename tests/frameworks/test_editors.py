@@ -166,6 +166,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     subprocess.run(
         ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "key")], check=True
     )
+    (folder / "sockets").mkdir()
     (folder / ".ssh").mkdir(mode=0o700)
     # Theirs is an RSA key, which takes seconds.
     (folder / ".ssh" / "jupyter_sshd_hostkey").write_bytes((folder / "key").read_bytes())
@@ -202,8 +203,8 @@ def places(folder: Path) -> dict[str, str]:
     own = {name: str(folder) for name in ("HOME", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR")}
     return {
         **own, "PYTHONPATH": f"{BESIDE}:{folder}", "SHELL": "/bin/sh",
-        "JUPYTER_RUNTIME_DIR": str(folder / "run"), "CUDA_VISIBLE_DEVICES": "GPU-seven",
-        "JUPYTERHUB_API_TOKEN": SECRET,
+        "JUPYTER_RUNTIME_DIR": str(folder / "run"), "TMPDIR": str(folder / "sockets"),
+        "CUDA_VISIBLE_DEVICES": "GPU-seven", "JUPYTERHUB_API_TOKEN": SECRET,
         "JUPYTER_SSHD_PROXY_AUTHORIZED_KEYS_PATH": str(folder / "key.pub"),
     }  # fmt: skip
 
@@ -293,8 +294,9 @@ def test_vs_code_answers_at_a_socket_of_its_user_alone(server: Server) -> None:
     )  # fmt: skip
     assert page.is_success
     assert "workbench" in page.text
-    running = [one for one in psutil.process_iter(["cmdline"]) if "--socket" in one.info["cmdline"]]
-    (first, *_) = (one.info["cmdline"] for one in running)
+    commands = [one.info["cmdline"] or [] for one in psutil.process_iter(["cmdline"])]
+    below = f"{server.folder}/sockets/"
+    first = next(one for one in commands if any(word.startswith(below) for word in one))
     assert not [word for word in first if word.startswith("--port")]
     socket = Path(first[first.index("--socket") + 1])
     assert stat.S_IMODE(socket.stat().st_mode) == 0o600
