@@ -151,8 +151,13 @@ def lead(
     command: Sequence[str],
     servers: Sequence[Server] = (),
     env: Mapping[str, str] | None = None,
+    *,
+    before: Sequence[str] = (),
 ) -> int:
-    """Run the script as the first worker, beside servers of its own; returns its exit status."""
+    """Run the script as the first worker, beside servers of its own; returns its exit status.
+
+    ``before`` is a command that ends once the script finds all that it needs.
+    """
     stop = Stop()
     first = First(seat, stop)
     serving: list[Serving] = []
@@ -162,6 +167,8 @@ def lead(
             serving.append(Serving(server))
             serving[-1].wait_until_ready(stop)
         first.wait_for_all()
+        if before and not stop:
+            _run_before(before, env, stop)
         if not stop:
             code = children.status(children.start(command, env=env).wait())
     except NotJoined:
@@ -173,6 +180,12 @@ def lead(
         for one in reversed(serving):
             one.end()
     return code
+
+
+def _run_before(command: Sequence[str], env: Mapping[str, str] | None, stop: Stop) -> None:
+    if children.start(command, env=env).wait() and not stop:
+        message = "what serves the workers did not find all of them"
+        raise NotJoined(message)
 
 
 def follow(seat: Seat, server: Server, *, stays_s: float = 0.0) -> int:

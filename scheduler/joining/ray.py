@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,16 @@ from gpucommons.scheduler.joining.talking import (
 _KNOWS_TOKENS = (2, 52)
 _MISSING = "Ray is not in this job's environment: install it there (pip install ray)"
 _STORE_MIB, _LEAST_STORE_MIB = 3, 80
+#: A node answers before the head knows of it: a script that counts nodes would find too few.
+_KNOWS_ALL = """
+import sys, time, ray
+ray.init(logging_level="error")
+until = time.monotonic() + float(sys.argv[2])
+while sum(node["Alive"] for node in ray.nodes()) < int(sys.argv[1]):
+    if time.monotonic() > until:
+        sys.exit(1)
+    time.sleep(0.1)
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +78,8 @@ def work(seat: Seat, offer: Offer, command: Sequence[str]) -> int:
         head += [f"--temp-dir={place}", f"--ray-client-server-port={free_port()}"]
         head += ["--include-dashboard=false", *_own(offer)]
         server = _node(head, offer, env, answers_at=[place_of(offer.head)])
-        return lead(seat, command, [server], env)
+        knows_all = (sys.executable, "-c", _KNOWS_ALL, str(seat.size), str(PATIENCE_S))
+        return lead(seat, command, [server], env, before=knows_all if seat.size > 1 else ())
     finally:
         shutil.rmtree(place, ignore_errors=True)
 

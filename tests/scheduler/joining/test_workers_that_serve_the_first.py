@@ -160,3 +160,21 @@ def test_a_pod_runs_it_with_any_python_of_its_image(tmp_path: Path, meeting: Mee
         check=True,
     )
     assert done.stdout == "hello\n"
+
+
+@pytest.mark.parametrize("found", [True, False], ids=["all", "too few"])
+def test_a_script_begins_once_all_workers_are_found(found: bool) -> None:
+    leads = (
+        "import sys; from gpucommons.scheduler.joining.following import Seat, lead;"
+        f"seat = Seat(rank=0, size=1, first='127.0.0.1:{talking.free_port()}');"
+        "lead(seat, ['echo', 'trained'], before=['sh', '-c', sys.argv[1]])"
+    )
+    begun = subprocess.run(
+        [sys.executable, "-c", leads, f"echo looked; exit {int(not found)}"],
+        env={**os.environ, "GPUCOMMONS_TOKEN": "t"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert begun.stdout == ("looked\ntrained\n" if found else "looked\n")
+    assert ("did not find all of them" in begun.stderr) is not found

@@ -19,11 +19,17 @@ from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes.manifests import environment, trees
 from gpucommons.scheduler.executors.kubernetes.manifests.trees import TreePlan
 from gpucommons.scheduler.executors.kubernetes.objects import names
-from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolTraits
+from gpucommons.scheduler.executors.kubernetes.settings import (
+    KubernetesSettings,
+    PodAdditions,
+    PoolTraits,
+)
 from gpucommons.scheduler.in_pod.tree import VARIABLE
 
 Document = dict[str, Any]
 
+#: Data loaders, NCCL and Ray share memory there; a container's own has 64 MiB. It counts as the pod's memory.
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a mount, not a file
 _NOT_EVICTED = tuple(
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute"}
     for key in ("not-ready", "unreachable")
@@ -128,8 +134,10 @@ def _pod(launch: Launch, way: Way, role: Role, placement: WorkerPlacement) -> Do
     has_slice = settings.agents and placement.slice_id is not None and is_ours
     container = _container(launch, way, role, placement)
     trees.allow(container, way.tree)
+    shared, shared_mounts = _shared_memory(more)
     container["volumeMounts"] = [
         *files.volume_mounts,
+        *shared_mounts,
         *more.volume_mounts,
         *(sliced.volume_mounts if has_slice else ()),
     ]
@@ -150,11 +158,23 @@ def _pod(launch: Launch, way: Way, role: Role, placement: WorkerPlacement) -> Do
         "tolerations": [*_tolerations(way.pool), *more.tolerations],
         "initContainers": [_before_the_job(one, container, way) for one in files.init_containers],
         "containers": [container],
-        "volumes": [*files.volumes, *more.volumes, *(sliced.volumes if has_slice else ())],
+        "volumes": [
+            *(*files.volumes, *shared, *more.volumes),
+            *(sliced.volumes if has_slice else ()),
+        ],
     }
     if len(launch.attempt.placements) > 1:
         pod["subdomain"] = names.base_name(launch.attempt.attempt_id)
     return {**pod, **_admins_choice(way), **more.spec, **_others_choice(way.told(role.name))}
+
+
+def _shared_memory(more: PodAdditions) -> tuple[list[Document], list[Document]]:
+    """Its volume and its mount, unless the admin has one there."""
+    if any(one.get("mountPath") == _SHARED_MEMORY for one in more.volume_mounts):
+        return [], []
+    name = "gpucommons-shared-memory"
+    volume = {"name": name, "emptyDir": {"medium": "Memory"}}
+    return [volume], [{"name": name, "mountPath": _SHARED_MEMORY}]
 
 
 def _others_choice(told: PodParts) -> Document:

@@ -41,6 +41,7 @@ from gpucommons.scheduler.launchers.gang import FIRST_PORT, LAST_PORT, ports_fro
 SETTINGS = KubernetesSettings(environments={"": "python:3", "torch": "torch:2"})
 POOL = Pool(name=PoolName("train"), executor="kubernetes", gpu_kind="A100-40", grace_ms=12_300)
 OWNER = {"metadata": {"name": JOB, "uid": "job-uid"}}
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a mount, not a file
 
 
 def laid_out(
@@ -390,3 +391,18 @@ def test_what_comes_back_is_compared_with_what_was_asked() -> None:
     fraction = expected_of(laid_out(a_launch(an_attempt(milli_gpu=500))))
     assert (whole.gpus["worker"], whole.last["worker"]) == (1, None)
     assert (fraction.gpus["worker"], fraction.last["worker"]) == (0, "NVIDIA_VISIBLE_DEVICES")
+
+
+def test_data_loaders_share_memory_up_to_the_pods_own_unless_the_admin_gives_other() -> None:
+    def shared(settings: KubernetesSettings) -> list[dict[str, Any]]:
+        pod = pod_of(the_job(a_launch(), settings))
+        mounts = pod["containers"][0]["volumeMounts"]
+        (name,) = [one["name"] for one in mounts if one["mountPath"] == SHARED_MEMORY]
+        return [one for one in pod["volumes"] if one["name"] == name]
+
+    (ours,) = shared(SETTINGS)
+    assert ours["emptyDir"] == {"medium": "Memory"}
+    own = {"name": "own", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}
+    mount = {"name": "own", "mountPath": SHARED_MEMORY}
+    given = PodAdditions(volumes=[own], volume_mounts=[mount])
+    assert shared(SETTINGS.model_copy(update={"pod": given})) == [own]
