@@ -14,6 +14,7 @@ import json
 import os
 import signal
 import sys
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any
 
 import nbformat
 from jupyter_client.kernelspec import KernelSpec
+from jupyter_core.paths import jupyter_runtime_dir
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 from traitlets import TraitError
@@ -30,6 +32,9 @@ from gpucommons.scheduler.in_pod.worker import STOPPED
 from gpucommons.scheduler.scripts.parameters import INJECTED, TAG, cell_source, check_parameters
 from gpucommons.scheduler.training.cell_numbers import shown_numbers, with_numbers
 from gpucommons.scheduler.training.run import Run, current
+
+#: Of a socket in the file system.
+_LONGEST_ADDRESS = 107
 
 
 class _Printing(NotebookClient):
@@ -48,6 +53,9 @@ class _Printing(NotebookClient):
                 display_name=self.python,
                 language="python",
             )
+        spec = manager.kernel_spec
+        if spec is not None and spec.language == "python":
+            _join_by_files(manager)
         if manager.has_trait("transport_encryption"):
             # Refused where ZeroMQ was built without encryption; the kernel's own warning stays then.
             with contextlib.suppress(TraitError):
@@ -71,6 +79,19 @@ class _Printing(NotebookClient):
         pid = getattr(getattr(self.km, "provisioner", None), "pid", None)
         if pid is not None:
             os.kill(pid, signal.SIGTERM)
+
+
+def _join_by_files(manager: Any) -> None:
+    """Have it and its kernel talk by sockets in the file system, unlike ports these can be saved with them.
+
+    Beside where Jupyter keeps such files, so that they are there in a pod that has the same home.
+    """
+    file = Path(jupyter_runtime_dir()) / f"kernel-{uuid.uuid4()}.json"
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    address = f"{file.with_suffix('')}-ipc-5"
+    if os.access(file.parent, os.W_OK) and len(os.fsencode(address)) <= _LONGEST_ADDRESS:
+        manager.connection_file, manager.transport = str(file), "ipc"
 
 
 def for_job(

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from integration.running_hub import OneGpuScheduler, RunningHub
+from playwright.sync_api import Browser, sync_playwright
+from ui.browser import find_chromium
 
 
 @pytest.fixture(scope="module")
@@ -21,3 +23,11 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHub]:
     running.kill()
     running.api.close()
     scheduler.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(**find_chromium().arguments())  # type: ignore[arg-type] # a plain dict
+        yield started
+        started.close()

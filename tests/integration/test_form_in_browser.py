@@ -8,20 +8,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
-from ui.browser import find_chromium
+from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.ui
 
 PICTURES = Path(os.environ.get("GPUCOMMONS_SCREENSHOTS", "build/screenshots"))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Any:
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(**find_chromium().arguments())  # type: ignore[arg-type] # a plain dict
-        yield started
-        started.close()
 
 
 @pytest.fixture

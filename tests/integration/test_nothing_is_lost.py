@@ -12,18 +12,26 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-import httpx
 import pytest
 from integration.workstation import EXTRA, Workstation, until
-from kernel_server import Page, criu_of_tests
+from kernel_server import criu_of_tests
+from playwright.sync_api import Browser, Page, expect
 
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.models import JobView
+from tests.ui.kept_lab import output, prompt, run
+from tests.ui.product import (
+    LAB_FROM_HERE,
+    PATIENCE_MS,
+    WIDE,
+    picture,
+    take_and_start,
+    write_notebook,
+)
 
 pytestmark = [pytest.mark.hub, pytest.mark.criu, pytest.mark.timeout(400)]
 
@@ -41,18 +49,23 @@ teams:
 """
 
 
+#: Longer than Lab takes to load, on a busy machine too.
+IDLE_AFTER_S = 25
+
+
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Workstation]:
     criu = criu_of_tests()
     folder = Path(tempfile.mkdtemp(prefix="gc"))
-    one = Workstation(folder, config=CONFIG, gpus=2)
+    options = ("--trusted-users", "--idle-after-s", str(IDLE_AFTER_S), "--warn-after-s", "15")
+    one = Workstation(folder, config=CONFIG, options=options, gpus=2)
     # JupyterHub's own server instead of a small one.
     lines = [
         line
         for line in EXTRA.splitlines()
         if ".cmd" not in line and "GpuLocalSpawner.args" not in line
     ]
-    (one.state / "jupyterhub_extra.py").write_text("\n".join(lines))
+    (one.state / "jupyterhub_extra.py").write_text("\n".join([*lines, LAB_FROM_HERE]))
     try:
         with pytest.MonkeyPatch.context() as patch:
             # By the variable alone: parts and servers are told of it by `up` and by the hub.
@@ -172,59 +185,69 @@ def _saves(person: Person) -> bool:
     return bool(pool.hibernation_text)
 
 
-class UsersServer:
-    """As a page of this user's sees it."""
-
-    def __init__(self, machine: Workstation, user: str) -> None:
-        self.url = f"{machine.url}/user/{user}"
-        self.token = machine.user_token(user)
-
-    def ask(self, method: str, path: str, body: object = None) -> Any:
-        answer = httpx.request(
-            method,
-            f"{self.url}/{path}",
-            headers={"Authorization": f"token {self.token}"},
-            json=body,
-            timeout=60,
-            trust_env=False,
-        )
-        answer.raise_for_status()
-        return answer.json()
-
-    def run(self, kernel: str, code: str) -> str:
-        page = Page(f"{self.url.replace('http', 'ws', 1)}/api/kernels/{kernel}", self.token)
-        try:
-            return page.run(code)
-        finally:
-            page.close()
+NOTEBOOK = (
+    """import threading, time
+x, ticks = 41, []
+def tick():
+    while True:
+        ticks.append(1)
+        time.sleep(0.01)
+threading.Thread(target=tick, daemon=True).start()""",
+    """before = len(ticks)
+time.sleep(0.5)
+import os
+print(x + 1, len(ticks) > before, os.environ["GPUCOMMONS_LEASE_ID"])""",
+)
 
 
-def test_a_kernel_outlives_its_server_and_the_page_that_starts_it_says_so(
-    machine: Workstation,
+def _log_in(page: Page, machine: Workstation) -> None:
+    page.goto(f"{machine.url}/hub/login?next=/hub/spawn")
+    page.get_by_label("Username").fill("alice")
+    page.locator("#password_input").fill((machine.state / "password").read_text().strip())
+    page.get_by_role("button", name="Sign in").click()
+
+
+def _start(page: Page, size: str) -> None:
+    take_and_start(page, size)
+    page.wait_for_url("**/lab**")
+
+
+@pytest.mark.ui
+def test_a_notebook_that_was_culled_goes_on_in_its_tab_after_another_login_and_a_reload(
+    machine: Workstation, browser: Browser
 ) -> None:
-    assert machine.open("alice", 500).status_code == 201
-    server = UsersServer(machine, "alice")
-    session = server.ask(
-        "POST",
-        "api/sessions",
-        {"path": "a.ipynb", "name": "a.ipynb", "type": "notebook", "kernel": {"name": "python3"}},
-    )
-    kernel = session["kernel"]["id"]
-    server.run(kernel, "x = 41")
+    write_notebook(machine.state / "homes" / "alice" / "work.ipynb", *NOTEBOOK)
+    context = browser.new_context(locale="en-GB", timezone_id="UTC", viewport=WIDE)
+    context.set_default_timeout(PATIENCE_MS)
+    page, other = context.new_page(), context.new_page()
+    _log_in(page, machine)
+    _start(page, "½")
+    page.goto(f"{machine.url}/user/alice/lab/tree/work.ipynb")
+    is_idle = page.get_by_text(re.compile(r"\| Idle$"))
+    is_idle.wait_for()
+    run(page, 0)
+    expect(prompt(page, 0)).to_have_text("[1]:")
     [lease] = machine.leases("alice")
 
-    begun = time.monotonic()
-    machine.close("alice")
-    stop_s = time.monotonic() - begun
+    other.goto(f"{machine.url}/hub/logout")
+    expect(other.get_by_role("button", name="Sign in")).to_be_visible()
+    # The tab is open, and its thread runs: neither is work.
+    until(lambda: machine.server("alice") is None, "the culler's turn")
 
-    assert stop_s < 30
-    with machine.scheduler() as scheduler:
-        kept = scheduler.send(calls.offers("alice")).kept
-    assert kept is not None
-    assert kept.text.startswith("Your kernel (")
-    assert machine.open("alice", 1000).status_code == 201
-    assert [each["id"] for each in server.ask("GET", "api/sessions")] == [session["id"]]
-    told = server.run(kernel, "import os; print(x + 1, os.environ['GPUCOMMONS_LEASE_ID'])")
-    value, new_lease = told.split()
-    assert value == "42"
-    assert new_lease == machine.leases("alice")[0].id != lease.id
+    _log_in(other, machine)
+    said = other.locator(".gpucommons")
+    expect(said).to_contain_text(re.compile(r"Stopped at \d\d:\d\d: idle"))
+    expect(said).to_contain_text(re.compile(r"Your kernel \(\d+ MiB\) is kept until \d+ \w+"))
+    picture(other, "start-after-cull")
+    _start(other, "1")
+    other.close()
+
+    # Nobody was logged in who could have answered it: Lab takes its kernel for dead until then.
+    page.reload()
+    is_idle.wait_for()
+    run(page, 1)
+    [again] = machine.leases("alice")
+    assert again.id != lease.id
+    expect(output(page, 1)).to_have_text(f"42 True {again.id}")
+    picture(page, "notebook-after-cull")
+    context.close()

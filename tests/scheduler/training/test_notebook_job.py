@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -9,7 +10,10 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from kernel_server import criu_of_tests
 
+from gpucommons.gpu.hibernation.criu import find_criu
+from gpucommons.gpu.hibernation.tree import HibernatableTree, Saved
 from gpucommons.scheduler.failures import Failure, headline
 from gpucommons.scheduler.training.cell_numbers import shown_numbers, with_numbers
 from gpucommons.scheduler.training.notebook import for_job
@@ -212,3 +216,34 @@ def test_a_stop_signal_reaches_the_kernel_and_the_job_leaves_as_stopped(tmp_path
 
     assert process.returncode == 143
     assert "saved" in output
+
+
+@pytest.mark.criu
+def test_a_notebook_that_is_saved_in_the_middle_of_a_cell_goes_on_there(tmp_path: Path) -> None:
+    criu_of_tests()
+    criu = find_criu(os.environ)
+    assert criu is not None
+    counts = "import time\nfor n in range(40):\n    print('step', n)\n    time.sleep(0.05)"
+    write(tmp_path / "train.ipynb", counts, "print('then', n)")
+    tree = HibernatableTree(tmp_path / "tree", criu)
+    tree.folder.mkdir(mode=0o700)
+
+    with _started(tree.run_command(command("train.ipynb")), tmp_path) as first:
+        assert first.stdout is not None
+        printed = "".join(first.stdout.readline() for _ in range(5))
+        saved = tree.save(60)
+        assert isinstance(saved, Saved), saved
+        printed += first.stdout.read()
+    with _started(tree.wake_command(), tmp_path) as woken:
+        assert woken.stdout is not None
+        printed += woken.stdout.read()
+
+    assert woken.returncode == 0
+    assert printed == "".join(f"step {n}\n" for n in range(40)) + "then 39\n"
+    assert (tmp_path / "results" / "train.out.ipynb").exists()
+
+
+def _started(words: list[str], folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
