@@ -146,10 +146,27 @@ def _keep(scheduler: SchedulerClient, pool: models.PoolView, found: dict[str, An
         return 0
     config = scheduler.send(calls.get_config())
     (mine,) = (one for one in config.pools if one.name == pool.name)
-    changed = mine.model_copy(update={"measured": measured})
+    changed = mine.model_copy(update={"measured": _beside(measured, mine.measured)})
     scheduler.send(calls.put_config(models.ConfigModel(pools=[changed])))
     sys.stdout.write(f"Kept: plans on {pool.name} reckon with it for 30 days.\n")
     return 0
+
+
+def _beside(
+    found: models.MeasuredModel, before: models.MeasuredModel | None
+) -> models.MeasuredModel:
+    """What was found; links between nodes, at which a probe of one node did not look, stay with their date."""
+    if before is None or found.between_gb_s or not before.between_gb_s:
+        return found
+    if found.gpu_kind != before.gpu_kind:
+        return found
+    return found.model_copy(
+        update={
+            "between_gb_s": before.between_gb_s,
+            "between_us": before.between_us,
+            "between_at_ms": before.between_at_ms or before.at_ms,
+        }
+    )
 
 
 def _words(pool: models.PoolView, found: models.MeasuredModel) -> str:

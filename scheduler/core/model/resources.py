@@ -90,6 +90,13 @@ class Measured:
     #: The same among all GPUs of several nodes.
     between_mb_s: int = 0
     between_ns: int = 0
+    #: When, where a later probe of one node left it as it was; 0: with the rest.
+    between_at_ms: Millis = Millis(0)
+
+    @property
+    def between_ms(self) -> Millis:
+        """When links between nodes were measured."""
+        return self.between_at_ms or self.at_ms
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

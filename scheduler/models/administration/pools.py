@@ -55,6 +55,8 @@ class MeasuredModel(Model):
     #: The same among all GPUs of several nodes: plans cross nodes only where it is known.
     between_gb_s: float = Field(default=0, ge=0, le=100_000, allow_inf_nan=False)
     between_us: float = Field(default=0, ge=0, le=1_000_000, allow_inf_nan=False)
+    #: When, where a later probe of one node left that as it was; 0: with the rest.
+    between_at_ms: int = Field(default=0, strict=True, ge=0)
 
 
 class PoolModel(Model):

@@ -102,6 +102,8 @@ def place_of(cluster: Cluster, name: PoolName, tables: Tables) -> Place | str:
     doubt = _doubt(place, found, cluster.now_ms)
     if doubt:
         return replace(place, doubt=doubt)
+    if not _is_fresh(found.between_ms, cluster.now_ms):
+        found = replace(found, between_mb_s=0)
     return measured_place(place, found, place.alike)
 
 
@@ -110,7 +112,7 @@ def _doubt(place: Place, found: Measured, now_ms: int) -> str:
     kind, link = place.pool.kind, place.pool.inside.bytes_per_s
     if found.gpu_kind != kind.name:
         return f"other GPUs were measured ({found.gpu_kind})"
-    if not 0 <= now_ms - found.at_ms <= FRESH_MS:
+    if not _is_fresh(found.at_ms, now_ms):
         return "it was measured more than 30 days ago, or will be"
     gemm, near = found.gemm_gflops * _GIGA, found.inside_mb_s * _MEGA
     if gemm and not _LEAST * _peak(kind) <= gemm <= _MOST * _peak(kind):
@@ -118,6 +120,10 @@ def _doubt(place: Place, found: Measured, now_ms: int) -> str:
     if near and not _LEAST * link <= near <= _MOST * link:
         return f"{near / 1e9:.3g} GB/s between GPUs of a node cannot be of {kind.name}"
     return ""
+
+
+def _is_fresh(at_ms: int, now_ms: int) -> bool:
+    return 0 <= now_ms - at_ms <= FRESH_MS
 
 
 def _peak(kind: GpuKind) -> float:

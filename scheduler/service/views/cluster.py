@@ -347,6 +347,7 @@ def _measured_model(found: Measured) -> models.MeasuredModel:
         inside_us=found.inside_ns / 1000,
         between_gb_s=found.between_mb_s / 1000,
         between_us=found.between_ns / 1000,
+        between_at_ms=found.between_at_ms,
     )
 
 

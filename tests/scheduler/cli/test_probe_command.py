@@ -85,6 +85,22 @@ def test_it_runs_one_worker_on_each_node_and_can_be_kept_later(
     assert measured(world) == found
 
 
+def test_a_probe_of_one_node_leaves_what_was_measured_between_nodes(
+    cli: Cli, world: WatchedWorld
+) -> None:
+    first = ran(world, line(between_gb_s=90.0, between_us=15.0))
+    assert cli("probe", "gpu", "--job", first, by="root").code == 0
+    before = measured(world)
+    world.pass_time(60_000)
+    again = cli("probe", "gpu", "--job", ran(world, line(gemm_tflops=200.0)), by="root")
+    assert "between nodes not measured" in again.out
+    found = measured(world)
+    assert before is not None
+    assert found is not None
+    assert (found.gemm_gflops, found.between_mb_s, found.between_ns) == (200_000, 90_000, 15_000)
+    assert found.between_at_ms == before.at_ms < found.at_ms
+
+
 def test_of_simulated_gpus_it_is_shown_and_not_kept(cli: Cli, world: WatchedWorld) -> None:
     facts = NoteFacts(pools={PoolName("gpu"): PoolFacts(isolation="none", simulated=True)})
     world.service.ask(OPERATOR, facts)

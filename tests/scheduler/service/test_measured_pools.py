@@ -134,6 +134,20 @@ def test_slow_links_between_nodes_keep_the_best_plan_on_one(two_nodes: ServiceWo
     assert "limited by data links" in found.why_not[0].text
 
 
+def test_old_links_between_nodes_beside_a_fresh_probe_are_not_crossed(
+    two_nodes: ServiceWorld,
+) -> None:
+    measure(two_nodes)
+    assert max(plan.workers for plan in answer(two_nodes).plans) == 2
+    then = two_nodes.now_ms
+    two_nodes.pass_time(FRESH_MS + 1)
+    measure(two_nodes, between_at_ms=then)
+    found = answer(two_nodes)
+    assert {plan.workers for plan in found.plans} == {1}
+    assert not any("more than 30 days ago" in note for note in found.notes)
+    assert any("measured" in note for note in found.notes)
+
+
 def test_what_was_measured_moves_the_speed(two_nodes: ServiceWorld) -> None:
     def speed() -> float:
         (one,) = (plan for plan in answer(two_nodes).plans if plan.gpus == 4)
@@ -191,7 +205,7 @@ def test_a_file_without_it_leaves_it_and_the_configuration_shows_it(
     done(settings.put_config(two_nodes.service, two_nodes.admin, config))
     (shown,) = settings.get_config(two_nodes.service, two_nodes.admin).pools
     assert shown.measured is not None
-    assert shown.measured.model_dump() == {"at_ms": two_nodes.now_ms, **FAST}
+    assert shown.measured.model_dump() == {"at_ms": two_nodes.now_ms, **FAST, "between_at_ms": 0}
 
 
 @pytest.mark.parametrize(
