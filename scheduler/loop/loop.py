@@ -27,7 +27,7 @@ from gpucommons.scheduler.leadership.base import Leadership
 from gpucommons.scheduler.loop.acting import Acting, ServerActs, current_attempts
 from gpucommons.scheduler.loop.books import Books
 from gpucommons.scheduler.loop.deciding import Advance, Step
-from gpucommons.scheduler.loop.inbox import Inbox, points_of
+from gpucommons.scheduler.loop.inbox import Follower, Inbox, points_of
 from gpucommons.scheduler.loop.ledger import LedgerKeeper
 from gpucommons.scheduler.loop.onward_clock import OnwardClock
 from gpucommons.scheduler.loop.restored import Clocks, reconcile
@@ -183,6 +183,10 @@ class Loop:
     def keeps_points(self, workload_id: WorkloadId) -> bool:
         """Points of a job's curve were read that the store has not got yet."""
         return self._inbox.has_points(workload_id)
+
+    def follow_curves(self, follower: Follower) -> None:
+        """Tell somebody each time which points were written, from the loop's thread."""
+        self._inbox.followers.append(follower)
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call back after each commit, from the loop's thread; returns what ends that."""
