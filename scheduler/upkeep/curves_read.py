@@ -75,6 +75,8 @@ class CurveReader:
         """What was told since the last look, in order; a few again, and all where the source changes."""
         job_id = job.workload_id
         seen, told = self._seen.get(job_id), self._told.pop(job_id, [])
+        if not job.attempts:
+            seen = _Seen(source=best_source({}), alone=True, at_ms=Millis(0))
         if is_final(job):
             self._seen.pop(job_id, None)
             return self._read(job_id, seen)[1]

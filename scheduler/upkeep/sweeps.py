@@ -212,7 +212,9 @@ class Sweeps:
                 gone = Decision(cancels=left, ended_text=standing.hindrance)
                 self._finish(epoch, kept, known, gone)
                 return
-        self._write(epoch, kept, standing)
+        # Jobs that were submitted are written by the next look: until then their keys stand for them.
+        if standing != kept.standing:
+            self._write(epoch, kept, standing)
 
     def _finish(self, epoch: Epoch, kept: Kept, known: _Known, decision: Decision) -> None:
         """Asked for before it is stored: what is over is not looked at again."""

@@ -13,7 +13,7 @@ from sqlalchemy import (
     delete,
     func,
     select,
-    union_all,
+    union,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
@@ -67,7 +67,8 @@ def _line(table: Table) -> ColumnElement[str]:
     return func.coalesce(table.c.part_of, table.c.workload_id)
 
 
-_PENDING_JOBS = union_all(
+#: Each line once: of a sweep, hundreds may be paused.
+_PENDING_JOBS = union(
     select(_line(intents)).where(
         intents.c.verdict.is_(None),
         intents.c.job_owner == bindparam("owner"),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from stored_rows import job, point
+from stored_rows import job, point, running
 
 from gpucommons.scheduler.core.model.types import State
 from gpucommons.scheduler.parents import ParentId
@@ -15,7 +15,7 @@ from gpucommons.scheduler.store.memory import MemoryStore
 from gpucommons.scheduler.upkeep import curves_read
 from gpucommons.scheduler.upkeep.curves_read import CurveReader, ToldPoints
 
-JOB = job(1, State.RUNNING)
+JOB = running(1)
 
 
 class World:
@@ -81,3 +81,11 @@ def test_a_job_that_is_over_is_judged_by_all_that_the_store_has_of_it() -> None:
     world.store.add_points(world.epoch, {JOB.workload_id: [point(1, 5)]})
     assert [one.step for one in world.reader.new_points(over)] == [5]
     assert not world.reader.is_up_to_date(JOB.workload_id)
+
+
+def test_of_a_job_that_has_not_begun_nothing_is_read_and_all_is_heard_of() -> None:
+    world, waits = World(), job(1)
+    world.store, world.reader._store = None, None  # nothing is read
+    assert world.reader.new_points(waits) == []
+    world.reader.tell(JOB.workload_id, [point(1, 1)])
+    assert world.new_steps() == [1]
