@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpucommons.scheduler.core.model.state import Cluster, Observation, ProgressReported
@@ -17,6 +17,8 @@ from gpucommons.scheduler.store.base import Epoch, LogPoint, Store
 MOST_POINTS = 5_000
 #: Points, each with the job that it belongs to.
 Curves = Iterable[tuple[WorkloadId, LogPoint]]
+#: Told what was written, from the loop's thread.
+Follower = Callable[[Mapping[WorkloadId, Sequence[LogPoint]]], None]
 
 
 @dataclass(kw_only=True)
@@ -29,6 +31,7 @@ class Inbox:
     points: dict[WorkloadId, list[LogPoint]] = field(default_factory=dict)
     #: Those of them that are being written.
     leaving: frozenset[WorkloadId] = frozenset()
+    followers: list[Follower] = field(default_factory=list)
 
     def put(self, observation: Observation) -> None:
         """Keep one more."""
@@ -82,6 +85,9 @@ class Inbox:
             raise
         finally:
             self.leaving = frozenset()
+        if curves:
+            for told in self.followers:
+                told(curves)
 
     def clear(self) -> None:
         """They are no longer ours to record."""

@@ -108,6 +108,8 @@ class Loop:
         self._showing = threading.RLock()
         self._deaf: Callable[[], None] = lambda: None
         self._inbox = Inbox()
+        #: Tell somebody each time which points were written, from the loop's thread.
+        self.follow_curves = self._inbox.followers.append
         self._alarm = Alarm()
         self._callbacks: list[Callable[[], None]] = []
         self._thread: threading.Thread | None = None
@@ -394,7 +396,5 @@ class Loop:
             return 0.0
         delay_s = BUSY_S if current_attempts(outcome.cluster) else IDLE_S
         books_ms = None if self._ledger.asking else self._ledger.due_at_ms()
-        for due_ms in (outcome.wake_ms, books_ms):
-            if due_ms is not None:
-                delay_s = min(delay_s, max(0, due_ms - self.now()) / 1000)
-        return delay_s
+        due = [one for one in (outcome.wake_ms, books_ms) if one is not None]
+        return min([delay_s, *(max(0, one - self.now()) / 1000 for one in due)])

@@ -104,6 +104,12 @@ class Deciding(Protocol):
         """Points of a job's curve were read."""
         ...
 
+    def follow_curves(
+        self, follower: Callable[[Mapping[WorkloadId, Sequence[LogPoint]]], None]
+    ) -> None:
+        """Tell somebody each time which points were written, from the loop's thread."""
+        ...
+
     def subscribe(self, callback: Callable[[], None]) -> object:
         """Call back after each cycle that changed something, from the loop's thread."""
         ...

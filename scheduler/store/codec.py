@@ -79,10 +79,10 @@ def opened(document: str) -> Any:
     return body
 
 
-def to_plain(value: object, as_type: Any = None) -> Any:
-    """A value as dicts, lists and scalars."""
+def to_plain(value: object, as_type: Any = None, *, without: frozenset[str] = frozenset()) -> Any:
+    """A value as dicts, lists and scalars; of a dataclass without these fields."""
     kind: Any = as_type or type(value)
-    return _codec(kind).encode(value)
+    return (_dataclass(kind, without) if without else _codec(kind)).encode(value)
 
 
 def from_plain(as_type: Any, plain: Any) -> Any:
@@ -134,6 +134,8 @@ def _checked(kind: type) -> Callable[[Any], Any]:
     accepted = (float, int) if kind is float else (kind,)
 
     def check(value: Any) -> Any:
+        if type(value) is kind:
+            return value
         if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
             message = f"{value!r} is not of type {kind.__name__}."
             raise BadDocument(message)
@@ -152,9 +154,11 @@ def _enum(kind: type[Enum]) -> _Codec:
     return _Codec(lambda value: value.value, read)
 
 
-def _dataclass(kind: Any) -> _Codec:
+@cache
+def _dataclass(kind: Any, without: frozenset[str] = frozenset()) -> _Codec:
     hints = get_type_hints(kind)
     fields = [(field.name, _codec(hints[field.name])) for field in dataclasses.fields(kind)]
+    written = [(name, codec.encode) for name, codec in fields if name not in without]
     known = {name for name, _ in fields}
     retired = _RETIRED.get(kind.__name__, frozenset())
     required = {
@@ -167,7 +171,7 @@ def _dataclass(kind: Any) -> _Codec:
         if type(value) is not kind:
             message = f"{value!r} is not of type {kind.__name__}."
             raise BadDocument(message)
-        return {name: codec.encode(getattr(value, name)) for name, codec in fields}
+        return {name: encode(getattr(value, name)) for name, encode in written}
 
     def read(plain: Any) -> Any:
         if not isinstance(plain, dict):

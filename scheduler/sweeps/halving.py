@@ -23,12 +23,14 @@ def promotable(sweep: Sweep, trials: Sequence[Trial]) -> list[Trial]:
     if halving is None:
         return []
     found: list[Trial] = []
+    numbered = {one.number: one for one in trials if one.at_rungs}
     for rung in reversed(range(len(halving.rungs))):
-        came = [one for one in trials if len(one.at_rungs) > rung]
-        best = sorted(came, key=lambda one: _order(sweep, one.at_rungs[rung], one.number))
+        came = [one for one in numbered.values() if len(one.at_rungs) > rung]
+        best = sorted([_order(sweep, one.at_rungs[rung], one.number) for one in came])
+        able = (numbered[number] for _, number in best[: len(came) // halving.factor])
         found += [
             one
-            for one in best[: len(came) // halving.factor]
+            for one in able
             if one.promoted == rung and one.state not in OVER and math.isfinite(one.at_rungs[rung])
         ]
     return found

@@ -91,6 +91,22 @@ def check_grid(space: Sequence[Parameter]) -> int:
     return count
 
 
+def most_trials(space: Sequence[Parameter], sampler: str) -> int:
+    """So many settings there are to try, each once; :data:`MOST` where there is no end to them.
+
+    Raises
+    ------
+    Misconfigured
+        As :func:`check_grid`, of a grid.
+    """
+    if sampler == "grid":
+        return check_grid(space)
+    try:
+        return check_grid(space)
+    except Misconfigured:
+        return MOST  # ranges without steps, or more than anybody would try
+
+
 def check_sampler(sampler: str) -> None:
     """Refuse a sampler that nothing here can draw with.
 

@@ -15,10 +15,15 @@ from typing import Any
 
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.parents import ParentId
-from gpucommons.scheduler.sweeps.grid import Grid
+from gpucommons.scheduler.sweeps.grid import MOST, Grid, points
 from gpucommons.scheduler.sweeps.importance import distribution
 from gpucommons.scheduler.sweeps.sweep import OVER, Parameter, Sweep, Trial, Values
 from gpucommons.scheduler.sweeps.writing import NO_OPTUNA
+
+#: What was run already is drawn again so often; then one that nobody ran is looked for.
+_DRAWN_AGAIN = 20
+#: Those that are looked for do not come from one corner of the space.
+_STRIDE = 7919
 
 
 class Sampler:
@@ -73,13 +78,33 @@ class _Study:
         for one in trials:
             if one.number not in self._told:
                 self._tell(one)
-        asked = self._study.ask()
+        asked, values = self._ask()
+        for again in range(_DRAWN_AGAIN):
+            if not any(one.values == values for one in trials):
+                break
+            # What was run says nothing new when it runs again.
+            self._study.tell(asked, state=self._states.FAIL)
+            if again == _DRAWN_AGAIN - 1 and (left := self._untried(trials)):
+                self._study.enqueue_trial(dict(left[len(trials) * _STRIDE % len(left)]))
+            asked, values = self._ask()
         self._open[number] = asked
+        return values
+
+    def _ask(self) -> tuple[Any, Values]:
+        asked = self._study.ask()
         values: dict[str, Any] = {}
         for parameter in self._sweep.space:
             if parameter.applies(values):
                 values[parameter.name] = _suggest(asked, parameter)
-        return values
+        return asked, values
+
+    def _untried(self, trials: Sequence[Trial]) -> list[Values]:
+        """Settings that nobody has run, of a space that can be gone through."""
+        if any(points(one) is None for one in self._sweep.space):
+            return []
+        tried = {frozenset(one.values.items()) for one in trials}
+        everything = islice(Grid(self._sweep.space).combinations(), MOST)
+        return [one for one in everything if frozenset(one.items()) not in tried]
 
     def _tell(self, trial: Trial) -> None:
         """What it had at its first rung, where all can be compared; else how it ended."""

@@ -7,8 +7,8 @@ under keys made of sweep and number, for what is there already.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from gpucommons.scheduler.core.model.intents import Action, Cancel, Pause, Resume
 from gpucommons.scheduler.core.model.lifecycle import is_final
@@ -27,7 +27,7 @@ from gpucommons.scheduler.service.jobs.sweeps import job_of_trial, note_over, su
 from gpucommons.scheduler.service.lookup import workload_of
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import held_milli_gpu_s
-from gpucommons.scheduler.store.base import Epoch
+from gpucommons.scheduler.store.base import Epoch, LogPoint
 from gpucommons.scheduler.sweeps.deciding import Decision, decide
 from gpucommons.scheduler.sweeps.reading import over, told
 from gpucommons.scheduler.sweeps.sweep import (
@@ -38,7 +38,7 @@ from gpucommons.scheduler.sweeps.sweep import (
     Trial,
     TrialState,
 )
-from gpucommons.scheduler.upkeep.curves_read import CurveReader
+from gpucommons.scheduler.upkeep.curves_read import CurveReader, ToldPoints
 from gpucommons.scheduler.upkeep.sampling import Sampler
 from gpucommons.scheduler.upkeep.upkeep import OPERATOR
 
@@ -62,12 +62,40 @@ class _Known:
     stored: dict[int, Trial]
     #: What it has read is in ``trials``: one is nothing without the other.
     reader: CurveReader
+    #: Numbers of those that may differ from what is stored.
+    touched: set[int] = field(default_factory=set)
+    #: Jobs that go on, as they were when they were looked at last.
+    jobs: dict[int, Workload] = field(default_factory=dict)
+
+    def put(self, trial: Trial) -> None:
+        """A new one, or what has become of one."""
+        if self.trials.get(trial.number) is not trial:
+            self.trials[trial.number] = trial
+            self.touched.add(trial.number)
 
     def unwritten(self) -> list[Trial]:
         """Those that differ from what is stored."""
-        return [
-            one for number, one in self.trials.items() if _is_news(self.stored.get(number), one)
-        ]
+        touched = [self.trials[number] for number in sorted(self.touched)]
+        news = [one for one in touched if _is_news(self.stored.get(one.number), one)]
+        self.touched.intersection_update(one.number for one in news)
+        return news
+
+    def wrote(self, news: Sequence[Trial]) -> None:
+        """They are stored now."""
+        self.stored.update({one.number: one for one in news})
+        self.touched.clear()
+
+    def in_order(self) -> Sequence[Trial]:
+        """By number."""
+        return [self.trials[number] for number in sorted(self.trials)]
+
+    def is_as_it_was(self, number: int, job: Workload) -> bool:
+        """Nothing can have come of a job since it was looked at: not even GPU time."""
+        return (
+            self.jobs.get(number) is job
+            and job.current is None
+            and self.reader.is_up_to_date(job.workload_id)
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,6 +126,8 @@ class Sweeps:
         self._known: dict[ParentId, _Known] = {}
         self._known_under: Epoch | None = None
         self._failed: dict[ParentId, _Failed] = {}
+        self._told = ToldPoints()
+        service.loop.follow_curves(self._note_told)
 
     def step(self) -> None:
         """See to each that goes on; what goes wrong with one keeps no other from its turn."""
@@ -110,11 +140,23 @@ class Sweeps:
         ids = {one.sweep.sweep_id for one in live}
         self._known = {one: known for one, known in self._known.items() if one in ids}
         self._failed = {one: failed for one, failed in self._failed.items() if one in ids}
+        for parent_id, job_id, points in self._told.take():
+            if parent_id in self._known:
+                self._known[parent_id].reader.tell(job_id, points)
         for kept in live:
             failed = self._failed.get(kept.sweep.sweep_id)
             # What its owner has asked for since is tried at once.
             if failed is None or failed.again_ms <= now_ms or failed.sweep != kept.sweep:
                 self._try(epoch, kept, now_ms)
+
+    def _note_told(self, curves: Mapping[WorkloadId, Sequence[LogPoint]]) -> None:
+        """From the loop's thread: of sweeps that are known; others are read when they are looked at."""
+        workloads = self._service.loop.cluster.workloads
+        for job_id, points in curves.items():
+            job = workloads.get(job_id)
+            part_of = None if job is None else job.spec.part_of
+            if part_of is not None and part_of.parent_id in self._known:
+                self._told.put(part_of.parent_id, job_id, points)
 
     def _try(self, epoch: Epoch, kept: Kept, now_ms: Millis) -> None:
         """One look; where it fails the next one waits, each time for longer."""
@@ -140,46 +182,45 @@ class Sweeps:
     def _look(self, epoch: Epoch, kept: Kept) -> None:
         sweep, now_ms = kept.sweep, self._service.now_ms()
         known = self._known_of(sweep)
-        trials = known.trials
         jobs = self._seen(sweep, known)
         decision = decide(
             sweep,
-            _in_order(trials),
+            known.in_order(),
             {number: job.state for number, job in jobs.items()},
             now_ms,
             by_people=frozenset(n for n, job in jobs.items() if not job.paused_by_parent),
         )
         if decision.ended_text:
-            self._finish(epoch, kept, trials, decision)
+            self._finish(epoch, kept, known, decision)
             return
-        self._note(sweep, trials, decision)
+        self._note(sweep, known, decision)
         # Stored before anything is asked for.
         self._write(epoch, kept, kept.standing)
         for number in decision.pauses:
-            self._ask(trials[number], lambda job: Pause(workload_id=job, of_parent=True))
+            self._ask(known.trials[number], lambda job: Pause(workload_id=job, of_parent=True))
         for number in decision.resumes:
-            self._ask(trials[number], lambda job: Resume(workload_id=job, of_parent=True))
+            self._ask(known.trials[number], lambda job: Resume(workload_id=job, of_parent=True))
         try:
-            standing = Standing(hindrance=self._submit(sweep, trials))
+            standing = Standing(hindrance=self._submit(sweep, known))
         except OwnerUnknown as error:
             since_ms = kept.standing.owner_unknown_ms
             since_ms = now_ms if since_ms is None else since_ms
             standing = Standing(hindrance=str(error), owner_unknown_ms=since_ms)
             # JupyterHub may know its owner again in a moment; who stays away is waited for no longer.
             if now_ms - since_ms >= _OWNER_PATIENCE_MS:
-                left = tuple(n for n, trial in trials.items() if trial.state not in OVER)
+                left = tuple(n for n, one in known.trials.items() if one.state not in OVER)
                 gone = Decision(cancels=left, ended_text=standing.hindrance)
-                self._finish(epoch, kept, trials, gone)
+                self._finish(epoch, kept, known, gone)
                 return
-        self._write(epoch, kept, standing)
+        # Jobs that were submitted are written by the next look: until then their keys stand for them.
+        if standing != kept.standing:
+            self._write(epoch, kept, standing)
 
-    def _finish(
-        self, epoch: Epoch, kept: Kept, trials: dict[int, Trial], decision: Decision
-    ) -> None:
+    def _finish(self, epoch: Epoch, kept: Kept, known: _Known, decision: Decision) -> None:
         """Asked for before it is stored: what is over is not looked at again."""
         sweep, why = kept.sweep, decision.ended_text
-        self._end(sweep, trials, decision)
-        note_over(self._service, OPERATOR, sweep, _in_order(trials), why)
+        self._end(sweep, known, decision)
+        note_over(self._service, OPERATOR, sweep, known.in_order(), why)
         standing = Standing(ended_ms=self._service.now_ms(), ended_text=why)
         self._write(epoch, kept, standing)
 
@@ -200,15 +241,17 @@ class Sweeps:
                 continue
             job = self._job(trial.job)
             if job is None:
-                gone = replace(trial, state=TrialState.ENDED, text="Its job is gone.")
-                known.trials[number] = gone
+                known.put(replace(trial, state=TrialState.ENDED, text="Its job is gone."))
                 continue
             if sweep.metric and is_final(job) and self._unread(job):
                 continue  # judged by all of its curve, or not yet
-            points = known.reader.new_points(job) if sweep.metric else ()
-            known.trials[number] = self._with_job(sweep, told(sweep, trial, points), job)
             if not is_final(job):
                 jobs[number] = job
+            if not known.is_as_it_was(number, job):
+                points = known.reader.new_points(job) if sweep.metric else ()
+                known.put(self._with_job(sweep, told(sweep, trial, points), job))
+        known.jobs.clear()
+        known.jobs.update(jobs)
         return jobs
 
     def _job(self, job_id: WorkloadId) -> Workload | None:
@@ -222,37 +265,34 @@ class Sweeps:
         held = held_milli_gpu_s(job, self._service.now_ms())
         return over(sweep, replace(trial, milli_gpu_s=held), job)
 
-    def _note(self, sweep: Sweep, trials: dict[int, Trial], decision: Decision) -> None:
+    def _note(self, sweep: Sweep, known: _Known, decision: Decision) -> None:
         for number in decision.promotes:
-            trials[number] = replace(trials[number], promoted=trials[number].promoted + 1)
+            trial = known.trials[number]
+            known.put(replace(trial, promoted=trial.promoted + 1))
         if decision.draws > 0:
-            for one in self._sampler.draw(sweep, _in_order(trials), decision.draws):
-                trials[one.number] = one
+            for one in self._sampler.draw(sweep, known.in_order(), decision.draws):
+                known.put(one)
 
-    def _end(self, sweep: Sweep, trials: dict[int, Trial], decision: Decision) -> None:
+    def _end(self, sweep: Sweep, known: _Known, decision: Decision) -> None:
         """Cancel what is left; an order that was given before changes nothing."""
         text = f"{sweep.kind.value} {sweep.name}: {decision.ended_text}"
         for number in decision.cancels:
-            trial = trials[number]
+            trial = known.trials[number]
             if trial.job is None:
                 # A scheduler that died may have submitted it and not written that down.
                 job = job_of_trial(self._service, sweep, trial)
                 trial = replace(trial, job=None if job is None else job.workload_id)
             self._ask(trial, lambda job: Cancel(workload_id=job, text=text))
-            trials[number] = replace(
-                trial,
-                state=TrialState.ENDED,
-                text=decision.ended_text,
-                ended_ms=self._service.now_ms(),
-            )
+            ended, now_ms = TrialState.ENDED, self._service.now_ms()
+            known.put(replace(trial, state=ended, text=decision.ended_text, ended_ms=now_ms))
 
     def _ask(self, trial: Trial, action: Callable[[WorkloadId], Action]) -> None:
         if trial.job is not None:
             self._service.ask(OPERATOR, action(trial.job))
 
-    def _submit(self, sweep: Sweep, trials: dict[int, Trial]) -> str:
+    def _submit(self, sweep: Sweep, known: _Known) -> str:
         """Submit the jobs of those that are drawn; why not, where that has to wait."""
-        for number, trial in list(trials.items()):
+        for trial in known.in_order():
             if trial.state is not TrialState.DRAWN:
                 continue
             try:
@@ -263,13 +303,11 @@ class Sweeps:
                 return str(error)  # it waits for its turn, and says so
             except SchedulerError as error:
                 now_ms = self._service.now_ms()
-                trials[number] = replace(
-                    trial, state=TrialState.FAILED, text=str(error), ended_ms=now_ms
-                )
+                failed = TrialState.FAILED
+                known.put(replace(trial, state=failed, text=str(error), ended_ms=now_ms))
                 continue
-            trials[number] = replace(
-                trial, state=TrialState.LIVE, job=WorkloadId(job.id), job_name=job.name
-            )
+            live, job_id = TrialState.LIVE, WorkloadId(job.id)
+            known.put(replace(trial, state=live, job=job_id, job_name=job.name))
         return ""
 
     def _write(self, epoch: Epoch, kept: Kept, standing: Standing) -> None:
@@ -282,13 +320,9 @@ class Sweeps:
             return
         self._service.store.sweeps.stand(epoch, replace(kept, standing=standing), changed)
         if known is not None:
-            known.stored.update({one.number: one for one in changed})
+            known.wrote(changed)
         if is_over:
             self._known.pop(sweep_id, None)
-
-
-def _in_order(trials: dict[int, Trial]) -> Sequence[Trial]:
-    return [trials[number] for number in sorted(trials)]
 
 
 def _is_news(before: Trial | None, now: Trial) -> bool:

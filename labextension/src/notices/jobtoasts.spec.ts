@@ -144,6 +144,21 @@ it.each([
   expect(opened).toEqual([ref]);
 });
 
+it.each([
+  [{}, 'success'],
+  [{ stopped: true }, 'info'],
+  [{ stopped: true, failed: 1 }, 'warning']
+])('tells of an end as it was: %o', (data, tone) => {
+  const text = 'sweep digits-sweep-3 is over: It was stopped.';
+  toasts([]).onEvent(
+    event('sweep-over', { text, data: { owner: ME, ...data } })
+  );
+
+  const [shown] = Notification.manager.notifications;
+  expect(shown?.message).toBe('Sweep digits-sweep-3 is over: It was stopped.');
+  expect(shown?.type).toBe(tone);
+});
+
 it('says nothing where people want no word of jobs', () => {
   const tell = toasts([], { tellsJobs: false });
 

@@ -90,9 +90,12 @@ export class JobToasts {
     }
     const [, parent, change] = OF_PARENT.exec(event.kind) ?? [];
     if (parent && event.data?.owner === this._tells.model.whoami?.name) {
-      const { ref, failed } = event.data ?? {};
-      const tone = failed ? 'warning' : 'success';
-      this._tell(event.text, change === 'over' ? tone : 'info', [
+      const { ref, failed, stopped } = event.data ?? {};
+      const ended = stopped ? 'info' : 'success';
+      const tone = failed ? 'warning' : ended;
+      // It begins with what it is: "sweep", "map", "pipeline".
+      const text = event.text.charAt(0).toUpperCase() + event.text.slice(1);
+      this._tell(text, change === 'over' ? tone : 'info', [
         parent === 'pipeline' ? CommandIDs.pipelines : CommandIDs.sweeps,
         { wanted: ref ?? null }
       ]);

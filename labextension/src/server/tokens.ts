@@ -110,8 +110,14 @@ export interface IEvent {
   text: string;
   workload_id?: string | null;
   team?: string | null;
-  /** Of a sweep, map or pipeline: whose it is, how its page is asked for, how many jobs failed. */
-  data?: { why?: string; owner?: string; ref?: string; failed?: number };
+  /** Of a sweep, map or pipeline: whose it is, how its page is asked for, what became of it. */
+  data?: {
+    why?: string;
+    owner?: string;
+    ref?: string;
+    failed?: number;
+    stopped?: boolean;
+  };
 }
 
 /** A notebook could be a job: what the server found; its `data` as an event. */

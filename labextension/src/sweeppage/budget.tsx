@@ -7,11 +7,21 @@ import type { SweepMessages } from './messages';
 
 /** Numbers that are typed into a dialog. */
 class MoreBudget extends Widget {
-  constructor(labels: { trials: string; hours: string | null }) {
+  constructor(labels: {
+    trials: string;
+    hours: string | null;
+    mistake: string;
+  }) {
     super();
     this.addClass('gc-MoreBudget');
     this._trials = this._field(labels.trials, '10');
     this._hours = labels.hours === null ? null : this._field(labels.hours, '0');
+    if (labels.mistake) {
+      const said = document.createElement('p');
+      said.setAttribute('role', 'alert');
+      said.textContent = labels.mistake;
+      this.node.append(said);
+    }
   }
 
   getValue(): { trials: number; gpu_hours: number } {
@@ -40,10 +50,11 @@ class MoreBudget extends Widget {
   private readonly _hours: HTMLInputElement | null;
 }
 
-/** What is added; null where nothing is. */
+/** What is added; null where that was called off. */
 export async function askForMore(
   sweep: ISweep,
-  msg: SweepMessages
+  msg: SweepMessages,
+  mistake = ''
 ): Promise<{ trials: number; gpu_hours: number } | null> {
   const { trans } = msg;
   const { button, value } = await showDialog({
@@ -51,14 +62,18 @@ export async function askForMore(
     body: new MoreBudget({
       trials: trans.__('Trials'),
       // What has no bound in GPU-hours gets none by this.
-      hours: sweep.budget_milli_gpu_s == null ? null : trans.__('GPU-hours')
+      hours: sweep.budget_milli_gpu_s == null ? null : trans.__('GPU-hours'),
+      mistake
     }),
     buttons: [
       Dialog.cancelButton({ label: trans.__('Cancel') }),
       Dialog.okButton({ label: trans.__('Add') })
     ]
   });
-  return button.accept && value && value.trials + value.gpu_hours > 0
+  if (!button.accept || !value) {
+    return null;
+  }
+  return value.trials + value.gpu_hours > 0
     ? value
-    : null;
+    : askForMore(sweep, msg, msg.addNothing(sweep));
 }

@@ -2,6 +2,7 @@
 import type { IRung, ISweep, ITrial } from '../server/sweeps';
 import { clock, gpuHours, gpus, shortNumber } from '../text/format';
 import type { Messages } from '../text/messages';
+import { samplers } from '../text/samplers';
 
 export type SweepMessages = ReturnType<typeof sweepMessages>;
 
@@ -52,6 +53,12 @@ export function sweepMessages(msg: Messages) {
         .filter(([count]) => count > 0)
         .map(([, word]) => word);
       return words.join(', ') || trans.__('none begun');
+    },
+
+    /** Who draws; of a map nobody does. */
+    sampler({ kind, sampler }: ISweep): string {
+      const known = samplers(trans).find(({ value }) => value === sampler);
+      return kind === 'map' ? trans.__('a list') : (known?.label ?? sampler);
     },
 
     held(milliGpu: number): string {
@@ -188,6 +195,14 @@ export function sweepMessages(msg: Messages) {
       return trans.__(
         'Its jobs that are not over are cancelled. What they have told stays, and more budget lets it go on with new trials.'
       );
+    },
+
+    addNothing({ budget_milli_gpu_s: budget }: ISweep): string {
+      return budget == null
+        ? trans.__('Nothing was added. Name at least one trial, or cancel.')
+        : trans.__(
+            'Nothing was added. Name trials or GPU-hours above 0, or cancel.'
+          );
     },
 
     addTitle(name: string): string {

@@ -171,7 +171,7 @@ function Head(props: {
         </div>
         <div className="gc-Fact">
           <b>{`${sweep.team} · ${sweep.owner}`}</b>
-          <span>{sweep.sampler}</span>
+          <span>{msg.sampler(sweep)}</span>
         </div>
       </div>
     </>

@@ -3,6 +3,7 @@ import type { ITrainForm } from '../submission/request';
 import type { ISweepDraft, ISweepMistake } from '../submission/sweep';
 import { gpus } from '../text/format';
 import type { Messages } from '../text/messages';
+import { samplers } from '../text/samplers';
 
 export function sweepWords(msg: Messages) {
   const { trans } = msg;
@@ -10,11 +11,7 @@ export function sweepWords(msg: Messages) {
     ...msg,
 
     samplers(): { value: string; label: string }[] {
-      return [
-        { value: 'tpe', label: trans.__('TPE: learns from what was tried') },
-        { value: 'random', label: trans.__('Random') },
-        { value: 'grid', label: trans.__('Grid: each combination') }
-      ];
+      return samplers(trans);
     },
 
     scales(): { value: string; label: string }[] {

@@ -28,6 +28,7 @@ from gpucommons.scheduler.core.model.types import (
     HoldClass,
     Millis,
     NodeId,
+    ReasonClass,
     State,
     TeamName,
     WorkerPlacement,
@@ -52,6 +53,7 @@ SETS = (
     "acting",
     "tickets",
     "paused",
+    "untold",
     "hindered",
     "dependent",
     "final",
@@ -64,8 +66,10 @@ SETS = (
 )
 BIT = {name: 1 << i for i, name in enumerate(SETS)}
 _HOLDING, _NOMINATED, _STOPPING, _BORROWING, _ACTING = (BIT[name] for name in SETS[:5])
-_TICKETS, _PAUSED, _HINDERED, _DEPENDENT, _FINAL, _MOVED = (BIT[name] for name in SETS[5:11])
-_GROWABLE, _SHRINKABLE, _WITHDRAWN, _NARROWED, _PARKED = (BIT[name] for name in SETS[11:])
+_TICKETS, _PAUSED, _UNTOLD, _HINDERED, _DEPENDENT = (BIT[name] for name in SETS[5:10])
+_FINAL, _MOVED, _GROWABLE, _SHRINKABLE, _WITHDRAWN, _NARROWED, _PARKED = (
+    BIT[name] for name in SETS[10:]
+)
 
 
 class Borrowed(NamedTuple):
@@ -134,7 +138,9 @@ def facts_of(workload: Workload, workloads: Mapping[WorkloadId, Workload]) -> Wo
         borrowed = _borrowed(workload, attempt.hold_class, attempt.placements, splits=splits)
         return WorkloadFacts(sets, attempt.attempt_id, None, borrowed, after, stops)
     if state is State.PAUSED:
-        return WorkloadFacts(sets | _PAUSED, after=after, stops=stops)
+        told = workload.reason is not None and workload.reason.code is ReasonClass.PAUSED
+        sets |= _PAUSED if told else _PAUSED | _UNTOLD
+        return WorkloadFacts(sets, after=after, stops=stops)
     if state not in WAITING_STATES:
         return WorkloadFacts(sets, after=after, stops=stops)
     if after or workload.not_before_ms or workload.spec.not_before_ms or sets & _NARROWED:

@@ -81,6 +81,8 @@ class WorkloadIndex:
         #: A notebook that waits.
         self.tickets: set[WorkloadId] = set()
         self.paused: set[WorkloadId] = set()
+        #: It is paused, and was told something else, or nothing yet.
+        self.untold: set[WorkloadId] = set()
         #: It waits, and something of its own may keep it out of the line.
         self.hindered: set[WorkloadId] = set()
         #: It runs after others.

@@ -50,7 +50,7 @@ _MOST_FREE: Entry[PoolName, int] = Entry("most free on one node", Fact.REFRESHED
 def explain(cycle: CycleState) -> None:
     """Give everyone who waits a reason."""
     index = cycle.index
-    for workload in cycle.among(index.paused):
+    for workload in cycle.among(index.paused & cycle.turns.obstacles.keys()):
         _tell(cycle, workload, cycle.turns.obstacles[workload.workload_id])
     tickets = cycle.among(index.tickets)
     _explain(cycle, tickets, lambda one: _for_ticket(cycle, one))

@@ -249,10 +249,10 @@ def obstacle(cycle: CycleState, workload: Workload) -> Reason | None:
 
 
 def obstacles(cycle: CycleState) -> dict[WorkloadId, Reason]:
-    """Everyone who is not in line, with the reason."""
+    """Everyone who is not in line, with the reason; of those who are paused, whom it is to be told to."""
     index = cycle.index
     found: dict[WorkloadId, Reason] = {}
-    for workload in cycle.among(index.paused | index.tickets | index.hindered):
+    for workload in cycle.among(_paused_untold(cycle) | index.tickets | index.hindered):
         reason = obstacle(cycle, workload)
         if reason is not None:
             found[workload.workload_id] = reason
@@ -265,6 +265,14 @@ def obstacles(cycle: CycleState) -> dict[WorkloadId, Reason]:
             for one in waiting.members:
                 found.setdefault(one.workload_id, reason)
     return found
+
+
+def _paused_untold(cycle: CycleState) -> set[WorkloadId]:
+    """Hundreds may be paused for days: what they were told stays true until they or the rules change."""
+    index, before = cycle.index, cycle.before
+    if cycle.teams.keys() != before.teams.keys() or cycle.pools.keys() != before.pools.keys():
+        return index.paused
+    return index.untold | index.paused.intersection(cycle.log.changed)
 
 
 def waited_for(cycle: CycleState) -> Iterator[PoolName]:

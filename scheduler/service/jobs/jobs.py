@@ -32,7 +32,6 @@ from gpucommons.scheduler.service.jobs import snapshots
 from gpucommons.scheduler.service.jobs.caps import (
     beside,
     check_hour,
-    check_submits,
     within_the_caps,
 )
 from gpucommons.scheduler.service.jobs.environments import (
@@ -45,7 +44,7 @@ from gpucommons.scheduler.service.jobs.environments import (
 from gpucommons.scheduler.service.jobs.results import results_view
 from gpucommons.scheduler.service.lookup import find_job, unseen_submits, workload_of
 from gpucommons.scheduler.service.service import Pending, Service, decision
-from gpucommons.scheduler.service.views.jobs import job_view
+from gpucommons.scheduler.service.views.jobs import job_view, queued
 from gpucommons.scheduler.service.views.listed import page_of
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import Page, WorkloadFilter
@@ -129,20 +128,22 @@ def submitted(
     A repeated request is not checked again: its job may since have filled the user's cap.
     """
     intent = service.asked(principal, Submit, key=key, request=request)
+    new = None
     if intent is None:
         spec = spec_of()
-        check_submits(service, spec)
         spec = replace(spec, name=service.store.next_name(spec.team, spec.name))
-        action = Submit(
-            workload_id=WorkloadId(next(service.new_ids)),
-            spec=spec,
-            checkpoint=_saved(service, spec.resume_from),
-        )
+        new = WorkloadId(next(service.new_ids))
+        saved = _saved(service, spec.resume_from)
+        action = Submit(workload_id=new, spec=spec, checkpoint=saved)
         admit = within_the_caps(service, spec)
         intent = service.ask(principal, action, key=key, request=request, admit=admit)
     first = intent.action
     assert isinstance(first, Submit)  # noqa: S101 - the fingerprint names the kind of action
-    return view_of(service, principal, workload_of(service, first.workload_id))
+    workload_id = first.workload_id
+    # What was stored just now need not be read back: it waits, or a cycle has seen it.
+    stored = service.loop.cluster.workloads.get(workload_id) or queued(intent)
+    found = stored if workload_id == new else workload_of(service, workload_id)
+    return view_of(service, principal, found)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

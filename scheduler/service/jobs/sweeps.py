@@ -37,7 +37,7 @@ from gpucommons.scheduler.sweeps.sweep import (
     Values,
     too_many,
 )
-from gpucommons.scheduler.sweeps.writing import check_grid, check_sampler, space_of
+from gpucommons.scheduler.sweeps.writing import check_sampler, most_trials, space_of
 
 #: Of one user, that go on.
 MAX_LIVE = 20
@@ -139,8 +139,9 @@ def _sweep(
             milli_gpu_s=None if hours is None else max(1, round(hours * _HOUR_MILLI_GPU_S)),
             until_ms=None if asked.until_ms is None else Millis(asked.until_ms),
         )
-    if request.sampler == "grid" and space:
-        budget = replace(budget, trials=min(budget.trials, check_grid(space)))
+    if space:
+        most = most_trials(space, request.sampler)
+        budget = replace(budget, trials=min(budget.trials, most))
     _check_until(service, budget.until_ms)
     objective = request.objective
     limited = request.given and "max_parallel" in request.model_fields_set
@@ -265,9 +266,7 @@ def _check_goes_on(service: Service, principal: Principal, found: Kept) -> None:
 def _grown(service: Service, sweep: Sweep, more: models.MoreBudgetRequest) -> Budget:
     if sweep.given:
         raise InvalidTransition(f"{sweep.name} has all its jobs: submit another map.")
-    budget, most = sweep.budget, 10_000
-    if sweep.sampler == "grid":
-        most = check_grid(sweep.space)
+    budget, most = sweep.budget, most_trials(sweep.space, sweep.sampler)
     if budget.trials >= most and not (more.gpu_hours or more.until_ms):
         message = (
             f"trials: {sweep.name} has all {most:,} trials that it may have. Submit another sweep."
@@ -371,6 +370,7 @@ def _on_record(sweep: Sweep, change: str, text: str, *, failed: int = 0) -> Note
         "name": sweep.name,
         "ref": sweep.sweep_id,
         "failed": failed,
+        "stopped": sweep.stopped,
     }
     return NoteSchedule(kind=f"{sweep.kind.value}-{change}", text=text, team=sweep.team, data=data)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -37,6 +38,7 @@ from gpucommons.scheduler.core.model.types import (
     Kind,
     Millis,
     PoolName,
+    Spec,
     TeamName,
     Workload,
     WorkloadId,
@@ -54,7 +56,7 @@ from gpucommons.scheduler.store.codec import (
     opened,
     to_plain,
 )
-from gpucommons.scheduler.store.sql.intents import insert_into
+from gpucommons.scheduler.store.sql.replacing import put_rows
 from gpucommons.scheduler.store.tables import documents, leader, workloads
 
 _Usage = Mapping[tuple[TeamName, PoolName], int]
@@ -76,6 +78,9 @@ _KINDS: Mapping[str, Any] = {
 
 #: What is looked up at once: SQLite allows so many parameters in one statement.
 _LOOKUP = 500
+_LEAD = select(leader).with_for_update()
+#: What of a workload is not written with where it stands.
+_NOT_STANDING = frozenset({"spec", "submitted_pools"})
 
 
 # --- leadership --------------------------------------------------------------------------------
@@ -105,7 +110,7 @@ def check_lead(connection: Connection, epoch: Epoch) -> Lead:
     LeaderLost
         When another epoch has begun.
     """
-    row = connection.execute(select(leader).with_for_update()).one()
+    row = connection.execute(_LEAD).one()
     if row.epoch != epoch:
         message = f"{row.holder or 'Another scheduler'} has taken over: this one stops writing."
         raise LeaderLost(message)
@@ -170,22 +175,13 @@ def _documents_of(changes: Changes) -> Iterator[tuple[str, str, str]]:
 
 def _write_workloads(connection: Connection, changed: Sequence[Workload], number: int) -> None:
     """All in one statement: when the first of a long line starts, everybody's place in it changes."""
-    if not changed:
-        return
-    rows = [_row_of(workload) | {"written": number} for workload in changed]
-    statement = insert_into(connection)(workloads)
-    new = {name: statement.excluded[name] for name in rows[0] if name != "workload_id"}
-    connection.execute(
-        statement.on_conflict_do_update(index_elements=[workloads.c.workload_id], set_=new), rows
-    )
+    put_rows(connection, workloads, [_row_of(one) | {"written": number} for one in changed])
 
 
 def _row_of(workload: Workload) -> dict[str, Any]:
-    plain = to_plain(workload)
     # What was submitted is never written over: its size now is in ``resized``, and where its image
     # can be woken is found again in the first cycle.
-    del plain["spec"], plain["submitted_pools"]
-    spec = to_plain(as_submitted(workload))
+    standing = to_plain(workload, without=_NOT_STANDING)
     return {
         "workload_id": workload.workload_id,
         "kind": workload.spec.kind.value,
@@ -196,11 +192,32 @@ def _row_of(workload: Workload) -> dict[str, Any]:
         "name": workload.spec.name,
         "submitted_ms": workload.submitted_ms,
         "ended_ms": workload.ended_ms,
-        "spec": encode_plain(spec),
-        "standing": encode_plain(plain),
+        "spec": _document_of(_Same(as_submitted(workload))),
+        "standing": encode_plain(standing),
         "part_of": rules.parent_of(workload.spec),
         "snapshot": workload.spec.snapshot,
     }
+
+
+class _Same:
+    """A spec by its identity: what is written in it is not looked through to know it again."""
+
+    __slots__ = ("spec",)
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+
+    def __hash__(self) -> int:
+        return id(self.spec)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.spec is other.spec
+
+
+@lru_cache(maxsize=10_000)
+def _document_of(same: _Same) -> str:
+    """A job is written a dozen times while it runs, and what was submitted stays as it is."""
+    return encode(same.spec)
 
 
 def _write_documents(
@@ -210,16 +227,7 @@ def _write_documents(
         {"kind": kind, "name": name, "document": document, "written": number}
         for kind, name, document in changed
     ]
-    if not rows:
-        return
-    statement = insert_into(connection)(documents)
-    new = {name: statement.excluded[name] for name in ("document", "written")}
-    connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=[documents.c.kind, documents.c.name], set_=new
-        ),
-        rows,
-    )
+    put_rows(connection, documents, rows)
 
 
 # --- reading -----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ a curve may be longer for a while.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, delete, func, select, tuple_
@@ -16,7 +16,7 @@ from sqlalchemy import Connection, delete, func, select, tuple_
 from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import LogPoint
-from gpucommons.scheduler.store.sql.intents import insert_into
+from gpucommons.scheduler.store.sql.replacing import put_rows
 from gpucommons.scheduler.store.tables import points
 
 #: Jobs of which it is remembered how much room their curves have.
@@ -60,20 +60,17 @@ class Curves:
         self._rooms.clear()
 
     def write(
-        self, connection: Connection, workload_id: WorkloadId, new: Sequence[LogPoint]
+        self, connection: Connection, curves: Mapping[WorkloadId, Sequence[LogPoint]]
     ) -> None:
-        """Add points; beyond the cap every second one goes."""
-        if not new:
-            return
-        rows = [_row(workload_id, point) for point in new]
-        statement = insert_into(connection)(points)
-        connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=list(points.primary_key),
-                set_={name: statement.excluded[name] for name in ("at_ms", "metrics", "unit")},
-            ),
-            rows,
-        )
+        """Add points; of a curve beyond the cap every second one goes."""
+        rows = {one: [_row(one, point) for point in new] for one, new in curves.items() if new}
+        put_rows(connection, points, [row for each in rows.values() for row in each])
+        for workload_id, new in rows.items():
+            self._take_room(connection, workload_id, new)
+
+    def _take_room(
+        self, connection: Connection, workload_id: WorkloadId, rows: Sequence[dict[str, object]]
+    ) -> None:
         room = self._rooms.get(workload_id)
         room = None if room is None else room.less(rows)
         if room is None or room.is_used_up:

@@ -32,6 +32,7 @@ from gpucommons.scheduler.store.codec import decode, encode
 from gpucommons.scheduler.store.estimates import Estimate
 from gpucommons.scheduler.store.sql.cluster import Lead
 from gpucommons.scheduler.store.sql.intents import insert_into
+from gpucommons.scheduler.store.sql.replacing import put_rows
 from gpucommons.scheduler.store.tables import (
     estimates,
     events,
@@ -118,17 +119,7 @@ def last_event_number(connection: Connection) -> int:
 
 def write_ledger(connection: Connection, rows: Sequence[LedgerRow]) -> None:
     """Add or replace rows by key."""
-    if not rows:
-        return
-    statement = insert_into(connection)(ledger)
-    keys = ("workload_id", "minute_ms")
-    replaced = {c.name: statement.excluded[c.name] for c in ledger.c if c.name not in keys}
-    connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=[ledger.c[key] for key in keys], set_=replaced
-        ),
-        [_ledger_values(row) for row in rows],
-    )
+    put_rows(connection, ledger, [_ledger_values(row) for row in rows])
 
 
 def mark_lost(connection: Connection, lost: Sequence[LostMinutes]) -> None:

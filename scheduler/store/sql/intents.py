@@ -13,7 +13,7 @@ from sqlalchemy import (
     delete,
     func,
     select,
-    union_all,
+    union,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
@@ -48,21 +48,55 @@ _ANSWER = (
     .where(intents.c.intent_id == bindparam("about"), intents.c.verdict.is_(None))
     .values(verdict=bindparam("said"))
 )
+_UNANSWERED = (
+    select(intents.c.intent_id, intents.c.document)
+    .where(intents.c.verdict.is_(None))
+    .order_by(intents.c.arrival)
+    .limit(bindparam("most"))
+)
+_WITH_KEY = select(intents.c.document).where(
+    intents.c.by == bindparam("by"), intents.c.idempotency_key == bindparam("key")
+)
+_SUBMITS = select(func.count(), func.coalesce(func.sum(intents.c.job_bytes), 0)).where(
+    intents.c.job_owner == bindparam("owner"), intents.c.at_ms > bindparam("since_ms")
+)
+
+
+def _line(table: Table) -> ColumnElement[str]:
+    """What counts as one that waits: a job, or all that are part of one parent."""
+    return func.coalesce(table.c.part_of, table.c.workload_id)
+
+
+#: Each line once: of a sweep, hundreds may be paused.
+_PENDING_JOBS = union(
+    select(_line(intents)).where(
+        intents.c.verdict.is_(None),
+        intents.c.job_owner == bindparam("owner"),
+        intents.c.intent_id != bindparam("without"),
+    ),
+    select(_line(workloads)).where(
+        workloads.c.owner == bindparam("owner"),
+        workloads.c.live,
+        workloads.c.kind != Kind.NOTEBOOK.value,
+        workloads.c.state.in_(_PENDING),
+    ),
+)
 
 
 def insert_into(connection: Connection) -> type[Insert]:
     """The insert statement of this database."""
-    return _insert(connection.dialect.name)
+    return insert_of(connection.dialect.name)
 
 
-def _insert(dialect: str) -> type[Insert]:
+def insert_of(dialect: str) -> type[Insert]:
+    """The same, by the database's name."""
     return postgresql.Insert if dialect == "postgresql" else sqlite.Insert
 
 
 @cache
 def _new(dialect: str) -> ReturningInsert[tuple[int]]:
     """Made once: to build it costs more than to carry it out."""
-    return _insert(dialect)(intents).on_conflict_do_nothing().returning(intents.c.arrival)
+    return insert_of(dialect)(intents).on_conflict_do_nothing().returning(intents.c.arrival)
 
 
 def put(connection: Connection, intent: Intent, admit: Admit | None = None) -> Intent:
@@ -108,9 +142,7 @@ def take_turn(connection: Connection, owner: UserName) -> None:
 
 def submits(connection: Connection, owner: UserName, since_ms: Millis) -> Submits:
     """What was asked for a user since then."""
-    size = func.coalesce(func.sum(intents.c.job_bytes), 0)
-    mine = (intents.c.job_owner == owner, intents.c.at_ms > since_ms)
-    row = connection.execute(select(func.count(), size).where(*mine)).one()
+    row = connection.execute(_SUBMITS, {"owner": owner, "since_ms": since_ms}).one()
     # PostgreSQL adds whole numbers up to decimal ones.
     return Submits(count=row[0], size_bytes=int(row[1]))
 
@@ -119,29 +151,13 @@ def pending_jobs(
     connection: Connection, owner: UserName, *, without: Intent | None = None
 ) -> frozenset[WorkloadId | ParentId]:
     """Jobs of a user that wait; one statement, so that none is missed between intent and row."""
-    unseen = select(_line(intents)).where(intents.c.verdict.is_(None), intents.c.job_owner == owner)
-    if without is not None:
-        unseen = unseen.where(intents.c.intent_id != without.intent_id)
-    known = select(_line(workloads)).where(
-        workloads.c.owner == owner,
-        workloads.c.live,
-        workloads.c.kind != Kind.NOTEBOOK.value,
-        workloads.c.state.in_(_PENDING),
-    )
-    found = connection.execute(union_all(unseen, known)).scalars()
-    return frozenset(map(WorkloadId, found))
-
-
-def _line(table: Table) -> ColumnElement[str]:
-    """What counts as one that waits: a job, or all that are part of one parent."""
-    return func.coalesce(table.c.part_of, table.c.workload_id)
+    named = {"owner": owner, "without": "" if without is None else without.intent_id}
+    return frozenset(map(WorkloadId, connection.execute(_PENDING_JOBS, named).scalars()))
 
 
 def with_key(connection: Connection, by: UserName, key: str, fingerprint: str) -> Intent | None:
     """The intent of this key, if there is one."""
-    document = connection.execute(
-        select(intents.c.document).where(intents.c.by == by, intents.c.idempotency_key == key)
-    ).scalar()
+    document = connection.execute(_WITH_KEY, {"by": by, "key": key}).scalar()
     if document is None:
         return None
     first = _intent(document)
@@ -151,12 +167,7 @@ def with_key(connection: Connection, by: UserName, key: str, fingerprint: str) -
 
 def pending(connection: Connection, limit: int) -> Asked:
     """Those without a verdict, in order of arrival."""
-    rows = connection.execute(
-        select(intents.c.intent_id, intents.c.document)
-        .where(intents.c.verdict.is_(None))
-        .order_by(intents.c.arrival)
-        .limit(limit)
-    ).all()
+    rows = connection.execute(_UNANSWERED, {"most": limit}).all()
     found, unreadable = [], []
     for row in rows:
         try:

@@ -226,8 +226,7 @@ class SqlStore:
         """Add points to curves."""
         try:
             with self._leading(epoch) as (connection, _):
-                for workload_id, points in curves.items():
-                    self._curves.write(connection, workload_id, points)
+                self._curves.write(connection, curves)
         except BaseException:
             self._curves.forget()
             raise

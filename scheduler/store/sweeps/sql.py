@@ -28,7 +28,8 @@ from gpucommons.scheduler.principal import Sight
 from gpucommons.scheduler.store.codec import decode, encode
 from gpucommons.scheduler.store.schedules.base import Epoch, changed_meanwhile
 from gpucommons.scheduler.store.schedules.sql import Reads
-from gpucommons.scheduler.store.sql.intents import insert_into, take_turn
+from gpucommons.scheduler.store.sql.intents import take_turn
+from gpucommons.scheduler.store.sql.replacing import put_rows
 from gpucommons.scheduler.store.tables import sweeps, trials
 from gpucommons.scheduler.sweeps.sweep import Kept, Standing, Sweep, Trial, too_many
 
@@ -119,19 +120,11 @@ class SqlSweeps:
             if standing.ended_ms is not None and written == kept.sweep:
                 values["live"] = False
             connection.execute(update(sweeps).where(mine).values(values))
-            if trials_:
-                rows = [
-                    {"sweep_id": sweep_id, "number": one.number, "document": encode(one)}
-                    for one in trials_
-                ]
-                statement = insert_into(connection)(trials)
-                connection.execute(
-                    statement.on_conflict_do_update(
-                        index_elements=[trials.c.sweep_id, trials.c.number],
-                        set_={"document": statement.excluded["document"]},
-                    ),
-                    rows,
-                )
+            rows = [
+                {"sweep_id": sweep_id, "number": one.number, "document": encode(one)}
+                for one in trials_
+            ]
+            put_rows(connection, trials, rows)
 
     def needed(self, *, ended_since_ms: Millis) -> frozenset[str]:
         """Of all that are not over for long."""
@@ -170,10 +163,16 @@ def _written(connection: Connection, mine: ColumnElement[bool]) -> Sweep | None:
     """What its owner wrote, kept as it is until the commit; None where it is not there."""
     written = select(sweeps.c.document).where(mine).with_for_update()
     document = connection.execute(written).scalar_one_or_none()
-    return None if document is None else decode(Sweep, document)
+    return None if document is None else _sweep(document)
+
+
+@lru_cache(maxsize=128)
+def _sweep(document: str) -> Sweep:
+    """Those that go on are read each second: what is as it was is not decoded again."""
+    sweep: Sweep = decode(Sweep, document)
+    return sweep
 
 
 @lru_cache(maxsize=128)
 def _kept(document: str, standing: str) -> Kept:
-    """Those that go on are read each second: what is as it was is not decoded again."""
-    return Kept(sweep=decode(Sweep, document), standing=decode(Standing, standing))
+    return Kept(sweep=_sweep(document), standing=decode(Standing, standing))

@@ -308,7 +308,7 @@ def test_a_look_that_fails_is_tried_again_later_and_later_and_a_stop_at_once(
     assert look(world, made.id).text == "It was stopped."
 
 
-def test_sweeps_are_listed_by_page_and_only_what_was_told_since_is_read(
+def test_sweeps_are_listed_by_page_and_what_is_told_meanwhile_is_not_read_back(
     world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [submit(world, a_map(1), key=f"cell-{number}").name for number in range(3)]
@@ -329,21 +329,18 @@ def test_sweeps_are_listed_by_page_and_only_what_was_told_since_is_read(
         upkeep.step()
         world.pass_time(1000)
     job = next(one for one in of_state(world, State.RUNNING) if one.spec.kind == "retrain")
-    read, points = list[int](), world.store.points
-
-    def counted(*arguments: Any, **named: Any) -> Any:
-        found = points(*arguments, **named)
-        read.append(len(found))
-        return found
-
-    monkeypatch.setattr(world.store, "points", counted)
+    sources, points = world.store.curve_sources, world.store.points
+    read = list[Any]()
+    monkeypatch.setattr(world.store, "curve_sources", lambda *a: read.append(a) or sources(*a))
+    monkeypatch.setattr(world.store, "points", lambda *a, **n: read.append(a) or points(*a, **n))
     for step in range(1, 20):
         tell(world, job, step, 0.5)
         world.pass_time(1000)
         upkeep.step()
-        upkeep.step()
-    assert len(read) == 19
-    assert max(read) <= 2
+    assert read == []
+    best = look(world, sweeps.sweeps(world.service, ann, limit=1).sweeps[0].id).best
+    assert best is not None
+    assert (best.step, best.best, best.best_step) == (19, 0.5, 1)
 
 
 def test_others_neither_see_nor_steer_it(world: ServiceWorld) -> None:

@@ -56,7 +56,7 @@ def test_what_stays_behind_is_named(cli: Cli, file: Path) -> None:
 def test_trials_are_called_as_they_are_counted(cli: Cli, world: WatchedWorld, file: Path) -> None:
     assert cli("sweep", "submit", str(file)).code == 0
     upkeep = Sweeps(world.service, epoch=lambda: world.epoch)
-    for _ in range(3):
+    for _ in range(4):
         upkeep.step()
         world.pass_time(1000)
     head, *_, row, _third = cli("sweep", "show", "digits-sweep-1").out.splitlines()
