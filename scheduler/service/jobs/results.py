@@ -98,7 +98,8 @@ def results_view(
     if results_are_away(service.loop.cluster, found):
         return _away_view(service, found)
     executor = executor_of(service.loop.cluster, found, found.attempts[-1])
-    if executor not in {None, HERE}:
+    began = any(one.started_ms is not None for one in found.attempts)
+    if began and executor not in {None, HERE}:
         return _elsewhere_view(found, str(executor))
     return None if service.own_results is None else _own_view(service.own_results, found)
 
