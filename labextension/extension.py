@@ -57,7 +57,7 @@ from gpucommons.labextension.routes.schedules import ScheduleHandler
 from gpucommons.labextension.routes.stored_variables import StoredVariablesHandler
 from gpucommons.labextension.routes.sweeps import SweepHandler
 from gpucommons.labextension.routes.websocket import TabHandler
-from gpucommons.labextension.terminals import shell_command
+from gpucommons.labextension.terminal_path import shell_command
 from gpucommons.labextension.variables.folders import Folders, StoredVariables
 from gpucommons.labextension.variables.keeper import (
     REST_S,

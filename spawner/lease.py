@@ -38,7 +38,7 @@ from gpucommons.scheduler.models import (
 )
 from gpucommons.spawner.attachment import Attachment, environment_of
 from gpucommons.spawner.farewell import say_goodbye
-from gpucommons.spawner.form.options import NotebookOptions
+from gpucommons.spawner.form.answers import NotebookOptions
 from gpucommons.spawner.form.refusal import refusal
 from gpucommons.spawner.form.start_options import StartOptions
 from gpucommons.spawner.hub_pages.addresses import pages_address

@@ -20,7 +20,7 @@ from typing import Any
 
 import psutil
 
-from gpucommons.labextension.terminals import shell_command
+from gpucommons.labextension.terminal_path import shell_command
 
 #: Debian's and others' place, which is not on everybody's path.
 _PLACES = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/lib/ssh"])

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from gpucommons.scheduler.core.model.types import Kind, Millis, State, UserName, Workload
 from gpucommons.scheduler.core.queue import back_off
 from gpucommons.scheduler.errors import BadRequest, SchedulerError
-from gpucommons.scheduler.notifications import mail, telling, webhook
+from gpucommons.scheduler.notifications import message_texts, smtp, webhook
 from gpucommons.scheduler.notifications.choice import (
     FIRST_WAIT_MS,
     HOUR_MS,
@@ -84,7 +84,7 @@ class Notifications:
         if now_ms >= self._seldom_ms:
             self._seldom_ms = now_ms + _SELDOM_MS
             store.notifications.drop(epoch, before_ms=Millis(now_ms - KEPT_MS))
-            tellings += telling.of_kept(self._hibernated(), now_ms)
+            tellings += message_texts.of_kept(self._hibernated(), now_ms)
         choices = store.notifications.choices() if tellings else ()
         begun_ms = week.monday(now_ms)
         if reading.week_ms < begun_ms and now_ms >= begun_ms + _WEEK_LATER_MS:
@@ -99,7 +99,7 @@ class Notifications:
         end = store.last_event_number()
         if end == reading.event:
             return reading, ()
-        page = store.events(after=reading.event, kinds=telling.KINDS, limit=_PAGE)
+        page = store.events(after=reading.event, kinds=message_texts.KINDS, limit=_PAGE)
         # What they left behind is shown a moment after they can be read.
         self._service.loop.catch_up()
         # What came in between is in the page as far as it is of these kinds.
@@ -114,7 +114,7 @@ class Notifications:
             found = event.workload_id
             known = self._service.loop.cluster.workloads.get(found) if found else None
             workload = self._service.store.workload(found) if found and known is None else known
-            told = telling.of_event(stored.number, event, workload)
+            told = message_texts.of_event(stored.number, event, workload)
             if told is not None:
                 yield told
 
@@ -269,7 +269,7 @@ class Sending:
             if settings.mail is None:
                 raise BadRequest("This installation sends no mail any more.")
             address = choice.address or default_address(settings.mail, choice.owner)
-            mail.send(settings.mail, message, address)
+            smtp.send(settings.mail, message, address)
             return
         if settings.webhooks is None:
             raise BadRequest("This installation posts to no webhook any more.")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from tornado.httputil import url_concat
 
-from gpucommons.spawner.form.options import HUB_FIELDS, LINK_PREFIX, BadOptions
+from gpucommons.spawner.form.answers import HUB_FIELDS, LINK_PREFIX, BadOptions
 
 AGAIN = "again"
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gpucommons.spawner.form.options import BadOptions, shown
+from gpucommons.spawner.form.answers import BadOptions, shown
 
 
 def check_sent(sent: Mapping[str, Sequence[object]]) -> None:

@@ -13,7 +13,7 @@ from gpucommons.scheduler.errors import (
     NotAuthenticated,
     SchedulerError,
 )
-from gpucommons.spawner.form.options import BadOptions
+from gpucommons.spawner.form.answers import BadOptions
 
 try:
     from jupyterhub.spawner import SpawnException

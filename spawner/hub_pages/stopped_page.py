@@ -15,7 +15,7 @@ from typing import Any
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.models import KeptKernelsView, OfferList
-from gpucommons.spawner.form.options import BadOptions, parse_options
+from gpucommons.spawner.form.answers import BadOptions, parse_options
 
 _PATIENCE_S = 2.0
 #: Options that say how much GPU.

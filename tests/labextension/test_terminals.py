@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from serving import hang_up
 
-from gpucommons.labextension.terminals import shell_command
+from gpucommons.labextension.terminal_path import shell_command
 
 PROGRAMS = Path(sys.executable).parent
 TERMINALS = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import jupyterhub.spawner
 
-from gpucommons.spawner.form.options import NotebookOptions
+from gpucommons.spawner.form.answers import NotebookOptions
 from gpucommons.spawner.local import GpuLocalSpawner
 
 

@@ -18,7 +18,7 @@ from gpucommons.scheduler.core.model.types import Millis, UserName, WorkloadId
 from gpucommons.scheduler.errors import TooManyRequests, Unavailable
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.models.notifications import NotificationRequest
-from gpucommons.scheduler.notifications import mail, webhook
+from gpucommons.scheduler.notifications import webhook
 from gpucommons.scheduler.notifications.choice import (
     MOST_MAILS,
     MOST_TRIES,
@@ -80,7 +80,7 @@ class Outside:
 @pytest.fixture
 def outside(monkeypatch: pytest.MonkeyPatch) -> Outside:
     found = Outside()
-    monkeypatch.setattr(mail, "send", found.mail)
+    monkeypatch.setattr(smtp, "send", found.mail)
     monkeypatch.setattr(webhook, "send", found.post)
     return found
 

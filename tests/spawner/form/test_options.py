@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpucommons.spawner.form.options import BadOptions, NotebookOptions, parse_options
+from gpucommons.spawner.form.answers import BadOptions, NotebookOptions, parse_options
 
 ENVIRONMENTS = ["Python 3.12", "PyTorch 2.15"]
 TICKET = "0190aaaa-0000-7000-8000-000000000001"
