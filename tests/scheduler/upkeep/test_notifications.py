@@ -18,7 +18,7 @@ from gpucommons.scheduler.core.model.types import Millis, UserName, WorkloadId
 from gpucommons.scheduler.errors import TooManyRequests, Unavailable
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.models.notifications import NotificationRequest
-from gpucommons.scheduler.notifications import webhook
+from gpucommons.scheduler.notifications import smtp, webhook
 from gpucommons.scheduler.notifications.choice import (
     MOST_MAILS,
     MOST_TRIES,
