@@ -59,6 +59,13 @@ for address, security in (
         print("refused")
 """
 
+PLACE = """
+from pathlib import Path
+from gpucommons.scheduler.adapters.dask.worker import settings
+place = Path(settings({}, 256)["local_directory"])
+print(place, oct(place.stat().st_mode & 0o777))
+"""
+
 
 class Desk:
     """Where somebody works."""
@@ -153,3 +160,23 @@ def test_what_a_stopped_worker_was_at_is_computed_again(desk: Desk) -> None:
         shown, _ = cell.communicate(timeout=PATIENCE_S)
     assert shown == "computed\n"
     wait_for(lambda: desk.job(job_id).state == "cancelled")
+
+
+@pytest.mark.parametrize("begins_as", ["nothing", "open", "link", "own"])
+def test_what_a_worker_puts_aside_is_in_a_folder_that_nobody_else_made(
+    begins_as: str, tmp_path: Path
+) -> None:
+    (tmp_path / "dask-scratch-space").mkdir()
+    (tmp_path / "dask-scratch-space").chmod(0o777)
+    place = tmp_path / f"gpucommons-dask-{os.getuid()}"
+    if begins_as == "link":
+        place.symlink_to(tmp_path / "dask-scratch-space")
+    elif begins_as != "nothing":
+        place.mkdir()
+        place.chmod(0o777 if begins_as == "open" else 0o700)
+    desk = Desk(tmp_path, {**os.environ, "TMPDIR": str(tmp_path)})
+    shown, _ = desk.run("-c", PLACE).communicate(timeout=PATIENCE_S)
+    where, mode = shown.split()
+    assert mode == "0o700"
+    assert Path(where).parent == tmp_path
+    assert (Path(where) == place) == (begins_as in {"nothing", "own"})

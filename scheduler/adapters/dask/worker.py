@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import sys
+import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +34,23 @@ def settings(environ: Mapping[str, str], memory_mib: int) -> dict[str, Any]:
         "name": environ.get("GPUCOMMONS_RANK"),
         "resources": {"GPU": 1} if has_gpu else {},
         "death_timeout": PATIENCE_S,
+        "local_directory": scratch(),
         "dashboard": False,
     }
+
+
+def scratch() -> str:
+    """A folder of this user alone: what a worker puts aside there it unpickles later. Dask's own place may
+    have been made by anybody of this machine, who could put something else there.
+    """
+    place = Path(tempfile.gettempdir()) / f"gpucommons-dask-{os.getuid()}"
+    with suppress(FileExistsError):
+        place.mkdir(mode=0o700)
+    found = place.lstat()
+    is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    if is_own and not found.st_mode & 0o077:
+        return str(place)  # of all workers, so that Dask clears away what killed ones left
+    return tempfile.mkdtemp(prefix="gpucommons-dask-")
 
 
 class JobWorker(Worker):
