@@ -8,10 +8,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+# What a cell prints is anything: numbers have an end, and nothing is looked for across empty lines, of which
+# each would be looked at as often as there are others.
 _BAR = re.compile(
-    r"(?P<percent>\d{1,3})%\|[^|\r\n]*\|\s*(?P<done>\d+)/(?P<of>\d+)\s*\[(?P<ran>\d+(?::\d\d){1,2})<"
+    r"(?P<percent>\d{1,3})%\|[^|\r\n]*\|\s*(?P<done>\d{1,15})/(?P<of>\d{1,15})\s*"
+    r"\[(?P<ran>\d{1,6}(?::\d\d){1,2})<"
 )
-_EPOCH = re.compile(r"^\W*epoch\W{0,3}(\d{1,6})\s*/\s*(\d{1,6})\b", re.IGNORECASE | re.MULTILINE)
+_EPOCH = re.compile(
+    r"^[^\w\n]*epoch\W{0,3}(\d{1,6})\s*/\s*(\d{1,6})\b", re.IGNORECASE | re.MULTILINE
+)
 #: A bar is the whole cell's if it is there since this part of its time: others come and go in a loop.
 _OF_CELL = 0.8
 #: Of what a pace is made: less says little.

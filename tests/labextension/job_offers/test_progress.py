@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from gpucommons.labextension.job_offers.progress import Pace, Progress, read
@@ -35,6 +37,20 @@ def test_what_is_printed_tells_how_far_the_cell_is(
     text: str, ran_min: int, found: Progress | None
 ) -> None:
     assert read(text, ran_min * MINUTE) == found
+
+
+@pytest.mark.parametrize("text", ["\n" * 32768, "-\n" * 16384, "epoch\n" * 5000])
+def test_lines_that_say_nothing_are_read_at_once(text: str) -> None:
+    begun_s = time.process_time()
+    assert read(text, MINUTE) is None
+    assert time.process_time() - begun_s < 1
+
+
+@pytest.mark.parametrize(
+    "text", [f"1%| | 1/{'9' * 5000} [10:00<1, ]", f"1%| | 1/2 [{'9' * 5000}:00<1, ]"]
+)
+def test_numbers_without_end_say_nothing(text: str) -> None:
+    assert read(text, MINUTE) is None
 
 
 def paced(*seen: tuple[int, float], of: int = 10) -> Pace:
