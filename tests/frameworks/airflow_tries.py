@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowException, TaskDeferred
 from airflow_dags import story
 
 from gpucommons.scheduler.adapters.airflow.hook import GpuCommonsHook
-from gpucommons.scheduler.adapters.airflow.operator import GpuCommonsOperator
+from gpucommons.scheduler.adapters.airflow.operator import GpuCommonsOperator, _of_key
 from gpucommons.scheduler.adapters.airflow.trigger import JobTrigger
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import Unavailable
@@ -68,6 +68,19 @@ class Away:
         return "answered"
 
 
+class Shared:
+    """A scheduler with two jobs of one key: the newer one is a teammate's."""
+
+    def send(self, call: Any) -> Any:
+        if call == calls.whoami():
+            return SimpleNamespace(name="ann")
+        asked = SimpleNamespace(labels={"airflow-key": "k"})
+        both = [
+            SimpleNamespace(id=f"{by}s", submitted_by=by, request=asked) for by in ("bob", "ann")
+        ]
+        return SimpleNamespace(jobs=both)
+
+
 def told(kept: Kept, event: dict[str, Any]) -> str:
     operator = GpuCommonsOperator(task_id="train", command=["true"])
     try:
@@ -98,6 +111,7 @@ def main() -> dict[str, Any]:
     found: dict[str, Any] = {}
     story.test()
     of_tries(found)
+    found["of_key"] = _of_key(Shared(), "k").id
     one = {"command": ["true"]}
     found["refused"] = [
         a_try(Kept(), **one, gpus="much"),

@@ -254,6 +254,7 @@ def test_a_try_gets_the_job_whose_end_nobody_told_and_else_a_new_one(
         "failed: It ended with exit status 3; it said last: RuntimeError: no such data"
     )
     assert found["retried"] not in (found["failing"], found["first"])
+    assert found["of_key"] == "anns"
     assert found["serialized"] == {
         "conn_id": "gpucommons_default",
         "job_id": "j",

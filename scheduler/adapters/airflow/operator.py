@@ -192,9 +192,12 @@ class GpuCommonsOperator(BaseOperator):
 
 
 def _of_key(scheduler: SchedulerClient, key: str) -> models.JobView | None:
+    """Of one's own: whoever sees the job of a task can give theirs the same label."""
+    name = scheduler.send(calls.whoami()).name
     newest = scheduler.send(calls.jobs(limit=_MOST_JOBS)).jobs
+    own = [one for one in newest if one.submitted_by == name]
     return next(
-        (one for one in newest if one.request and one.request.labels.get(_KEY_LABEL) == key), None
+        (one for one in own if one.request and one.request.labels.get(_KEY_LABEL) == key), None
     )
 
 
