@@ -145,6 +145,17 @@ def test_a_kernel_that_is_killed_takes_its_workers_along_and_strangers_stay_out(
     assert len(desk.job(job_id).attempts) == 1
 
 
+def test_workers_of_another_attempt_have_other_names(desk: Desk) -> None:
+    told = (
+        "from gpucommons.scheduler.adapters.dask.worker import settings\n"
+        "for attempt, rank in ('10', '11', '20'):\n"
+        "    told = {'GPUCOMMONS_ATTEMPT': attempt, 'GPUCOMMONS_RANK': rank}\n"
+        "    print(settings(told, 0)['name'])"
+    )
+    shown, _ = desk.run("-c", told).communicate(timeout=PATIENCE_S)
+    assert shown == "1.0\n1.1\n2.0\n"
+
+
 def test_what_a_stopped_worker_was_at_is_computed_again(desk: Desk) -> None:
     with desk.cell() as cell:
         assert cell.stdout is not None

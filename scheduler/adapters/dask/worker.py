@@ -31,7 +31,8 @@ def settings(environ: Mapping[str, str], memory_mib: int) -> dict[str, Any]:
     return {
         "nthreads": 1,
         "memory_limit": memory_mib << 20,  # 0: as much as there is
-        "name": environ.get("GPUCOMMONS_RANK"),
+        # No two attempts share names: Dask refuses one whose last bearer it does not know to be gone.
+        "name": f"{environ.get('GPUCOMMONS_ATTEMPT', '1')}.{environ.get('GPUCOMMONS_RANK', '0')}",
         "resources": {"GPU": 1} if has_gpu else {},
         "death_timeout": PATIENCE_S,
         "local_directory": scratch(),
