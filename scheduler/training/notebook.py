@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import sys
 import uuid
 from collections.abc import Mapping
@@ -32,9 +33,6 @@ from gpucommons.scheduler.in_pod.worker import STOPPED
 from gpucommons.scheduler.scripts.parameters import INJECTED, TAG, cell_source, check_parameters
 from gpucommons.scheduler.training.cell_numbers import shown_numbers, with_numbers
 from gpucommons.scheduler.training.run import Run, current
-
-#: Of a socket in the file system.
-_LONGEST_ADDRESS = 107
 
 
 class _Printing(NotebookClient):
@@ -89,9 +87,19 @@ def _join_by_files(manager: Any) -> None:
     file = Path(jupyter_runtime_dir()) / f"kernel-{uuid.uuid4()}.json"
     with contextlib.suppress(OSError):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    address = f"{file.with_suffix('')}-ipc-5"
-    if os.access(file.parent, os.W_OK) and len(os.fsencode(address)) <= _LONGEST_ADDRESS:
+    if _holds_socket(file.with_name(f"{file.stem}-ipc-5")):
         manager.connection_file, manager.transport = str(file), "ipc"
+
+
+def _holds_socket(path: Path) -> bool:
+    """Not where its name is too long, the folder is another's, or a file system (CIFS) has no sockets."""
+    with socket.socket(socket.AF_UNIX) as tried:
+        try:
+            tried.bind(str(path))
+        except OSError:
+            return False
+    path.unlink()
+    return True
 
 
 def for_job(

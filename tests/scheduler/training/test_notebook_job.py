@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import nbformat
 import pytest
@@ -16,7 +21,7 @@ from gpucommons.gpu.hibernation.criu import find_criu
 from gpucommons.gpu.hibernation.tree import HibernatableTree, Saved
 from gpucommons.scheduler.failures import Failure, headline
 from gpucommons.scheduler.training.cell_numbers import shown_numbers, with_numbers
-from gpucommons.scheduler.training.notebook import for_job
+from gpucommons.scheduler.training.notebook import _join_by_files, for_job
 
 
 def write(path: Path, *sources: str) -> None:
@@ -216,6 +221,26 @@ def test_a_stop_signal_reaches_the_kernel_and_the_job_leaves_as_stopped(tmp_path
 
     assert process.returncode == 143
     assert "saved" in output
+
+
+class Unheld(socket.socket):
+    """As on a file system that has no sockets."""
+
+    def bind(self, _address: Any) -> None:
+        raise OSError(errno.EOPNOTSUPP, "not here")
+
+
+@pytest.mark.parametrize(("kind", "transport"), [(socket.socket, "ipc"), (Unheld, "tcp")])
+def test_a_kernel_is_met_by_files_only_where_there_can_be_sockets(
+    monkeypatch: pytest.MonkeyPatch, kind: type[socket.socket], transport: str
+) -> None:
+    manager = SimpleNamespace(transport="tcp", connection_file="")
+    with tempfile.TemporaryDirectory(prefix="gc") as folder:
+        monkeypatch.setenv("JUPYTER_RUNTIME_DIR", folder)
+        monkeypatch.setattr(socket, "socket", kind)
+        _join_by_files(manager)
+        assert manager.transport == transport
+        assert not list(Path(folder).iterdir())
 
 
 @pytest.mark.criu
