@@ -27,7 +27,7 @@ from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.snapshot import Packed, pack
 from gpucommons.scheduler.errors import Conflict, SchedulerError
 from gpucommons.scheduler.models import JobRequest, JobView
-from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
+from gpucommons.scheduler.models.jobs.jobs import DASK_ORIGIN, ORIGIN_LABEL
 
 log = logging.getLogger("gpucommons.dask")
 
@@ -141,7 +141,8 @@ def _request(address: str, role: dict[str, Any], fields: dict[str, Any]) -> JobR
         **fields,
         "roles": [{**role, "command": words}],
         "env": {"PYTHONPATH": path, **fields.get("env", {})},
-        "labels": {ORIGIN_LABEL: "dask", **fields.get("labels", {})},
+        # By this its files stay its owner's, also where a team shares those of its jobs.
+        "labels": {**fields.get("labels", {}), ORIGIN_LABEL: DASK_ORIGIN},
     }
     return JobRequest.model_validate(own)
 

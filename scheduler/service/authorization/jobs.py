@@ -90,9 +90,20 @@ def again(principal: Principal, workload: Workload) -> None:
     may_submit(principal)
 
 
-def run_files_of(principal: Principal, workload: Workload, *, shared: bool) -> None:
-    """Its owner, who steers it, and teammates where snapshots are shared: the files go to the new job."""
+def run_files_of(
+    principal: Principal, workload: Workload, *, shared: bool, with_key: bool = False
+) -> None:
+    """Its owner, who steers it, and teammates where snapshots are shared: the files go to the new job.
+
+    Where a key is among them, its owner alone.
+    """
     spec = workload.spec
+    if with_key and principal.name != spec.owner:
+        message = (
+            f"{spec.name} has the key of a Dask cluster among its files, which is {spec.owner}'s alone:"
+            " begin a cluster in a notebook of your own."
+        )
+        raise Forbidden(message)
     if not (shared or steers(principal, spec.team, spec.owner)):
         message = (
             f"{spec.name} runs from files of {spec.owner}, which are not shared in {spec.team} (policy"

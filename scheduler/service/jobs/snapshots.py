@@ -1,8 +1,8 @@
 """Whose snapshots are. A hash names one and is no key to it: it stands in logs, specs and addresses.
 
 A snapshot belongs to whoever brought its bytes, and to the owners of jobs that run from it; the policy
-``share_snapshots`` shares those of a team's jobs among its members. Everybody else is answered the
-same, by the same steps, whether it is here or not.
+``share_snapshots`` shares those of a team's jobs among its members, but for those with a key in them.
+Everybody else is answered the same, by the same steps, whether it is here or not.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from gpucommons.scheduler.core.model.resources import Team
 from gpucommons.scheduler.core.model.types import UserName, Workload
 from gpucommons.scheduler.errors import Forbidden
 from gpucommons.scheduler.files.snapshots import Comparing, Receiving
+from gpucommons.scheduler.models.jobs.jobs import DASK_ORIGIN, ORIGIN_LABEL
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.lookup import workload_of
@@ -22,6 +23,14 @@ def are_shared(service: Service, team: Team | None) -> bool:
     """Whether the policy shares what jobs of this team ran from within the team."""
     hub_wide = service.loop.cluster.policy
     return hub_wide.share_snapshots or (team is not None and team.policy.share_snapshots)
+
+
+def _hold_a_key(service: Service, sha256: str) -> bool:
+    """Who had the key of a Dask cluster would run what they like in its owner's notebook."""
+    return any(
+        one.spec.snapshot == sha256 and one.spec.labels.get(ORIGIN_LABEL) == DASK_ORIGIN
+        for one in service.loop.cluster.workloads.values()
+    )
 
 
 def are_usable(
@@ -35,7 +44,8 @@ def are_usable(
         return service.snapshots.has(sha256)
     of = frozenset({UserName(request.user or principal.name), principal.name})
     claims = service.store.claims(sha256, of, team=team.name)
-    allowed = authorization.use_snapshot(claims, shared=are_shared(service, team))
+    shared = are_shared(service, team) and not _hold_a_key(service, sha256)
+    allowed = authorization.use_snapshot(claims, shared=shared)
     # Looked for only then: how long that takes is not for strangers to measure.
     return allowed and service.snapshots.has(sha256)
 
@@ -65,7 +75,9 @@ def check_may_run(service: Service, principal: Principal, found: Workload) -> No
     authorization.again(principal, found)
     if found.spec.snapshot is not None:
         team = service.loop.cluster.teams.get(found.spec.team)
-        authorization.run_files_of(principal, found, shared=are_shared(service, team))
+        key = _hold_a_key(service, found.spec.snapshot)
+        shared = are_shared(service, team)
+        authorization.run_files_of(principal, found, shared=shared, with_key=key)
 
 
 def again_hindrance(service: Service, principal: Principal, found: Workload) -> str | None:

@@ -261,6 +261,29 @@ async def test_a_team_that_shares_runs_from_each_others_files_and_no_other_team_
     assert (await statuses("alf"))[0] == 403
 
 
+async def test_the_key_of_a_dask_cluster_is_its_owners_alone_whatever_a_team_shares(
+    world: ServiceWorld, http: httpx.AsyncClient
+) -> None:
+    share(world)
+    await upload(http, "ann")
+    asked = a_job(labels={"origin": "dask"})
+    job = (await http.post("/v1/jobs", json=asked, headers=as_user("ann"))).json()
+
+    async def statuses(who: str) -> list[int]:
+        again = await http.post(f"/v1/jobs/{job['name']}/again", headers=as_user(who))
+        from_it = a_job(parent=job["id"])
+        made = [
+            await http.post("/v1/jobs", json=one, headers=as_user(who))
+            for one in (a_job(), from_it)
+        ]
+        return [again.status_code, *(one.status_code for one in made)]
+
+    assert await statuses("alf") == [403, 422, 422]
+    # Who leads the team would be in ann's notebook with it.
+    assert await statuses("ada") == [403, 422, 422]
+    assert (await statuses("ann"))[0] == 201
+
+
 @pytest.mark.usefixtures("anns")
 async def test_files_of_one_team_are_not_shared_by_a_teammate_of_another(
     world: ServiceWorld, http: httpx.AsyncClient
