@@ -25,12 +25,9 @@ def are_shared(service: Service, team: Team | None) -> bool:
     return hub_wide.share_snapshots or (team is not None and team.policy.share_snapshots)
 
 
-def _hold_a_key(service: Service, sha256: str) -> bool:
+def _has_a_key(found: Workload) -> bool:
     """Who had the key of a Dask cluster would run what they like in its owner's notebook."""
-    return any(
-        one.spec.snapshot == sha256 and one.spec.labels.get(ORIGIN_LABEL) == DASK_ORIGIN
-        for one in service.loop.cluster.workloads.values()
-    )
+    return found.spec.labels.get(ORIGIN_LABEL) == DASK_ORIGIN
 
 
 def are_usable(
@@ -44,7 +41,9 @@ def are_usable(
         return service.snapshots.has(sha256)
     of = frozenset({UserName(request.user or principal.name), principal.name})
     claims = service.store.claims(sha256, of, team=team.name)
-    shared = are_shared(service, team) and not _hold_a_key(service, sha256)
+    jobs = service.loop.cluster.workloads.values()
+    with_key = any(one.spec.snapshot == sha256 and _has_a_key(one) for one in jobs)
+    shared = are_shared(service, team) and not with_key
     allowed = authorization.use_snapshot(claims, shared=shared)
     # Looked for only then: how long that takes is not for strangers to measure.
     return allowed and service.snapshots.has(sha256)
@@ -75,9 +74,8 @@ def check_may_run(service: Service, principal: Principal, found: Workload) -> No
     authorization.again(principal, found)
     if found.spec.snapshot is not None:
         team = service.loop.cluster.teams.get(found.spec.team)
-        key = _hold_a_key(service, found.spec.snapshot)
         shared = are_shared(service, team)
-        authorization.run_files_of(principal, found, shared=shared, with_key=key)
+        authorization.run_files_of(principal, found, shared=shared, with_key=_has_a_key(found))
 
 
 def again_hindrance(service: Service, principal: Principal, found: Workload) -> str | None:
