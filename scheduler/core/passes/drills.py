@@ -2,7 +2,8 @@
 
 Whoever borrows will be stopped some day, and who cannot go on had better learn it early, when little
 is lost and nobody waits: then the job is back at once, from what it has just saved. One at a time in
-each pool. It gets its whole grace, as ever, so a drill that hangs ends with that.
+each pool. It gets its whole notice, where it asks for a signal with it, and its whole grace, as ever, so a
+drill that hangs ends with that.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ def _due_ms(cycle: CycleState, workload: Workload, attempt: Attempt, pool: Pool)
         ready_ms = attempt.started_ms + AFTER_START_MS
     else:
         return None
-    apart_ms = APART * (attempt.started_ms - attempt.reserved_ms + pool.grace_ms)
+    told_ms = notice.notice_ms(pool) if notice.notice_signal(workload, pool) else 0
+    apart_ms = APART * (attempt.started_ms - attempt.reserved_ms + told_ms + pool.grace_ms)
     for before in reversed(workload.attempts[:-1]):
         if before.stop is not None and before.ended_ms is not None:
             ready_ms = max(ready_ms, before.ended_ms + apart_ms)

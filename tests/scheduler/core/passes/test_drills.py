@@ -255,6 +255,16 @@ def test_a_job_that_is_about_to_end_is_left_alone(world: World) -> None:
     assert not is_tested(world, job)
 
 
+@pytest.mark.parametrize(("signal", "tested"), [("SIGUSR1", False), ("none", True)])
+def test_a_notice_counts_as_part_of_a_test(world: World, signal: str, tested: bool) -> None:
+    pool = a_pool(drills="on", notice_ms=4 * MINUTE, grace_ms=20 * SECOND)
+    world.ask(PutPools(pools=(pool,)))
+    job = world.run(of_code(max_run_ms=10 * MINUTE, notice_signal=signal))
+    world.wait(5 * MINUTE)
+    save(world, job, 200)
+    assert is_tested(world, job) is tested
+
+
 @pytest.mark.parametrize("waived", ["pool", "team"])
 def test_where_it_is_waived_nobody_is_tested(waived: str) -> None:
     pool = a_pool(drills="off" if waived == "pool" else "on")
