@@ -25,7 +25,11 @@ class _File(BaseModel):
 
 
 class Memory:
-    """Read anew each time: servers of one user share it."""
+    """Read anew each time: servers of one user share it.
+
+    What cannot be read at the moment (a home folder that is away) is not written either, for what it holds
+    stays true.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
@@ -53,7 +57,7 @@ class Memory:
             return _File.model_validate_json(self._path.read_bytes())
         except FileNotFoundError:
             return _File()
-        except (OSError, ValidationError):
+        except ValidationError:
             log.exception("which notebooks were offered to become jobs cannot be read")
             return _File()
 

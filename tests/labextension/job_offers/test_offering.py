@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -215,3 +216,19 @@ async def test_a_notebook_that_is_no_file_and_a_memory_that_cannot_be_read(
     (story.folder / "state" / FILE).write_text("{")
     assert len(await story.minutes(1)) == 1
     assert json.loads((story.folder / "state" / FILE).read_text())["kernels"].keys() == {"k1"}
+
+
+async def test_no_thanks_outlives_a_moment_in_which_it_cannot_be_read(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await story.offering.refuse("train.ipynb")
+    kept = (story.folder / "state" / FILE).read_text()
+
+    def away(_path: Path) -> bytes:
+        raise OSError(errno.EIO, "away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", away)
+        with pytest.raises(OSError, match="away"):
+            story.offering.memory.offered("k2", NOW)
+    assert (story.folder / "state" / FILE).read_text() == kept
