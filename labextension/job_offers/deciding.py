@@ -100,7 +100,7 @@ def done_by_ms(
         return None
     times = faster(gpus, held_milli_gpu)
     done_ms = now_ms + round((now_ms - cell.begun_ms + left_ms) / times)
-    return done_ms if done_ms <= now_ms + left_ms * (1 - _SOONER) else None
+    return done_ms if done_ms < now_ms + left_ms * (1 - _SOONER) else None
 
 
 def faster(gpus: int, held_milli_gpu: int) -> float:

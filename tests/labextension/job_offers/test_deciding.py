@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpucommons.labextension.job_offers.deciding import (
@@ -104,6 +104,7 @@ def test_a_job_begins_anew_and_is_done_sooner_by_as_many_gpus() -> None:
     gpus=st.integers(1, 16),
     held=st.sampled_from([125, 250, 500, 1000, 2000, 4000]),
 )
+@example(ran_ms=1, left_ms=0, gpus=4, held=1000)
 def test_no_job_is_said_to_be_done_later_than_the_notebook_or_faster_than_its_gpus(
     ran_ms: int, left_ms: int, gpus: int, held: int
 ) -> None:
