@@ -8,6 +8,8 @@ from gpucommons.scheduler.advisor.network import Network, Transformer
 from gpucommons.scheduler.advisor.recipe import Recipe
 
 _DIGITS = 16
+#: The family of those of which nothing but their steps is known.
+UNKNOWN = "unknown"
 
 
 def signature_of(network: Network, recipe: Recipe) -> str:

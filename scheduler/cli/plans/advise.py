@@ -37,7 +37,7 @@ def add_command(
         help="say how a training could run: layouts that fit, speed, wait, cost, and why",
         description="Name the model by its config.json (--config), by its shape (--layers, --hidden,"
         " --heads, --vocabulary), or by what was counted of it (--parameters, --flops-per-sample,"
-        " --activation-mib). In a notebook, advise(model, data) reads all of it from the module.",
+        " --activation-mib), or by jobs that trained it (--like). In a notebook, advise(model, data) reads all of it from the module.",
     )
     _add_model(command.add_argument_group("the model"))
     _add_training(command.add_argument_group("the training"))
@@ -58,6 +58,13 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
         type=Path,
         metavar="FILE",
         help="config.json of a Hugging Face model, or its folder",
+    )
+    group.add_argument(
+        "--like",
+        action="append",
+        default=[],
+        metavar="JOB",
+        help="of any network: a job that trained it with this batch, if only for minutes; may be repeated",
     )
     for name in _SHAPE:
         group.add_argument(f"--{name}", type=_count, metavar="N")
@@ -123,15 +130,17 @@ def advise(arguments: argparse.Namespace) -> int:
 def _network(arguments: argparse.Namespace) -> models.NetworkModel:
     shape = [name for name in (*_SHAPE, *_DETAILS) if getattr(arguments, name)]
     counted = [name for name in _COUNTED if getattr(arguments, name) is not None]
-    ways = [arguments.config is not None, bool(shape), bool(counted)]
+    ways = [arguments.config is not None, bool(shape), bool(counted), bool(arguments.like)]
     if sum(ways) != 1:
         message = (
             "Describe the model in one way: --config FILE; or --layers, --hidden, --heads and"
-            " --vocabulary; or --parameters, --flops-per-sample and --activation-mib."
+            " --vocabulary; or --parameters, --flops-per-sample and --activation-mib; or --like JOB."
         )
         raise BadRequest(message)
     if arguments.config is not None:
         return of_config_file(arguments.config)
+    if arguments.like:
+        return models.UnknownModel(kind="unknown", like=arguments.like)
     names = _SHAPE if shape else _COUNTED
     missing = [f"--{name.replace('_', '-')}" for name in names if getattr(arguments, name) is None]
     if missing:

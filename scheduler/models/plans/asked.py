@@ -65,6 +65,8 @@ class UnknownModel(Model):
 
     kind: Literal["unknown"]
     why: Line = "What layers this model has is not known."
+    #: Jobs that trained it with this batch, by name or id: what their steps took is all that is known.
+    like: list[Line] = Field(default_factory=list, max_length=16)
 
 
 NetworkModel = Annotated[TransformerModel | TracedModel | UnknownModel, Field(discriminator="kind")]

@@ -19,7 +19,7 @@ from gpucommons.scheduler.errors import Misconfigured, PolicyRefused
 from gpucommons.scheduler.plans import ChosenPlan
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.advice import describing, past, views, waits
+from gpucommons.scheduler.service.advice import alike, describing, past, views, waits
 from gpucommons.scheduler.service.advice.asking import Asking
 from gpucommons.scheduler.service.advice.offering import offer
 from gpucommons.scheduler.service.advice.places import Place, place_of, with_sizes
@@ -47,6 +47,10 @@ def advise(
     found = [place_of(cluster, name, tables) for name in spec.pools]
     notes = tuple(one for one in found if isinstance(one, str))
     currency = prices.currency_of(cluster.pools.values())
+    seen, unseen = alike.seen_of(
+        service, principal, request, [p for p in found if isinstance(p, Place)]
+    )
+    notes += unseen
     places = [
         with_sizes(_in_reach(one, request), spec, cluster)
         for one in found
@@ -59,6 +63,7 @@ def advise(
         quoted={},
         now_ms=now_ms,
         like=past.like(service, request, spec, now_ms),
+        seen=seen,
         currency=currency,
     )
     declined = _declined(asking)
@@ -109,8 +114,8 @@ def _declined(asking: Asking) -> str:
         return " ".join(asking.notes) or "There are no GPUs to plan for."
     if not asking.specs:
         return next(text for place in asking.places for text in place.refused.values())
-    first = next(place for place in asking.places if place.specs)
-    return refusal(_question(asking, first, {})) or ""
+    reasons = [refusal(_question(asking, one, {})) for one in asking.places if one.specs]
+    return "" if None in reasons else str(reasons[0])
 
 
 def _pending(service: Service, asking: Asking) -> models.AdviceView | Pending[models.AdviceView]:
@@ -173,6 +178,7 @@ def _question(asking: Asking, place: Place, known: Mapping[Size, Wait]) -> Quest
         known=place.known,
         wait_s=partial(_wait_s, place.name, known),
         runs=() if place.simulated else asking.like.runs,
+        seen=asking.seen.get(place.name, ()),
         asked=Asked(
             job=asking.like.signature,
             project=asking.like.team,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.advisor.history import Run
+from gpucommons.scheduler.advisor.scaling import Seen
 from gpucommons.scheduler.core.model.types import Millis, Spec
 from gpucommons.scheduler.service.advice.places import Place
 from gpucommons.scheduler.service.advice.waits import Size, Wait
@@ -36,6 +37,8 @@ class Asking:
     quoted: Mapping[Size, Wait | None]
     now_ms: Millis
     like: Like
+    #: Of a training that is not known: by pool, what its steps took on that kind of GPU.
+    seen: Mapping[str, Sequence[Seen]] = field(default_factory=dict)
     #: Of the prices; "" where there are none.
     currency: str = ""
 

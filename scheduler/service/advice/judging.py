@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -60,7 +60,7 @@ def _actual(seen: Seen, plan: ChosenPlan) -> Actual:
     step_s, note = _step_s(seen, plan)
     cost = prices.of_rows(seen.pools, seen.rows)
     return Actual(
-        gpus=0 if longest is None else _gpus(longest),
+        gpus=0 if longest is None else gpus_of(longest),
         pool=next((row.pool for row in reversed(seen.rows)), workload.spec.pools[0]),
         environment=workload.spec.environment,
         step_s=step_s,
@@ -81,7 +81,8 @@ def _ran_ms(attempt: Attempt) -> int:
     return (attempt.ended_ms or 2**62) - attempt.started_ms
 
 
-def _gpus(attempt: Attempt) -> int:
+def gpus_of(attempt: Attempt) -> int:
+    """Whole GPUs that it held."""
     return sum(placed_milli_gpu(one) for one in attempt.placements) // WHOLE_MILLI_GPU
 
 
@@ -98,10 +99,16 @@ def _step_s(seen: Seen, plan: ChosenPlan) -> tuple[float | None, str]:
     """Median seconds of a step while it ran as planned; None, and why it is not known."""
     if (why := _other_steps(seen, plan)) is not None:
         return None, why
-    as_planned = {one.number for one in seen.workload.attempts if _gpus(one) == plan.gpus}
+    as_planned = {one.number for one in seen.workload.attempts if gpus_of(one) == plan.gpus}
+    step_s = median_step_s(seen.points, as_planned)
+    return step_s, "" if step_s is not None else "it told too few steps while it ran as planned"
+
+
+def median_step_s(told: Sequence[LogPoint], numbers: Collection[int]) -> float | None:
+    """Median seconds of a step in these attempts, without their start; None where too few were told."""
     lengths: list[tuple[float, int]] = []
-    for number in as_planned:
-        points = [one for one in seen.points if one.attempt_number == number]
+    for number in numbers:
+        points = [one for one in told if one.attempt_number == number]
         warm = points[max(1, int(len(points) * _WARM_UP)) :]
         lengths += [
             (
@@ -111,18 +118,15 @@ def _step_s(seen: Seen, plan: ChosenPlan) -> tuple[float | None, str]:
             for first, later in pairwise(warm)
             if later.step > first.step and later.at_ms > first.at_ms
         ]
-    if len(lengths) < _FEWEST - 2:
-        return None, "it told too few steps while it ran as planned"
-    return _weighted_median(lengths), ""
+    return None if len(lengths) < _FEWEST - 2 else _weighted_median(lengths)
 
 
 def _other_steps(seen: Seen, plan: ChosenPlan) -> str | None:
     """Why its steps cannot be compared with the plan's; None where they can."""
     if len(seen.points) < _FEWEST:
         return "it told too few steps"
-    units = {one.unit for one in seen.points} - _STEPS
-    if units:
-        return f"it counts in {min(units)}s, not in steps of the optimizer"
+    if (why := other_unit(seen.points)) is not None:
+        return why
     progress = seen.workload.progress
     total = None if progress is None else progress.total_steps
     if total is None:
@@ -132,6 +136,12 @@ def _other_steps(seen: Seen, plan: ChosenPlan) -> str | None:
     if abs(total - plan.steps) > max(1.0, plan.steps * _SAME_COUNT):
         return f"it counted {total:,} steps where the plan had {plan.steps:,}"
     return None
+
+
+def other_unit(points: Sequence[LogPoint]) -> str | None:
+    """What it counts in place of the optimizer's steps, in a sentence; None where it counts these."""
+    units = {one.unit for one in points} - _STEPS
+    return f"it counts in {min(units)}s, not in steps of the optimizer" if units else None
 
 
 def _weighted_median(lengths: Sequence[tuple[float, int]]) -> float:

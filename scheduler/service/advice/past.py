@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler import models
 from gpucommons.scheduler.advisor import history
-from gpucommons.scheduler.advisor.signature import family_of, signature_of
+from gpucommons.scheduler.advisor.signature import UNKNOWN, family_of, signature_of
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, Spec, Workload
 from gpucommons.scheduler.curves.choice import best_source, without_repeats
@@ -20,6 +20,7 @@ from gpucommons.scheduler.service.advice.judging import Seen, judged
 from gpucommons.scheduler.service.advice.records import plan_record
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.store.base import LogPoint
 from gpucommons.scheduler.store.plans.base import JudgedRun
 
 _MINUTE_MS, _DAY_MS = 60_000, 86_400_000
@@ -50,16 +51,21 @@ def judge(service: Service, workload: Workload) -> JudgedRun:
     """A job beside its plan, as far as it is known now."""
     plan = workload.spec.plan
     assert plan is not None  # noqa: S101 - asked only of jobs that took one
-    sources = service.store.curve_sources(workload.workload_id)
-    points = service.store.points(workload.workload_id, source=best_source(sources))
     rows = service.store.ledger(
         from_ms=Millis(workload.submitted_ms - _MINUTE_MS),
         to_ms=Millis(service.now_ms() + _MINUTE_MS),
         of=frozenset({workload.workload_id}),
     )
     pools = service.loop.cluster.pools
-    seen = Seen(workload=workload, points=without_repeats(points), rows=rows, pools=pools)
+    seen = Seen(workload=workload, points=best_points(service, workload), rows=rows, pools=pools)
     return judged(seen, plan)
+
+
+def best_points(service: Service, workload: Workload) -> list[LogPoint]:
+    """Its curve, as its best source tells it."""
+    sources = service.store.curve_sources(workload.workload_id)
+    points = service.store.points(workload.workload_id, source=best_source(sources))
+    return without_repeats(points)
 
 
 def calibration(
@@ -94,6 +100,8 @@ def _teaching(service: Service, now_ms: Millis) -> Iterator[history.Run]:
         plan, measured = run.plan, run.actual.step_s
         if measured is None or plan.simulated or not run.followed:
             continue
+        if plan.family == UNKNOWN:
+            continue  # no formula stood behind it
         if run.actual.held_milli_gpu_ms < _SHORTEST_MS * plan.gpus * WHOLE_MILLI_GPU:
             continue
         if not 1 / _ABSURD <= measured / plan.formula_s <= _ABSURD:

@@ -104,8 +104,9 @@ def test_a_wait_is_that_of_the_queue_s_forecast(wide: ServiceWorld) -> None:
 def test_a_model_that_is_not_known_gets_no_number(wide: ServiceWorld) -> None:
     found = answer(wide, asked(network={"kind": "unknown", "why": "Its layers could not be read."}))
 
-    assert (
-        found.declined == "Its layers could not be read. Can't say yet. Try 2 minutes on one GPU?"
+    assert found.declined == (
+        "Its layers could not be read. Can't say yet. Try 2 minutes on one GPU? Then: gpucommons"
+        " advise --like JOB"
     )
     assert (found.plans, found.plain, found.why_not) == ([], None, [])
 

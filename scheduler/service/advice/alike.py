@@ -1,0 +1,71 @@
+"""What jobs tell of a training of which nothing else is known: how long its steps took, on how many GPUs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.advisor.scaling import Seen
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Attempt, PoolName, Workload
+from gpucommons.scheduler.principal import Principal
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.advice.judging import gpus_of, median_step_s, other_unit
+from gpucommons.scheduler.service.advice.past import best_points
+from gpucommons.scheduler.service.advice.places import Place
+from gpucommons.scheduler.service.lookup import find_job
+from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.store.base import LogPoint
+
+
+def seen_of(
+    service: Service,
+    principal: Principal,
+    request: models.AdviceRequest,
+    places: Sequence[Place],
+) -> tuple[dict[str, list[Seen]], tuple[str, ...]]:
+    """Points of the named jobs by pool, as far as they are of its kind of GPU; and which jobs gave none.
+
+    Raises
+    ------
+    UnknownWorkload, BadRequest, Forbidden
+        When there is no such job, or the caller may not look.
+    """
+    network = request.network
+    kinds = {one.name: one.pool.kind.name for one in places if not one.simulated}
+    by_kind: dict[str, list[Seen]] = defaultdict(list)
+    notes = []
+    for ref in network.like if isinstance(network, models.UnknownModel) else ():
+        found = find_job(service, principal, ref)
+        authorization.curve(principal, found)
+        points = best_points(service, found)
+        why = other_unit(points)
+        told = [] if why else list(_points(service.loop.cluster, found, points, kinds))
+        for kind, gpus, nodes, step_s in told:
+            local = request.batch / gpus
+            by_kind[kind].append(Seen(gpus=gpus, nodes=nodes, local_batch=local, step_s=step_s))
+        if not told:
+            why = why or "it told too few steps on real GPUs of these pools"
+            notes.append(f"{found.spec.name} says nothing of this training's speed: {why}.")
+    return {pool: by_kind[kind] for pool, kind in kinds.items()}, tuple(notes)
+
+
+def _points(
+    cluster: Cluster, found: Workload, points: Sequence[LogPoint], kinds: Mapping[PoolName, str]
+) -> Iterator[tuple[str, int, int, float]]:
+    """Of each attempt that told enough: kind of its GPUs, how many, on how many nodes, seconds of a step."""
+    for attempt in found.attempts:
+        gpus, pool = gpus_of(attempt), _pool_of(cluster, found, attempt)
+        step_s = median_step_s(points, {attempt.number})
+        kind = None if pool is None else kinds.get(pool)
+        if gpus and kind is not None and step_s is not None:
+            yield kind, gpus, len({one.node_id for one in attempt.placements}), step_s
+
+
+def _pool_of(cluster: Cluster, found: Workload, attempt: Attempt) -> PoolName | None:
+    """Its node may be gone, and the job could run in one pool alone."""
+    node = cluster.nodes.get(attempt.placements[0].node_id)
+    if node is not None:
+        return node.pool
+    return found.spec.pools[0] if len(found.spec.pools) == 1 else None
