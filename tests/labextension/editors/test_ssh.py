@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -36,25 +37,58 @@ def test_files_without_a_program_for_them_are_a_sentence(monkeypatch: pytest.Mon
 
 
 def test_no_variable_stands_on_the_command_line_and_passwords_are_refused() -> None:
-    entry = {"command": [None, "-D", "-o", "ListenAddress 127.0.0.1:{port}"], "timeout": 60}
+    listens, keys = "ListenAddress 127.0.0.1:{port}", "AuthorizedKeysFile .ssh/one .ssh/two"
+    entry = {"command": [None, "-D", "-o", listens, "-o", keys], "timeout": 60}
     done = ssh.completed(entry, "/usr/sbin/sshd")
     command = done["command"]
     assert command[:2] == ["/usr/sbin/sshd", "-D"]
-    assert f"ForceCommand {sys.executable} -I -m {ssh.__name__} {os.getpid()}" in command
+    begin = f"{sys.executable} -I -m {ssh.__name__} {os.getpid()} .ssh/one .ssh/two"
+    assert f"ForceCommand {begin}" in command
+    assert "ExposeAuthInfo yes" in command
     assert {"PasswordAuthentication no", "KbdInteractiveAuthentication no"} <= set(command)
     assert done["timeout"] == 60
 
 
-def test_a_session_gets_them_from_the_server_above_it_and_from_no_other_process() -> None:
+SHOWN = "publickey ssh-ed25519 AAAAkey\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "may"),
+    [
+        ("ssh-ed25519 AAAAkey ann@desk", True),
+        ('no-pty,from="10.0.0.0/8" ssh-ed25519 AAAAkey', True),
+        # For a backup alone: sshd would run our command instead.
+        ('command="rrsync /data",no-pty ssh-ed25519 AAAAkey', False),
+        ('no-pty,Command="true" ssh-ed25519 AAAAkey', False),
+        ("#ssh-ed25519 AAAAkey", False),
+        ("ssh-ed25519 AAAAother", False),
+    ],
+)
+def test_a_key_for_one_command_opens_no_shell(line: str, *, may: bool) -> None:
+    assert ssh.does_anything(SHOWN, ["", line]) is may
+    assert not ssh.does_anything("", [line])
+
+
+def test_a_session_gets_them_from_the_server_above_it_and_from_no_other_process(
+    tmp_path: Path,
+) -> None:
     # A shell in the place of the notebook server, with sshd's forgetful child below it.
-    begin = f'env -i SSH_ORIGINAL_COMMAND="echo \\$SLICE" "{sys.executable}" -I -m {ssh.__name__}'
+    shown, keys = tmp_path / "shown", tmp_path / "keys"
+    shown.write_text(SHOWN)
+    keys.write_text("ssh-ed25519 AAAAkey ann@desk\n")
+    begin = f'env -i SSH_USER_AUTH={shown} SSH_ORIGINAL_COMMAND="echo \\$SLICE"'
+    begin += f' "{sys.executable}" -I -m {ssh.__name__}'
 
     def run(pid: str) -> subprocess.CompletedProcess[str]:
         environ = {**os.environ, "SLICE": "GPU-7", "SHELL": "/bin/sh"}
-        words = ["/bin/sh", "-c", f"{begin} {pid}; exit $?"]
+        words = ["/bin/sh", "-c", f"{begin} {pid} {keys}; exit $?"]
         return subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
 
     assert run("$$").stdout == "GPU-7\n"
+    keys.write_text('command="true" ssh-ed25519 AAAAkey\n')
+    refused = run("$$")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "without a command of its own" in refused.stderr
     with subprocess.Popen(["sleep", "600"], env={"SLICE": "GPU-8"}) as other:
         gone = run(str(other.pid))
         other.kill()
