@@ -9,12 +9,15 @@ an open tab: of its websockets only what counts here is activity to them, too.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 from weakref import WeakSet
+
+log = logging.getLogger("gpucommons.labextension")
 
 #: Signs of life are shorter: VS Code's have 13 bytes, in ssh's packets with its own about 100.
 LEAST_BYTES = 200
@@ -50,7 +53,11 @@ class Traffic:
             return
         from jupyter_server_proxy import handlers  # noqa: PLC0415 - optional
 
-        records = handlers.ProxyHandler._record_activity
+        records = getattr(handlers.ProxyHandler, "_record_activity", None)
+        if records is None:
+            # Its name is jupyter-server-proxy's own affair; all else of ours works without.
+            log.warning("this jupyter-server-proxy is not known: work in editors is not seen")
+            return
         kinds = [handlers.ProxyHandler]
         with suppress(ImportError):  # versions before 4.2 have none
             from jupyter_server_proxy import rawsocket  # noqa: PLC0415 - optional

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
 
 from gpucommons.labextension.editors.traffic import LEAST_BYTES, Traffic
 
@@ -37,3 +41,19 @@ def test_what_vs_code_does_of_its_own_is_none_beside_what_its_user_does() -> Non
 def test_without_jupyter_server_proxy_nothing_is_listened_to() -> None:
     assert find_spec("jupyter_server_proxy") is None
     Traffic().listen()
+
+
+def test_another_jupyter_server_proxy_keeps_nothing_from_loading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    package = tmp_path / "jupyter_server_proxy"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "handlers.py").write_text("class ProxyHandler:\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        Traffic().listen()
+    finally:
+        for name in (package.name, f"{package.name}.handlers"):
+            sys.modules.pop(name, None)
+    assert "work in editors is not seen" in caplog.text
