@@ -45,10 +45,12 @@ class JobTrigger(BaseTrigger):
         """Follow the job to its end."""
         left_s = None if self.until_s is None else self.until_s - time.time()
         try:
-            async with asyncio.timeout(left_s):
+            async with asyncio.timeout(left_s) as limit:
                 async with await GpuCommonsHook(self.conn_id).open_async() as scheduler:
                     await self._follow(scheduler)
         except TimeoutError:
+            if not limit.expired():
+                raise  # another's, which does not end the job
             await self.on_kill()
             yield TriggerEvent(
                 {"problem": "The task's execution_timeout is over: its job is cancelled."}
