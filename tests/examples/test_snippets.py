@@ -27,7 +27,6 @@ from gpucommons.scheduler.cli.sweeps import commands as sweeps
 ROOT = Path(__file__).parents[2]
 _DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-#: Each needs the framework that it is for.
 #: Their frameworks are installed apart: these modules are read, not run.
 _OF_OTHERS = (
     "gpucommons.scheduler.training.callbacks.",
