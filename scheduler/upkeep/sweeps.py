@@ -161,6 +161,10 @@ class Sweeps:
     def _try(self, epoch: Epoch, kept: Kept, now_ms: Millis) -> None:
         """One look; where it fails the next one waits, each time for longer."""
         sweep_id = kept.sweep.sweep_id
+        if kept.standing.ended_ms is not None:
+            # It was over, and its owner has added to what it may use: nothing below may end it again by that.
+            kept = replace(kept, standing=Standing())
+            self._service.store.sweeps.stand(epoch, kept, ())
         try:
             self._look(epoch, kept)
         except (LeaderLost, Unavailable):
