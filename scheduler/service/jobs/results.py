@@ -97,11 +97,9 @@ def results_view(
         return models.ResultsView(state="none", text="It never ran, so it wrote no files.")
     if results_are_away(service.loop.cluster, found):
         return _away_view(service, found)
-    executor = executor_of(service.loop.cluster, found, found.attempts[-1])
-    began = any(one.started_ms is not None for one in found.attempts)
-    if began and executor not in {None, HERE}:
-        return _elsewhere_view(found, str(executor))
-    return None if service.own_results is None else _own_view(service.own_results, found)
+    own = service.own_results
+    known = None if own is None else _own_view(own, found)
+    return _without_record(service, found) if known is None else known
 
 
 def _later_view(service: Service, found: Workload) -> models.ResultsView:
@@ -117,33 +115,36 @@ def _later_view(service: Service, found: Workload) -> models.ResultsView:
     return models.ResultsView(state="later", text=text, folder=folder)
 
 
-def _own_view(own: OwnResults, found: Workload) -> models.ResultsView:
+def _own_view(own: OwnResults, found: Workload) -> models.ResultsView | None:
+    """None where nothing is on record."""
     outcome = own.outcome(found)
-    if outcome is None and not own.is_coming(found):
-        return _without_record(found, are_left=own.are_left(found))
-    return outcome_view(found, outcome)
-
-
-def _elsewhere_view(found: Workload, executor: str) -> models.ResultsView:
-    """Of an executor that brings files by itself, as Slurm's: what it did with them, it tells nobody."""
+    if outcome is not None or own.is_coming(found):
+        return outcome_view(found, outcome)
+    if not own.are_left(found):
+        return None
     text = (
-        f"It ran with the executor {executor}, which brings a job's files by itself: what became of them"
-        f" is not on record here. If they were brought, they are in {place_of(found)}/ in {_home(found)}."
+        "Whether what it wrote was copied is not known: it began under an earlier release. Bring"
+        f" it to a folder with: gpucommons results {found.spec.name} --to FOLDER"
     )
-    return models.ResultsView(state="none", text=text)
+    return models.ResultsView(state="stayed", text=text)
 
 
-def _without_record(found: Workload, *, are_left: bool) -> models.ResultsView:
-    """Of a job that ran under an earlier release, whose files are gone, or that was never laid out."""
-    if are_left:
-        text = (
-            "Whether what it wrote was copied is not known: it began under an earlier release. Bring"
-            f" it to a folder with: gpucommons results {found.spec.name} --to FOLDER"
-        )
-        return models.ResultsView(state="stayed", text=text)
+def _without_record(service: Service, found: Workload) -> models.ResultsView | None:
+    """Of a job that was never laid out, whose files are gone, or that ran where nothing is recorded."""
+    executor = executor_of(service.loop.cluster, found, found.attempts[-1])
+    text = "No record of what it wrote is left."
     if all(attempt.started_ms is None for attempt in found.attempts):
-        return models.ResultsView(state="none", text="It never ran, so it wrote no files.")
-    return models.ResultsView(state="none", text="No record of what it wrote is left.")
+        text = "It never ran, so it wrote no files."
+    elif executor not in {None, HERE}:
+        # Slurm's, or a plugin's: it tells nobody what it did with them.
+        text = (
+            f"It ran with the executor {executor}, which brings a job's files by itself: what became of"
+            f" them is not on record here. If they were brought, they are in {place_of(found)}/ in"
+            f" {_home(found)}."
+        )
+    elif service.own_results is None:
+        return None
+    return models.ResultsView(state="none", text=text)
 
 
 def _away_view(service: Service, found: Workload) -> models.ResultsView:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gpucommons.scheduler.core.model.types import Millis, UserName
 from gpucommons.scheduler.errors import BadRequest, Unavailable
-from gpucommons.scheduler.notifications import addresses, mail, webhook
+from gpucommons.scheduler.notifications import addresses, smtp, webhook
 from gpucommons.scheduler.notifications.choice import About, Channel, Choice, Telling, notification
 from gpucommons.scheduler.notifications.settings import (
     MailSettings,
@@ -65,8 +65,8 @@ def choice(url: str) -> Choice:
 def test_a_mail_says_what_happened_in_plain_text_under_an_id_that_stays(
     mail_server: Any,
 ) -> None:
-    mail.send(settings(mail_server.port), a_message(), "ann@example.org")
-    mail.send(settings(mail_server.port), a_message(), "ann@example.org")
+    smtp.send(settings(mail_server.port), a_message(), "ann@example.org")
+    smtp.send(settings(mail_server.port), a_message(), "ann@example.org")
     first, again = mail_server.mails
     assert first["Subject"] == "[GPU Commons] digits-1 finished"
     assert (first["From"], first["To"]) == ("gpu@example.org", "ann@example.org")
@@ -79,7 +79,7 @@ def test_a_mail_says_what_happened_in_plain_text_under_an_id_that_stays(
 
 def test_a_mail_that_was_taken_is_sent_whatever_the_goodbye(mail_server: Any) -> None:
     mail_server.goodbye = "451 busy"
-    mail.send(settings(mail_server.port), a_message(), "ann@example.org")
+    smtp.send(settings(mail_server.port), a_message(), "ann@example.org")
     assert len(mail_server.mails) == 1
 
 
@@ -96,11 +96,11 @@ def test_the_login_goes_over_tls_alone_and_to_a_server_that_is_who_it_says(
     for is_offered in (False, True):
         mail_server.certificate = certificate if is_offered else None
         with pytest.raises(Unavailable) as refused:
-            mail.send(asked, a_message(), "ann@example.org")
+            smtp.send(asked, a_message(), "ann@example.org")
         assert "secret" not in str(refused.value)
     assert mail_server.logins == mail_server.mails == []
     trusted()
-    mail.send(asked, a_message(), "ann@example.org")
+    smtp.send(asked, a_message(), "ann@example.org")
     assert mail_server.logins == ["\0gpu\0secret"]
     assert mail_server.over_tls == [True]
 
@@ -113,16 +113,16 @@ def test_what_the_server_refuses_for_good_is_not_tried_again_and_the_rest_is(
         "later@example.org": "450 mailbox is busy",
     }
     with pytest.raises(BadRequest, match=r"no@example\.org was refused: 550 no such user"):
-        mail.send(settings(mail_server.port), a_message(), "no@example.org")
+        smtp.send(settings(mail_server.port), a_message(), "no@example.org")
     with pytest.raises(Unavailable, match=r"later@example\.org was refused: 450 mailbox is busy"):
-        mail.send(settings(mail_server.port), a_message(), "later@example.org")
+        smtp.send(settings(mail_server.port), a_message(), "later@example.org")
     with pytest.raises(BadRequest, match=r"Mail to other\.org is not allowed here"):
-        mail.send(settings(mail_server.port), a_message(), "ann@other.org")
+        smtp.send(settings(mail_server.port), a_message(), "ann@other.org")
 
 
 @given(st.text(max_size=300))
 def test_no_name_of_a_job_begins_a_header_of_its_own(name: str) -> None:
-    made = mail.as_mail(settings(25), a_message(f"{name}\r\nBcc: eve@other.org"), "ann@example.org")
+    made = smtp.as_mail(settings(25), a_message(f"{name}\r\nBcc: eve@other.org"), "ann@example.org")
     head, _, _ = made.as_bytes().partition(b"\n\n")
     assert made["Bcc"] is None
     assert b"\nBcc" not in head
