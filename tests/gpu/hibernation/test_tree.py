@@ -236,10 +236,12 @@ def test_what_it_prints_may_go_to_a_file_that_it_opens_itself(
 
 
 def test_named_shared_memory_wakes_too(tree: HibernatableTree, start: Start) -> None:
+    woken = tree.folder.parent / "woken"
     code = (
-        "import time\nfrom multiprocessing import shared_memory\n"
+        "import os, time\nfrom multiprocessing import shared_memory\n"
         "memory = shared_memory.SharedMemory('gpucommons-test', create=True, size=1 << 20)\n"
-        "memory.buf[0] = 7\nprint('ready', flush=True)\ntime.sleep(0.2)\n"
+        "memory.buf[0] = 7\nprint('ready', flush=True)\n"
+        f"while not os.path.exists({str(woken)!r}):\n    time.sleep(0.02)\n"
         "again = shared_memory.SharedMemory('gpucommons-test')\n"
         "print(again.buf[0], flush=True)\nmemory.unlink()"
     )
@@ -247,6 +249,7 @@ def test_named_shared_memory_wakes_too(tree: HibernatableTree, start: Start) -> 
     saved(tree)
     assert not Path("/dev/shm/gpucommons-test").exists()  # noqa: S108 - where it would lie
 
+    woken.touch()
     assert rest(start(tree.wake_command())) == ["7"]
 
 
