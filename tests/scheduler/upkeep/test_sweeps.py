@@ -237,29 +237,19 @@ def test_a_budget_of_gpu_hours_is_kept_and_can_be_added_to(world: ServiceWorld) 
 
 
 def test_a_sweep_that_was_over_and_is_added_to_is_seen_to_its_new_end(world: ServiceWorld) -> None:
-    made = submit(world, a_sweep(budget={"trials": 2}, early_stopping=None))
-    upkeep = running(world)
-
-    def to_the_end(trials: int) -> None:
-        for _ in range(60):
+    made, upkeep = submit(world, a_sweep(budget={"trials": 2})), running(world)
+    world.script = Script(run_ms=30_000)
+    for trials in (2, 5):
+        for _ in range(30):
             upkeep.step()
             world.pass_time(1000)
             for job in of_state(world, State.RUNNING):
                 tell(world, job, 1, 0.5)
             world.pass_time(MINUTE)
-            view = look(world, made.id)
-            if view.ended_ms is not None and view.begun == trials:
-                return
-        pytest.fail(f"it stands at {look(world, made.id).text}")
-
-    world.script = Script(run_ms=30_000)
-    to_the_end(2)
-    more = models.MoreBudgetRequest(trials=3)
-    sweeps.add_to_budget(world.service, world.principal("ann"), made.id, more)
-    to_the_end(5)
-
-    view = look(world, made.id)
-    assert (view.done, view.text, live(world)) == (5, "All of it was tried.", [])
+        view = look(world, made.id)
+        assert (view.begun, view.text, live(world)) == (trials, "All of it was tried.", [])
+        more = models.MoreBudgetRequest(trials=3)
+        sweeps.add_to_budget(world.service, world.principal("ann"), made.id, more)
 
 
 def test_what_a_person_pauses_stays_paused_until_a_person_resumes_it(world: ServiceWorld) -> None:
