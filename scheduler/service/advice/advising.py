@@ -47,15 +47,10 @@ def advise(
     found = [place_of(cluster, name, tables) for name in spec.pools]
     notes = tuple(one for one in found if isinstance(one, str))
     currency = prices.currency_of(cluster.pools.values())
-    seen, unseen = alike.seen_of(
-        service, principal, request, [p for p in found if isinstance(p, Place)]
-    )
+    there = [one for one in found if isinstance(one, Place)]
+    seen, unseen = alike.seen_of(service, principal, request, there)
     notes += unseen
-    places = [
-        with_sizes(_in_reach(one, request), spec, cluster)
-        for one in found
-        if isinstance(one, Place)
-    ]
+    places = [with_sizes(_in_reach(one, request), spec, cluster) for one in there]
     asking = Asking(
         request=request,
         places=tuple(places),
