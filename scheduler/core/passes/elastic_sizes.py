@@ -5,7 +5,8 @@ grows where that pays by its own measure (:mod:`..elastic.gain`, Pollux's rule) 
 has been idle: how long it stays so nobody knows, and the best guess is as long again. A job that was
 measured to be faster with fewer workers gives the others back by the same rule. Either comes not before
 its minimum run time, not before a pause after the last change of its size, and in the minute after a
-save. It is stopped for itself: with its end it is in line like anybody, at its old age.
+save. It is stopped for itself, with notice where it asks for a signal: with its end
+it is in line like anybody, at its old age.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from gpucommons.scheduler.core.placement.placement import place
 from gpucommons.scheduler.core.queue.eligibility import policies_of, waited_for
 from gpucommons.scheduler.core.queue.unused_quota import more_workers
 from gpucommons.scheduler.core.quota.quota import pool_of
-from gpucommons.scheduler.core.stopping import grace
+from gpucommons.scheduler.core.stopping import notice
 
 #: A due time that has moved on is looked at again no sooner than this.
 _AGAIN_MS = 1_000
@@ -69,7 +70,7 @@ def change(cycle: CycleState) -> None:
             continue
         if due_ms <= cycle.now_ms and gain.has_just_saved(workload, attempt, cycle.now_ms):
             growing.add(pool)
-            grace.end_now(cycle, workload, why=GROW, text=f"to go on with {size} workers")
+            notice.end_soon(cycle, workload, why=GROW, text=f"to go on with {size} workers")
         else:
             again_ms = Millis(max(due_ms, cycle.now_ms + _AGAIN_MS))
             idle[pool, workload.workload_id] = Spare(since_ms=since_ms, due_ms=again_ms)

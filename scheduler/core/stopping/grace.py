@@ -48,12 +48,11 @@ def signal_due(cycle: CycleState, workload: Workload) -> Workload:
         return workload
     if attempt.stop.term_ms > cycle.now_ms:
         return workload
-    stop = evolve(
-        attempt.stop,
-        signalled=True,
+    kill_ms = attempt.stop.kill_ms
+    if attempt.stop.why != SPOT:  # a cloud does not wait
         # A scheduler that was away at term_ms still gives the whole grace.
-        kill_ms=Millis(max(attempt.stop.kill_ms, cycle.now_ms + cycle.pool_of(attempt).grace_ms)),
-    )
+        kill_ms = Millis(max(kill_ms, cycle.now_ms + cycle.pool_of(attempt).grace_ms))
+    stop = evolve(attempt.stop, signalled=True, kill_ms=kill_ms)
     return _signalled(cycle, workload, evolve(attempt, stop=stop))
 
 

@@ -9,12 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.going_on.hibernating import is_hibernated, is_saved_in
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, GOES_ON, MOVE, RESIZE
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import is_lease, move, with_attempt
 from gpucommons.scheduler.core.model.resources import Pool
-from gpucommons.scheduler.core.model.types import Millis, State, Stop, Workload, WorkloadId
+from gpucommons.scheduler.core.model.types import (
+    Attempt,
+    Millis,
+    State,
+    Stop,
+    Workload,
+    WorkloadId,
+)
 from gpucommons.scheduler.core.stopping import grace
 
 
@@ -41,17 +49,11 @@ def announce(
         or {before.why, cause.why} == GOES_ON
     ):
         return workload
-    pool = cycle.pool_of(attempt)
-    announced = cycle.now_ms if before is None else before.announced_ms
-    stop = Stop(
-        why=cause.why,
-        text=_text(workload, cause.why, cause.text),
+    text = _text(workload, cause.why, cause.text)
+    stop = evolve(
+        _told(cycle, workload, attempt, why=cause.why, text=text),
         rule=cause.rule,
-        announced_ms=announced,
-        term_ms=Millis(announced + notice_ms(pool)),
-        kill_ms=Millis(announced + notice_ms(pool) + pool.grace_ms),
         beneficiary=beneficiary,
-        notice_signal=notice_signal(workload, pool),
     )
     workload = cycle.put(with_attempt(workload, evolve(attempt, stop=stop, spared_ms=None)))
     cycle.tell(
@@ -69,34 +71,71 @@ def announce(
     return workload
 
 
-def end_soon(cycle: CycleState, workload: Workload, *, why: str, text: str) -> Workload:
+def end_soon(
+    cycle: CycleState, workload: Workload, *, why: str, text: str, by_ms: Millis | None = None
+) -> Workload:
     """Stop an attempt that is to go on later, for nobody's sake: the signal that it asks for tells it at
     once, and SIGTERM follows after the pool's notice. Who asks for none is told by SIGTERM, now.
+
+    ``by_ms``: when SIGKILL comes, in place of the pool's time. Notice and grace share less time in
+    proportion; of more, the grace has the rest.
     """
     attempt = workload.current
     if attempt is None:
         return workload
     pool, before = cycle.pool_of(attempt), attempt.stop
-    number = notice_signal(workload, pool)
-    if not number or attempt.started_ms is None or (before is not None and before.signalled):
-        return grace.end_now(cycle, workload, why=why, text=text)
-    # Who was told before is not told twice, and has as long as it was promised.
-    announced = cycle.now_ms if before is None else before.announced_ms
-    term = Millis(announced + notice_ms(pool))
-    stop = Stop(
-        why=why,
-        text=text,
-        announced_ms=announced,
-        term_ms=term,
-        kill_ms=Millis(term + pool.grace_ms),
-        notice_signal=number,
-    )
+    number = notice_signal(workload, pool) if before is None else before.notice_signal
+    if (
+        not number
+        or attempt.started_ms is None
+        or (before is not None and before.signalled)
+        or (by_ms is not None and _is_saved_whole(cycle, workload, why, by_ms))
+    ):
+        return grace.end_now(cycle, workload, why=why, text=text, by_ms=by_ms)
+    stop = evolve(_told(cycle, workload, attempt, why=why, text=text), rule="", beneficiary=None)
+    if by_ms is not None:
+        stop = _within(stop, cycle.now_ms, by_ms)
     workload = with_attempt(
         evolve(workload, nomination=None), evolve(attempt, stop=stop, spared_ms=None)
     )
     if why == "pause":
         workload = move(workload, State.PAUSING, cycle.now_ms)
     return cycle.put(workload)
+
+
+def _told(cycle: CycleState, workload: Workload, attempt: Attempt, *, why: str, text: str) -> Stop:
+    """A stop that begins with notice. Who was told of one before is not told twice, and has as long as
+    was said then, whatever the pool says by now.
+    """
+    if attempt.stop is not None:
+        return evolve(attempt.stop, why=why, text=text)
+    pool = cycle.pool_of(attempt)
+    term_ms = cycle.now_ms + notice_ms(pool)
+    return Stop(
+        why=why,
+        text=text,
+        announced_ms=cycle.now_ms,
+        term_ms=Millis(term_ms),
+        kill_ms=Millis(term_ms + pool.grace_ms),
+        notice_signal=notice_signal(workload, pool),
+    )
+
+
+def _within(stop: Stop, now_ms: Millis, by_ms: Millis) -> Stop:
+    """The same stop with SIGKILL at that time."""
+    notice, whole = max(0, stop.term_ms - now_ms), max(1, stop.kill_ms - now_ms)
+    notice = min(notice, notice * (by_ms - now_ms) // whole)
+    return evolve(stop, term_ms=Millis(now_ms + notice), kill_ms=by_ms)
+
+
+def _is_saved_whole(cycle: CycleState, workload: Workload, why: str, by_ms: Millis) -> bool:
+    """Its processes can be saved until then, which loses nothing; after a notice it might be too late."""
+    attempt = workload.current
+    return (
+        attempt is not None
+        and is_hibernated(workload, attempt, why, cycle.pool_of(attempt))
+        and is_saved_in(workload, attempt, by_ms - cycle.now_ms)
+    )
 
 
 def _text(workload: Workload, why: str, text: str) -> str:

@@ -1,8 +1,8 @@
 """A node that its cloud takes back: it takes nothing new, and what runs there goes on elsewhere.
 
-There is no notice to give: each second is for saving. So all get SIGTERM at once, and until shortly
-before the node goes; processes are saved whole where that fits. Notebooks save what they can of their
-kernels, as at every stop.
+Each second is for saving. So all are told at once, and have until shortly before the node goes: by
+SIGTERM, or by the signal that they ask for with a notice, and SIGTERM later. Processes are saved whole
+where that fits. Notebooks save what they can of their kernels, as at every stop.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpucommons.scheduler.core.model.intents import Cancel, NoticeNode
 from gpucommons.scheduler.core.model.lifecycle import is_lease, with_attempt
 from gpucommons.scheduler.core.model.resources import Node, NodeState
 from gpucommons.scheduler.core.model.types import Attempt, Millis, Workload
-from gpucommons.scheduler.core.stopping import grace
+from gpucommons.scheduler.core.stopping import notice
 
 #: Before the node goes, for the last reports to come through.
 MARGIN_MS = 5_000
@@ -66,7 +66,9 @@ def _end(cycle: CycleState, workload: Workload, attempt: Attempt, node: Node) ->
         cycle.put(with_attempt(workload, evolve(attempt, stop=sooner)))
         return
     text = f"because {in_words(node, cycle.now_ms)}"
-    grace.end_now(cycle, workload, why=SPOT, text=text, by_ms=by_ms)
+    if stop is not None and stop.why == SPOT:
+        by_ms = Millis(min(by_ms, stop.kill_ms))  # another of its nodes may go sooner
+    notice.end_soon(cycle, workload, why=SPOT, text=text, by_ms=by_ms)
 
 
 def settled(node: Node, known: Node | None, now_ms: Millis) -> Node:

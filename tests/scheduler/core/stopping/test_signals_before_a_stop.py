@@ -9,7 +9,7 @@ from builders import World, a_job, a_node, a_pool, a_team
 
 from gpucommons.scheduler.core.events.due_actions import due
 from gpucommons.scheduler.core.model.actions import Act, AnnounceStop, SignalAttempt
-from gpucommons.scheduler.core.model.intents import Cancel, Pause, Resume
+from gpucommons.scheduler.core.model.intents import Cancel, NoticeNode, Pause, PutPools, Resume
 from gpucommons.scheduler.core.model.state import CheckpointReported
 from gpucommons.scheduler.core.model.types import Checkpoint, Millis, State, WorkloadId
 
@@ -29,6 +29,10 @@ def pause(world: World, job: WorkloadId) -> None:
 
 def drill(world: World, job: WorkloadId) -> None:
     world.now += 60 * SECOND
+    save(world, job)
+
+
+def save(world: World, job: WorkloadId) -> None:
     attempt_id = world.attempt_id(job)
     saved = Checkpoint(
         attempt_id=attempt_id,
@@ -43,6 +47,25 @@ def drill(world: World, job: WorkloadId) -> None:
 
 def preempt(world: World, _job: WorkloadId) -> None:
     world.submit(a_job("theirs", 2000, team="nlp"))
+
+
+def grow(world: World, job: WorkloadId) -> None:
+    """One worker of two that it likes, beside a GPU that has been idle; it has just saved."""
+    world.wait(120 * SECOND)
+    save(world, job)
+    for _ in range(10):
+        if world.stop_of(job) is not None:
+            return
+        assert world.outcome.wake_ms is not None
+        world.wait(max(1, world.outcome.wake_ms - world.now))
+    raise AssertionError
+
+
+def take_back(world: World, job: WorkloadId, in_s: int = 120) -> None:
+    attempt = world.get(job).current
+    assert attempt is not None
+    at_ms = Millis(world.now + in_s * SECOND)
+    world.ask(NoticeNode(node_id=attempt.placements[0].node_id, leaves_ms=at_ms), "admin")
 
 
 def acts(world: World, job: WorkloadId) -> tuple[Act, ...]:
@@ -115,6 +138,93 @@ def test_a_job_that_was_told_already_is_not_told_twice_when_it_is_paused() -> No
     assert world.stop_of(job).term_ms == told_ms + 30_000
     world.wait(20 * SECOND)
     assert acts(world, job) == (SignalAttempt(attempt_id=world.attempt_id(job)),)
+
+
+def test_who_was_told_has_as_long_as_was_said_whatever_the_pool_says_by_now() -> None:
+    world = a_world(min_run_ms=0)
+    job = world.run(a_job(notice_signal="SIGUSR1"))
+    preempt(world, job)
+    told_ms = world.now
+    shorter = a_pool(notice_ms=5 * SECOND, grace_ms=SECOND, drills="on", min_run_ms=0)
+    world.ask(PutPools(pools=(shorter,)), "admin")
+    world.wait(10 * SECOND)
+    pause(world, job)
+    stop = world.stop_of(job)
+    assert (stop.why, stop.signalled) == ("pause", False)
+    assert (stop.term_ms, stop.kill_ms) == (told_ms + 30_000, told_ms + 50_000)
+
+
+def test_who_was_told_without_a_signal_waits_for_none_when_it_is_paused() -> None:
+    world = a_world(min_run_ms=0)
+    job = world.run(a_job())
+    preempt(world, job)
+    asks = a_pool(
+        notice_ms=30 * SECOND, grace_ms=20 * SECOND, notice_signal="SIGUSR1", min_run_ms=0
+    )
+    world.ask(PutPools(pools=(asks,)), "admin")
+    pause(world, job)
+    assert world.stop_of(job).signalled, "its notice is written, and none follows"
+
+
+def test_a_job_that_changes_its_size_is_told_first() -> None:
+    world = a_world(drills="off", min_run_ms=0)
+    other = world.run(a_job("other"))
+    job = world.run(a_job("elastic", min_workers=1, max_workers=2, notice_signal="SIGUSR1"))
+    world.end(other)
+    grow(world, job)
+    found = world.stop_of(job)
+    assert (found.why, found.notice_signal, found.signalled) == ("grow", "SIGUSR1", False)
+    assert world.state(job) is State.RUNNING
+    assert acts(world, job) == (AnnounceStop(attempt_id=world.attempt_id(job)),)
+    world.wait(30 * SECOND)
+    assert world.stop_of(job).signalled
+    world.end(job, 143, told=True)
+    attempt = world.get(job).current
+    assert attempt is not None
+    assert len(attempt.placements) == 2
+
+
+@pytest.mark.parametrize(
+    ("in_s", "term_s", "kill_s"),
+    [(120, 30, 115), (55, 30, 50), (30, 15, 25), (5, 0, 0)],
+)
+def test_before_its_node_goes_notice_and_grace_share_the_seconds(
+    in_s: int, term_s: int, kill_s: int
+) -> None:
+    world = a_world()
+    job = world.run(a_job(notice_signal="SIGUSR1"))
+    told_ms = world.now
+    take_back(world, job, in_s)
+    found = world.stop_of(job)
+    assert (found.why, found.notice_signal) == ("spot", "SIGUSR1")
+    assert (found.term_ms, found.kill_ms) == (told_ms + term_s * SECOND, told_ms + kill_s * SECOND)
+    world.wait(term_s * SECOND)
+    stop = world.stop_of(job)
+    assert (stop.signalled, stop.kill_ms) == (True, told_ms + kill_s * SECOND), (
+        "a cloud waits for none"
+    )
+
+
+def test_a_node_that_goes_sooner_than_was_said_leaves_less_of_both() -> None:
+    world = a_world()
+    job = world.run(a_job(notice_signal="SIGUSR1"))
+    told_ms = world.now
+    take_back(world, job, 120)
+    world.wait(10 * SECOND)
+    take_back(world, job, 30)
+    stop = world.stop_of(job)
+    assert (stop.announced_ms, stop.kill_ms) == (told_ms, told_ms + 35_000)
+    assert told_ms + 10_000 < stop.term_ms < told_ms + 30_000
+
+
+def test_a_paused_job_whose_node_goes_is_paused() -> None:
+    world = a_world()
+    job = world.run(a_job(notice_signal="SIGUSR1"))
+    pause(world, job)
+    take_back(world, job)
+    assert (world.stop_of(job).why, world.state(job)) == ("spot", State.PAUSING)
+    world.end(job, 143, told=True)
+    assert world.state(job) is State.PAUSED
 
 
 def test_a_pause_stays_one_whoever_needs_the_gpu_meanwhile() -> None:
