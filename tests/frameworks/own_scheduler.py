@@ -1,4 +1,7 @@
-"""``gpucommons up --no-hub`` on pretended GPUs, in a folder of its own: its user is this account."""
+"""``gpucommons up --no-hub`` on pretended GPUs, in a folder of its own: its user is this account.
+
+Its jobs end with it: one that went on would write into a folder that is just being removed.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 STARTS_S = 60.0
+#: Longer than it waits for its jobs to end.
+STOPS_S = 180.0
 
 
 @contextmanager
@@ -20,7 +25,7 @@ def own_scheduler(folder: Path, config: str) -> Iterator[dict[str, str]]:
     (folder / "config.yaml").write_text(config)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GPUCOMMONS_")}
     environ = {**kept, "GPUCOMMONS_STATE": str(folder / "state"), "HOME": str(folder)}
-    command = [str(Path(sys.executable).with_name("gpucommons")), "up", "--no-hub"]
+    command = [str(Path(sys.executable).with_name("gpucommons")), "up", "--no-hub", "--stop-jobs"]
     options = ["--simulate", "1", "--trusted-users", "--config", str(folder / "config.yaml")]
     written = folder / "up.log"
     with written.open("w") as log:
@@ -34,4 +39,4 @@ def own_scheduler(folder: Path, config: str) -> Iterator[dict[str, str]]:
         yield environ
     finally:
         up.send_signal(signal.SIGINT)
-        up.wait(60)
+        up.wait(STOPS_S)
