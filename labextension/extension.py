@@ -25,7 +25,7 @@ from gpucommons.labextension.activity.kernel_status import tell_work_from_looks
 from gpucommons.labextension.activity.reporter import Reporter
 from gpucommons.labextension.editors import ssh
 from gpucommons.labextension.editors.traffic import Traffic
-from gpucommons.labextension.ending import end_after_main
+from gpucommons.labextension.ending import answer_no_more, end_after_main
 from gpucommons.labextension.hibernation.hibernation import Hibernation
 from gpucommons.labextension.hibernation.keeper import server_folder
 from gpucommons.labextension.hibernation.kept import KeptKernel, kernels_folder
@@ -343,6 +343,8 @@ class GpuCommonsExtension(ExtensionApp):
     async def stop_extension(self) -> None:
         """Stop with the server."""
         end_after_main()
+        if self.serverapp is not None:
+            answer_no_more(self.serverapp.web_app)
         kept: Sequence[KeptKernel] = ()
         nothing = keeps_nothing(self.parts.feed.lease, time.time_ns() // 1_000_000)
         if self.parts.hibernation is not None:

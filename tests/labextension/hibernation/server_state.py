@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
-from kernel_server import KernelServer
+import httpx
+from kernel_server import TOKEN, KernelServer
 
 
 def opened(server: KernelServer, name: str = "a.ipynb") -> tuple[str, str]:
@@ -26,6 +29,32 @@ def kernels_of(server: KernelServer) -> set[str]:
 def sessions(server: KernelServer) -> dict[str, str]:
     """Kernels by session."""
     return {each["id"]: each["kernel"]["id"] for each in server.ask("GET", "api/sessions")}
+
+
+def stop_while_a_page_asks(server: KernelServer) -> list[set[str]]:
+    """The kernels of each answer that an open connection gets from before the stop to its end."""
+    told: list[set[str]] = []
+    has_begun = Event()
+    url = f"http://127.0.0.1:{server.port}/api/sessions"
+
+    def ask() -> None:
+        headers = {"Authorization": f"token {TOKEN}"}
+        with httpx.Client(headers=headers, timeout=60, trust_env=False) as page:
+            while True:
+                try:
+                    answer = page.get(url)
+                except httpx.HTTPError:
+                    return
+                if answer.is_success:
+                    told.append({each["kernel"]["id"] for each in answer.json()})
+                has_begun.set()
+
+    with ThreadPoolExecutor(1) as pages:
+        asking = pages.submit(ask)
+        assert has_begun.wait(60)
+        server.stop()
+        asking.result()
+    return told
 
 
 def kernel_folder(server: KernelServer, kernel_id: str) -> Path:

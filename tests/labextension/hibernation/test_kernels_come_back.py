@@ -26,6 +26,7 @@ from tests.labextension.hibernation.server_state import (
     opened,
     sessions,
     state,
+    stop_while_a_page_asks,
 )
 
 pytestmark = pytest.mark.criu
@@ -59,6 +60,8 @@ class Woken:
     #: A page and its cell that waits for an answer.
     asking: tuple[str, str]
     unused_since: str
+    #: Kernels, as a page that asks all the time was told of them during the stop.
+    told_at_the_stop: list[set[str]]
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +83,7 @@ def woken(servers: Start) -> Woken:
     unused = kernels["unused"]
     until(lambda: state(first, unused) == "idle", "the end of the cell")
     since = first.ask("GET", f"api/kernels/{unused}")["last_activity"]
-    first.stop()
+    told = stop_while_a_page_asks(first)
     held = kept(first)
     _write_into_the_history_of(first)
     return Woken(
@@ -92,6 +95,7 @@ def woken(servers: Start) -> Woken:
         slider=slider,
         asking=(asking.session, cell),
         unused_since=since,
+        told_at_the_stop=told,
     )
 
 
@@ -135,6 +139,12 @@ def test_variables_sessions_and_ids_are_those_of_the_server_before(woken: Woken)
     assert woken.server.page(woken.kernels["variables"]).run("print(x + 1)") == "42"
     assert lost(woken.server) == {}
     until(lambda: kept(woken.server) == {}, "that nothing is kept any more")
+
+
+def test_no_page_is_told_of_a_kernel_that_it_is_gone_while_it_is_saved(woken: Woken) -> None:
+    # A page that misses its kernel in the list would take it for dead, and never ask again.
+    assert woken.told_at_the_stop
+    assert all(told == set(woken.kernels.values()) for told in woken.told_at_the_stop)
 
 
 def test_two_kernels_that_write_the_same_history_both_come_back(woken: Woken) -> None:
