@@ -1,5 +1,5 @@
 """What a notebook server does right now, as the culler wants to know it.
 
 Nothing here decides whether that is too little.
-Read `collector` first, then `busy`.
+Read `collector` first, then `process_load`.
 """

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
-from gpucommons.labextension.activity.busy import Meter
+from gpucommons.labextension.activity.process_load import Meter
 from gpucommons.labextension.activity.processes import OwnProcesses, input_at_ms, input_of_ms
 from gpucommons.scheduler.models import ActivityReport, KernelActivity
 

@@ -29,8 +29,8 @@ from gpucommons.idle_culler.policy import (
     Warn,
     decide,
 )
-from gpucommons.labextension.activity.busy import Meter
 from gpucommons.labextension.activity.collector import Collector, collector_for, wall_clock_ms
+from gpucommons.labextension.activity.process_load import Meter
 from gpucommons.labextension.activity.processes import OwnProcesses, Process
 
 Look = Callable[[], Mapping[int, Process]]

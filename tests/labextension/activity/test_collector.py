@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
 
-from gpucommons.labextension.activity.busy import Meter
 from gpucommons.labextension.activity.collector import Collector
 from gpucommons.labextension.activity.kernel_status import tell_work_from_looks
+from gpucommons.labextension.activity.process_load import Meter
 from gpucommons.labextension.activity.processes import Process
 from gpucommons.scheduler.models import KernelActivity
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.labextension.activity.busy import Load, Meter
+from gpucommons.labextension.activity.process_load import Load, Meter
 from gpucommons.labextension.activity.processes import (
     OwnProcesses,
     Process,

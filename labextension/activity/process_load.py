@@ -1,4 +1,4 @@
-"""What counts as activity: above which CPU time, and bytes read or written, processes are busy.
+"""How much the processes of a notebook server compute, read and write, and above what they count as busy.
 
 A training run started from a terminal or a kernel keeps no kernel busy and may print nothing for
 hours. What it does do is compute, read or write, and that is measured here, over its whole tree.
