@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from benchmarks.advisor.setting import Figure, gpt, pool_of
 from gpucommons.scheduler.advisor.choice.advise import advise
-from gpucommons.scheduler.advisor.choice.money import Terms
+from gpucommons.scheduler.advisor.choice.interruption_cost import Terms
 from gpucommons.scheduler.advisor.choice.question import Objective, Plan, Question
 from gpucommons.scheduler.advisor.choice.together import mean_finish_s, together
 from gpucommons.scheduler.advisor.network import Traced

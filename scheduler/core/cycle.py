@@ -21,7 +21,7 @@ from gpucommons.scheduler.core.model.demand import elastic
 from gpucommons.scheduler.core.model.types import AttemptId, Workload, WorkloadId
 from gpucommons.scheduler.core.passes import (
     consolidation,
-    drills,
+    drill_selection,
     elastic_sizes,
     guarantee,
     notebooks,
@@ -64,7 +64,7 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
     #   of what is idle, or fewer where that was measured to be as fast.
     elastic_sizes.change(cycle)
     # 9 Drills: in each pool at most one job that borrows is stopped, to see that it can go on.
-    drills.drill(cycle)
+    drill_selection.drill(cycle)
     # 10 Reasons for everyone still waiting.
     if explain:
         reasons.explain(cycle)

@@ -8,10 +8,10 @@ from dataclasses import replace
 from gpucommons.scheduler.core.cycle_state.clock import Times
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import leases, parking
-from gpucommons.scheduler.core.events.drills import never_heard
+from gpucommons.scheduler.core.events.drill_records import never_heard
 from gpucommons.scheduler.core.events.endings import fail
 from gpucommons.scheduler.core.eviction.policies import stoppable_from_ms
-from gpucommons.scheduler.core.going_on.drills import patient_until_ms
+from gpucommons.scheduler.core.going_on.drill_verdict import patient_until_ms
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, is_met, move, with_attempt
 from gpucommons.scheduler.core.model.types import (
     Attempt,
@@ -21,7 +21,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.passes import consolidation, drills, elastic_sizes
+from gpucommons.scheduler.core.passes import consolidation, drill_selection, elastic_sizes
 from gpucommons.scheduler.core.placement import narrowed_pools
 from gpucommons.scheduler.core.queue import back_off, reclaim_cooldown, released, retry_limits
 from gpucommons.scheduler.core.queue.eligibility import duration, not_met
@@ -156,7 +156,7 @@ def next_deadline(cycle: CycleState) -> Millis | None:
     due.extend(reclaim_cooldown.on_cooldown(cycle).values())
     due.extend(Millis(at) for at in elastic_sizes.next_changes(cycle) if at > cycle.now_ms)
     due.extend(narrowed_pools.next_prices(cycle))
-    due.extend(Millis(at) for at in drills.next_drills(cycle) if at > cycle.now_ms)
+    due.extend(Millis(at) for at in drill_selection.next_drills(cycle) if at > cycle.now_ms)
     if any(waiting.members for waiting in cycle.index.equivalence_classes.values()):
         due.extend(Millis(at) for at in consolidation.next_moves(cycle) if at > cycle.now_ms)
     found = cycle.clock.next_ms(times)

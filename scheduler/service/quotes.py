@@ -17,12 +17,11 @@ from gpucommons.scheduler.intake import notebook_pools
 from gpucommons.scheduler.intake.gpu_memory import in_words
 from gpucommons.scheduler.money import money_words
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service import authorization, costs
 from gpucommons.scheduler.service.jobs.environments import script_reader, warnings
 from gpucommons.scheduler.service.jobs.jobs import checked_spec
 from gpucommons.scheduler.service.leases import last_end, last_kept, live_leases, view
 from gpucommons.scheduler.service.service import Service
-from gpucommons.scheduler.service.views import prices
 from gpucommons.scheduler.service.views.drills import drill_text
 from gpucommons.scheduler.service.views.jobs import reason_view
 from gpucommons.scheduler.service.views.whereabouts import AWAY, may_run_away
@@ -68,13 +67,13 @@ def _costs(service: Service, spec: Spec) -> str:
     ]
     now_ms, fewest = service.now_ms(), milli_gpu(must_have(spec))
     most = fewest + milli_gpu(may_have(spec))
-    found = [prices.at(pool, now_ms) for pool in pools]
+    found = [costs.at(pool, now_ms) for pool in pools]
     known = [price for price in found if price is not None]
     if not most or not known or None in found:
         return ""
     currency, dearest = (
-        prices.currency_of(pools),
-        max(prices.dearest(pool, now_ms) for pool in pools),
+        costs.currency_of(pools),
+        max(costs.dearest(pool, now_ms) for pool in pools),
     )
     low = money_words(min(known) * fewest // 1000, currency)
     high = money_words(max(known) * most // 1000, currency)

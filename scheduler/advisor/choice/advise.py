@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from gpucommons.scheduler.advisor import network, recipe
-from gpucommons.scheduler.advisor.choice import money
+from gpucommons.scheduler.advisor.choice import interruption_cost
 from gpucommons.scheduler.advisor.choice.pricing import MARGIN, Computed, correction_of, plan_of
 from gpucommons.scheduler.advisor.choice.question import Advice, Plan, Question
 from gpucommons.scheduler.advisor.choice.ranking import ranked
@@ -97,7 +97,7 @@ def refusal(question: Question) -> str | None:
         reasons = [network.refusal(question.network)]
     reasons += [
         recipe.refusal(question.recipe, question.network),
-        money.refusal(question.terms),
+        interruption_cost.refusal(question.terms),
         None if _sane(pool) and question.most_gpus >= 0 else "There is no GPU to plan for.",
         None if question.steps >= 1 else "A training of no steps needs no plan.",
         None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import exp
 
-from gpucommons.scheduler.advisor.choice.money import useful_share
+from gpucommons.scheduler.advisor.choice.interruption_cost import useful_share
 from gpucommons.scheduler.advisor.choice.question import Plan, Question, Range, Verdict
 from gpucommons.scheduler.advisor.history import Asked, Correction, Grade, correction
 from gpucommons.scheduler.advisor.layout import Layout

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 
-from gpucommons.scheduler.advisor.choice.money import Terms
+from gpucommons.scheduler.advisor.choice.interruption_cost import Terms
 from gpucommons.scheduler.advisor.constants import Constants
 from gpucommons.scheduler.advisor.history import Asked, Grade, Run
 from gpucommons.scheduler.advisor.kinds import Pool

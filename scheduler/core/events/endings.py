@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.elastic.gain import GROW
-from gpucommons.scheduler.core.events import drills
+from gpucommons.scheduler.core.events import drill_records
 from gpucommons.scheduler.core.eviction.candidates import work_lost
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.exits import Exit, Meaning, meaning
@@ -77,7 +77,7 @@ def end_attempt(cycle: CycleState, workload: Workload, end: AttemptEnded) -> Wor
         return _after_own_end(cycle, workload, means, text)
     if means is Meaning.STOPPED:
         _receipt(cycle, workload, ended, attempt.stop, end)
-        workload = drills.stopped(cycle, workload, ended, end)
+        workload = drill_records.stopped(cycle, workload, ended, end)
     return _after_stop(cycle, workload, attempt.stop, means)
 
 

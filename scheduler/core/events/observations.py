@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.elastic.gain import paced
-from gpucommons.scheduler.core.events import drills, parking
+from gpucommons.scheduler.core.events import drill_records, parking
 from gpucommons.scheduler.core.events.endings import end_attempt
 from gpucommons.scheduler.core.events.nodes import reports
 from gpucommons.scheduler.core.going_on import words
@@ -67,7 +67,7 @@ def _progress(cycle: CycleState, workload: Workload, observation: ProgressReport
     if attempt is not None and elastic(workload.spec):
         same = before is not None and before.source == progress.source
         workload = with_attempt(workload, paced(attempt, progress, same_source=same))
-    workload = drills.heard(cycle, workload, progress.step, progress.source)
+    workload = drill_records.heard(cycle, workload, progress.step, progress.source)
     cycle.put(replace(workload, progress=progress))
 
 
@@ -127,7 +127,7 @@ def _started(cycle: CycleState, workload: Workload, seen: AttemptStarted) -> Non
         )
         workload = cycle.put(move(workload, State.RUNNING, cycle.now_ms))
         cycle.tell("started", words.of_start(workload.spec.name, known), workload)
-        drills.started(cycle, workload)
+        drill_records.started(cycle, workload)
 
 
 def _checkpoint(cycle: CycleState, workload: Workload, report: CheckpointReported) -> None:
@@ -136,7 +136,7 @@ def _checkpoint(cycle: CycleState, workload: Workload, report: CheckpointReporte
         return
     if report.checkpoint.attempt_id != report.attempt_id:
         return
-    workload = drills.heard(cycle, workload, report.checkpoint.step, REPORTED)
+    workload = drill_records.heard(cycle, workload, report.checkpoint.step, REPORTED)
     workload = cycle.put(replace(workload, checkpoint=report.checkpoint))
     # What a stopped attempt had saved last is in the event of its stop.
     spans = [one.at_ms // CHECKPOINT_EVENT_MS for one in (saved, report.checkpoint) if one]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gpucommons.scheduler.core.going_on.drills import as_asked
+from gpucommons.scheduler.core.going_on.drill_verdict import as_asked
 from gpucommons.scheduler.core.going_on.hibernating import (
     can_be_hibernated,
     hindrance_of,

@@ -15,11 +15,10 @@ from gpucommons.scheduler.errors import UnknownTeam
 from gpucommons.scheduler.intake import budget_of
 from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service import authorization, costs
+from gpucommons.scheduler.service.costs import Cost
 from gpucommons.scheduler.service.service import Pending, Service, decision
-from gpucommons.scheduler.service.views import prices
 from gpucommons.scheduler.service.views.cluster import budget_model
-from gpucommons.scheduler.service.views.prices import Cost
 
 _HOUR_MS, _MILLI = 3_600_000, 1000
 #: From so many per cent on it is said.
@@ -71,12 +70,12 @@ def states(
     held: dict[TeamName, int] = {}
     cost: dict[TeamName, Cost] = {}
     pools = cluster.pools
-    for from_ms, to_ms in prices.spans(pools.values(), int(start.timestamp() * 1000), now_ms + 1):
+    for from_ms, to_ms in costs.spans(pools.values(), int(start.timestamp() * 1000), now_ms + 1):
         found = service.held_so_far.between(service.store, from_ms, to_ms, now_ms)
         for (team, pool), amount in found.items():
             held[team] = held.get(team, 0) + amount
-            cost[team] = cost.get(team, Cost()) + prices.of_held(pools.get(pool), amount, from_ms)
-    currency = prices.currency_of(pools.values())
+            cost[team] = cost.get(team, Cost()) + costs.of_held(pools.get(pool), amount, from_ms)
+    currency = costs.currency_of(pools.values())
     return [
         _view(team, held.get(team.name, 0), cost.get(team.name, Cost()), currency, start)
         for team in (cluster.teams if teams is None else teams).values()

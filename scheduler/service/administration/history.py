@@ -10,11 +10,10 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis, TeamName, WorkloadId
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service import authorization, costs
 from gpucommons.scheduler.service.administration import over_time, receipts
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.service import Pending, Service
-from gpucommons.scheduler.service.views import prices
 from gpucommons.scheduler.service.views.cluster import node_views, pool_views, team_views
 from gpucommons.scheduler.service.views.history import event_view, lent_fields, report_rows
 from gpucommons.scheduler.store.quota_minutes.base import in_whole_rows
@@ -173,7 +172,7 @@ def report(  # noqa: PLR0913 - a span, and which of it, all named
     teams = authorization.report_teams(principal)
     past = over_time.daily(service, from_ms, to_ms, teams) if drawn else None
     priced = priced_sums(service, Millis(from_ms), Millis(to_ms), teams, past=past)
-    currency = prices.currency_of(pools.values())
+    currency = costs.currency_of(pools.values())
     return models.Report(
         from_ms=from_ms,
         to_ms=to_ms,
@@ -195,14 +194,14 @@ def priced_sums(
     teams: frozenset[TeamName] | None,
     *,
     past: over_time.Past | None = None,
-) -> list[tuple[UsageSum, prices.Cost]]:
+) -> list[tuple[UsageSum, costs.Cost]]:
     """What was held in a span, each with what it costs: cut wherever a price changes. ``past``: what
     was read of it by day.
     """
     pools = service.loop.cluster.pools
     return [
-        (one, prices.of_sum(pools, one, start_ms))
-        for start_ms, end_ms in prices.spans(pools.values(), from_ms, to_ms)
+        (one, costs.of_sum(pools, one, start_ms))
+        for start_ms, end_ms in costs.spans(pools.values(), from_ms, to_ms)
         for one in _held(
             service, Steps(from_ms=Millis(start_ms), to_ms=Millis(end_ms)), teams, past
         )

@@ -9,7 +9,7 @@ from math import inf
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.advisor.choice.advise import among, refusal
-from gpucommons.scheduler.advisor.choice.money import Terms
+from gpucommons.scheduler.advisor.choice.interruption_cost import Terms
 from gpucommons.scheduler.advisor.choice.question import Objective, Plan, Question, Range
 from gpucommons.scheduler.advisor.history import Asked
 from gpucommons.scheduler.advisor.kinds import shipped
@@ -18,7 +18,7 @@ from gpucommons.scheduler.core.model.types import Spec
 from gpucommons.scheduler.errors import Misconfigured, PolicyRefused
 from gpucommons.scheduler.plans import ChosenPlan
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service import authorization, costs
 from gpucommons.scheduler.service.advice import alike, describing, past, views, waits
 from gpucommons.scheduler.service.advice.asking import Asking
 from gpucommons.scheduler.service.advice.offering import offer
@@ -27,7 +27,6 @@ from gpucommons.scheduler.service.advice.waits import NOT_KNOWN, Size, Wait
 from gpucommons.scheduler.service.jobs.environments import script_reader
 from gpucommons.scheduler.service.jobs.jobs import checked_spec
 from gpucommons.scheduler.service.service import Pending, Service
-from gpucommons.scheduler.service.views import prices
 
 #: Plans come within five seconds, whatever the forecast does.
 _PATIENCE_S = 4.0
@@ -46,7 +45,7 @@ def advise(
     cluster, tables = service.loop.cluster, shipped()
     found = [place_of(cluster, name, tables) for name in spec.pools]
     notes = tuple(one for one in found if isinstance(one, str))
-    currency = prices.currency_of(cluster.pools.values())
+    currency = costs.currency_of(cluster.pools.values())
     there = [one for one in found if isinstance(one, Place)]
     seen, unseen = alike.seen_of(service, principal, request, there)
     notes += unseen

@@ -13,7 +13,7 @@ from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import Attempt, PoolName, Workload
 from gpucommons.scheduler.failures.remedies import REMEDIES
 from gpucommons.scheduler.plans import ChosenPlan
-from gpucommons.scheduler.service.views import prices
+from gpucommons.scheduler.service import costs
 from gpucommons.scheduler.store.base import LedgerRow, LogPoint
 from gpucommons.scheduler.store.plans.base import Actual, JudgedRun
 
@@ -58,7 +58,7 @@ def _actual(seen: Seen, plan: ChosenPlan) -> Actual:
     workload = seen.workload
     longest = max(workload.attempts, key=_ran_ms, default=None)
     step_s, note = _step_s(seen, plan)
-    cost = prices.of_rows(seen.pools, seen.rows)
+    cost = costs.of_rows(seen.pools, seen.rows)
     return Actual(
         gpus=0 if longest is None else gpus_of(longest),
         pool=next((row.pool for row in reversed(seen.rows)), workload.spec.pools[0]),

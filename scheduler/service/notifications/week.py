@@ -12,9 +12,9 @@ from gpucommons.scheduler.models import ReportRow
 from gpucommons.scheduler.models.words.report_rows import gpu_hours
 from gpucommons.scheduler.money import money_words
 from gpucommons.scheduler.notifications.choice import About, Telling
+from gpucommons.scheduler.service import costs
 from gpucommons.scheduler.service.administration.history import priced_sums
 from gpucommons.scheduler.service.service import Service
-from gpucommons.scheduler.service.views import prices
 from gpucommons.scheduler.service.views.history import report_rows
 from gpucommons.scheduler.store.base import WorkloadFilter
 from gpucommons.scheduler.store.stored_jobs import stored_jobs
@@ -43,7 +43,7 @@ def sums(service: Service, end_ms: Millis) -> Sums:
     """Rows of the report of the week up to then, by user; one look at the ledger for all."""
     priced = priced_sums(service, Millis(end_ms - WEEK_MS), end_ms, None)
     found: dict[UserName, list[ReportRow]] = defaultdict(list)
-    for row in report_rows(priced, prices.currency_of(service.loop.cluster.pools.values())):
+    for row in report_rows(priced, costs.currency_of(service.loop.cluster.pools.values())):
         found[UserName(row.owner)].append(row)
     return found
 
@@ -53,7 +53,7 @@ def telling(service: Service, owner: UserName, found: Sums, end_ms: Millis) -> T
     from_ms = end_ms - WEEK_MS
     jobs = _jobs(service, owner, from_ms, end_ms)
     rows = found.get(owner, [])
-    currency = prices.currency_of(service.loop.cluster.pools.values())
+    currency = costs.currency_of(service.loop.cluster.pools.values())
     days = f"{_day(from_ms)} to {_day(end_ms - DAY_MS)} (UTC)"
     counted = ", ".join(f"{jobs[state]} {words}" for state, words in _OUTCOMES)
     lines = [f"Your week, {days}.", *_held(rows), *_cost(rows, currency), f"Jobs: {counted}."]

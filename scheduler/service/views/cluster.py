@@ -33,8 +33,7 @@ from gpucommons.scheduler.core.queue.run_limits import run_left
 from gpucommons.scheduler.core.quota import quota
 from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.views import prices
+from gpucommons.scheduler.service import authorization, costs
 from gpucommons.scheduler.service.views.in_the_way import shows_names
 
 
@@ -80,7 +79,7 @@ def _pool_view(pool: Pool, cluster: Cluster, held: int) -> models.PoolView:
         free_milli_gpu=max(0, total - held),
         out_milli_gpu=sum(len(node.devices) * 1000 for node in nodes) - total,
         next_free_ms=_next_free_ms(pool.name, cluster),
-        price_micro_per_gpu_h=prices.at(pool, cluster.now_ms),
+        price_micro_per_gpu_h=costs.at(pool, cluster.now_ms),
         currency=pool.currency,
     )
 

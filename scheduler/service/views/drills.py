@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.going_on import badges, drills
+from gpucommons.scheduler.core.going_on import badges, drill_verdict
 from gpucommons.scheduler.core.going_on.words import spent
 from gpucommons.scheduler.core.model.eviction_cause import DRILL
 from gpucommons.scheduler.core.model.kept import OFF, ON, Drill
@@ -26,7 +26,7 @@ def drill_view(workload: Workload) -> models.DrillView | None:
         return None
     return models.DrillView(
         state=_state(drill),
-        text=drills.told(drill),
+        text=drill_verdict.told(drill),
         on_purpose=drill.on_purpose,
         step=drill.step,
         unit=drill.unit,

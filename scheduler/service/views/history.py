@@ -10,7 +10,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.curves.choice import without_repeats
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.service.views.prices import Cost
+from gpucommons.scheduler.service.costs import Cost
 from gpucommons.scheduler.store.base import LogPoint, StoredEvent
 from gpucommons.scheduler.store.quota_minutes.base import WHOLE_POOL, QuotaMinute
 from gpucommons.scheduler.store.reports.base import UsageSum

@@ -16,7 +16,7 @@ from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import NodeId, WorkerPlacement, Workload
 from gpucommons.scheduler.models.words.report_rows import gpu_hours
 from gpucommons.scheduler.money import money_words
-from gpucommons.scheduler.service.views import prices
+from gpucommons.scheduler.service import costs
 from gpucommons.scheduler.store.base import LedgerRow
 
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
@@ -47,8 +47,8 @@ def use_view(
     why_none = _NOT_YET if awaited else _why_none(rows, held)
     cluster = cluster or Cluster()
     said = use_text(asked, used, submitted_milli_gpu=_submitted(workload), why_none=why_none)
-    currency = prices.currency_of(cluster.pools.values())
-    cost = prices.of_rows(cluster.pools, rows)
+    currency = costs.currency_of(cluster.pools.values())
+    cost = costs.of_rows(cluster.pools, rows)
     return models.JobUse(
         spans=_spans(sorted(rows, key=lambda row: row.minute_ms), _held(workload)),
         asked_milli_gpu=asked,
@@ -63,7 +63,7 @@ def use_view(
     )
 
 
-def _cost_text(cost: prices.Cost, currency: str, *, is_over: bool) -> str:
+def _cost_text(cost: costs.Cost, currency: str, *, is_over: bool) -> str:
     """The part that had a price, with what had none beside."""
     if not currency:
         return ""

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.sql import ColumnElement
 
 from gpucommons.scheduler.core.events.job_size import as_submitted, with_size
-from gpucommons.scheduler.core.going_on.drills import confined
+from gpucommons.scheduler.core.going_on.drill_verdict import confined
 from gpucommons.scheduler.core.model.kept import Badge
 from gpucommons.scheduler.core.model.lifecycle import (
     LEASES_REMEMBERED_MS,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.advisor.golden import passed
 from gpucommons.scheduler.advisor.choice.advise import CANNOT_SAY, advise
-from gpucommons.scheduler.advisor.choice.money import Terms, interval_h, useful_share
+from gpucommons.scheduler.advisor.choice.interruption_cost import Terms, interval_h, useful_share
 from gpucommons.scheduler.advisor.choice.question import Objective, Question, Range, Verdict
 from gpucommons.scheduler.advisor.choice.together import mean_finish_s, together
 from gpucommons.scheduler.advisor.history import Asked, Grade, Run

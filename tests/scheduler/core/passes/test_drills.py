@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from builders import World, a_job, a_node, a_pool, a_team
 
-from gpucommons.scheduler.core.going_on import drills
+from gpucommons.scheduler.core.going_on import drill_verdict
 from gpucommons.scheduler.core.model.intents import Cancel, NoticeNode, Pause, PutPools, Resume
 from gpucommons.scheduler.core.model.kept import Drill, Hibernation, ProcessImage
 from gpucommons.scheduler.core.model.resources import Policy
@@ -91,14 +91,16 @@ def test_a_borrower_is_stopped_after_its_first_save_and_is_safe_once_it_goes_on(
     world.now += 8 * SECOND
     world.end(job, 143, told=True)
     assert world.state(job) is State.STARTING, "nobody waits: it is back at once"
-    assert drills.told(drill_of(world, job)) == (
+    assert drill_verdict.told(drill_of(world, job)) == (
         "Testing that this job can be stopped: it is to go on at step 200."
     )
     world.now += 30 * SECOND
     world.start(job)
     world.now += 3 * SECOND
     tell(world, job, 200)
-    assert drills.told(drill_of(world, job)) == ("Tested: stops and goes on at step 200 (41 s).")
+    assert drill_verdict.told(drill_of(world, job)) == (
+        "Tested: stops and goes on at step 200 (41 s)."
+    )
     assert [one.job for one in world.cluster.badges.values()] == ["digits-1"]
     assert "drill-passed" in world.kinds()
     for _ in range(5):
@@ -137,10 +139,10 @@ def test_one_that_begins_again_runs_only_inside_the_guarantee_and_says_why(world
         " again at step 1. It may use only what vision is guaranteed, which is nothing: at this size"
         " it never starts."
     )
-    assert drills.told(drill_of(world, job)).endswith(
+    assert drill_verdict.told(drill_of(world, job)).endswith(
         "It may run only inside its team's guarantee."
     )
-    assert drills.as_asked(world.get(job)).over_quota, "what was submitted stays"
+    assert drill_verdict.as_asked(world.get(job)).over_quota, "what was submitted stays"
     assert world.cluster.badges == {}
 
 
@@ -176,7 +178,7 @@ def test_a_drill_that_hangs_ends_with_its_grace_and_counts_as_failed(world: Worl
     assert stop.kill_ms - stop.announced_ms <= a_pool().notice_ms + a_pool().grace_ms
     world.end(job, -9, killed=True)
     assert world.state(job) is State.QUEUED
-    assert drills.told(drill_of(world, job)) == (
+    assert drill_verdict.told(drill_of(world, job)) == (
         "Tested: it still ran when its grace was over, and had to be killed. It may run only inside"
         " its team's guarantee."
     )
@@ -326,7 +328,7 @@ def test_processes_that_are_saved_whole_are_tested_by_waking_them(world: World) 
     woken = Hibernation(cost_ms=1, woken_from=1)
     world.now += 2 * SECOND
     world.step(AttemptStarted(attempt_id=world.attempt_id(job), hibernation=woken))
-    assert drills.told(drill_of(world, job)) == (
+    assert drill_verdict.told(drill_of(world, job)) == (
         "Tested: stops and goes on where it stopped (2 s)."
     )
 
@@ -352,7 +354,9 @@ def test_every_other_stop_shows_as_much_and_costs_nothing_more(world: World) -> 
     world.now += 5 * SECOND
     world.start(job)
     tell(world, job, 230)
-    assert drills.told(drill_of(world, job)) == ("It was stopped and went on at step 230 (5 s).")
+    assert drill_verdict.told(drill_of(world, job)) == (
+        "It was stopped and went on at step 230 (5 s)."
+    )
     assert len(world.cluster.badges) == 1
 
 
@@ -383,7 +387,9 @@ def test_a_save_right_after_the_start_is_no_reason_to_test_but_a_later_one_is(wo
     world.start(job)
     world.now += 5 * SECOND
     tell(world, job, 41)
-    assert drills.told(drill_of(world, job)).startswith("Tested: stops and goes on at step 41")
+    assert drill_verdict.told(drill_of(world, job)).startswith(
+        "Tested: stops and goes on at step 41"
+    )
 
 
 @pytest.mark.parametrize("step", [200, 400])
@@ -395,7 +401,7 @@ def test_a_step_that_may_have_been_reached_from_the_start_proves_nothing(
     world.start(job)
     world.now += 5 * MINUTE
     tell(world, job, step)
-    assert drills.told(drill_of(world, job)) == (
+    assert drill_verdict.told(drill_of(world, job)) == (
         "It was stopped, and whether it went on at step 200 cannot be told from what it says."
     )
     assert (world.cluster.badges, world.stop_of(job)) == ({}, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.going_on import badges, drills
+from gpucommons.scheduler.core.going_on import badges, drill_verdict
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
 from gpucommons.scheduler.core.model.eviction_cause import CONFINE
 from gpucommons.scheduler.core.model.evolving import evolve
@@ -18,7 +18,7 @@ def stopped(cycle: CycleState, workload: Workload, attempt: Attempt, end: Attemp
     stop, grace_ms = attempt.stop, cycle.pool_of(attempt).grace_ms
     cut_short = stop is not None and stop.kill_ms - stop.term_ms < grace_ms
     way = way_to_go_on(workload)
-    drill = drills.begun(workload, attempt, way, end, cut_short=cut_short)
+    drill = drill_verdict.begun(workload, attempt, way, end, cut_short=cut_short)
     return workload if drill is None else _noted(cycle, workload, drill)
 
 
@@ -27,20 +27,20 @@ def started(cycle: CycleState, workload: Workload) -> Workload:
     attempt, drill = workload.current, workload.drill
     if attempt is None or drill is None:
         return workload
-    return _followed(cycle, workload, drills.after_start(drill, workload, attempt))
+    return _followed(cycle, workload, drill_verdict.after_start(drill, workload, attempt))
 
 
 def heard(cycle: CycleState, workload: Workload, step: int, source: str) -> Workload:
     """It tells, or saves, a step."""
     attempt, drill = workload.current, workload.drill
-    if attempt is None or drill is None or not drills.counts_in(drill, source):
+    if attempt is None or drill is None or not drill_verdict.counts_in(drill, source):
         return workload
-    return _followed(cycle, workload, drills.after_word(drill, attempt, step, cycle.now_ms))
+    return _followed(cycle, workload, drill_verdict.after_word(drill, attempt, step, cycle.now_ms))
 
 
 def never_heard(cycle: CycleState, workload: Workload) -> None:
     """A tested job runs again and says nothing: after a while nobody waits for its word any more."""
-    until_ms = drills.patient_until_ms(workload)
+    until_ms = drill_verdict.patient_until_ms(workload)
     if workload.drill is not None and until_ms is not None and until_ms <= cycle.now_ms:
         _followed(cycle, workload, evolve(workload.drill, untold=True))
 
@@ -51,7 +51,7 @@ def _followed(cycle: CycleState, workload: Workload, drill: Drill) -> Workload:
 
 def _noted(cycle: CycleState, workload: Workload, drill: Drill) -> Workload:
     """With its drill as it is now, and all that follows from it."""
-    workload = drills.confined(evolve(workload, drill=drill))
+    workload = drill_verdict.confined(evolve(workload, drill=drill))
     if drill.passed:
         _give(cycle, workload, drill)
     elif drill.failed:
@@ -98,7 +98,9 @@ def _leaves_what_it_borrows(cycle: CycleState, workload: Workload) -> Workload:
 
 
 def _tell(cycle: CycleState, workload: Workload, drill: Drill, kind: str) -> None:
-    cycle.tell(kind, f"{workload.spec.name}: {drills.told(drill)}", workload, data=_data(drill))
+    cycle.tell(
+        kind, f"{workload.spec.name}: {drill_verdict.told(drill)}", workload, data=_data(drill)
+    )
 
 
 def _data(drill: Drill) -> dict[str, object]:

@@ -17,10 +17,9 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.models.words.report_rows import report_csv, report_table
-from gpucommons.scheduler.service import advice, quotes
+from gpucommons.scheduler.service import advice, costs, quotes
 from gpucommons.scheduler.service.administration import history, settings
 from gpucommons.scheduler.service.jobs import jobs, logs
-from gpucommons.scheduler.service.views import prices
 
 DAY_MS = 86_400_000
 HOUR = 1000 * 3_600_000
@@ -173,5 +172,5 @@ def test_a_hub_has_one_currency(world: ServiceWorld) -> None:
 
 def test_a_span_is_cut_where_a_price_changes(world: ServiceWorld) -> None:
     pools = world.cluster.pools.values()
-    assert prices.spans(pools, 0, 3 * DAY_MS) == [(0, 2 * DAY_MS), (2 * DAY_MS, 3 * DAY_MS)]
-    assert prices.spans(pools, Millis(5), Millis(6)) == [(5, 6)]
+    assert costs.spans(pools, 0, 3 * DAY_MS) == [(0, 2 * DAY_MS), (2 * DAY_MS, 3 * DAY_MS)]
+    assert costs.spans(pools, Millis(5), Millis(6)) == [(5, 6)]
