@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from gpucommons.scheduler.size_words import size_words
+from gpucommons.scheduler.amount_words import size_words
 
 DAY_MS = 24 * 3600 * 1000
 _GIB = 1 << 30

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from gpucommons.scheduler.amount_words import duration
 from gpucommons.scheduler.core.cycle_state.clock import Times
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import leases, parking
@@ -24,7 +25,7 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.core.passes import consolidation, drill_selection, elastic_sizes
 from gpucommons.scheduler.core.placement import narrowed_pools
 from gpucommons.scheduler.core.queue import back_off, reclaim_cooldown, released, retry_limits
-from gpucommons.scheduler.core.queue.eligibility import duration, not_met
+from gpucommons.scheduler.core.queue.reasons_not_eligible import not_met
 from gpucommons.scheduler.core.queue.run_limits import run_left, run_limit
 from gpucommons.scheduler.core.quota.fair_share import LOOKS, half_life_of, looked_at_ms
 from gpucommons.scheduler.core.stopping import grace

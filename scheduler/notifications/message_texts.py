@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from gpucommons.gpu.slices.slices import format_gpus
+from gpucommons.scheduler.amount_words import duration
 from gpucommons.scheduler.core.events.leases import HIBERNATED, OWN_ENDS, RETURNS
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.eviction_cause import SPOT
@@ -17,7 +18,6 @@ from gpucommons.scheduler.core.model.kept import KeptKernels
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.state import Event
 from gpucommons.scheduler.core.model.types import Millis, State, UserName, Workload
-from gpucommons.scheduler.core.queue.eligibility import duration
 from gpucommons.scheduler.notifications.choice import About, Telling
 from gpucommons.scheduler.parents import ParentKind
 

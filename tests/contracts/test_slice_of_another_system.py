@@ -26,7 +26,7 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.offer import Offer,
 from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 from gpucommons.scheduler.on_idle import ON_IDLE
-from gpucommons.scheduler.service import leases, quotes
+from gpucommons.scheduler.service import leases, notebook_offers
 from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.spawner.pods.pod_slice import SliceMakers, slice_injection
@@ -164,7 +164,7 @@ def test_an_agents_silence_about_such_a_slice_keeps_nobody_waiting(world: Servic
 
 def test_only_sizes_that_are_made_there_are_offered(world: ServiceWorld) -> None:
     def offered() -> list[int]:
-        (offer,) = quotes.offers(world.service, world.principal("ann"), None, "").offers
+        (offer,) = notebook_offers.offers(world.service, world.principal("ann"), None, "").offers
         return [size.milli_gpu for size in offer.sizes]
 
     assert offered() == [250, 500, 1000]

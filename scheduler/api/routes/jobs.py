@@ -14,7 +14,7 @@ from gpucommons.scheduler.api.routes.routers import a_router
 from gpucommons.scheduler.core.model.types import State
 from gpucommons.scheduler.curves.points import Source
 from gpucommons.scheduler.files.snapshots import Receiving
-from gpucommons.scheduler.service import advice, authorization, quotes, why
+from gpucommons.scheduler.service import advice, authorization, job_quote, why
 from gpucommons.scheduler.service.advice import past
 from gpucommons.scheduler.service.jobs import environments as job_environments
 from gpucommons.scheduler.service.jobs import jobs, logs, repeating, snapshots
@@ -42,7 +42,7 @@ async def submit(
 @router.post("/quote")
 async def quote_job(request: models.JobRequest, caller: AnyCaller) -> models.Quote:
     """Say what would happen to this job if it were submitted now."""
-    return await caller.run_dear(quotes.quote_job, request)
+    return await caller.run_dear(job_quote.quote_job, request)
 
 
 @router.post("/advise")

@@ -10,7 +10,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller, IdempotencyKey
 from gpucommons.scheduler.api.routes.routers import a_router
 from gpucommons.scheduler.core.model.types import State
-from gpucommons.scheduler.service import idle, leases, parking, quotes, why
+from gpucommons.scheduler.service import idle, leases, notebook_offers, parking, why
 
 router = a_router("notebooks")
 
@@ -24,7 +24,7 @@ async def offers(
     server_name: ServerName = "",
 ) -> models.OfferList:
     """What the user may open right now."""
-    return await caller.run_dear(quotes.offers, user, server_name)
+    return await caller.run_dear(notebook_offers.offers, user, server_name)
 
 
 @router.post("/leases/acquire")

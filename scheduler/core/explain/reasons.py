@@ -9,6 +9,7 @@ from functools import partial
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
+from gpucommons.scheduler.amount_words import duration
 from gpucommons.scheduler.core.capacity.hold_back import HoldBack, HoldBackReason
 from gpucommons.scheduler.core.capacity.views import largest_free, whole_free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
@@ -35,7 +36,6 @@ from gpucommons.scheduler.core.passes import notebooks
 from gpucommons.scheduler.core.passes.fair_share_reservations import left_to
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.queue import fragments, lending, reclaim_cooldown, unused_quota
-from gpucommons.scheduler.core.queue.eligibility import duration
 from gpucommons.scheduler.core.quota import quota
 
 #: How the sentence about a smaller size begins.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpucommons.scheduler.amount_words import size_words
 from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn
 from gpucommons.scheduler.core.model.kept import Hibernation, ProcessImage
 from gpucommons.scheduler.core.model.types import Attempt
-from gpucommons.scheduler.size_words import size_words
 
 _SECOND, _MINUTE, _HOUR = 1_000, 60_000, 3_600_000
 #: Below so many of a unit, the unit itself; beyond, the next larger one.

@@ -265,6 +265,11 @@ class Team:
         return self.budget.at_full if self.budget is not None and self.budget_spent else None
 
 
+def policies_of(team: TeamName, teams: Mapping[TeamName, Team], hub: Policy) -> tuple[Policy, ...]:
+    """All policies that a team's work is under: the hub's and its own."""
+    return (hub, teams[team].policy) if team in teams else (hub,)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Block:
     """A part of a team's fixed quota, laid out on devices.

@@ -16,7 +16,7 @@ from gpucommons.scheduler.core.going_on import badges
 from gpucommons.scheduler.core.going_on.hibernating import can_be_hibernated
 from gpucommons.scheduler.core.model.eviction_cause import DRILL
 from gpucommons.scheduler.core.model.kept import OFF, ON
-from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.resources import Pool, policies_of
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptState,
@@ -25,7 +25,7 @@ from gpucommons.scheduler.core.model.types import (
     PoolName,
     Workload,
 )
-from gpucommons.scheduler.core.queue.eligibility import policies, waited_for
+from gpucommons.scheduler.core.queue.eligibility import waited_for
 from gpucommons.scheduler.core.queue.run_limits import run_left
 from gpucommons.scheduler.core.quota.quota import pool_of
 from gpucommons.scheduler.core.stopping import notice
@@ -85,7 +85,10 @@ def _is_to_be_tested(cycle: CycleState, workload: Workload) -> bool:
     known = workload.drill
     if known is not None and (known.pending or known.tested):
         return False
-    if any(policy.drills == OFF for policy in policies(cycle, workload)):
+    if any(
+        policy.drills == OFF
+        for policy in policies_of(workload.spec.team, cycle.teams, cycle.policy)
+    ):
         return False
     return not badges.is_known_to_go_on(workload, cycle.carried.badges)
 

@@ -19,6 +19,7 @@ from gpucommons.scheduler.core.elastic import gain
 from gpucommons.scheduler.core.elastic.gain import GROW
 from gpucommons.scheduler.core.model.demand import affordable, bounds, on_cpu_only, price_limit
 from gpucommons.scheduler.core.model.eviction_cause import RESIZE
+from gpucommons.scheduler.core.model.resources import policies_of
 from gpucommons.scheduler.core.model.state import Spare
 from gpucommons.scheduler.core.model.types import (
     Attempt,
@@ -29,7 +30,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.placement.placement import place
-from gpucommons.scheduler.core.queue.eligibility import policies_of, waited_for
+from gpucommons.scheduler.core.queue.eligibility import waited_for
 from gpucommons.scheduler.core.queue.unused_quota import more_workers
 from gpucommons.scheduler.core.quota.quota import pool_of
 from gpucommons.scheduler.core.stopping import notice
@@ -120,7 +121,7 @@ def _size(
 def _is_affordable(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
     """More workers of it cost no more than it pays; those that it has stay, whatever they cost now."""
     spec = workload.spec
-    most = price_limit(spec, policies_of(cycle, spec))
+    most = price_limit(spec, policies_of(spec.team, cycle.teams, cycle.policy))
     return bool(affordable(spec, most, (pool,), cycle.pools, cycle.now_ms))
 
 

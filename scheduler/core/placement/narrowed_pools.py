@@ -13,9 +13,9 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.going_on.image_places import able_pools
 from gpucommons.scheduler.core.model.demand import affordable, price_limit
 from gpucommons.scheduler.core.model.evolving import evolve
+from gpucommons.scheduler.core.model.resources import policies_of
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.core.placement.admission import pool_of, withdraw
-from gpucommons.scheduler.core.queue.eligibility import policies_of
 
 
 def narrow_pools(cycle: CycleState) -> None:
@@ -37,7 +37,7 @@ def _narrowed(cycle: CycleState, workload: Workload) -> Workload:
     able = able_pools(workload, submitted, cycle.pools, cycle.nodes) or submitted
     if workload.current is None:
         spec = workload.spec
-        most = price_limit(spec, policies_of(cycle, spec))
+        most = price_limit(spec, policies_of(spec.team, cycle.teams, cycle.policy))
         able = affordable(spec, most, able, cycle.pools, cycle.now_ms) or able
     if able == workload.spec.pools:
         return workload
@@ -52,7 +52,9 @@ def _priced_out(cycle: CycleState) -> Iterator[WorkloadId]:
     """
     for key, waiting in cycle.index.equivalence_classes.items():
         spec = cycle.workloads[waiting.members[0].workload_id].spec
-        most = price_limit(replace(spec, max_price_micro=None), policies_of(cycle, spec))
+        most = price_limit(
+            replace(spec, max_price_micro=None), policies_of(spec.team, cycle.teams, cycle.policy)
+        )
         if most is None:
             continue
         able = affordable(spec, most, key.pools, cycle.pools, cycle.now_ms)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.model.resources import policies_of
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Workload
-from gpucommons.scheduler.core.queue.eligibility import policies
 
 
 def run_limit(cycle: CycleState | Cluster, workload: Workload) -> int | None:
     """Longest run of a job, all attempts together: the smallest of what it and its policies say."""
-    limits = [workload.spec.max_run_ms, *(p.max_run_ms for p in policies(cycle, workload))]
+    limits = [
+        workload.spec.max_run_ms,
+        *(p.max_run_ms for p in policies_of(workload.spec.team, cycle.teams, cycle.policy)),
+    ]
     known = [limit for limit in limits if limit is not None]
     return min(known) if known else None
 

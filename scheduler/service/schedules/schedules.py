@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.amount_words import size_words
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, PolicyRefused
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL, SCHEDULE_ORIGIN
@@ -33,7 +34,6 @@ from gpucommons.scheduler.service.schedules.triggers import posted_still, trigge
 from gpucommons.scheduler.service.schedules.views import schedule_view
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
-from gpucommons.scheduler.size_words import size_words
 
 #: Of one user.
 MAX_SCHEDULES = 50

@@ -9,9 +9,9 @@ from gpucommons.scheduler.core.going_on import badges, drill_verdict
 from gpucommons.scheduler.core.going_on.words import spent
 from gpucommons.scheduler.core.model.eviction_cause import DRILL
 from gpucommons.scheduler.core.model.kept import OFF, ON, Drill
+from gpucommons.scheduler.core.model.resources import policies_of
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import HoldClass, Spec, Workload
-from gpucommons.scheduler.core.queue.eligibility import policies_of
 
 
 def drill_view(workload: Workload) -> models.DrillView | None:
@@ -51,6 +51,8 @@ def drill_text(spec: Spec, hold_class: str, cluster: Cluster) -> str:
         return f"Safe to borrow: {badge.job}, of the same code, was stopped and went on ({spent(badge.took_ms)})."
     pools = [cluster.pools[name] for name in spec.pools if name in cluster.pools]
     tested = hold_class == HoldClass.OVER_QUOTA and any(pool.drills == ON for pool in pools)
-    if not tested or any(one.drills == OFF for one in policies_of(cluster, spec)):
+    if not tested or any(
+        one.drills == OFF for one in policies_of(spec.team, cluster.teams, cluster.policy)
+    ):
         return ""
     return "It is stopped once after its first save, while nobody waits, to see that it goes on."

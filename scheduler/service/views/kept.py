@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.amount_words import size_words
 from gpucommons.scheduler.core.model.kept import KeptKernels
-from gpucommons.scheduler.size_words import size_words
 
 
 def kept_view(kept: KeptKernels | None, now_ms: int) -> models.KeptKernelsView | None:

@@ -21,7 +21,7 @@ from gpucommons.scheduler.environments.images import (
 from gpucommons.scheduler.errors import Misconfigured, PolicyRefused
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError
 from gpucommons.scheduler.executors.kubernetes.cluster_state.notebook_images import NotebookImages
-from gpucommons.scheduler.service import quotes
+from gpucommons.scheduler.service import job_quote
 from gpucommons.scheduler.service.administration import settings
 from gpucommons.scheduler.service.jobs import environments, jobs, repeating
 
@@ -163,7 +163,7 @@ def test_a_job_runs_in_the_image_of_its_notebook_and_from_elsewhere_in_the_defau
     ann = replace(world.principal("ann"), server_name="")
     assert environments.environments(world.service, ann).default == OWN
     assert environments.environments(world.service, world.principal("ann")).default == ""
-    assert quotes.quote_job(world.service, ann, a_request()).warnings == []
+    assert job_quote.quote_job(world.service, ann, a_request()).warnings == []
 
 
 def test_a_digest_may_be_named_where_it_is_the_notebooks_own_or_the_admins(tmp_path: Path) -> None:

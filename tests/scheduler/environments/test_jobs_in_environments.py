@@ -22,8 +22,8 @@ from gpucommons.scheduler.errors import Misconfigured, PolicyRefused
 from gpucommons.scheduler.executors.local.launch_plan import Surroundings, make_plan
 from gpucommons.scheduler.executors.local.machine_environments import MachineEnvironments
 from gpucommons.scheduler.service.administration import settings
+from gpucommons.scheduler.service.job_quote import quote_job
 from gpucommons.scheduler.service.jobs import jobs
-from gpucommons.scheduler.service.quotes import quote_job
 from gpucommons.scheduler.training import alone, run
 from gpucommons.scheduler.training.alone import client
 from gpucommons.scheduler.training.alone import models as alone_models

@@ -12,7 +12,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.errors import TooLarge, TooManyRequests
 from gpucommons.scheduler.scripts.frameworks import Script
-from gpucommons.scheduler.service import leases, quotes
+from gpucommons.scheduler.service import job_quote, leases
 from gpucommons.scheduler.service.in_memory.allowance import Allowance, SubmitLimit
 from gpucommons.scheduler.service.jobs import environments, jobs, repeating, sweeps
 from gpucommons.scheduler.service.jobs.jobs import JobFilter
@@ -34,7 +34,7 @@ def test_a_job_that_describes_itself_at_length_is_refused_with_a_way_out(
     with pytest.raises(TooLarge, match=r"takes 66 KiB, and 64 KiB are possible: put long"):
         jobs.submit(world.service, ann, request, key=None)
     with pytest.raises(TooLarge):
-        quotes.quote_job(world.service, ann, request)
+        job_quote.quote_job(world.service, ann, request)
 
 
 def test_characters_of_several_bytes_count_as_such(world: ServiceWorld) -> None:

@@ -9,7 +9,7 @@ from service_world import ServiceWorld, done
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.kept import KeptKernels
 from gpucommons.scheduler.errors import Forbidden
-from gpucommons.scheduler.service import leases, quotes
+from gpucommons.scheduler.service import leases, notebook_offers
 from gpucommons.scheduler.service.views.kept import kept_view
 
 DAY_MS = 24 * 3600 * 1000
@@ -34,7 +34,7 @@ def report(world: ServiceWorld, lease: models.LeaseView, **kept: int) -> models.
 
 
 def shown(world: ServiceWorld) -> str | None:
-    kept = quotes.offers(world.service, world.principal("ann"), None, "").kept
+    kept = notebook_offers.offers(world.service, world.principal("ann"), None, "").kept
     return None if kept is None else kept.text
 
 

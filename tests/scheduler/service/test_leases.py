@@ -21,7 +21,7 @@ from gpucommons.scheduler.errors import (
     NoFreeSlice,
     UnknownWorkload,
 )
-from gpucommons.scheduler.service import leases, quotes
+from gpucommons.scheduler.service import leases, notebook_offers
 from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.service.views.leases import IdleLimits
@@ -198,7 +198,7 @@ def test_whose_ticket_a_lead_ends_is_told_who_did(world: ServiceWorld) -> None:
     ticket = done(leases.wait_in_line(world.service, alf, asked, key=None))
     left = models.EndReport(why="left")
     done(leases.end_lease(world.service, world.principal("ada"), ticket.id, left))
-    told = quotes.offers(world.service, alf, None, "").last_end
+    told = notebook_offers.offers(world.service, alf, None, "").last_end
     assert told is not None
     assert told.endswith(": Taken out of the line by ada.")
 
@@ -244,14 +244,14 @@ def test_the_cullers_reason_replaces_the_plain_one(world: ServiceWorld) -> None:
     started(world, lease, pid=None)
     end(world, lease)
     ann = world.principal("ann")
-    assert quotes.offers(world.service, ann, None, "").last_end is None
+    assert notebook_offers.offers(world.service, ann, None, "").last_end is None
     report = models.EndReport(why="culled", text="idle 60 min")
     done(leases.end_lease(world.service, world.culler, lease.id, report))
     ended = datetime.fromtimestamp(world.now_ms / 1000, UTC).astimezone()
-    last_end = quotes.offers(world.service, ann, None, "").last_end
+    last_end = notebook_offers.offers(world.service, ann, None, "").last_end
     assert last_end == f"Stopped at {ended:%H:%M}: idle 60 min."
     world.now_ms += 3 * 24 * 3600 * 1000
-    later = quotes.offers(world.service, ann, None, "").last_end
+    later = notebook_offers.offers(world.service, ann, None, "").last_end
     assert later == f"Stopped at {ended:%H:%M} on {ended.day} {ended:%B}: idle 60 min."
 
 
@@ -267,7 +267,7 @@ def test_who_lost_the_place_in_line_reads_why_where_the_next_server_is_started(
     world.service.ask(OPERATOR, done_by_hub)
     world.pass_time(0)
     ended = datetime.fromtimestamp(world.now_ms / 1000, UTC).astimezone()
-    last_end = quotes.offers(world.service, ann, None, "").last_end
+    last_end = notebook_offers.offers(world.service, ann, None, "").last_end
     assert last_end == f"Not in line since {ended:%H:%M}: {text}."
 
 
@@ -306,26 +306,26 @@ def test_others_see_leases_without_names(world: ServiceWorld) -> None:
 
 def test_offers_agree_with_what_a_start_would_get(world: ServiceWorld) -> None:
     ann = world.principal("ann")
-    (offer,) = quotes.offers(world.service, ann, None, "").offers
+    (offer,) = notebook_offers.offers(world.service, ann, None, "").offers
     assert [(size.milli_gpu, size.availability) for size in offer.sizes] == [
         (250, "free"),
         (500, "free"),
         (1000, "free"),
     ]
     acquire(world, "alf", milli_gpu=500)
-    (offer,) = quotes.offers(world.service, ann, None, "").offers
+    (offer,) = notebook_offers.offers(world.service, ann, None, "").offers
     assert [size.availability for size in offer.sizes] == ["free", "free", "wait"]
     assert offer.fixed_used_milli_gpu == 500
     with pytest.raises(Forbidden, match="personal"):
-        quotes.offers(world.service, ann, "alf", "")
-    assert quotes.offers(world.service, world.hub_service, "bob", "").user == "bob"
+        notebook_offers.offers(world.service, ann, "alf", "")
+    assert notebook_offers.offers(world.service, world.hub_service, "bob", "").user == "bob"
 
 
 def test_the_size_that_somebody_nearly_always_takes_is_their_usual_one(
     world: ServiceWorld,
 ) -> None:
     def usual(user: str) -> int | None:
-        return quotes.offers(world.service, world.hub_service, user, "").usual_milli_gpu
+        return notebook_offers.offers(world.service, world.hub_service, user, "").usual_milli_gpu
 
     for milli_gpu in (250, 500, 500):
         end(world, acquire(world, "ann", milli_gpu=milli_gpu))
@@ -337,7 +337,8 @@ def test_the_size_that_somebody_nearly_always_takes_is_their_usual_one(
 
 def test_who_has_nothing_to_choose_from_is_told_from_who_is_in_no_team(world: ServiceWorld) -> None:
     of_bob, of_eve = (
-        quotes.offers(world.service, world.hub_service, name, "") for name in ("bob", "eve")
+        notebook_offers.offers(world.service, world.hub_service, name, "")
+        for name in ("bob", "eve")
     )
     assert (of_bob.teams, of_eve.teams) == (["nlp"], [])
 
@@ -508,7 +509,7 @@ def test_minutes_of_the_idle_rule_are_rounded_down_alike(world: ServiceWorld) ->
     limits = IdleLimits(idle_after_ms=150_000, warn_after_ms=100_000)
     world.service = replace(world.service, settings=replace(world.service.settings, idle=limits))
     lease = acquire(world)
-    (offer, *_) = quotes.offers(world.service, world.principal("ann"), None, "").offers
+    (offer, *_) = notebook_offers.offers(world.service, world.principal("ann"), None, "").offers
     assert lease.idle is not None
     assert (lease.idle.idle_after_min, offer.idle_after_min) == (2, 2)
     assert lease.idle.warn_after_min == 1

@@ -7,7 +7,7 @@ from builders import World, a_job, a_node, a_team
 
 from gpucommons.scheduler.core.model.intents import Pause
 from gpucommons.scheduler.core.model.types import State, WorkloadId
-from gpucommons.scheduler.core.queue import eligibility
+from gpucommons.scheduler.core.queue import eligibility, reasons_not_eligible
 from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
 
 SWEEP = Parent(parent_id=ParentId("s-1"), kind=ParentKind.SWEEP, name="search", number=1)
@@ -34,11 +34,14 @@ def test_hundreds_of_paused_jobs_are_told_once_and_cost_later_cycles_nothing(
         world.ask(Pause(workload_id=job))
     assert {told(world, job) for job in jobs} == {"Paused."}
     looked: list[str] = []
-    known = eligibility.known
+    known = reasons_not_eligible.known
     monkeypatch.setattr(
         eligibility,
         "QUESTIONS",
-        (lambda cycle, one: looked.append(one.spec.name) or known(cycle, one), eligibility.paused),
+        (
+            lambda cycle, one: looked.append(one.spec.name) or known(cycle, one),
+            reasons_not_eligible.paused,
+        ),
     )
     world.submit(a_job("another"))
     assert looked == []

@@ -17,7 +17,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.models.words.report_rows import report_csv, report_table
-from gpucommons.scheduler.service import advice, costs, quotes
+from gpucommons.scheduler.service import advice, costs, job_quote
 from gpucommons.scheduler.service.administration import history, settings
 from gpucommons.scheduler.service.jobs import jobs, logs
 
@@ -91,7 +91,7 @@ def test_a_job_says_what_it_will_cost_and_what_it_has_cost(world: ServiceWorld) 
     ann = world.principal("ann")
     request = a_request(role={"milli_gpu": 2000, "command": ["true"]}, max_run_s=7200)
 
-    text = quotes.quote_job(world.service, ann, request).text
+    text = job_quote.quote_job(world.service, ann, request).text
     assert "It costs 4.00 EUR per hour, at most 8.00 EUR for the 2 h that it may run." in text
     job = jobs.submit(world.service, ann, request, key=None)
     world.loop.cycle()
@@ -121,7 +121,7 @@ def test_an_elastic_job_is_bounded_by_its_most_workers_and_the_dearest_price(
     asked = {"command": ["true"], "milli_gpu": 1000, "count": 4}
     elastic = a_request(role=asked, min_workers=1, max_workers=4, max_run_s=7200)
 
-    text = quotes.quote_job(world.service, world.principal("ann"), elastic).text
+    text = job_quote.quote_job(world.service, world.principal("ann"), elastic).text
 
     assert "It costs 2.00 EUR to 8.00 EUR per hour now, at most 24.00 EUR for the 2 h" in text
 

@@ -10,7 +10,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.jobs import describe
 from gpucommons.scheduler.core.model.types import AttemptId, UserName
 from gpucommons.scheduler.principal import Identity, Principal, PrincipalKind, resolve
-from gpucommons.scheduler.service import quotes
+from gpucommons.scheduler.service import job_quote
 from gpucommons.scheduler.service.jobs import attempts, jobs
 
 
@@ -28,7 +28,7 @@ def test_the_badge_is_on_the_page_and_in_the_next_quote(tmp_path: Path) -> None:
     world = ServiceWorld(tmp_path, config={**CONFIG, "pools": pools})
     ann, code = world.principal("ann"), world.bring(b"print()")
     request = a_request(role={"milli_gpu": 2000}, snapshot=code)
-    assert quotes.quote_job(world.service, ann, request).drill_text == (
+    assert job_quote.quote_job(world.service, ann, request).drill_text == (
         "It is stopped once after its first save, while nobody waits, to see that it goes on."
     )
     jobs.submit(world.service, ann, request, key=None)
@@ -56,5 +56,5 @@ def test_the_badge_is_on_the_page_and_in_the_next_quote(tmp_path: Path) -> None:
     shown = jobs.job(world.service, ann, "digits-1")
     assert shown.safe_to_borrow
     assert "\n  Safe to borrow.\n  Tested: stops and goes on at step 201 (" in describe(shown)
-    said = quotes.quote_job(world.service, ann, request).drill_text
+    said = job_quote.quote_job(world.service, ann, request).drill_text
     assert said.startswith("Safe to borrow: digits-1, of the same code, was stopped and went on (")

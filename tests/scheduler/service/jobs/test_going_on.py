@@ -12,7 +12,7 @@ from gpucommons.scheduler.core.model.state import CheckpointReported
 from gpucommons.scheduler.core.model.types import Attempt, Checkpoint, WorkloadId
 from gpucommons.scheduler.errors import Forbidden, InvalidTransition, Misconfigured, UnknownWorkload
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.service import quotes
+from gpucommons.scheduler.service import job_quote
 from gpucommons.scheduler.service.jobs import jobs, logs, repeating
 from gpucommons.scheduler.store.base import LogPoint
 from gpucommons.scheduler.upkeep.retention import Known
@@ -121,7 +121,7 @@ def test_nobody_goes_on_from_somebody_elses_files(
     world: ServiceWorld, ann: Principal, who: str
 ) -> None:
     stopped(world, ann)
-    for call in (jobs.submit, quotes.quote_job):
+    for call in (jobs.submit, job_quote.quote_job):
         key = {"key": None} if call is jobs.submit else {}
         with pytest.raises(Forbidden, match="digits-1 belongs to ann"):
             call(world.service, world.principal(who), a_request(resume_from="digits-1"), **key)

@@ -12,7 +12,7 @@ from service_world import CONFIG, NODES, ServiceWorld, a_request, done
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import NodeId, PoolName
 from gpucommons.scheduler.errors import Misconfigured
-from gpucommons.scheduler.service import leases, quotes
+from gpucommons.scheduler.service import job_quote, leases
 from gpucommons.scheduler.service.jobs import jobs, repeating
 
 GIB = 1024
@@ -36,7 +36,7 @@ def test_the_smallest_slice_that_has_the_memory_is_taken_and_said_before(
 ) -> None:
     # A GPU of 40 GiB gives 38.8: a quarter has 9.7, a half 19.4.
     assert [submitted(world, gib).milli_gpu for gib in (9, 12, 20)] == [250, 500, 1000]
-    quote = quotes.quote_job(world.service, world.principal("ann"), asked(world, 12))
+    quote = job_quote.quote_job(world.service, world.principal("ann"), asked(world, 12))
     assert quote.text.endswith(
         " 12.0 GiB of GPU memory is ½ of one A100-40 (19.4 GiB) in pool gpu."
     )

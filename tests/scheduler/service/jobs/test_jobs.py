@@ -18,7 +18,7 @@ from gpucommons.scheduler.errors import (
     PolicyRefused,
     UnknownWorkload,
 )
-from gpucommons.scheduler.service import quotes
+from gpucommons.scheduler.service import job_quote
 from gpucommons.scheduler.service.jobs import jobs, logs, repeating
 from gpucommons.scheduler.service.jobs.jobs import JobFilter
 from gpucommons.scheduler.service.views.jobs import job_view
@@ -44,7 +44,7 @@ def test_a_secret_that_is_known_to_be_missing_is_refused_and_quoted_so(world: Se
 
     service, ann = replace(world.service, why_no_secret=why), world.principal("ann")
     lacks = a_request(secrets={"TOKEN": "kept", "KEY": "nonexistent"})
-    for ask in (quotes.quote_job, partial(jobs.submit, key=None)):
+    for ask in (job_quote.quote_job, partial(jobs.submit, key=None)):
         with pytest.raises(Misconfigured, match="There is no secret called nonexistent"):
             ask(service, ann, lacks)
     has = a_request(secrets={"TOKEN": "kept"})
@@ -230,9 +230,9 @@ def test_dependencies_are_names_and_must_be_able_to_end_well(world: ServiceWorld
 
 def test_a_quote_says_what_would_happen_and_stores_nothing(world: ServiceWorld) -> None:
     ann = world.principal("ann")
-    inside = quotes.quote_job(world.service, ann, a_request(role={"milli_gpu": 1000}))
+    inside = job_quote.quote_job(world.service, ann, a_request(role={"milli_gpu": 1000}))
     assert (inside.hold_class, inside.starts_now) == ("guaranteed", True)
-    beyond = quotes.quote_job(world.service, ann, a_request(role={"milli_gpu": 2000}))
+    beyond = job_quote.quote_job(world.service, ann, a_request(role={"milli_gpu": 2000}))
     assert beyond.hold_class == "over-quota"
     assert "other teams can take them back" in beyond.text
     assert beyond.stop_text.startswith("If it is stopped before it saved a checkpoint: ")

@@ -1,4 +1,4 @@
-"""The size of saved memory in words, the same in every sentence and on every screen."""
+"""Sizes of saved memory and lengths of time in words, the same in every sentence and on every screen."""
 
 from __future__ import annotations
 
@@ -12,3 +12,11 @@ def size_words(size_bytes: int) -> str:
     while size >= _KIB - 0.5 and len(units) > 1:
         size, units = size / _KIB, units[1:]
     return f"{size:.1f} GiB" if units == ["GiB"] else f"{max(1, round(size))} {units[0]}"
+
+
+def duration(seconds: int) -> str:
+    """Write a wait for people: ``40 s``, ``5 min``, ``2 h``."""
+    if seconds < 120:  # noqa: PLR2004 - below two minutes, seconds say more
+        return f"{seconds} s"
+    minutes = -(-seconds // 60)
+    return f"{minutes} min" if minutes < 120 else f"{-(-minutes // 60)} h"  # noqa: PLR2004 - as above

@@ -1,96 +1,23 @@
-"""What would happen: a job that were submitted now, a notebook that were started now."""
+"""What a user may open as a notebook right now: sizes per team and pool, the ticket, the last end."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.going_on import words
-from gpucommons.scheduler.core.going_on.hibernating import hindrances_before_start
-from gpucommons.scheduler.core.model.demand import may_have, milli_gpu, must_have
 from gpucommons.scheduler.core.model.resources import Pool, Team
-from gpucommons.scheduler.core.model.types import Kind, Spec, State, UserName, Workload
-from gpucommons.scheduler.core.queue.eligibility import duration
+from gpucommons.scheduler.core.model.types import Kind, State, UserName, Workload
 from gpucommons.scheduler.core.quota import quota
 from gpucommons.scheduler.core.whatif import preview
 from gpucommons.scheduler.intake import notebook_pools
-from gpucommons.scheduler.intake.gpu_memory import in_words
-from gpucommons.scheduler.money import money_words
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.service import authorization, costs
-from gpucommons.scheduler.service.jobs.environments import script_reader, warnings
-from gpucommons.scheduler.service.jobs.jobs import checked_spec
+from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.leases import last_end, last_kept, live_leases, view
 from gpucommons.scheduler.service.service import Service
-from gpucommons.scheduler.service.views.drills import drill_text
-from gpucommons.scheduler.service.views.jobs import reason_view
-from gpucommons.scheduler.service.views.whereabouts import AWAY, may_run_away
 from gpucommons.scheduler.store.base import WorkloadFilter
 
 #: Of so many of the newest notebooks, so many of one size make it the usual one.
 _LOOKED_BACK, _OFTEN = 5, 3
-
-
-def quote_job(service: Service, principal: Principal, request: models.JobRequest) -> models.Quote:
-    """Say what would happen to this job if it were submitted now; nothing is stored."""
-    authorization.quote_job(principal, request.user)
-    read = script_reader(service, request)
-    spec = checked_spec(service, principal, request, read)
-    quoted = preview.quote(service.loop.cluster, spec, service.now_ms())
-    return models.Quote(
-        hold_class=quoted.hold_class,
-        text=" ".join(
-            filter(None, (quoted.text, in_words(spec, service.loop.cluster), _costs(service, spec)))
-        ),
-        stop_text=_stop_text(service, spec),
-        drill_text=drill_text(spec, quoted.hold_class, service.loop.cluster),
-        starts_now=quoted.starts_now,
-        reason=reason_view(quoted.reason),
-        guaranteed_milli_gpu=quoted.guaranteed_milli_gpu,
-        guaranteed_used_milli_gpu=quoted.guaranteed_used_milli_gpu,
-        free_milli_gpu=quoted.free_milli_gpu,
-        warnings=warnings(service, principal, request, spec.environment, read),
-    )
-
-
-def _costs(service: Service, spec: Spec) -> str:
-    """What it costs per hour, and what the time that it may run costs at most; "" where one of its
-    pools has no price.
-
-    An elastic job may have its fewest or its most workers. When it runs is not known, so the dearest
-    of today's and all later prices bounds it. Starts and stops hold GPUs beyond that time.
-    """
-    pools = [
-        service.loop.cluster.pools[name]
-        for name in spec.pools
-        if name in service.loop.cluster.pools
-    ]
-    now_ms, fewest = service.now_ms(), milli_gpu(must_have(spec))
-    most = fewest + milli_gpu(may_have(spec))
-    found = [costs.at(pool, now_ms) for pool in pools]
-    known = [price for price in found if price is not None]
-    if not most or not known or None in found:
-        return ""
-    currency, dearest = (
-        costs.currency_of(pools),
-        max(costs.dearest(pool, now_ms) for pool in pools),
-    )
-    low = money_words(min(known) * fewest // 1000, currency)
-    high = money_words(max(known) * most // 1000, currency)
-    hourly = high if low == high else f"{low} to {high}"
-    said = f"It costs {hourly} per hour{' now' if dearest > max(known) else ''}"
-    if spec.max_run_ms is None:
-        return f"{said}."
-    bound = money_words(dearest * most * spec.max_run_ms // (1000 * 3_600_000), currency)
-    return f"{said}, at most {bound} for the {duration(spec.max_run_ms // 1000)} that it may run."
-
-
-def _stop_text(service: Service, spec: Spec) -> str:
-    cluster = service.loop.cluster
-    return words.before_start(
-        hindrances_before_start(spec, cluster.pools, cluster.nodes),
-        files_are_kept=AWAY in service.files or not may_run_away(cluster, spec),
-    )
 
 
 def offers(
