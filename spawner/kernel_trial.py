@@ -50,7 +50,7 @@ async def try_as(account: Account) -> bool:
     """
     process = await asyncio.create_subprocess_exec(
         # Alone: nothing of that account's home runs with it, and it sees no GPU.
-        *(sys.executable, "-I", "-m", "gpucommons.gpu.hibernation.trial"),
+        *(sys.executable, "-I", "-m", "gpucommons.gpu.hibernation.self_test_program"),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,

@@ -10,8 +10,8 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from gpucommons.gpu.hibernation import image as images
-from gpucommons.gpu.hibernation.image import Image
+from gpucommons.gpu.hibernation import process_image as images
+from gpucommons.gpu.hibernation.process_image import Image
 
 _LIST = "files.img"
 _MAGIC_BYTES = 8

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gpucommons.gpu.hibernation import folder as layout
-from gpucommons.gpu.hibernation import image as images
+from gpucommons.gpu.hibernation import process_image as images
 from gpucommons.gpu.hibernation.criu import Criu
-from gpucommons.gpu.hibernation.image import Image
 from gpucommons.gpu.hibernation.preload import library
+from gpucommons.gpu.hibernation.process_image import Image
 
 #: What a tree is started by.
 INIT = Path(__file__).absolute().with_name("init.py")

@@ -11,6 +11,8 @@ from typing import Any, Self
 
 from jupyter_client.provisioning.factory import KernelProvisionerFactory
 
+from gpucommons.labextension.hibernation.ability import Machine, holds_unsaved_gpu, this_machine
+from gpucommons.labextension.hibernation.after_wake import Acquaintance
 from gpucommons.labextension.hibernation.describing import hibernatable
 from gpucommons.labextension.hibernation.keeper import (
     OPEN_PATIENCE_S,
@@ -22,10 +24,8 @@ from gpucommons.labextension.hibernation.keeper import (
 )
 from gpucommons.labextension.hibernation.kept import KeptKernel, kernels_folder
 from gpucommons.labextension.hibernation.limits import limits_of
-from gpucommons.labextension.hibernation.machine import Machine, holds_unsaved_gpu, this_machine
-from gpucommons.labextension.hibernation.others import remove_old
+from gpucommons.labextension.hibernation.other_servers import remove_old
 from gpucommons.labextension.hibernation.provisioner import NAME
-from gpucommons.labextension.hibernation.renewal import Acquaintance
 from gpucommons.labextension.hibernation.saving import (
     SAVE_S,
     keep_notes,

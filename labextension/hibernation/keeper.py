@@ -20,11 +20,11 @@ from typing import Any, Self
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
-from gpucommons.gpu.hibernation.image import Image
+from gpucommons.gpu.hibernation.process_image import Image
 from gpucommons.gpu.hibernation.tree import HibernatableTree
 from gpucommons.labextension.hibernation.kept import KeptKernel, read_kept, write_kept
 from gpucommons.labextension.hibernation.limits import Limits
-from gpucommons.labextension.hibernation.losses import Loss, Losses
+from gpucommons.labextension.hibernation.lost_kernels import Loss, Losses
 from gpucommons.labextension.hibernation.records import Record, read_record, write_record
 
 _LOCK, _KERNELS, _TREE = "lock", "kernels", "tree"

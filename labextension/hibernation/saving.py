@@ -20,7 +20,7 @@ from gpucommons.labextension.hibernation.describing import describe, hibernatabl
 from gpucommons.labextension.hibernation.keeper import Keeper
 from gpucommons.labextension.hibernation.kept import KeptKernel
 from gpucommons.labextension.hibernation.limits import Candidate, refused
-from gpucommons.labextension.hibernation.others import kept_elsewhere_bytes
+from gpucommons.labextension.hibernation.other_servers import kept_elsewhere_bytes
 from gpucommons.labextension.hibernation.records import Record
 
 log = logging.getLogger("gpucommons.labextension")

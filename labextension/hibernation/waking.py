@@ -16,11 +16,11 @@ from typing import Any
 from jupyter_client.session import new_id_bytes
 from jupyter_core.utils import ensure_async
 
-from gpucommons.gpu.hibernation.image import hindrance
+from gpucommons.gpu.hibernation.process_image import hindrance
+from gpucommons.labextension.hibernation.after_wake import Acquaintance
 from gpucommons.labextension.hibernation.keeper import Keeper, now_ms
 from gpucommons.labextension.hibernation.provisioner import PORTS
 from gpucommons.labextension.hibernation.records import Record
-from gpucommons.labextension.hibernation.renewal import Acquaintance
 
 log = logging.getLogger("gpucommons.labextension")
 

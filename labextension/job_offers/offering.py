@@ -19,8 +19,8 @@ from typing import Any
 from gpucommons.gpu.linux.state_home import state_home
 from gpucommons.labextension.job_offers import deciding
 from gpucommons.labextension.job_offers.deciding import Cell, Look, Told
+from gpucommons.labextension.job_offers.offered_before import Memory
 from gpucommons.labextension.job_offers.progress import Pace, read
-from gpucommons.labextension.job_offers.told import Memory
 from gpucommons.labextension.live.fanout import Fanout, Message
 from gpucommons.labextension.live.feed import Feed
 from gpucommons.labextension.live.sampler import Sampler

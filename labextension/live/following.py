@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from gpucommons.labextension.live.fanout import Tab
 from gpucommons.labextension.live.shown_jobs import SendsCalls
-from gpucommons.labextension.tracking import Tracking
+from gpucommons.labextension.mlflow_runs import Tracking
 from gpucommons.scheduler.client import calls, plan_calls
 from gpucommons.scheduler.errors import NotFound, SchedulerError, Unavailable
 from gpucommons.scheduler.models import JobUse, JobView

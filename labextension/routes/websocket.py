@@ -15,9 +15,9 @@ from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from gpucommons.labextension.live.fanout import Tab
 from gpucommons.labextension.live.following import Follow
+from gpucommons.labextension.mlflow_runs import Tracking
 from gpucommons.labextension.requests import sentence_of
 from gpucommons.labextension.routes.handlers import Ours
-from gpucommons.labextension.tracking import Tracking
 from gpucommons.scheduler.models import Model, Ref
 
 #: Jobs that one tab may follow at a time; the oldest gives way.

@@ -18,6 +18,7 @@ from gpucommons.scheduler.api.limits.waiting import Waiting
 from gpucommons.scheduler.api.observing import Observing
 from gpucommons.scheduler.api.routes import (
     attempts,
+    cluster,
     history,
     jobs,
     leases,
@@ -25,7 +26,6 @@ from gpucommons.scheduler.api.routes import (
     pipelines,
     profiles,
     schedules,
-    settings,
     sweeps,
 )
 from gpucommons.scheduler.api.routes.routers import a_router, take_routes
@@ -34,7 +34,7 @@ from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.upkeep.metrics import Metrics
 
 _VERSIONED = (
-    settings.router,
+    cluster.router,
     jobs.router,
     pipelines.router,
     profiles.router,

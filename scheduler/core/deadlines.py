@@ -24,7 +24,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.passes import consolidation, drill_selection, elastic_sizes
 from gpucommons.scheduler.core.placement import narrowed_pools
-from gpucommons.scheduler.core.queue import back_off, reclaim_cooldown, released, retry_limits
+from gpucommons.scheduler.core.queue import back_off, lending_pause, reclaim_cooldown, retry_limits
 from gpucommons.scheduler.core.queue.reasons_not_eligible import not_met
 from gpucommons.scheduler.core.queue.run_limits import run_left, run_limit
 from gpucommons.scheduler.core.quota.fair_share import LOOKS, half_life_of, looked_at_ms
@@ -67,7 +67,7 @@ def _lapse(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
         ended_text="Its server did not start in time",
     )
     workload = with_attempt(reclaim_cooldown.noted(cycle, workload), ended)
-    released.give_up(cycle, workload, ended)
+    lending_pause.give_up(cycle, workload, ended)
     if retry_limits.pointless(workload):
         leases.finish(
             cycle,

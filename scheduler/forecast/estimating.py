@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, TeamName, WorkloadId
 from gpucommons.scheduler.forecast.arrivals import Arrival, Arriving, nothing_arrives
 from gpucommons.scheduler.forecast.futures import FUTURES, shared
-from gpucommons.scheduler.forecast.outlook import Basis, Outlook, outlook, returned_left
+from gpucommons.scheduler.forecast.remaining_time import Basis, Outlook, outlook, returned_left
 from gpucommons.scheduler.forecast.runs import History
 from gpucommons.scheduler.forecast.windows import HORIZON_MS, raw_window
 from gpucommons.scheduler.simulation.conditions import Conditions

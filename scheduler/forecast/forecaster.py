@@ -24,6 +24,7 @@ from gpucommons.scheduler.core.whatif.counterfactuals import Way, ways
 from gpucommons.scheduler.errors import LeaderLost
 from gpucommons.scheduler.forecast import words
 from gpucommons.scheduler.forecast.arrivals import the_past_again
+from gpucommons.scheduler.forecast.ended_runs import Past
 from gpucommons.scheduler.forecast.estimating import (
     Budget,
     Lengths,
@@ -44,7 +45,6 @@ from gpucommons.scheduler.forecast.forecast import (
     told_of,
 )
 from gpucommons.scheduler.forecast.ledger import EstimateLedger
-from gpucommons.scheduler.forecast.past import Past
 from gpucommons.scheduler.forecast.runs import History
 from gpucommons.scheduler.forecast.supposed import Playing, Supposed
 from gpucommons.scheduler.forecast.windows import Basis, Calibration, Unknown, wait_class

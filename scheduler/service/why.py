@@ -14,7 +14,7 @@ from gpucommons.scheduler.forecast.estimating import Budget, if_nothing_ends_ear
 from gpucommons.scheduler.models.words.state_words import ended_words, state_words
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.in_memory.trials import Trials
+from gpucommons.scheduler.service.in_memory.trial_cycles import Trials
 from gpucommons.scheduler.service.lookup import find_job, find_lease
 from gpucommons.scheduler.service.service import Pending, Service
 from gpucommons.scheduler.service.views.jobs import forecast_view, waiting_reason, way_view

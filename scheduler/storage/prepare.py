@@ -35,7 +35,7 @@ from gpucommons.scheduler.in_pod.worker import (
     say,
     tell_kubelet,
 )
-from gpucommons.scheduler.training.folders import folder_name, measure
+from gpucommons.scheduler.training.checkpoints import folder_name, measure
 from gpucommons.scheduler.working_folder.home_links import link_left_out
 
 _CHUNK_BYTES = 1 << 20

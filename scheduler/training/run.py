@@ -35,7 +35,7 @@ from gpucommons.scheduler.in_pod.worker import (
     Unreachable,
     upload,
 )
-from gpucommons.scheduler.training import folders
+from gpucommons.scheduler.training import checkpoints
 
 if TYPE_CHECKING:
     from typing import Self  # of Python 3.11; scripts may run with 3.10
@@ -110,7 +110,7 @@ class Run:
         self._wakes: SimpleQueue[None] = SimpleQueue()
         self._has_dropped = False
         self._was_told = False
-        self._acknowledged: folders.CompleteCheckpoint | None = None
+        self._acknowledged: checkpoints.CompleteCheckpoint | None = None
 
     # --- resuming ----------------------------------------------------------------------------
 
@@ -119,13 +119,13 @@ class Run:
         """The last complete checkpoint; None on a first start."""
         if self.place.resume_dir is not None or self._scheduler is not None:
             return self.place.resume_dir
-        steps = folders.complete_steps(self.checkpoints_dir)
+        steps = checkpoints.complete_steps(self.checkpoints_dir)
         return self.checkpoints_dir / f"step-{steps[-1]}" if steps else None
 
     def resume_step(self) -> int:
         """The step of that checkpoint; 0 on a first start."""
         folder = self.resume_dir
-        return folders.step_of(folder) if folder is not None else 0
+        return checkpoints.step_of(folder) if folder is not None else 0
 
     # --- the global batch --------------------------------------------------------------------
 
@@ -164,10 +164,10 @@ class Run:
             with self._dropped() as folder:
                 yield folder
             return
-        with folders.writing(self.checkpoints_dir, step) as folder:
+        with checkpoints.writing(self.checkpoints_dir, step) as folder:
             yield folder
-        self._hand_in(folders.describe(self.checkpoints_dir / f"step-{step}"))
-        folders.drop_older(self.checkpoints_dir, keep=self.place.checkpoints_kept)
+        self._hand_in(checkpoints.describe(self.checkpoints_dir / f"step-{step}"))
+        checkpoints.drop_older(self.checkpoints_dir, keep=self.place.checkpoints_kept)
 
     @contextmanager
     def _dropped(self) -> Iterator[Path]:
@@ -178,7 +178,7 @@ class Run:
         with TemporaryDirectory(prefix=".dropped-", dir=self.place.attempt_dir) as folder:
             yield Path(folder)
 
-    def _hand_in(self, checkpoint: folders.CompleteCheckpoint) -> None:
+    def _hand_in(self, checkpoint: checkpoints.CompleteCheckpoint) -> None:
         if self._scheduler is None or checkpoint == self._acknowledged:
             return  # also the very same once more, as before a stop
         try:

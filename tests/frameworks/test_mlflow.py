@@ -15,9 +15,9 @@ import pytest
 from free_ports import free_port
 
 from benchmarks.real_scripts import environment
-from gpucommons.labextension.tracking import Tracking
+from gpucommons.labextension.mlflow_runs import Tracking
+from gpucommons.scheduler.experiment_trackers import variables
 from gpucommons.scheduler.models import AttemptView, JobRequest, JobView
-from gpucommons.scheduler.trackers import variables
 
 FOUND = environment.find(environment.MLFLOW)
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(400)]

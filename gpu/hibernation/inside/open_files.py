@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpucommons.gpu.hibernation.image import OpenFile
+from gpucommons.gpu.hibernation.process_image import OpenFile
 
 _PROC = Path("/proc")
 #: What lies here is no file of a disk: the image holds it, or the kernel makes it anew.

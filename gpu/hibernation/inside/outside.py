@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gpucommons.gpu.hibernation import folder as layout
-from gpucommons.gpu.hibernation import image as images
+from gpucommons.gpu.hibernation import process_image as images
 from gpucommons.gpu.hibernation.inside import calls, pid_one
 from gpucommons.gpu.hibernation.inside.settings import Settings
 

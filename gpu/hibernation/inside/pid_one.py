@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpucommons.gpu.hibernation import folder as layout
-from gpucommons.gpu.hibernation import image as images
+from gpucommons.gpu.hibernation import process_image as images
 from gpucommons.gpu.hibernation.inside import gpu_memory, ground, processes, saving, waking
 from gpucommons.gpu.hibernation.inside.settings import Settings
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gpucommons.gpu.hibernation import folder as layout
-from gpucommons.gpu.hibernation import image as images
+from gpucommons.gpu.hibernation import process_image as images
 from gpucommons.gpu.hibernation import refusals
 from gpucommons.gpu.hibernation.inside import (
     gpu_memory,

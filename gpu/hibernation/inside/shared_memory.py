@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from gpucommons.gpu.hibernation.image import Deadline
+from gpucommons.gpu.hibernation.process_image import Deadline
 
 _PLACE = Path("/dev/shm")  # noqa: S108 - the kernel's place for shared memory
 _PIECE_BYTES = 1 << 20

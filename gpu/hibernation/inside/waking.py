@@ -6,9 +6,9 @@ from pathlib import Path
 
 from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation import refusals
-from gpucommons.gpu.hibernation.image import Image
 from gpucommons.gpu.hibernation.inside import runs
 from gpucommons.gpu.hibernation.inside.settings import Settings
+from gpucommons.gpu.hibernation.process_image import Image
 
 _TIMEOUT_S = 600
 _LAST_PID = Path("/proc/sys/kernel/ns_last_pid")

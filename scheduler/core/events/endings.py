@@ -31,7 +31,7 @@ from gpucommons.scheduler.core.model.types import (
     Stop,
     Workload,
 )
-from gpucommons.scheduler.core.queue import back_off, reclaim_cooldown, released, retry_limits
+from gpucommons.scheduler.core.queue import back_off, lending_pause, reclaim_cooldown, retry_limits
 
 #: Stops after which a job goes on, sooner or later.
 _GOES_ON_AFTER = (
@@ -70,7 +70,7 @@ def end_attempt(cycle: CycleState, workload: Workload, end: AttemptEnded) -> Wor
         text = _stop_words(known, attempt, end, cycle.now_ms)
     ended = evolve(ended, ended_text=text)
     workload = with_attempt(workload, ended)
-    released.give_up(cycle, workload, ended)
+    lending_pause.give_up(cycle, workload, ended)
     if is_lease(workload):
         return _end_lease(cycle, workload, ended, text)
     if attempt.stop is None:

@@ -26,7 +26,7 @@ from gpucommons.scheduler.core.model.types import (
     State,
     Workload,
 )
-from gpucommons.scheduler.core.queue import reclaim_cooldown, released
+from gpucommons.scheduler.core.queue import lending_pause, reclaim_cooldown
 from gpucommons.scheduler.errors import InvalidTransition
 
 #: A server that has not parked by then is not waited for, nor a node that still sees its processes.
@@ -98,7 +98,7 @@ def cleared(cycle: CycleState, lease: Workload) -> None:
         attempt, state=AttemptState.ENDED, ended_ms=cycle.now_ms, ended_text="It was parked"
     )
     lease = with_attempt(lease, ended)
-    released.give_up(cycle, lease, ended)
+    lending_pause.give_up(cycle, lease, ended)
     lease = cycle.put(move(lease, State.PARKED, cycle.now_ms, idleness=None))
     text = "Its GPU memory is on the host, and its GPU is free."
     cycle.tell("parked", text, lease, attempt_id=attempt.attempt_id)

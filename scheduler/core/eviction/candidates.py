@@ -28,7 +28,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.placement.plan import EvictionCandidate
-from gpucommons.scheduler.core.queue import released
+from gpucommons.scheduler.core.queue import lending_pause
 from gpucommons.scheduler.core.quota.quota import Use
 
 #: To move jobs, so many nodes are looked at for a place: where most is free, least has to move.
@@ -206,7 +206,7 @@ class EvictionCandidates:
         if final and not resizing:
             # What ends and is not lent at once is not to be had by a borrower.
             to_borrow = self._policy.hold_class is HoldClass.OVER_QUOTA
-            if to_borrow and released.is_kept(self.cycle, workload, attempt):
+            if to_borrow and lending_pause.is_kept(self.cycle, workload, attempt):
                 return
             keys = tuple(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
             yield EvictionCandidate(workload.workload_id, keys, 0, attempt.reserved_ms, ending=True)

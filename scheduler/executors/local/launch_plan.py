@@ -15,7 +15,7 @@ from pathlib import Path
 from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.providers import Injection, injection, no_gpu
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
-from gpucommons.scheduler import trackers
+from gpucommons.scheduler import experiment_trackers
 from gpucommons.scheduler.core.elastic import batch
 from gpucommons.scheduler.core.going_on.hibernating import hibernation_at_start, kept_image
 from gpucommons.scheduler.core.model.resources import Node, Pool
@@ -287,7 +287,7 @@ def _ours(
         "GPUCOMMONS_JOB_ID": workload.workload_id,
         "GPUCOMMONS_JOB_NAME": workload.spec.name,
         **of_parent(workload),
-        **trackers.variables(workload.workload_id, attempt.number, workload.spec.env),
+        **experiment_trackers.variables(workload.workload_id, attempt.number, workload.spec.env),
         "GPUCOMMONS_ATTEMPT": str(attempt.number),
         "GPUCOMMONS_ATTEMPT_ID": attempt.attempt_id,
         "GPUCOMMONS_ATTEMPT_DIR": str(around.folder / "run"),

@@ -29,11 +29,6 @@ from gpucommons.scheduler.parents import Parent, ParentId
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs import snapshots
-from gpucommons.scheduler.service.jobs.caps import (
-    beside,
-    check_hour,
-    within_the_caps,
-)
 from gpucommons.scheduler.service.jobs.environments import (
     Reader,
     launcher_of,
@@ -42,6 +37,11 @@ from gpucommons.scheduler.service.jobs.environments import (
     with_warnings,
 )
 from gpucommons.scheduler.service.jobs.results import results_view
+from gpucommons.scheduler.service.jobs.submit_limits import (
+    beside,
+    check_hour,
+    within_the_caps,
+)
 from gpucommons.scheduler.service.lookup import find_job, unseen_submits, workload_of
 from gpucommons.scheduler.service.service import Pending, Service, decision
 from gpucommons.scheduler.service.views.jobs import job_view, queued

@@ -13,9 +13,9 @@ from gpucommons.scheduler.parents import Parent
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs import snapshots
-from gpucommons.scheduler.service.jobs.caps import check_hour
 from gpucommons.scheduler.service.jobs.environments import script_reader
 from gpucommons.scheduler.service.jobs.jobs import Repeated, checked_spec, submitted
+from gpucommons.scheduler.service.jobs.submit_limits import check_hour
 from gpucommons.scheduler.service.lookup import find_job, workload_of
 from gpucommons.scheduler.service.service import Service, fingerprint
 from gpucommons.scheduler.service.views.jobs import request_of

@@ -19,10 +19,10 @@ from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
 from gpucommons.scheduler.principal import Principal, PrincipalKind, Sight
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs import repeating
-from gpucommons.scheduler.service.jobs.caps import check_sweep
 from gpucommons.scheduler.service.jobs.environments import script_reader
 from gpucommons.scheduler.service.jobs.jobs import check_labels, checked_in_time
 from gpucommons.scheduler.service.jobs.owners import owner_of
+from gpucommons.scheduler.service.jobs.submit_limits import check_sweep
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
 from gpucommons.scheduler.service.views.sweeps import gpus_in_use, sweep_view

@@ -14,8 +14,8 @@ from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
 from gpucommons.scheduler.pipelines.deciding import try_of
 from gpucommons.scheduler.pipelines.pipeline import Pipeline, Step, StepName
 from gpucommons.scheduler.service.jobs import repeating
-from gpucommons.scheduler.service.jobs.caps import check_hour
 from gpucommons.scheduler.service.jobs.owners import owner_of
+from gpucommons.scheduler.service.jobs.submit_limits import check_hour
 from gpucommons.scheduler.service.pipelines.copies import Copies
 from gpucommons.scheduler.service.pipelines.inputs import Wanted, with_inputs
 from gpucommons.scheduler.service.service import Service

@@ -16,9 +16,9 @@ from gpucommons.scheduler.pipelines.graph import in_order
 from gpucommons.scheduler.pipelines.pipeline import Input, Needs, Step, StepName
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.scripts.frameworks import script_in
-from gpucommons.scheduler.service.jobs.caps import check_hour
 from gpucommons.scheduler.service.jobs.environments import Reader, script_reader
 from gpucommons.scheduler.service.jobs.jobs import check_labels, checked_in_time
+from gpucommons.scheduler.service.jobs.submit_limits import check_hour
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
 

@@ -23,7 +23,7 @@ _FILES = {
     **{f"joining/{name}": f"joining/{name}" for name in JOINING},
     "training/__init__.py": "training/__init__.py",
     **{f"training/callbacks/{name}": f"training/callbacks/{name}" for name in _CALLBACKS},
-    "training/folders.py": "training/folders.py",
+    "training/checkpoints.py": "training/checkpoints.py",
     "training/run.py": "training/run.py",
     "client.py": "training/alone/client.py",
     "models.py": "training/alone/models.py",

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gpucommons.gpu.hibernation import folder as layout
-from gpucommons.gpu.hibernation import image as images
+from gpucommons.gpu.hibernation import process_image as images
 from gpucommons.gpu.hibernation.inside import shared_memory
 from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused, Saved
 from gpucommons.gpu.linux import mounts

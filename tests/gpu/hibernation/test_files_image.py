@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.gpu.hibernation import image as images
+from gpucommons.gpu.hibernation import process_image as images
 from gpucommons.gpu.hibernation.files_image import let_files_grow, listening_ports, move_ports
-from gpucommons.gpu.hibernation.image import Cpu, Image, OpenFile
+from gpucommons.gpu.hibernation.process_image import Cpu, Image, OpenFile
 
 MAGIC = b"\x01\x02\x03\x04\x05\x06\x07\x08"
 

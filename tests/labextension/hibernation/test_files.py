@@ -13,7 +13,7 @@ from gpucommons.labextension.hibernation.kept import (
     read_kept,
     write_kept,
 )
-from gpucommons.labextension.hibernation.losses import Loss, Losses
+from gpucommons.labextension.hibernation.lost_kernels import Loss, Losses
 from gpucommons.labextension.hibernation.records import (
     BufferedMessage,
     Record,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from gpucommons.labextension.job_offers.offered_before import FILE, Memory
 from gpucommons.labextension.job_offers.offering import Offering
-from gpucommons.labextension.job_offers.told import FILE, Memory
 from gpucommons.labextension.live.fanout import Fanout, Tab
 from gpucommons.labextension.outputs.cell_run import CellRun
 from gpucommons.scheduler.errors import NotFound, PolicyRefused, Unreachable

@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
 from service_world import ServiceWorld, a_request, an_app, attempt_token
 
 from gpucommons.scheduler.api.routes import attempts, history, jobs, leases
-from gpucommons.scheduler.api.routes import settings as admin
+from gpucommons.scheduler.api.routes import cluster as admin
 from gpucommons.scheduler.service.jobs.jobs import job, submit
 
 #: More with GPUCOMMONS_EXAMPLES=200.

@@ -30,7 +30,7 @@ from gpucommons.scheduler.storage.bucket import BucketStorage
 from gpucommons.scheduler.storage.bucket_files import BucketFiles
 from gpucommons.scheduler.storage.prepare import main as prepare_main
 from gpucommons.scheduler.storage.prepare import prepare
-from gpucommons.scheduler.training.folders import describe
+from gpucommons.scheduler.training.checkpoints import describe
 
 TRAIN = """
 import os, pathlib, signal, sys, time

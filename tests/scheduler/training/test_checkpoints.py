@@ -9,35 +9,35 @@ from typing import Any
 
 import pytest
 
-from gpucommons.scheduler.training import folders
+from gpucommons.scheduler.training import checkpoints
 
 
 def test_a_checkpoint_bears_its_final_name_only_when_the_block_has_ended(tmp_path: Path) -> None:
-    with folders.writing(tmp_path, 3) as folder:
+    with checkpoints.writing(tmp_path, 3) as folder:
         (folder / "state").write_bytes(b"weights")
-        assert folders.complete_steps(tmp_path) == ()
+        assert checkpoints.complete_steps(tmp_path) == ()
 
-    assert folders.complete_steps(tmp_path) == (3,)
+    assert checkpoints.complete_steps(tmp_path) == (3,)
     assert (tmp_path / "step-3" / "state").read_bytes() == b"weights"
 
 
 def test_a_failed_write_leaves_no_complete_checkpoint(tmp_path: Path) -> None:
     def half() -> None:
-        with folders.writing(tmp_path, 3) as folder:
+        with checkpoints.writing(tmp_path, 3) as folder:
             (folder / "state").write_bytes(b"half")
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         half()
 
-    assert folders.complete_steps(tmp_path) == ()
+    assert checkpoints.complete_steps(tmp_path) == ()
 
 
 def test_leftovers_of_a_killed_attempt_do_not_enter_the_next_write(tmp_path: Path) -> None:
     (tmp_path / ".step-3.partial").mkdir()
     (tmp_path / ".step-3.partial" / "old").write_bytes(b"junk")
 
-    with folders.writing(tmp_path, 3) as folder:
+    with checkpoints.writing(tmp_path, 3) as folder:
         (folder / "state").write_bytes(b"weights")
 
     assert [path.name for path in (tmp_path / "step-3").iterdir()] == ["state"]
@@ -45,7 +45,7 @@ def test_leftovers_of_a_killed_attempt_do_not_enter_the_next_write(tmp_path: Pat
 
 def test_saving_a_step_again_replaces_it(tmp_path: Path) -> None:
     for content in (b"first", b"second"):
-        with folders.writing(tmp_path, 3) as folder:
+        with checkpoints.writing(tmp_path, 3) as folder:
             (folder / "state").write_bytes(content)
 
     assert (tmp_path / "step-3" / "state").read_bytes() == b"second"
@@ -60,7 +60,7 @@ def test_a_step_is_complete_while_what_it_replaces_is_deleted(
 
     def watched(path: Path, **options: Any) -> None:
         if path.is_dir():
-            seen.append(folders.complete_steps(tmp_path))
+            seen.append(checkpoints.complete_steps(tmp_path))
         really(path, **options)
 
     monkeypatch.setattr(shutil, "rmtree", watched)
@@ -71,7 +71,7 @@ def test_a_step_is_complete_while_what_it_replaces_is_deleted(
 
 
 def save(root: Path, text: str) -> None:
-    with folders.writing(root, 5) as folder:
+    with checkpoints.writing(root, 5) as folder:
         (folder / "weights").write_text(text)
 
 
@@ -94,7 +94,7 @@ def test_where_names_cannot_be_swapped_a_step_is_replaced_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(tmp_path, "old")
-    monkeypatch.setattr(folders, "_exchange", lambda _one, _other: False)
+    monkeypatch.setattr(checkpoints, "_exchange", lambda _one, _other: False)
     save(tmp_path, "new")
     assert (tmp_path / "step-5" / "weights").read_text() == "new"
     assert [path.name for path in tmp_path.iterdir()] == ["step-5"]
@@ -109,20 +109,20 @@ def test_the_hash_sees_names_and_contents_but_not_links(tmp_path: Path) -> None:
     (third / "a").write_bytes(b"x")
     (third / "link").symlink_to("/etc/passwd")
 
-    assert folders.measure(first) != folders.measure(second)
-    assert folders.measure(first) == folders.measure(third)
+    assert checkpoints.measure(first) != checkpoints.measure(second)
+    assert checkpoints.measure(first) == checkpoints.measure(third)
 
 
 def test_only_the_newest_are_kept(tmp_path: Path) -> None:
     for step in (1, 2, 10, 9):
-        with folders.writing(tmp_path, step):
+        with checkpoints.writing(tmp_path, step):
             pass
 
-    folders.drop_older(tmp_path, keep=2)
+    checkpoints.drop_older(tmp_path, keep=2)
 
-    assert folders.complete_steps(tmp_path) == (9, 10)
+    assert checkpoints.complete_steps(tmp_path) == (9, 10)
 
 
 def test_a_folder_without_a_final_name_is_never_resumed_from(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a complete checkpoint"):
-        folders.step_of(tmp_path / ".step-3.partial")
+        checkpoints.step_of(tmp_path / ".step-3.partial")

@@ -13,7 +13,7 @@ from itertools import count, islice
 from typing import Any
 
 from gpucommons.gpu.providers import no_gpu
-from gpucommons.scheduler import trackers
+from gpucommons.scheduler import experiment_trackers
 from gpucommons.scheduler.core.elastic import batch
 from gpucommons.scheduler.core.model.types import WorkerPlacement
 from gpucommons.scheduler.executors.base import Launch, Place, gang_of, of_parent
@@ -79,7 +79,7 @@ def shared(launch: Launch, namespace: str) -> Mapping[str, str]:
         "GPUCOMMONS_JOB_ID": workload.workload_id,
         "GPUCOMMONS_JOB_NAME": workload.spec.name,
         **of_parent(workload),
-        **trackers.variables(workload.workload_id, attempt.number, workload.spec.env),
+        **experiment_trackers.variables(workload.workload_id, attempt.number, workload.spec.env),
         "GPUCOMMONS_ATTEMPT": str(attempt.number),
         "GPUCOMMONS_ATTEMPT_ID": attempt.attempt_id,
         "GPUCOMMONS_CHECKPOINTS_KEPT": str(workload.spec.checkpoints_kept),

@@ -16,7 +16,7 @@ from gpucommons.scheduler.curves.trainer_status import TRAINER_STATUS_PATH
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes.objects.names import PYTHON
 from gpucommons.scheduler.storage.job_files import attempt_folder
-from gpucommons.scheduler.training.folders import folder_name
+from gpucommons.scheduler.training.checkpoints import folder_name
 
 ROOT = "/gpucommons"
 _OWN_WORK, _KEPT_WORK = "work", "attempt/work"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.gpu.hibernation import image as images
-from gpucommons.gpu.hibernation.image import Image, OpenFile, hindrance
+from gpucommons.gpu.hibernation import process_image as images
+from gpucommons.gpu.hibernation.process_image import Image, OpenFile, hindrance
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/cpuinfo").exists(), reason="asks Linux for its processor"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jupyter_client.session import Session
 
-from gpucommons.labextension.hibernation.renewal import Acquaintance
+from gpucommons.labextension.hibernation.after_wake import Acquaintance
 
 
 class Channel:

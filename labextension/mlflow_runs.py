@@ -15,8 +15,8 @@ from urllib.parse import quote, unquote, urlsplit
 import httpx
 from pydantic import Field
 
+from gpucommons.scheduler.experiment_trackers import JOB_TAG
 from gpucommons.scheduler.models import JobView, View
-from gpucommons.scheduler.trackers import JOB_TAG
 
 _URI = "MLFLOW_TRACKING_URI"
 _USER, _PASSWORD, _TOKEN = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import replace
 from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler.core.model.types import Millis, Progress, State, WorkloadId
-from gpucommons.scheduler.service.in_memory.trials import FRESH_MS, KnownTrials, Trials
+from gpucommons.scheduler.service.in_memory.trial_cycles import FRESH_MS, KnownTrials, Trials
 from gpucommons.scheduler.service.jobs import jobs
 
 NOW = Millis(1_000)

@@ -12,7 +12,7 @@ import pytest
 
 from gpucommons.gpu.hibernation.criu import VARIABLE, find_criu
 
-PROGRAM = [sys.executable, "-m", "gpucommons.gpu.hibernation.trial"]
+PROGRAM = [sys.executable, "-m", "gpucommons.gpu.hibernation.self_test_program"]
 FORBID = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
 
 

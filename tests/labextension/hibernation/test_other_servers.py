@@ -13,7 +13,7 @@ import pytest
 
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.tree import HibernatableTree
-from gpucommons.labextension.hibernation import hibernation, others, saving
+from gpucommons.labextension.hibernation import hibernation, other_servers, saving
 from gpucommons.labextension.hibernation.hibernation import Hibernation
 from gpucommons.labextension.hibernation.keeper import Keeper, now_ms
 from gpucommons.labextension.hibernation.limits import DAY_MS, Limits
@@ -55,9 +55,9 @@ def test_a_folder_that_cannot_be_read_counts_nothing(
             raise PermissionError
         return [SimpleNamespace(bytes=7)]
 
-    monkeypatch.setattr(others, "images_below", images_below)
+    monkeypatch.setattr(other_servers, "images_below", images_below)
 
-    assert others.kept_elsewhere_bytes(of) == 7
+    assert other_servers.kept_elsewhere_bytes(of) == 7
 
 
 def test_what_is_over_is_removed_and_said_although_another_folder_cannot_be_read(
@@ -66,16 +66,16 @@ def test_what_is_over_is_removed_and_said_although_another_folder_cannot_be_read
     of = opened(tmp_path / "own")
     for name in ("a", "b", "c"):
         leave(tmp_path / name, 1)
-    ask = others.has_kernels
+    ask = other_servers.has_kernels
 
     def has_kernels(folder: Path) -> bool:
         if folder.name == "b":
             raise PermissionError
         return ask(folder)
 
-    monkeypatch.setattr(others, "has_kernels", has_kernels)
+    monkeypatch.setattr(other_servers, "has_kernels", has_kernels)
 
-    others.remove_old(of)
+    other_servers.remove_old(of)
 
     for name, left in (("a", []), ("b", ["k1"]), ("c", [])):
         other = opened(tmp_path / name)
@@ -92,7 +92,7 @@ def test_a_folder_where_nothing_is_over_is_not_taken(
     taken: list[Path] = []
     monkeypatch.setattr(Keeper, "open", lambda folder, **_: taken.append(folder))
 
-    others.remove_old(of)
+    other_servers.remove_old(of)
 
     assert taken == []
 
@@ -108,7 +108,7 @@ def test_what_was_allowed_when_it_was_saved_counts_not_what_the_next_server_is_t
         other.close()
     of.limits = Limits(days=2)
 
-    others.remove_old(of)
+    other_servers.remove_old(of)
 
     short, long = opened(tmp_path / "short"), opened(tmp_path / "long")
     assert (short.kernel_ids(), long.kernel_ids()) == ([], ["k1"])
@@ -135,9 +135,9 @@ def test_a_server_has_its_folder_while_what_was_over_is_removed(
     of = opened(tmp_path / "own")
     leave(tmp_path / "other", 1)
     had: list[Keeper | None] = []
-    monkeypatch.setattr(others, "remove_over", lambda folder: had.append(keeper(folder)))
+    monkeypatch.setattr(other_servers, "remove_over", lambda folder: had.append(keeper(folder)))
 
-    others.remove_old(of)
+    other_servers.remove_old(of)
 
     assert [one is not None for one in had] == [True]
 

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from gpucommons.labextension.tracking import TrackedRuns, Tracking
+from gpucommons.labextension.mlflow_runs import TrackedRuns, Tracking
+from gpucommons.scheduler.experiment_trackers import variables
 from gpucommons.scheduler.models import AttemptView, JobRequest, JobView
-from gpucommons.scheduler.trackers import variables
 
 JOB_ID = "018f0000-0000-7000-8000-000000000001"
 RUN_ID = "0123456789abcdef0123456789abcdef"

@@ -13,8 +13,8 @@ import pytest
 
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.self_test import NO_CRIU, Ability
-from gpucommons.labextension.hibernation import machine as machines
-from gpucommons.labextension.hibernation.machine import (
+from gpucommons.labextension.hibernation import ability as machines
+from gpucommons.labextension.hibernation.ability import (
     holds_unsaved_gpu,
     may_hold_gpu,
     this_machine,
