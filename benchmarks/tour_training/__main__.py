@@ -1,7 +1,7 @@
 """Play the tour of training: ``python -m benchmarks.tour_training [--json FILE]``.
 
-Rows E1–E12 of the walk-throughs on simulated GPUs: the frameworks on a machine of their own, all the
-rest beside them on another one, whose scheduler is killed again and again. Exit code 1 when a row does
+Rows E1–E12 of the walk-throughs on simulated GPUs: frameworks and the notebook on machines of their own,
+all the rest beside them on another one, whose scheduler is killed again and again. Exit code 1 when a row does
 not hold. What the product does not have is printed as missing, and counts as nothing.
 """
 
@@ -24,6 +24,7 @@ from benchmarks.tour.timeline import Timeline
 from benchmarks.tour_training import (
     rows_again,
     rows_launchers,
+    rows_notebook,
     rows_stopped,
     rows_sweep,
     rows_triggers,
@@ -35,7 +36,6 @@ CONFIG = Path(__file__).with_name("cluster.yaml")
 #: Rows of the walk-throughs, or parts of them, that the product does not have.
 MISSING = {
     "E10": "growth in place: a job grows by a new attempt, to twice its size at most within ten minutes",
-    "E12": "the offer to make a notebook a job",
 }
 
 
@@ -68,13 +68,14 @@ def _without_gpus(line: Timeline, person: Researcher) -> rows_again.Scheduled:
 def _tour(line: Timeline) -> dict[str, object]:
     began, over = time.monotonic(), threading.Event()
     with (
-        ThreadPoolExecutor(1) as beside,
+        ThreadPoolExecutor(2) as beside,
         tempfile.TemporaryDirectory(prefix="gctour") as folder,
         ExitStack() as ended,
     ):
         # Whoever stops the tour, or a row that fails, waits for no framework that has not begun.
         ended.callback(over.set)
         frameworks = beside.submit(rows_launchers.frameworks, line, over)
+        notebook = beside.submit(rows_notebook.offered, line)
         config = cluster(CONFIG, Path(folder))
         with (
             Machine(config, idle_after_s=3600, warn_after_s=3000) as machine,
@@ -82,6 +83,7 @@ def _tour(line: Timeline) -> dict[str, object]:
         ):
             line.row("", f"gpucommons up answers after {time.monotonic() - began:.1f} s")
             found = play(line, Researcher(machine, scheduler))
+        notebook.result()
         played = frameworks.result()
     for row, what in MISSING.items():
         line.row(row, f"MISSING: {what}")
