@@ -66,7 +66,7 @@ def offered(line: Timeline) -> None:
 
 def _open_notebook(person: Person) -> str:
     """Save it, and open it as a page does; returns its kernel's id."""
-    cell = {
+    cell: dict[str, Any] = {
         "cell_type": "code",
         "id": "train",
         "source": _CELL,

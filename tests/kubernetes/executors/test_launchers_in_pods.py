@@ -57,7 +57,21 @@ def look():
 on = [On(node_id=node["NodeID"], soft=False) for node in ray.nodes()]
 found = ray.get([look.options(scheduling_strategy=one).remote() for one in on])
 """
+# Executors come one after the other, and the first may have done all there is by then.
+_SPARK = """
+import socket, time
+from pyspark.sql import SparkSession
+context = SparkSession.builder.getOrCreate().sparkContext
+def look(_task):
+    time.sleep(0.2)
+    return int(socket.gethostname().rsplit('-')[-1])
+found = set()
+while len(found) < 2:
+    found = set(context.parallelize(range(8), 8).map(look).collect())
+context.stop()
+"""
 _SCRIPTS = {
+    "spark": _SPARK,
     "ray": _RAY,
     "tensorflow": _TENSORFLOW,
     "jax": _JAX,
