@@ -85,7 +85,7 @@ def elastic(line: Timeline, person: Researcher) -> float | None:
     stopped = next((one.ended_text for one in ended.attempts if one.workers > 1), "")
     line.row(
         "E10",
-        f"1 worker, then {grown.attempts[-1].workers}, then 1: its page says {faster:.1f} × faster, its"
+        f"1 worker, then {grown.attempts[-1].workers}, then 1: its page says {faster:.1f} × as fast, its"
         f" progress {gained} ×; “{stopped}”",
     )
     return gained
