@@ -31,7 +31,7 @@ from gpucommons.scheduler.up.proxy import find_proxy
 from tests.kubernetes.cluster.cluster import Cluster
 from tests.kubernetes.cluster.control_plane import free_ports
 from tests.kubernetes.gpu.node_agent import PORT, NodeAgent
-from tests.kubernetes.node.real_node import REAL
+from tests.kubernetes.node.real_node import REAL, RealNode
 from tests.kubernetes.pods import make_volume
 from tests.kubernetes.toolchain import toolchain
 from tests.kubernetes.toolchain.images import PYTHON
@@ -102,6 +102,20 @@ class Site:
         """The real ones."""
         return list(self._cluster.real_nodes())
 
+    def machine(self, node: str) -> RealNode:
+        """One of them with its levers."""
+        return next(one for one in self._cluster.nodes if one.name == node)
+
+    @property
+    def home(self) -> Path:
+        """The notebooks' home folder, as this machine sees it."""
+        return self._folder / "home"
+
+    def kill_scheduler(self) -> None:
+        """Without a word to it; another one starts on what it left."""
+        self._cluster.processes.restart("scheduler", kill=True)
+        wait_for("the scheduler", lambda: _answers(f"{self.api_url}/healthz"), timeout_s=90)
+
     def cordon(self, node: str, on: bool) -> None:
         """As ``kubectl cordon`` and ``uncordon``."""
         self.client().patch_node(node, {"spec": {"unschedulable": on}})
@@ -112,10 +126,9 @@ class Site:
         self._cluster.import_python_image()
         for name in (HUB, JOBS, SYSTEM):
             self.client().create_namespace({"metadata": {"name": name, "labels": RESTRICTED}})
-        home = self._folder / "home"
-        home.mkdir()
-        os.chown(home, 1000, 1000)
-        make_volume(self._cluster.client(), HUB, "home", home)
+        self.home.mkdir()
+        os.chown(self.home, 1000, 1000)
+        make_volume(self._cluster.client(), HUB, "home", self.home)
 
     def _start_agents(self) -> None:
         """One on each node, as the chart's DaemonSet has them; they alone need the host."""

@@ -22,6 +22,8 @@ _SELF_TEST_S = 60
 _FAILED_FOR_S = 24 * 3600
 NO_DRIVER = "There is no driver of NVIDIA here."
 NO_GPU = "This server has no GPU."
+#: What container runtimes take for none.
+_NO_DEVICES = frozenset({"", "void", "none"})
 MIG = "It uses a part of a card that was cut (MIG), which cannot be parked."
 
 
@@ -41,7 +43,7 @@ def ability(
     test: Callable[..., ParkAbility] = self_test,
 ) -> Ability:
     """Try it with a small process, unless that was tried here before; it is noted in this folder."""
-    driver, visible = find(), environ.get("CUDA_VISIBLE_DEVICES")
+    driver, visible = find(), _visible(environ)
     if driver is None:
         return Ability(because=NO_DRIVER)
     if visible == "":
@@ -63,6 +65,15 @@ def ability(
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_private(path, json.dumps({"here": here, "because": because, "at_s": time.time()}))
     return Ability(because=because) if because else Ability(driver=driver)
+
+
+def _visible(environ: Mapping[str, str]) -> str | None:
+    """The devices of this server; in a pod its runtime is told them, and not every program."""
+    for name in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
+        found = environ.get(name)
+        if found is not None:
+            return "" if found in _NO_DEVICES else found
+    return None
 
 
 def _interposer(environ: Mapping[str, str]) -> Path | None:

@@ -72,6 +72,8 @@ class Bound:
     isolation: str = ""
     #: Pods on this node can save their processes, if they ask for it.
     can_hibernate: bool = False
+    #: Why these cards cannot be given to others while the pod lives, as a sentence; empty = they can.
+    not_parked: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

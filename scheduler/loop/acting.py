@@ -34,6 +34,7 @@ from gpucommons.scheduler.core.model.types import (
     AttemptId,
     AttemptState,
     Millis,
+    Parked,
     Workload,
     WorkloadId,
 )
@@ -55,28 +56,33 @@ ServerActs = Callable[[StartServer | StopServer | RestartServer, Workload], None
 
 #: Workload and current attempt of every attempt that is not over.
 Current = Mapping[AttemptId, tuple[Workload, Attempt]]
+#: Parked notebooks, each with what it goes back to.
+ParkedLeases = Sequence[tuple[Workload, Parked]]
 
 
 class _Remembered:
     """The answer about the cluster that was asked for last: every cycle asks several times."""
 
     def __init__(self) -> None:
-        self._last: tuple[Mapping[WorkloadId, Workload], Current] = ({}, {})
+        self._last: tuple[Mapping[WorkloadId, Workload], Current, ParkedLeases] = ({}, {}, ())
 
-    def current(self, workloads: Mapping[WorkloadId, Workload]) -> Current:
-        known, before = self._last
+    def of(self, workloads: Mapping[WorkloadId, Workload]) -> tuple[Current, ParkedLeases]:
+        known, before, parked_before = self._last
         if known is workloads:
-            return before
+            return before, parked_before
         found: dict[AttemptId, tuple[Workload, Attempt]] = {}
+        parked: list[tuple[Workload, Parked]] = []
         for workload in workloads.values():
             attempt = workload.current
+            if attempt is None and workload.parked is not None:
+                parked.append((workload, workload.parked))
             if attempt is not None:
                 # Of thousands few have changed: new pairs would be garbage to look through.
                 pair = before.get(attempt.attempt_id)
                 same = pair is not None and pair[0] is workload
                 found[attempt.attempt_id] = pair if pair and same else (workload, attempt)
-        self._last = (workloads, found)
-        return found
+        self._last = (workloads, found, parked)
+        return found, parked
 
 
 _REMEMBERED = _Remembered()
@@ -84,7 +90,12 @@ _REMEMBERED = _Remembered()
 
 def current_attempts(cluster: Cluster) -> Current:
     """Every attempt that is not over."""
-    return _REMEMBERED.current(cluster.workloads)
+    return _REMEMBERED.of(cluster.workloads)[0]
+
+
+def parked_leases(cluster: Cluster) -> ParkedLeases:
+    """Notebooks whose servers live on and hold no device."""
+    return _REMEMBERED.of(cluster.workloads)[1]
 
 
 def executor_of(cluster: Cluster, attempt: Attempt) -> str | None:

@@ -16,10 +16,10 @@ from gpucommons.scheduler.service.in_memory.activity import why_busy
 from gpucommons.scheduler.service.in_memory.slices import slice_ids
 from gpucommons.scheduler.service.leases import live_leases, view
 from gpucommons.scheduler.service.lookup import find_lease
+from gpucommons.scheduler.service.parking import why_not
 from gpucommons.scheduler.service.service import Pending, Service, decision
 from gpucommons.scheduler.service.views.leases import lease_view
 from gpucommons.scheduler.service.views.on_idle import with_keeps
-from gpucommons.scheduler.service.views.whereabouts import AWAY
 
 
 def report_activity(
@@ -28,14 +28,13 @@ def report_activity(
     """What a notebook server does right now."""
     found = find_lease(service, lease_id)
     authorization.report_activity(principal, found)
-    pool = service.loop.cluster.pools.get(found.spec.pools[0])
     service.activity.report(
         found.workload_id,
         report.kernels,
         service.now_ms(),
         keeps=report.keeps or "",
         # Its driver may be able to where the cluster would give its device to nobody else meanwhile.
-        parks=report.parks and (pool is None or pool.executor != AWAY),
+        parks=report.parks and not why_not(service, found),
     )
     return _lease_view(service, principal, found)
 

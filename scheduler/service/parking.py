@@ -35,11 +35,9 @@ def _check_can(service: Service, lease: Workload) -> None:
         message = f"This notebook is {state_words(lease.state)}: only a running one is parked."
         raise InvalidTransition(message)
     pool = service.loop.cluster.pools.get(lease.spec.pools[0])
-    if pool is not None and pool.executor == AWAY:
-        message = (
-            f"Notebooks of pool {pool.name} are not parked: there the cluster gives a notebook its device"
-            " for as long as it lives. Hibernate it, or release its GPU."
-        )
+    because = why_not(service, lease)
+    if because:
+        message = f"This notebook cannot be parked. {because} Hibernate it, or release its GPU."
         raise InvalidTransition(message)
     if not service.activity.parks(lease.workload_id):
         message = (
@@ -49,6 +47,13 @@ def _check_can(service: Service, lease: Workload) -> None:
         raise InvalidTransition(message)
     if pool is not None:
         check_on_idle("park", pool)
+
+
+def why_not(service: Service, lease: Workload) -> str:
+    """Why its GPU could be nobody else's while its server lives, as a sentence; empty where it could."""
+    pool = service.loop.cluster.pools.get(lease.spec.pools[0])
+    in_pods = pool is not None and pool.executor == AWAY
+    return service.slices.why_not_parked(lease, in_pods=in_pods)
 
 
 def report_parked(

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from gpucommons.gpu.client.agent_client import AgentClient
@@ -33,7 +34,7 @@ from gpucommons.scheduler.executors.kubernetes.manifests.homes import WithHome
 from gpucommons.scheduler.executors.kubernetes.manifests.job_files import JobFiles, PlannedFiles
 from gpucommons.scheduler.executors.kubernetes.manifests.pod_files import PodPlace
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
-from gpucommons.scheduler.loop.acting import current_attempts
+from gpucommons.scheduler.loop.acting import current_attempts, parked_leases
 from gpucommons.scheduler.service.in_memory.slices import slice_ids
 from gpucommons.scheduler.storage.parts import StorageParts
 from gpucommons.scheduler.wiring.asked import Asked
@@ -158,27 +159,30 @@ def makes_slices(settings: KubernetesSettings, cluster: Cluster, node: NodeId) -
 
 
 def node_of_slice(cluster: Cluster, slice_id: SliceId) -> NodeId | None:
-    """Where a slice is that somebody holds."""
-    return next(
-        (
-            placement.node_id
-            for _, attempt in current_attempts(cluster).values()
-            for placement in attempt.placements
-            if placement.slice_id == slice_id
-        ),
-        None,
+    """Where a slice is that somebody holds, or a parked notebook lives in."""
+    held = (
+        placement
+        for _, attempt in current_attempts(cluster).values()
+        for placement in attempt.placements
     )
+    parked = (one.place for _, one in parked_leases(cluster))
+    return next((one.node_id for one in chain(held, parked) if one.slice_id == slice_id), None)
 
 
 def leases_held(cluster: Cluster) -> Leases:
-    """Leases that hold a slice, or whose server is being ended."""
-    return {
+    """Leases that hold a slice, whose server is being ended, or lives on without its cards."""
+    found: dict[str, LeaseHeld] = {
         workload.workload_id: LeaseHeld(
             slices=frozenset(slice_ids(attempt)), gone_since_ms=_gone_since_ms(attempt)
         )
         for workload, attempt in current_attempts(cluster).values()
         if is_lease(workload)
     }
+    for workload, one in parked_leases(cluster):
+        if one.place.slice_id is not None:
+            slices = frozenset({one.place.slice_id})
+            found[workload.workload_id] = LeaseHeld(slices=slices, parked=True)
+    return found
 
 
 def _gone_since_ms(attempt: Attempt) -> int | None:

@@ -233,6 +233,23 @@ class Slices:
         except GpuError:
             return False
 
+    def why_not_parked(self, workload: Workload, *, in_pods: bool) -> str:
+        """Why its devices would stay its own while its server lives, as a sentence; empty = others can have them.
+
+        ``in_pods``: its server is a pod of a cluster.
+        """
+        attempt = workload.current
+        if attempt is None or not in_pods:
+            return ""
+        if self._agent is None:
+            return (
+                "No node agent runs in this cluster, so nobody could see whether its GPU is free."
+            )
+        bound = self._bound_to(attempt.placements[0])
+        if bound is None:
+            return "It is not certain now which GPU it has: try again in a minute."
+        return bound.not_parked
+
     def is_anothers(self, workload: Workload) -> bool:
         """Whether another system of the cluster makes the slice."""
         attempt = workload.current

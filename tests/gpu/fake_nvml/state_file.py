@@ -105,6 +105,21 @@ class FakeNvml:
                 device.total_bytes = memory_mib << 20
                 device.reserved_bytes = 550 << 20
 
+    @classmethod
+    def there(cls, path: Path) -> FakeNvml:
+        """The machine that this file shows already, to whoever looks."""
+        found = cls.__new__(cls)
+        found.path = path
+        with path.open("r+b") as file:
+            found._map = mmap.mmap(file.fileno(), ctypes.sizeof(_State))
+        found._state = _State.from_buffer(found._map)
+        return found
+
+    def card_of(self, uuid: str) -> int:
+        """The number of a card here."""
+        cards = [self._state.devices[one].uuid.decode() for one in range(MAX_DEVICES)]
+        return cards.index(uuid)
+
     @staticmethod
     def uuid(index: int) -> str:
         return f"GPU-00000000-0000-0000-0000-{index:012d}"

@@ -73,6 +73,21 @@ def test_where_it_cannot_be_nothing_is_tried(
     assert told == Ability(because=because)
 
 
+@pytest.mark.parametrize(
+    ("visible", "because"),
+    [
+        ("void", "This server has no GPU."),
+        ("MIG-1", "It uses a part of a card that was cut (MIG), which cannot be parked."),
+        ("GPU-1", ""),
+    ],
+)
+def test_in_a_pod_the_runtimes_variable_says_what_it_has(
+    tmp_path: Path, visible: str, because: str
+) -> None:
+    told = found(tmp_path, Trials(), NVIDIA_VISIBLE_DEVICES=visible)
+    assert told == Ability(driver=None if because else DRIVER, because=because)
+
+
 def test_a_note_that_somebody_broke_is_tried_again(tmp_path: Path) -> None:
     trials = Trials()
     (tmp_path / "park-self-test.json").write_text("[]")

@@ -11,6 +11,7 @@ from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.errors import Forbidden, InvalidTransition, NoFreeSlice, PolicyRefused
+from gpucommons.scheduler.executors.base import Bound
 from gpucommons.scheduler.service import idle, leases, parking
 
 
@@ -27,6 +28,16 @@ def a_server(world: ServiceWorld, user: str = "ann", *, parks: bool = True) -> m
     told = models.ActivityReport(parks=parks)
     idle.report_activity(world.service, world.principal(user), lease.id, told)
     return leases.lease(world.service, world.principal(user), lease.id)
+
+
+def in_a_pod(world: ServiceWorld, bound: Bound | None) -> models.LeaseView:
+    """A running notebook of a pool of a cluster, which says this of its devices."""
+    lease = a_server(world)
+    pools = world.loop.cluster.pools
+    pools["gpu"] = replace(pools["gpu"], executor="kubernetes")
+    world.service.slices._bound_to = lambda _placement: bound
+    told = models.ActivityReport(parks=True)
+    return idle.report_activity(world.service, world.principal("ann"), lease.id, told)
 
 
 def ask(world: ServiceWorld, lease: models.LeaseView) -> models.LeaseView:
@@ -121,6 +132,37 @@ def test_why_it_was_not_parked_is_told_as_its_servers_word(world: ServiceWorld) 
 def test_only_a_server_that_said_that_it_can_is_asked(world: ServiceWorld) -> None:
     lease = a_server(world, parks=False)
     with pytest.raises(InvalidTransition, match="cannot park its GPU memory, or has not said yet"):
+        ask(world, lease)
+
+
+@pytest.mark.parametrize(
+    ("bound", "says"),
+    [
+        (Bound(not_parked="The device plugin has it."), "parked. The device plugin has it. Hib"),
+        (None, "not certain now which GPU it has"),
+    ],
+)
+def test_what_the_cluster_would_give_to_nobody_else_is_refused_with_its_sentence(
+    world: ServiceWorld, bound: Bound | None, says: str
+) -> None:
+    lease = in_a_pod(world, bound)
+    assert lease.idle is not None
+    assert not lease.idle.can_park
+    with pytest.raises(InvalidTransition, match=says):
+        ask(world, lease)
+
+
+def test_a_pod_whose_card_is_ours_to_give_is_parked(world: ServiceWorld) -> None:
+    lease = in_a_pod(world, Bound(visible_devices=("GPU-a",)))
+    assert lease.idle is not None
+    assert lease.idle.can_park
+    assert ask(world, lease).state == "parking"
+
+
+def test_where_no_node_agent_could_see_its_gpu_free_no_pod_is_parked(world: ServiceWorld) -> None:
+    lease = in_a_pod(world, Bound(visible_devices=("GPU-a",)))
+    world.service.slices._agent = None
+    with pytest.raises(InvalidTransition, match="No node agent runs in this cluster"):
         ask(world, lease)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -292,10 +292,13 @@ class ClusterView:
         node = self.nodes.get(name)
         return node is not None and node.ready and now_s - node.ready_changed_s >= _SETTLED_S
 
-    def uses(self) -> Iterator[Use]:
-        """Cards that pods of ours run on, or may run on though they are out of the books; by slot."""
-        for notebook in self.notebooks.values():
-            yield from notebook.uses
+    def uses(self, *, without: Container[str] = ()) -> Iterator[Use]:
+        """Cards that pods of ours run on, or may run on though they are out of the books; by slot.
+
+        ``without`` are notebooks' pods to leave out, by their ids.
+        """
+        for uid, notebook in self.notebooks.items():
+            yield from () if uid in without else notebook.uses
         for attempt_id in self.traces:
             for pod in self.traces.of(attempt_id).pods.values():
                 yield from () if pod.terminal else pod.uses

@@ -53,6 +53,8 @@ class LeaseHeld:
     slices: frozenset[SliceId]
     #: Since when the hub says that its server is gone.
     gone_since_ms: int | None = None
+    #: Its server lives on without its cards, which are others' meanwhile.
+    parked: bool = False
 
 
 #: Leases that hold something, by id.
@@ -82,6 +84,11 @@ def is_in_books(pod: NotebookSeen, leases: Leases) -> bool:
     """Whether what it takes is a lease's."""
     held = leases.get(pod.lease)
     return held is not None and pod.slice_id in held.slices
+
+
+def is_parked(pod: NotebookSeen, leases: Leases) -> bool:
+    """Whether it uses none of the cards that it was told."""
+    return is_in_books(pod, leases) and leases[pod.lease].parked
 
 
 def is_stray(pod: NotebookSeen, leases: Leases, *, since_ms: int, now_ms: int) -> bool:

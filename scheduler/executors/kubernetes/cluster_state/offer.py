@@ -6,7 +6,7 @@ Used with the view's lock held.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 
 from gpucommons.gpu.devices.devices import DeviceId
@@ -18,7 +18,11 @@ from gpucommons.scheduler.executors.kubernetes.api_server.connection import Conn
 from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
 from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView
-from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import Leases, is_in_books
+from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import (
+    Leases,
+    is_in_books,
+    is_parked,
+)
 from gpucommons.scheduler.executors.kubernetes.cluster_state.reserving import Reservations
 from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
     Holdings,
@@ -27,6 +31,7 @@ from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
     nodes_of,
     taken_by_others,
     why_no_part,
+    why_not_parked,
 )
 from gpucommons.scheduler.executors.kubernetes.nodes.installed import Installed
 from gpucommons.scheduler.executors.kubernetes.nodes.other_systems import (
@@ -73,13 +78,20 @@ class Offer:
                 held=held,
                 reserved=self._reservations.standing(),
                 lost=cards.at_odds,
-                strayed=cards.used,
+                strayed=self._strayed(leases),
                 closed=cards.open_nodes,
                 unmade=self._unmade(pools),
             )
             found = nodes_of(self._view.nodes.values(), pools, self._settings, holdings)
             self._nodes = (key, self._taken_back.marked(found, self._view.nodes, notices))
         return self._nodes[1]
+
+    def _strayed(self, leases: Leases) -> Set[DeviceId]:
+        """Slots of cards that pods run on, in the books or not; a parked notebook's runs on none."""
+        parked = {uid for uid, pod in self._view.notebooks.items() if is_parked(pod, leases)}
+        if not parked:
+            return self._reservations.cards_in_use().used.keys()
+        return {slot for slot, _ in self._view.uses(without=parked)}
 
     def _unmade(self, pools: Iterable[Pool]) -> frozenset[str]:
         """Nodes whose slices nobody makes."""
@@ -104,13 +116,17 @@ class Offer:
 
     def bound_to(self, placement: WorkerPlacement) -> Bound | None:
         """Which cards a placement's slots are; None while that is not known."""
-        found, node = self._cards_of(placement), self._view.nodes.get(placement.node_id)
-        if found is None or node is None or not node.allocatable.get(HIBERNATE):
-            return found
-        return replace(found, can_hibernate=True)
-
-    def _cards_of(self, placement: WorkerPlacement) -> Bound | None:
         pool = self._around.pool_of(placement.node_id)
+        found, node = self._cards_of(placement, pool), self._view.nodes.get(placement.node_id)
+        if found is None or node is None or pool is None:
+            return found
+        return replace(
+            found,
+            can_hibernate=bool(node.allocatable.get(HIBERNATE)),
+            not_parked=why_not_parked(self._settings.place_of(pool.name), pool),
+        )
+
+    def _cards_of(self, placement: WorkerPlacement, pool: Pool | None) -> Bound | None:
         place = None if pool is None else self._settings.place_of(pool.name)
         if pool is not None and place is not None and place.provider and placement.device_ids:
             node = self._view.nodes.get(placement.node_id)

@@ -288,6 +288,22 @@ def why_no_part(place: PoolPlace, pool: Pool, milli_gpu: int) -> str | None:
     )
 
 
+def why_not_parked(place: PoolPlace, pool: Pool) -> str:
+    """Why a pool's cards are not given to others while a notebook's pod lives; empty where they are."""
+    if place.provider is not None:
+        return (
+            f"{place.provider} makes the slices of pool {pool.name}, and gives that of a server to"
+            " nobody else while the server runs."
+        )
+    if place.reservations == "standing":
+        return ""
+    return (
+        f"Whole GPUs of pool {pool.name} come from the cluster's device plugin, which takes none back"
+        " while a server runs, and may give away for good what a parked notebook has to go back to. Where"
+        f" an admin sets reservations: standing for {pool.name}, its notebooks can be parked."
+    )
+
+
 def _without(
     devices: tuple[Device, ...],
     gpus: int,

@@ -114,15 +114,15 @@ class World:
         return {pod.slot for pod in self.view.reservations.values()}
 
     def bound(self, slot: DeviceId, milli_gpu: int) -> Bound | None:
-        return self.offer.bound_to(
-            WorkerPlacement(
-                role="notebook",
-                index=0,
-                node_id=NodeId("n1"),
-                device_ids=(slot,),
-                milli_gpu=milli_gpu,
-            )
+        placement = WorkerPlacement(
+            role="notebook",
+            index=0,
+            node_id=NodeId("n1"),
+            device_ids=(slot,),
+            milli_gpu=milli_gpu,
         )
+        found = self.offer.bound_to(placement)
+        return None if found is None else replace(found, not_parked="")
 
 
 def test_the_card_of_the_next_share_is_there_before_anybody_asks_for_it() -> None:

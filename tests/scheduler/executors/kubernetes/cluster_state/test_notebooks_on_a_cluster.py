@@ -81,6 +81,7 @@ class World:
     def __post_init__(self) -> None:
         place = PoolPlace(reservations=cast("Any", self.reservations))
         settings = KubernetesSettings(hub_namespace="hub", pools={"build": place})
+        self.settings = settings
         hears = Hears(
             changed=lambda _id: None, warned=lambda _id, _why: None, nodes_changed=lambda: None
         )
@@ -108,6 +109,11 @@ class World:
             self.reserving._uuids[uid] = card
         seen = ReservationSeen(name=f"hold-{uid}", uid=uid, slot=slot, running=True)
         self.view._pod("ADDED", seen)
+
+    def bound(self, placement: WorkerPlacement = PLACE) -> Bound | None:
+        """Without what is said of parking."""
+        found = self.offer.bound_to(placement)
+        return None if found is None else replace(found, not_parked="")
 
     def slots(self) -> list[DeviceId]:
         (node,) = self.offer.nodes()
@@ -142,7 +148,66 @@ def test_a_scheduler_that_comes_back_does_not_take_standing_slots_from_those_who
     world.reserves(SLOT, None)
     world.reserves(OTHER_SLOT, None, uid="r2")
     assert world.slots() == [SLOT, OTHER_SLOT]
-    assert world.offer.bound_to(PLACE) is None
+    assert world.bound() is None
+
+
+PARKED: Leases = {"lease": LeaseHeld(slices=frozenset({SLICE}), parked=True)}
+
+
+def test_a_parked_notebooks_card_is_offered_while_its_pod_lives_and_stays_reserved() -> None:
+    world = World(reservations="standing", leases=PARKED, held=frozenset())
+    world.shows(a_notebook())
+    world.reserves(SLOT, "GPU-a")
+    world.reserves(OTHER_SLOT, "GPU-b", uid="r2")
+    assert world.slots() == [SLOT, OTHER_SLOT]
+    (node,) = world.offer.nodes()
+    assert (node.cpu_milli, node.memory_mib) == (8000, 16_384)
+    whole = replace(PLACE, milli_gpu=1000, slice_id=SliceId("s-2"))
+    assert world.bound(whole) == Bound(visible_devices=("GPU-a",))
+    # Its lease is over, and its pod not yet: whatever it does now, it does to nobody.
+    world.leases = {}
+    assert world.slots() == [OTHER_SLOT]
+
+
+def test_a_card_that_another_pod_uses_beside_a_parked_one_is_not_offered() -> None:
+    world = World(reservations="standing", leases=PARKED, held=frozenset())
+    world.shows(a_notebook())
+    other = a_notebook()
+    other["metadata"] |= {"uid": "u2", "name": "jupyter-bob"}
+    other["metadata"]["labels"] |= {names.WORKLOAD: "over", names.SLICE: "s-2"}
+    world.shows(other)
+    world.reserves(SLOT, "GPU-a")
+    world.reserves(OTHER_SLOT, "GPU-b", uid="r2")
+    assert world.slots() == [OTHER_SLOT]
+
+
+def test_a_parked_notebook_whose_card_was_reserved_anew_is_not_given_the_new_one() -> None:
+    world = World(reservations="standing", leases=PARKED, held=frozenset())
+    world.shows(a_notebook())
+    world.reserves(SLOT, "GPU-b")
+    assert SLOT not in world.slots()
+    assert world.bound() is None
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        (PoolPlace(reservations="standing"), ""),
+        (PoolPlace(), "sets reservations: standing for build"),
+        (PoolPlace(reservations="on-demand"), "sets reservations: standing for build"),
+        (PoolPlace(provider="kai"), "kai makes the slices of pool build"),
+    ],
+)
+def test_what_the_cluster_holds_for_a_pod_is_not_parked_and_the_sentence_says_so(
+    place: PoolPlace, says: str
+) -> None:
+    world = World()
+    world.settings.pools["build"] = place
+    world.reserves(SLOT, "GPU-a")
+    bound = world.offer.bound_to(PLACE)
+    assert bound is not None
+    assert says in bound.not_parked
+    assert bool(bound.not_parked) == bool(says)
 
 
 def test_reservations_are_read_once_for_all_ranks_of_a_gang(
@@ -157,10 +222,10 @@ def test_reservations_are_read_once_for_all_ranks_of_a_gang(
 
     monkeypatch.setattr(world.reserving, "bound", bound)
     for _ in range(64):
-        assert world.offer.bound_to(PLACE) == Bound(visible_devices=("GPU-a",))
+        assert world.bound() == Bound(visible_devices=("GPU-a",))
     assert len(reads) == 1
     world.reserves(OTHER_SLOT, "GPU-b", uid="r2")
-    world.offer.bound_to(PLACE)
+    world.bound()
     assert len(reads) == 2
 
 
@@ -172,12 +237,12 @@ def test_a_reservation_made_anew_on_another_card_is_lost_until_the_fractions_are
     world.shows(a_notebook())
     world.reserves(SLOT, "GPU-b")
     assert SLOT not in world.slots()
-    assert world.offer.bound_to(PLACE) is None
+    assert world.bound() is None
     assert "pods run on GPU-a" in world.offer.sentences()[SLOT]
     world.shows(a_notebook(), "DELETED")
     world.held = frozenset()
     assert SLOT in world.slots()
-    assert world.offer.bound_to(PLACE) == Bound(visible_devices=("GPU-b",))
+    assert world.bound() == Bound(visible_devices=("GPU-b",))
     assert world.offer.sentences() == {}
 
 
@@ -186,10 +251,10 @@ def test_no_whole_card_starts_where_one_in_use_lost_its_reservation() -> None:
     world.shows(a_notebook())
     assert world.slots() == [SLOT]
     whole = replace(PLACE, milli_gpu=1000, device_ids=(OTHER_SLOT,))
-    assert world.offer.bound_to(whole) is None
+    assert world.bound(whole) is None
     world.reserves(SLOT, "GPU-a")
     assert world.slots() == [SLOT, OTHER_SLOT]
-    assert world.offer.bound_to(whole) == Bound(plugin_devices=1)
+    assert world.bound(whole) == Bound(plugin_devices=1)
 
 
 # --- pods that nobody ends ---------------------------------------------------------------------

@@ -1,0 +1,232 @@
+"""A notebook's pod stays while it is parked: its GPU is another team's, and comes back to the same pod.
+
+All of it is real but the card: two nodes with kubelets, agents, scheduler, hub, a notebook server in a pod.
+The driver is the one of the tests with NVIDIA's checkpoint calls; what the card says of who is on it (the
+fake NVML) is the test's word, so that a notebook can be caught at a lie.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kernel_server import Page
+
+from benchmarks.tour.person import Person
+from benchmarks.tour_kubernetes.site import AGENTS, HUB, Site
+from gpucommons.gpu.shim.building import CannotBuildShim
+from gpucommons.scheduler import models
+from gpucommons.scheduler.client import SchedulerClient, calls, parking_calls
+from tests.gpu.fake_cuda import parking_card
+from tests.kubernetes.api import wait_for
+from tests.kubernetes.fixtures import need, need_root
+from tests.kubernetes.node.node_parts import fake_nvml_state
+from tests.kubernetes.node.real_node import NVML_STATE, PROGRAMS
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(900)]
+HOME = "/home/user"
+DRIVER = f"{HOME}/libcuda.so.1"
+#: The server in the pod finds this driver as it would find NVIDIA's.
+CONFIG = f"""
+import os
+from pathlib import Path
+from gpucommons.gpu.shim.drivers import Drivers
+from gpucommons.labextension.activity import reporter
+from gpucommons.labextension.parking import ability
+os.environ["FAKE_CUDA_CARD"] = "{HOME}/card"
+ability.find_drivers = lambda: Drivers(cuda=Path("{DRIVER}"), nvml=None)
+reporter.REPORT_EVERY_S = 1.0
+"""
+TAKE = f"""
+import ctypes
+cuda = ctypes.CDLL("{DRIVER}")
+context, address, size = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_size_t(8 << 20)
+assert cuda.cuInit(0) == cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuMemAlloc_v2(ctypes.byref(address), size) == 0
+assert cuda.cuMemcpyHtoD_v2(address, b"kept", ctypes.c_size_t(4)) == 0
+x = 41
+"""
+READ = """
+found = ctypes.create_string_buffer(4)
+assert cuda.cuMemcpyDtoH_v2(found, address, ctypes.c_size_t(4)) == 0
+print(found.raw.decode(), x + 1)
+"""
+NOTICE = "Parked: this cell waits for 1 GPU, and goes on by itself."
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    need_root()
+    need(*PROGRAMS, "versitygw")
+    with Site(idle_after_s=3600, warn_after_s=3000, reservations="standing") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def card(site: Site) -> parking_card.Card:
+    """The card of the notebook's kernels, in the home that its pod mounts."""
+    try:
+        parking_card.build(site.home)
+    except CannotBuildShim as error:
+        pytest.skip(str(error))
+    config = site.home / ".jupyter"
+    config.mkdir()
+    (config / "jupyter_server_config.py").write_text(CONFIG)
+    made = parking_card.Card(site.home / "card")
+    for path in (config, *config.iterdir(), made.folder, *made.folder.iterdir()):
+        os.chown(path, 1000, 1000)
+    return made
+
+
+class Notebook:
+    """Alice's server with one kernel, and what its card says of it."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.alice = Person(site.url, "alice", site.password)
+        self.operator = SchedulerClient(f"unix:{site.state / 'api.sock'}")
+
+    def start(self) -> None:
+        answer = self.alice.start_server(milli_gpu=1000, team="vision", pool="gpu")
+        assert answer.status_code in (201, 202), answer.text + self.site.log("hub")[-3000:]
+        self.alice.wait_until_ready(timeout_s=180)
+        kernel = self.alice.lab("POST", "api/kernels", json={"name": "python3"})["id"]
+        address = self.alice.url.replace("http", "ws", 1)
+        self.page = Page(f"{address}/user/alice/api/kernels/{kernel}", self.alice.token)
+
+    @property
+    def pod(self) -> Any:
+        (found,) = self.site.client().list_namespaced_pod(HUB).items
+        return found
+
+    @property
+    def lease(self) -> models.LeaseView:
+        (found,) = self.leases
+        return found
+
+    @property
+    def leases(self) -> list[models.LeaseView]:
+        """Those that are not over."""
+        every = self.operator.send(calls.leases()).leases
+        return [one for one in every if one.state not in ("ended", "hibernated")]
+
+    @property
+    def nvml(self) -> Any:
+        node = self.site.machine(self.pod.spec.node_name)
+        return fake_nvml_state().FakeNvml.there(node.folder / NVML_STATE)
+
+    def is_on(self, uuid: str) -> None:
+        """The card shows the kernel's processes from now on."""
+        nvml = self.nvml
+        for pid in processes_of(self.pod.metadata.uid):
+            nvml.process(pid, device=nvml.card_of(uuid), memory_mib=900)
+
+    def park(self) -> None:
+        wait_for(lambda: (idle := self.lease.idle) and idle.can_park, "that it can be parked")
+        self.operator.send(parking_calls.park(self.lease.id, models.ParkRequest()))
+
+
+def processes_of(pod: str) -> list[int]:
+    """The kernels of a pod, as this machine numbers them."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            is_kernel = b"ipykernel" in (folder / "cmdline").read_bytes()
+            if is_kernel and f"pod{pod}" in (folder / "cgroup").read_text():
+                found.append(int(folder.name))
+    assert found
+    return found
+
+
+def kill_agent(site: Site, node: str) -> None:
+    """Its process, at once; its pod starts it again."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            if b"gpucommons.gpu.agent" in words and node.encode() in words:
+                os.kill(int(folder.name), signal.SIGKILL)
+
+    def is_back() -> bool:
+        pods = site.client().list_namespaced_pod(AGENTS).items
+        (status,) = next(
+            one for one in pods if one.spec.node_name == node
+        ).status.container_statuses
+        return bool(status.restart_count and status.state.running)
+
+    wait_for(is_back, f"the agent of {node} again", seconds=120)
+
+
+def everything(site: Site) -> tuple[SchedulerClient, models.JobView]:
+    """Another team's job that needs every GPU of both nodes."""
+    bob = Person(site.url, "bob", site.password)
+    script = (
+        "import os, time; print(os.environ['NVIDIA_VISIBLE_DEVICES'], flush=True); time.sleep(900)"
+    )
+    role = models.RoleRequest(
+        count=2, milli_gpu=4000, memory_mib=128, cpu_milli=100, command=["python", "-c", script]
+    )
+    scheduler = SchedulerClient(site.api_url, token=bob.token)
+    request = models.JobRequest(name="everything", roles=[role], pools=["gpu"])
+    return scheduler, scheduler.send(calls.submit(request, key=None))
+
+
+def test_a_parked_pod_gives_its_gpu_away_and_has_it_back_whatever_is_killed_in_between(
+    site: Site, card: parking_card.Card
+) -> None:
+    notebook = Notebook(site)
+    notebook.start()
+    assert notebook.page.run(TAKE) == ""
+    held = notebook.lease.slice
+    assert held is not None
+    (mine,) = held.visible_devices
+    pod = notebook.pod
+    notebook.is_on(mine)
+    scheduler, job = everything(site)
+
+    def state() -> str:
+        return scheduler.send(calls.job(job.id)).state
+
+    # Its server says that its memory is on the host; the node sees it on the card all the same.
+    notebook.park()
+    wait_for(lambda: card.used_mib == 0, "its memory on the host")
+    with pytest.raises(TimeoutError):
+        wait_for(lambda: notebook.lease.state != "parking", "what its node sees", seconds=5)
+    assert state() == "queued"
+
+    notebook.nvml.no_processes()
+    wait_for(lambda: notebook.lease.state == "parked", "that its node has seen its card free")
+    wait_for(lambda: state() == "running", "the other team's job", seconds=180)
+    told = wait_for(
+        lambda: [
+            line for rank in (0, 1) for line in scheduler.send(calls.log(job.id, rank=rank)).lines
+        ],
+        "what its workers were given",
+    )
+    assert mine in ",".join(told).split(",")
+    assert notebook.pod.metadata.uid == pod.metadata.uid
+
+    site.kill_scheduler()
+    kill_agent(site, pod.spec.node_name)
+    assert notebook.lease.state == "parked"
+    assert state() == "running"
+
+    waits = notebook.page.send(READ)
+    notebook.page.printed(waits, until=NOTICE)
+    assert notebook.page.until_done(waits).strip() == "kept 42"
+    assert notebook.lease.state == "active"
+    assert card.used_mib == 8
+    assert notebook.pod.metadata.uid == pod.metadata.uid
+    assert state() != "running"
+
+    # Deleted while it is parked: nothing holds its GPU, nor its place in the books.
+    notebook.park()
+    wait_for(lambda: notebook.lease.state == "parked", "that it is parked again")
+    site.client().delete_namespaced_pod(pod.metadata.name, HUB)
+    wait_for(lambda: not notebook.alice.server(), "the hub's notice of it", seconds=120)
+    wait_for(lambda: not notebook.leases, "the end of its lease")
+    wait_for(lambda: state() == "running", "the other team's job again", seconds=180)
