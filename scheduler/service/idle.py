@@ -16,7 +16,6 @@ from gpucommons.scheduler.service.in_memory.activity import why_busy
 from gpucommons.scheduler.service.in_memory.slices import slice_ids
 from gpucommons.scheduler.service.leases import live_leases, view
 from gpucommons.scheduler.service.lookup import find_lease
-from gpucommons.scheduler.service.parking import why_not
 from gpucommons.scheduler.service.service import Pending, Service, decision
 from gpucommons.scheduler.service.views.leases import lease_view
 from gpucommons.scheduler.service.views.on_idle import with_keeps
@@ -34,7 +33,7 @@ def report_activity(
         service.now_ms(),
         keeps=report.keeps or "",
         # Its driver may be able to where the cluster would give its device to nobody else meanwhile.
-        parks=report.parks and not why_not(service, found),
+        parks=report.parks and not service.slices.why_not_parked(found),
     )
     return _lease_view(service, principal, found)
 

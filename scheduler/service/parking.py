@@ -13,7 +13,6 @@ from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.leases import view
 from gpucommons.scheduler.service.lookup import find_lease, workload_of
 from gpucommons.scheduler.service.service import Pending, Service, decision
-from gpucommons.scheduler.service.views.whereabouts import AWAY
 
 
 def park(
@@ -35,7 +34,7 @@ def _check_can(service: Service, lease: Workload) -> None:
         message = f"This notebook is {state_words(lease.state)}: only a running one is parked."
         raise InvalidTransition(message)
     pool = service.loop.cluster.pools.get(lease.spec.pools[0])
-    because = why_not(service, lease)
+    because = service.slices.why_not_parked(lease)
     if because:
         message = f"This notebook cannot be parked. {because} Hibernate it, or release its GPU."
         raise InvalidTransition(message)
@@ -47,13 +46,6 @@ def _check_can(service: Service, lease: Workload) -> None:
         raise InvalidTransition(message)
     if pool is not None:
         check_on_idle("park", pool)
-
-
-def why_not(service: Service, lease: Workload) -> str:
-    """Why its GPU could be nobody else's while its server lives, as a sentence; empty where it could."""
-    pool = service.loop.cluster.pools.get(lease.spec.pools[0])
-    in_pods = pool is not None and pool.executor == AWAY
-    return service.slices.why_not_parked(lease, in_pods=in_pods)
 
 
 def report_parked(

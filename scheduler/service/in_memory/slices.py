@@ -29,6 +29,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
 )
 from gpucommons.scheduler.executors.base import Bound
+from gpucommons.scheduler.service.views.whereabouts import runs_away
 
 log = logging.getLogger("gpucommons.scheduler.slices")
 
@@ -233,13 +234,10 @@ class Slices:
         except GpuError:
             return False
 
-    def why_not_parked(self, workload: Workload, *, in_pods: bool) -> str:
-        """Why its devices would stay its own while its server lives, as a sentence; empty = others can have them.
-
-        ``in_pods``: its server is a pod of a cluster.
-        """
+    def why_not_parked(self, workload: Workload) -> str:
+        """Why its devices would stay its own while its server lives, as a sentence; empty = others can have them."""
         attempt = workload.current
-        if attempt is None or not in_pods:
+        if attempt is None or not runs_away(self._cluster(), workload):
             return ""
         if self._agent is None:
             return (
