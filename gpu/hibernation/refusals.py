@@ -10,6 +10,10 @@ import re
 
 _MIB = 1 << 20
 
+CALLS_OUTSIDE = (
+    "It has called a program outside, for example a database, which has not taken the call yet."
+)
+
 #: What CRIU says, and what it means for whoever ran the program.
 _SAVING = (
     (r"Connected TCP socket|tcp-established", "It holds a network connection."),

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gpucommons.gpu.hibernation import refusals
-from gpucommons.gpu.hibernation.inside import processes
+from gpucommons.gpu.hibernation.inside import local_sockets, processes
 from gpucommons.gpu.parking.processes import part_of_gpu
 
 _PROC = Path("/proc")
@@ -37,7 +37,13 @@ def find() -> str | None:
             because = _in_files_of(pid)
             if because is not None:
                 return because
-    return None
+    return untaken_call()
+
+
+def untaken_call() -> str | None:
+    """Asked again when everything stands still: a call may have been made meanwhile."""
+    is_there = local_sockets.has_untaken_call(processes.numbers())
+    return refusals.CALLS_OUTSIDE if is_there else None
 
 
 def _in_files_of(pid: int) -> str | None:

@@ -82,6 +82,7 @@ def save(
             or obstacles.find()
             or _no_room(partial, bounds.most_bytes)
             or _dump(settings, root_pid, pipes, begun, timeout_s=_rest_s(started, bounds))
+            or obstacles.untaken_call()
         )
         if because is None:
             image = _complete(partial, root_pid, pipes, begun, parked)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpucommons.gpu.hibernation import folder as layout
+from gpucommons.gpu.hibernation import refusals
 from gpucommons.gpu.hibernation.preload import library
 from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused, Saved
 from tests.gpu.hibernation.conftest import Start, line, python
@@ -168,6 +169,45 @@ def test_what_cannot_be_saved_runs_on(tree: HibernatableTree, start: Start) -> N
         assert line(program) == "on"
         assert program.wait() == 0
     assert not (tree.folder / layout.SAVING).exists()
+
+
+CALLS = """
+import socket, sys, time
+line = socket.socket(socket.AF_UNIX)
+line.connect(sys.argv[1])
+print("ready", flush=True)
+time.sleep(1)
+print("on", flush=True)
+"""
+
+
+def test_a_call_that_a_program_outside_has_not_taken_is_refused_and_it_runs_on(
+    tree: HibernatableTree, start: Start
+) -> None:
+    with socket.socket(socket.AF_UNIX) as database:
+        address = str(tree.folder.parent / "database")
+        database.bind(address)
+        database.listen()
+        program = start(tree.run_command([*python(CALLS), address]))
+        line(program)
+
+        assert tree.save(_SECONDS) == Refused(because=refusals.CALLS_OUTSIDE, alive=True)
+        assert tree.image() is None
+        assert line(program) == "on"
+
+
+def test_a_call_between_its_own_processes_is_saved_and_taken_after_the_wake(
+    tree: HibernatableTree, start: Start
+) -> None:
+    code = (
+        "import socket, time\nserver = socket.socket(socket.AF_UNIX); server.bind('calls')\n"
+        "server.listen(); call = socket.socket(socket.AF_UNIX); call.connect('calls')\n"
+        "call.send(b'hello'); print('ready', flush=True); time.sleep(0.3)\n"
+        "print(server.accept()[0].recv(5).decode(), flush=True)"
+    )
+    line(start(tree.run_command(python(code))))
+    saved(tree)
+    assert rest(start(tree.wake_command())) == ["hello"]
 
 
 def test_a_save_of_what_does_not_run_is_refused(tree: HibernatableTree) -> None:
