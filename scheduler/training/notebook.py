@@ -34,6 +34,8 @@ from gpucommons.scheduler.scripts.parameters import INJECTED, TAG, cell_source, 
 from gpucommons.scheduler.training.cell_numbers import shown_numbers, with_numbers
 from gpucommons.scheduler.training.run import Run, current
 
+_NAMES = uuid.UUID("6f0f3f0e-8a3b-4f0e-9d55-2f7a5f1c7a11")
+
 
 class _Printing(NotebookClient):
     """Prints what cells print, while they run."""
@@ -82,13 +84,22 @@ class _Printing(NotebookClient):
 def _join_by_files(manager: Any) -> None:
     """Have it and its kernel talk by sockets in the file system, unlike ports these can be saved with them.
 
-    Beside where Jupyter keeps such files, so that they are there in a pod that has the same home.
+    Beside where Jupyter keeps such files, so that they are there in a pod that has the same home. All
+    attempts of a job have the same names: those that a killed one left are removed by the next.
     """
-    file = Path(jupyter_runtime_dir()) / f"kernel-{uuid.uuid4()}.json"
+    file = Path(jupyter_runtime_dir()) / f"kernel-{_own_name(os.environ)}.json"
     with contextlib.suppress(OSError):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for left in file.parent.glob(f"{file.stem}-ipc-*"):
+            left.unlink()
     if _holds_socket(file.with_name(f"{file.stem}-ipc-5")):
         manager.connection_file, manager.transport = str(file), "ipc"
+
+
+def _own_name(environ: Mapping[str, str]) -> uuid.UUID:
+    """Of a job's worker; short, as a socket's path may have about a hundred characters."""
+    job, rank = environ.get("GPUCOMMONS_JOB_ID"), environ.get("GPUCOMMONS_RANK", "0")
+    return uuid.uuid5(_NAMES, f"{job}/{rank}") if job else uuid.uuid4()
 
 
 def _holds_socket(path: Path) -> bool:

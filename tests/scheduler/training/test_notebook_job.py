@@ -243,6 +243,24 @@ def test_a_kernel_is_met_by_files_only_where_there_can_be_sockets(
         assert not list(Path(folder).iterdir())
 
 
+def test_sockets_of_a_killed_attempt_are_removed_by_the_next_of_its_job_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def joined(job: str) -> Path:
+        monkeypatch.setenv("GPUCOMMONS_JOB_ID", job)
+        manager = SimpleNamespace(transport="tcp", connection_file="")
+        _join_by_files(manager)
+        return Path(manager.connection_file)
+
+    with tempfile.TemporaryDirectory(prefix="gc") as folder:
+        monkeypatch.setenv("JUPYTER_RUNTIME_DIR", folder)
+        first, other = joined("one"), joined("two")
+        for file in (first, other):
+            file.with_name(f"{file.stem}-ipc-1").touch()
+        assert joined("one") == first != other
+        assert [path.name for path in Path(folder).iterdir()] == [f"{other.stem}-ipc-1"]
+
+
 @pytest.mark.criu
 def test_a_notebook_that_is_saved_in_the_middle_of_a_cell_goes_on_there(tmp_path: Path) -> None:
     criu_of_tests()
