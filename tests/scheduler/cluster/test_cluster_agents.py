@@ -196,6 +196,21 @@ def test_a_reading_asks_only_the_slices_node(cluster: Cluster) -> None:
     ]
 
 
+def test_a_slice_is_parked_by_its_own_node_and_one_that_is_away_frees_nothing(
+    cluster: Cluster,
+) -> None:
+    asked, node = a_slice("a", "node-2/gpu-0"), cluster.nodes[NODES[1]]
+    cluster.holders[SliceId("a")] = NODES[1]
+    cluster.agents.open(asked)
+    assert cluster.agents.park(SliceId("a")) == ()
+    assert node.watch.in_use[0].shares == ()
+    cluster.agents.open(asked)
+    assert node.watch.in_use[0].shares
+    node.is_away = True
+    with pytest.raises(AgentUnavailable):
+        cluster.agents.park(SliceId("a"))
+
+
 def test_after_a_restart_a_slice_is_found_where_it_is(cluster: Cluster) -> None:
     cluster.agents.open(a_slice("a", "node-3/gpu-0"))
     agents = cluster.new_agents()
