@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ print(found.raw.decode(), x + 1)
 NOTICE = "Parked: this cell waits for 1 GPU, and goes on by itself."
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def site() -> Iterator[Site]:
     need_root()
     need(*PROGRAMS, "versitygw")
@@ -67,7 +67,7 @@ def site() -> Iterator[Site]:
         yield made
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def card(site: Site) -> parking_card.Card:
     """The card of the notebook's kernels, in the home that its pod mounts."""
     try:
@@ -90,14 +90,22 @@ class Notebook:
         self.site = site
         self.alice = Person(site.url, "alice", site.password)
         self.operator = SchedulerClient(f"unix:{site.state / 'api.sock'}")
+        self.page: Page | None = None
 
-    def start(self) -> None:
+    def start(self) -> Page:
         answer = self.alice.start_server(milli_gpu=1000, team="vision", pool="gpu")
         assert answer.status_code in (201, 202), answer.text + self.site.log("hub")[-3000:]
         self.alice.wait_until_ready(timeout_s=180)
         kernel = self.alice.lab("POST", "api/kernels", json={"name": "python3"})["id"]
         address = self.alice.url.replace("http", "ws", 1)
         self.page = Page(f"{address}/user/alice/api/kernels/{kernel}", self.alice.token)
+        return self.page
+
+    def close(self) -> None:
+        self.operator.close()
+        self.alice.http.close()
+        if self.page is not None:
+            self.page.close()
 
     @property
     def pod(self) -> Any:
@@ -161,67 +169,95 @@ def kill_agent(site: Site, node: str) -> None:
     wait_for(is_back, f"the agent of {node} again", seconds=120)
 
 
-def everything(site: Site) -> tuple[SchedulerClient, models.JobView]:
+class Everything:
     """Another team's job that needs every GPU of both nodes."""
-    bob = Person(site.url, "bob", site.password)
-    script = (
-        "import os, time; print(os.environ['NVIDIA_VISIBLE_DEVICES'], flush=True); time.sleep(900)"
-    )
-    role = models.RoleRequest(
-        count=2, milli_gpu=4000, memory_mib=128, cpu_milli=100, command=["python", "-c", script]
-    )
-    scheduler = SchedulerClient(site.api_url, token=bob.token)
-    request = models.JobRequest(name="everything", roles=[role], pools=["gpu"])
-    return scheduler, scheduler.send(calls.submit(request, key=None))
+
+    def __init__(self, site: Site) -> None:
+        bob = Person(site.url, "bob", site.password)
+        bob.http.close()
+        self._scheduler = SchedulerClient(site.api_url, token=bob.token)
+        script = "import os, time; print(os.environ['NVIDIA_VISIBLE_DEVICES'], flush=True); time.sleep(900)"
+        command = ["python", "-c", script]
+        role = models.RoleRequest(
+            count=2, milli_gpu=4000, memory_mib=128, cpu_milli=100, command=command
+        )
+        request = models.JobRequest(name="everything", roles=[role], pools=["gpu"])
+        self._id = self._scheduler.send(calls.submit(request, key=None)).id
+
+    @property
+    def state(self) -> str:
+        return self._scheduler.send(calls.job(self._id)).state
+
+    def given(self) -> set[str]:
+        """The cards that its workers were given."""
+        found = set()
+        for rank in (0, 1):
+            read = calls.log(self._id, rank=rank)
+            (line, *_) = wait_for(lambda read=read: self._scheduler.send(read).lines, "a line")
+            found |= set(line.split(","))
+        return found
+
+    def close(self) -> None:
+        self._scheduler.close()
+
+
+@pytest.fixture
+def notebook(site: Site, card: parking_card.Card) -> Iterator[Notebook]:
+    made = Notebook(site)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def job(site: Site) -> Iterator[Callable[[], Everything]]:
+    made: list[Everything] = []
+
+    def submit() -> Everything:
+        made.append(Everything(site))
+        return made[-1]
+
+    yield submit
+    for one in made:
+        one.close()
 
 
 def test_a_parked_pod_gives_its_gpu_away_and_has_it_back_whatever_is_killed_in_between(
-    site: Site, card: parking_card.Card
+    site: Site, card: parking_card.Card, notebook: Notebook, job: Callable[[], Everything]
 ) -> None:
-    notebook = Notebook(site)
-    notebook.start()
-    assert notebook.page.run(TAKE) == ""
+    page = notebook.start()
+    assert page.run(TAKE) == ""
     held = notebook.lease.slice
     assert held is not None
     (mine,) = held.visible_devices
     pod = notebook.pod
     notebook.is_on(mine)
-    scheduler, job = everything(site)
-
-    def state() -> str:
-        return scheduler.send(calls.job(job.id)).state
+    other = job()
 
     # Its server says that its memory is on the host; the node sees it on the card all the same.
     notebook.park()
     wait_for(lambda: card.used_mib == 0, "its memory on the host")
     with pytest.raises(TimeoutError):
         wait_for(lambda: notebook.lease.state != "parking", "what its node sees", seconds=5)
-    assert state() == "queued"
+    assert other.state == "queued"
 
     notebook.nvml.no_processes()
     wait_for(lambda: notebook.lease.state == "parked", "that its node has seen its card free")
-    wait_for(lambda: state() == "running", "the other team's job", seconds=180)
-    told = wait_for(
-        lambda: [
-            line for rank in (0, 1) for line in scheduler.send(calls.log(job.id, rank=rank)).lines
-        ],
-        "what its workers were given",
-    )
-    assert mine in ",".join(told).split(",")
+    wait_for(lambda: other.state == "running", "the other team's job", seconds=180)
+    assert mine in other.given()
     assert notebook.pod.metadata.uid == pod.metadata.uid
 
     site.kill_scheduler()
     kill_agent(site, pod.spec.node_name)
     assert notebook.lease.state == "parked"
-    assert state() == "running"
+    assert other.state == "running"
 
-    waits = notebook.page.send(READ)
-    notebook.page.printed(waits, until=NOTICE)
-    assert notebook.page.until_done(waits).strip() == "kept 42"
+    waits = page.send(READ)
+    page.printed(waits, until=NOTICE)
+    assert page.until_done(waits).strip() == "kept 42"
     assert notebook.lease.state == "active"
     assert card.used_mib == 8
     assert notebook.pod.metadata.uid == pod.metadata.uid
-    assert state() != "running"
+    assert other.state != "running"
 
     # Deleted while it is parked: nothing holds its GPU, nor its place in the books.
     notebook.park()
@@ -229,4 +265,4 @@ def test_a_parked_pod_gives_its_gpu_away_and_has_it_back_whatever_is_killed_in_b
     site.client().delete_namespaced_pod(pod.metadata.name, HUB)
     wait_for(lambda: not notebook.alice.server(), "the hub's notice of it", seconds=120)
     wait_for(lambda: not notebook.leases, "the end of its lease")
-    wait_for(lambda: state() == "running", "the other team's job again", seconds=180)
+    wait_for(lambda: other.state == "running", "the other team's job again", seconds=180)
