@@ -23,6 +23,7 @@ _SHOW_PEER, _SHOW_ICONS = 0x4, 0x8
 _PEER, _ICONS, _SHUTDOWN = 2, 3, 6
 _CONNECTED, _LISTENS = 1, 10
 _SHUT_BOTH = 3
+_ARE_CALLED = frozenset({int(socket.SOCK_STREAM), int(socket.SOCK_SEQPACKET)})
 _EVERY_STATE = 0xFFFFFFFF
 _HEADER, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
 #: Family, protocol, padding, states, inode, what to show, cookie; and of an answer.
@@ -35,6 +36,8 @@ class LocalSocket:
     """As the kernel tells it."""
 
     inode: int
+    #: Its servers take calls; to others (datagrams) one just sends.
+    is_called: bool
     state: int
     #: Its other end: 0 is one that no program has; None = there is none.
     peer: int | None
@@ -57,7 +60,11 @@ def has_untaken_call(pids: Iterable[int]) -> bool:
         return False
     between = {caller for one in found if one.state == _LISTENS for caller in one.calls}
     return any(
-        one.state == _CONNECTED and one.peer == 0 and not one.is_shut and one.inode not in between
+        one.is_called
+        and one.state == _CONNECTED
+        and one.peer == 0
+        and not one.is_shut
+        and one.inode not in between
         for one in found
     )
 
@@ -101,11 +108,12 @@ def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _read(body: bytes) -> LocalSocket:
-    _, _, state, _, inode, _, _ = _TOLD.unpack_from(body)
+    _, kind, state, _, inode, _, _ = _TOLD.unpack_from(body)
     told = _attributes(body[_TOLD.size :])
     calls = told.get(_ICONS, b"")
     return LocalSocket(
         inode=inode,
+        is_called=kind in _ARE_CALLED,
         state=state,
         peer=struct.unpack("=I", told[_PEER])[0] if _PEER in told else None,
         calls=struct.unpack(f"={len(calls) // 4}I", calls),

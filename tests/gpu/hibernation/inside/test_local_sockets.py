@@ -57,3 +57,17 @@ def test_a_call_to_one_of_its_own_is_none_to_outside(server: socket.socket, call
 def test_processes_without_sockets_have_called_nobody() -> None:
     assert not has_untaken_call([])
     assert not has_untaken_call([1 << 22])
+
+
+def test_who_only_sends_has_called_nobody_also_where_the_receiver_is_gone(tmp_path: Path) -> None:
+    code = (
+        "import socket, sys\nreceiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+        "receiver.bind(sys.argv[1])\nsender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+        "sender.connect(sys.argv[1])\nreceiver.close()\nprint('sent', flush=True)\nsys.stdin.read()"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path / "log")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        assert not has_untaken_call([program.pid])
+        program.kill()
