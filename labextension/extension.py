@@ -10,7 +10,6 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from gpucommons.gpu.linux.state_home import state_home
 from gpucommons.labextension.activity.collector import Collector, collector_for
 from gpucommons.labextension.activity.kernel_status import tell_work_from_looks
 from gpucommons.labextension.activity.reporter import Reporter
+from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.editors import ssh
 from gpucommons.labextension.editors.traffic import Traffic
 from gpucommons.labextension.ending import answer_no_more, end_after_main
@@ -220,7 +220,7 @@ class GpuCommonsExtension(ExtensionApp):
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
         parts = self.parts
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = wall_clock_ms()
         await asyncio.to_thread(parts.stored.remove_old, now_ms)
         self._start(parts.sampler.run())
         self._start(parts.feed.run())
@@ -346,7 +346,7 @@ class GpuCommonsExtension(ExtensionApp):
         if self.serverapp is not None:
             answer_no_more(self.serverapp.web_app)
         kept: Sequence[KeptKernel] = ()
-        nothing = keeps_nothing(self.parts.feed.lease, time.time_ns() // 1_000_000)
+        nothing = keeps_nothing(self.parts.feed.lease, wall_clock_ms())
         if self.parts.hibernation is not None:
             within_s = saving_seconds(self.parts.place, self._bounds.seconds)
             kept = await self.parts.hibernation.stop(keeps_nothing=nothing, within_s=within_s)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,15 +15,11 @@ from typing import Any, Literal, Protocol
 
 from gpucommons.labextension.activity.process_load import Meter
 from gpucommons.labextension.activity.processes import OwnProcesses, input_at_ms, input_of_ms
+from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.scheduler.models import ActivityReport, KernelActivity
 
 #: As many as a report may hold; busy ones come first.
 MAX_ENTRIES = 512
-
-
-def wall_clock_ms() -> int:
-    """UTC."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,8 +58,10 @@ class Collector:
     #: When a client of an editor last sent what somebody did; 0 = never.
     sent_ms: Callable[[], int] = lambda: 0
     now_ms: Callable[[], int] = wall_clock_ms
+    #: When the last of what has gone was active; at first when the server began, which somebody
+    #: waits for: a slice that is held since before it is not idle that long.
+    gone_ms: int = 0
     _last_ms: dict[str, int] = field(default_factory=dict)
-    _gone_ms: int = 0
 
     async def collect(self) -> ActivityReport:
         """Ask kernels and terminals here, measure processes in a worker thread."""
@@ -156,7 +153,7 @@ class Collector:
             if key in here:
                 here[key] = max(here[key], last_ms)
             else:
-                self._gone_ms = max(self._gone_ms, last_ms)
+                self.gone_ms = max(self.gone_ms, last_ms)
         self._last_ms = here
 
     def _entries(self, occupants: list[Occupant], busy: dict[str, str]) -> list[KernelActivity]:
@@ -175,10 +172,10 @@ class Collector:
             for key, name in busy.items()
             if key not in known
         ]
-        if self._gone_ms:
+        if self.gone_ms:
             entries.append(
                 KernelActivity(
-                    kind="process", name="ended", busy=False, last_active_ms=self._gone_ms
+                    kind="process", name="ended", busy=False, last_active_ms=self.gone_ms
                 )
             )
         return sorted(entries, key=lambda entry: not entry.busy)[:MAX_ENTRIES]
@@ -198,6 +195,7 @@ def collector_for(server: Any, environ: Mapping[str, str], sent_ms: Callable[[],
         terminals=terminals,
         meter=Meter(look=OwnProcesses(os.getpid(), marker=marker)),
         sent_ms=sent_ms,
+        gone_ms=wall_clock_ms(),
     )
 
 

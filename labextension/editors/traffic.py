@@ -10,12 +10,13 @@ an open tab: of its websockets only what counts here is activity to them, too.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 from weakref import WeakSet
+
+from gpucommons.labextension.clock import wall_clock_ms
 
 log = logging.getLogger("gpucommons.labextension")
 
@@ -25,14 +26,10 @@ LEAST_BYTES = 200
 _OF_ITS_OWN = b'"desiredConnectionType":1'
 
 
-def _wall_clock_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class Traffic:
     """The time of the newest message that says what somebody did."""
 
-    def __init__(self, now_ms: Callable[[], int] = _wall_clock_ms) -> None:
+    def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         self._now_ms = now_ms
         self.last_ms = 0
         self._of_editors_own: WeakSet[Any] = WeakSet()

@@ -7,7 +7,7 @@ from typing import Any
 
 from traitlets import TraitError
 
-from gpucommons.labextension.hibernation.keeper import now_ms
+from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.hibernation.provisioner import HibernatingProvisioner
 from gpucommons.labextension.hibernation.records import (
     MOST_BUFFERED_BYTES,
@@ -61,7 +61,7 @@ def describe(server: Any, kernel_id: str, *, with_buffer: bool = False) -> Recor
         kernel_info=_told(getattr(kernel, "_kernel_info_future", None)),
         session_key=buffer["session_key"] if buffer else _last_page(server, kernel_id),
         buffer=_buffered(buffer) if buffer and with_buffer else [],
-        noted_ms=now_ms(),
+        noted_ms=wall_clock_ms(),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from jupyter_client.provisioning.factory import KernelProvisionerFactory
 
+from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.hibernation.ability import Machine, holds_unsaved_gpu, this_machine
 from gpucommons.labextension.hibernation.after_wake import Acquaintance
 from gpucommons.labextension.hibernation.describing import hibernatable
@@ -18,7 +19,6 @@ from gpucommons.labextension.hibernation.keeper import (
     OPEN_PATIENCE_S,
     Keeper,
     has_kernels,
-    now_ms,
     server_folder,
     set_keeper,
 )
@@ -150,7 +150,7 @@ class Hibernation:
         return await asyncio.shield(self._stop)
 
     async def _save(self, keeps_nothing: bool, within_s: float) -> tuple[KeptKernel, ...]:
-        begun_ms = now_ms()
+        begun_ms = wall_clock_ms()
         try:
             if keeps_nothing:
                 return save_none(self._server, self.keeper)

@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 
 from gpucommons.gpu.hibernation.process_image import Image
 from gpucommons.gpu.hibernation.tree import HibernatableTree
+from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.hibernation.kept import KeptKernel, read_kept, write_kept
 from gpucommons.labextension.hibernation.limits import Limits
 from gpucommons.labextension.hibernation.lost_kernels import Loss, Losses
@@ -75,11 +76,6 @@ def _lock(folder: Path, patience_s: float) -> int | None:
             time.sleep(_LOOK_AGAIN_S)
         else:
             return lock
-
-
-def now_ms() -> int:
-    """UTC."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -204,7 +200,9 @@ class Keeper:
     def lose(self, record: Record, because: str) -> None:
         """The variables of this kernel are gone; its notebook is told."""
         self.losses.add(
-            Loss(kernel_id=record.kernel_id, path=record.path, because=because, at_ms=now_ms())
+            Loss(
+                kernel_id=record.kernel_id, path=record.path, because=because, at_ms=wall_clock_ms()
+            )
         )
 
     def say_woken(self, record: Record, parked: str | None = None) -> None:
@@ -213,7 +211,7 @@ class Keeper:
             Woken(
                 kernel_id=record.kernel_id,
                 path=record.path,
-                at_ms=now_ms(),
+                at_ms=wall_clock_ms(),
                 parked=parked or "",
                 moved=bool(record.node and self.node) and record.node != self.node,
             )
@@ -236,7 +234,9 @@ class Keeper:
             return
         told = (each.path for each in read_kept(self.folder) if each.id == kernel_id)
         path = record.path if record is not None else next(told, "")
-        self.losses.add(Loss(kernel_id=kernel_id, path=path, because=because, at_ms=now_ms()))
+        self.losses.add(
+            Loss(kernel_id=kernel_id, path=path, because=because, at_ms=wall_clock_ms())
+        )
 
     def limits_for(self, record: Record | None) -> Limits:
         """As they were when it was saved: its user was told the date."""

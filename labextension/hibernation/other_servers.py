@@ -10,11 +10,11 @@ import logging
 from contextlib import suppress
 from pathlib import Path
 
+from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.hibernation.keeper import (
     Keeper,
     has_kernels,
     images_below,
-    now_ms,
     remove_over,
 )
 
@@ -85,4 +85,4 @@ def _is_old(keeper: Keeper, kernel_id: str) -> bool:
         until_ms = keeper.limits.kept_until_ms(noted_ms)
     else:
         until_ms = keeper.kept_until_ms(record)
-    return until_ms < now_ms() and not keeper.tree(kernel_id).lives()
+    return until_ms < wall_clock_ms() and not keeper.tree(kernel_id).lives()

@@ -17,8 +17,9 @@ from jupyter_client.session import new_id_bytes
 from jupyter_core.utils import ensure_async
 
 from gpucommons.gpu.hibernation.process_image import hindrance
+from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.hibernation.after_wake import Acquaintance
-from gpucommons.labextension.hibernation.keeper import Keeper, now_ms
+from gpucommons.labextension.hibernation.keeper import Keeper
 from gpucommons.labextension.hibernation.provisioner import PORTS
 from gpucommons.labextension.hibernation.records import Record
 
@@ -60,7 +61,7 @@ def _due(keeper: Keeper, kernel_id: str) -> Record | None:
         because = "What its server had noted of it cannot be read."
     elif not tree.has_image():
         because = tree.why_unsaved() or _UNSAVED
-    elif keeper.kept_until_ms(record) < now_ms():
+    elif keeper.kept_until_ms(record) < wall_clock_ms():
         because = keeper.limits_for(record).over
     if because is None:
         return record

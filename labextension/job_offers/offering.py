@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gpucommons.gpu.linux.state_home import state_home
+from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.job_offers import deciding
 from gpucommons.labextension.job_offers.deciding import Cell, Look, Told
 from gpucommons.labextension.job_offers.offered_before import Memory
@@ -61,10 +61,6 @@ class Offer:
         return JobRequest(name="make-it-a-job", team=self.team, roles=[role])
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 @dataclass(kw_only=True)
 class Offering:
     """Offers of one server."""
@@ -79,7 +75,7 @@ class Offering:
     runs: Callable[[], Iterable[CellRun]]
     #: Knows this server's lease.
     feed: Feed
-    now_ms: Callable[[], int] = _now_ms
+    now_ms: Callable[[], int] = wall_clock_ms
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     #: A day of them; a pool's setting is no longer than that.
     _looks: deque[Look] = field(default_factory=lambda: deque(maxlen=int(86_400 / LOOK_S)))
@@ -117,13 +113,16 @@ class Offering:
         now_ms, lease = self.now_ms(), self.feed.lease
         since_ms = self._looks[-1].at_ms if self._looks else now_ms - int(LOOK_S * 1000)
         self._looks.append(Look(at_ms=now_ms, percent=self.sampler.mean_percent(since_ms)))
+        if lease is None or lease.slice is None or lease.job_offer_after_s <= 0:
+            # No slice, or its pool never offers: what its cells do is nobody's business here.
+            self._paces.clear()
+            self._take_back()
+            return
         runs = {one.id: one for one in self.runs() if one.path.endswith(".ipynb")}
         self._see(runs, now_ms)
-        if lease is None or lease.slice is None:
-            self._take_back()
-        elif self._offer is not None:
+        if self._offer is not None:
             await self._look_after(self._offer, lease, now_ms)
-        elif len(self.fanout) and now_ms - self._asked_ms >= _ASK_EVERY_MS:
+        elif runs and len(self.fanout) and now_ms - self._asked_ms >= _ASK_EVERY_MS:
             told, cells = await asyncio.to_thread(self._read, list(runs.values()))
             after_ms = lease.job_offer_after_s * 1000
             cell = deciding.whose(cells, self._looks, told, after_ms, now_ms)

@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.live.fanout import Fanout, Message, Tab
 from gpucommons.labextension.live.shown_jobs import SendsCalls, ShownJobs
 from gpucommons.labextension.place import Place
@@ -90,7 +91,7 @@ class Feed:
             "shared_account": self._place.shared_account,
             "keeps": self._keeps,
             "scheduler": self._state,
-            "now_ms": time.time_ns() // 1_000_000,
+            "now_ms": wall_clock_ms(),
             "time_limits_s": list(TIME_LIMITS_S),
         }
         return hello if self._state == "ok" else {**hello, "message": self._trouble}

@@ -69,7 +69,10 @@ class ShownJobs:
         ended = [job for job in (*own, *found) if job is not None and job.ended_ms is not None]
         self._remember(ended)
         final = {**self._ended, **{job.id: job for job in newest.jobs}}
-        return Shown(live=(*live, *still), final=tuple(_by_end(final.values())))
+        # The lists are read side by side: what ends between the two is in both. A page keeps a row
+        # for each, and loses sight of one of them.
+        not_over = tuple(job for job in (*live, *still) if job.id not in final)
+        return Shown(live=not_over, final=tuple(_by_end(final.values())))
 
     async def _own_of_before(self, scheduler: SendsCalls) -> Sequence[models.JobView]:
         """What the owner's jobs came to while this server was off."""

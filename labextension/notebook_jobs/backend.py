@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import tempfile
-import time
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -18,6 +17,7 @@ from jupyter_scheduler import models as theirs
 from jupyter_scheduler.scheduler import BaseScheduler
 from traitlets import Dict
 
+from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.notebook_jobs import describing
 from gpucommons.labextension.notebook_jobs.environments import (
     DEFAULT,
@@ -149,7 +149,7 @@ class GpuScheduler(BaseScheduler):
             times = {"schedule": model.schedule, "time_zone": model.timezone or "UTC"}
             await scheduler.send(schedule_calls.schedule_times(*times.values()))
             request, content = await self._request(model, scheduler)
-            made = {**request.labels, describing.MADE_MS: str(time.time_ns() // 1_000_000)}
+            made = {**request.labels, describing.MADE_MS: str(wall_clock_ms())}
             job = request.model_copy(update={"labels": made})
             owner = (await scheduler.send(calls.whoami())).name
             written = ScheduleRequest.model_validate({**times, "job": job})

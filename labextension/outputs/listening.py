@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ from jupyter_client.session import DELIM
 from jupyter_server.services.kernels.connection.base import deserialize_msg_from_ws_v1
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
 
+from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.outputs.cell_run import CellRun
 from gpucommons.labextension.outputs.cell_runs import CellRuns
 
@@ -70,7 +70,7 @@ class Outputs:
     def __init__(self, server: Any, folder: Path) -> None:
         self._server = server
         self._streams: dict[str, tuple[Any, list[int]]] = {}
-        self.runs = CellRuns(folder, self._is_there, _now_ms())
+        self.runs = CellRuns(folder, self._is_there, wall_clock_ms())
 
     def begin(self, settings: dict[str, Any]) -> bool:
         """Listen to pages by the server's settings; False where it has other connections than Jupyter's."""
@@ -94,7 +94,7 @@ class Outputs:
         """What a page of this notebook may have to show."""
         kernels = self._server.kernel_manager
         runs = self.runs.of(kernel_id, path)
-        old_ms = _now_ms() - _SURELY_BEGUN_MS
+        old_ms = wall_clock_ms() - _SURELY_BEGUN_MS
         for run in runs:
             is_idle = run.kernel_id in kernels and _is_idle(kernels.get_kernel(run.kernel_id))
             if run.state == "running" and is_idle and run.begun_ms < old_ms:
@@ -134,7 +134,7 @@ class Outputs:
             cell_id=cell_id,
             code=content["code"],
             session=header["session"],
-            begun_ms=_now_ms(),
+            begun_ms=wall_clock_ms(),
         )
         self.runs.begin(run)
 
@@ -214,7 +214,3 @@ def _request(
 
 def _is_idle(kernel: Any) -> bool:
     return bool(kernel.execution_state == "idle")
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
+from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.routes.handlers import ApiHandler
 from gpucommons.labextension.variables.folders import StoredVariables
 from gpucommons.labextension.variables.inside import NotKept
@@ -45,7 +45,7 @@ class StoredVariablesHandler(ApiHandler):
         try:
             self.require_owner()
             found = await asyncio.to_thread(self.parts.stored.listed)
-            now_ms = time.time_ns() // 1_000_000
+            now_ms = wall_clock_ms()
             self.answer(StoredList(stored=[one for one in found if one.until_ms > now_ms]))
         except SchedulerError as error:
             self.refuse(error)
@@ -69,7 +69,7 @@ class StoredVariablesHandler(ApiHandler):
         if spec is None or spec.language.lower() != "python":
             raise BadRequest("Variables of Python are loaded into a kernel of Python only.")
         try:
-            now_ms = time.time_ns() // 1_000_000
+            now_ms = wall_clock_ms()
             return await load(self.parts.stored, request.stored, kernel, now_ms=now_ms)
         except NotKept as error:
             raise Conflict(str(error)) from error

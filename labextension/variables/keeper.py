@@ -6,10 +6,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.variables import asking
 from gpucommons.labextension.variables.folders import (
     Folders,
@@ -67,7 +68,7 @@ class VariableKeeper:
     bounds: Bounds
     owner: str
     server_name: str
-    now_ms: Callable[[], int] = field(default=lambda: time.time_ns() // 1_000_000)
+    now_ms: Callable[[], int] = wall_clock_ms
 
     async def keep(self) -> list[StoredVariables]:
         """Store what can be of all kernels that are there now; those saved whole are gone by then."""

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { idleLine, idleNotice } from './idle';
+import { idleLength, idleLine, idleNotice } from './idle';
 import { makeLease, msg } from '../testing/make';
 import type { Keeps } from '../server/lostkernels';
 import { IIdle } from '../server/tokens';
@@ -79,6 +79,21 @@ describe('the idle notification', () => {
     ).toBe(
       'Idle 8 s. GPU is returned when idle for 12 s. It can be kept 2 times. Otherwise its variables are lost.'
     );
+  });
+
+  it('names the limit as the line below the tile does', () => {
+    const odd = idle({
+      idle_after_min: 2,
+      idle_after_s: 150,
+      idle_since_ms: 0,
+      warned_ms: 2 * MINUTE,
+      returns_ms: 152_000
+    });
+    expect(idleLength(odd)).toEqual(['2 min 30 s', '']);
+    expect(
+      idleNotice(makeLease({ state: 'warned', idle: odd }), msg, 'nothing')
+        ?.text
+    ).toContain('Idle 2 min. GPU is returned when idle for 2 min 30 s.');
   });
 
   it('says that an admin asks, though the rule would take it as soon', () => {

@@ -12,6 +12,8 @@ const SECOND = 1000;
 const MINUTE = 60_000;
 /** Limits this short exist in trials only; minutes would read "Idle 0 min". */
 const SHORT_MS = 2 * MINUTE;
+/** Warnings come a look of the culler late, and so do returns. */
+const NEAR_MS = 30 * SECOND;
 /** Shorter pauses are part of working. */
 const TELLING_MS = MINUTE;
 
@@ -40,15 +42,20 @@ export function idleNotice(
   const warned = idle.warned_ms ?? since + warnAfterMs(idle);
   const returnMs = idle.returns_ms - since;
   const [unit, ms] = returnMs < SHORT_MS ? ['s', 1000] : ['min', MINUTE];
-  const returned = Math.floor(returnMs / ms);
+  const limitMs = idleAfterMs(idle);
+  // As the line below the tile says it, unless it was put off: then in whole minutes.
+  const isByRule = Math.abs(returnMs - limitMs) < Math.min(NEAR_MS, limitMs / 5);
+  const returned = isByRule
+    ? lengthOf(limitMs).join(' ').trim()
+    : `${Math.floor(returnMs / ms)} ${unit}`;
   const length = Math.floor((warned - since) / ms);
   // Who is asked in the first minute is hardly idle; the length says nothing then.
   const idleFor = length > 0 ? `${length} ${unit}` : '';
   const text = idle.reclaimed
     ? msg.reclaimWarning(idleFor, idle.returns_ms, idle.keeps_left > 0)
     : idle.on_idle === 'release'
-      ? msg.releaseWarning(idleFor, `${returned} ${unit}`)
-      : msg.idleWarning(idleFor, `${returned} ${unit}`);
+      ? msg.releaseWarning(idleFor, returned)
+      : msg.idleWarning(idleFor, returned);
   const left = idle.keeps_left > 0 ? [msg.keepsLeft(idle.keeps_left)] : [];
   // An admin's wish is longer, and all of it must fit.
   const kept = idle.reclaimed
@@ -78,7 +85,10 @@ export function warnAfterMs(idle: IIdle): number {
 
 /** "60", "min"; "90", "s"; in one, and nothing behind it: "10 min 30 s". */
 export function idleLength(idle: IIdle): readonly [string, string] {
-  const ms = idleAfterMs(idle);
+  return lengthOf(idleAfterMs(idle));
+}
+
+function lengthOf(ms: number): readonly [string, string] {
   const minutes = Math.floor(ms / MINUTE);
   const seconds = Math.floor((ms % MINUTE) / SECOND);
   if (seconds === 0) {

@@ -218,6 +218,14 @@ describe('a row of the list', () => {
 
     expect(jobRow(job, 0, msg).sentence).toBe('Exit code 1.');
   });
+
+  it('names the number that a finished job came to', () => {
+    const metrics = { val_accuracy: 0.956, loss: 0.2 };
+    const progress = { step: 50, metrics, at_ms: 0 };
+    const job = makeJob({ state: 'succeeded', ended_ms: 1, progress });
+
+    expect(jobRow(job, 0, msg).state).toMatch(/ · val_accuracy 95\.6 %$/);
+  });
 });
 
 describe('order and actions', () => {

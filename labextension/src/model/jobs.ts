@@ -320,9 +320,7 @@ function stateText(job: IJob, msg: Messages): string {
       job.state === 'succeeded' && job.progress
         ? tellingMetric(job.progress.metrics)
         : null;
-    return told
-      ? `${at} · ${/acc/i.test(told[0]) ? '' : `${told[0]} `}${metric(told[0], told[1])}`
-      : at;
+    return told ? `${at} · ${told[0]} ${metric(told[0], told[1])}` : at;
   }
   const held = currentAttempt(job)?.milli_gpu ?? job.milli_gpu;
   const size =

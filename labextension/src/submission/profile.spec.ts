@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 
 import type { IProfile } from '../server/profiles';
 import { fakeApi } from '../testing/sockets';
-import { profileOf, taking } from './profile';
+import { leaving, profileOf, taking } from './profile';
 import { EMPTY_FORM, jobRequest, submission } from './request';
 import { TrainModel } from './train';
 
@@ -108,4 +108,20 @@ it('is published as it was taken', () => {
     over_quota: true,
     exit_after_signal: 'preempted'
   });
+});
+
+it('leaves the form as it was without a profile, but for what was typed since', () => {
+  const train = made();
+  train.update({ workers: 1, minWorkers: 1, maxWorkers: 1, memoryGib: 16 });
+  const { workers, launcher, secrets } = train.form;
+  train.start(taking(PROFILE, train.form));
+  const other = { ...PROFILE, name: 'one', job: { cpu_milli: 3000 } };
+  train.start(taking(other, train.form));
+  expect(train.form).toMatchObject({ workers, memoryGib: 16, cpus: 3 });
+  train.start(taking(PROFILE, train.form));
+  train.update({ memoryGib: 12 });
+  train.start(leaving(train.form));
+  expect(train.form).toMatchObject({ workers, launcher, secrets });
+  expect(train.form).toMatchObject({ maxWorkers: 1, memoryGib: 12, cpus: 1 });
+  expect(train.form.profile).toBeUndefined();
 });

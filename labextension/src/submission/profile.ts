@@ -22,17 +22,49 @@ export interface IStartedWith {
     name?: string;
   };
   worker: Partial<IRole>;
+  /** What it changed of the form, and what stood there before. */
+  changed: Partial<ITrainForm>;
+  before: Partial<ITrainForm>;
 }
 
 export function keyOf({ team, name }: IProfile): string {
   return `${team}/${name}`;
 }
 
-/** The changes of the form; fields of which it says nothing stay. */
+/** The changes of the form; fields of which it says nothing stay as they were without a profile. */
 export function taking(
   profile: IProfile,
   form: ITrainForm
 ): Partial<ITrainForm> {
+  const left = leaving(form);
+  const without = { ...form, ...left };
+  const changed = said(profile, without);
+  const before = Object.fromEntries(
+    Object.keys(changed).map(name => [name, without[name as keyof ITrainForm]])
+  );
+  return {
+    ...left,
+    ...changed,
+    profile: { ...kept(profile), changed, before }
+  };
+}
+
+/** Back to the form before the profile, but for what was typed since. */
+export function leaving(form: ITrainForm): Partial<ITrainForm> {
+  const { changed = {}, before = {} } = form.profile ?? {};
+  const same = Object.keys(changed).filter(
+    name =>
+      form[name as keyof ITrainForm] === changed[name as keyof ITrainForm]
+  );
+  return {
+    ...Object.fromEntries(
+      same.map(name => [name, before[name as keyof ITrainForm]])
+    ),
+    profile: undefined
+  };
+}
+
+function said(profile: IProfile, form: ITrainForm): Partial<ITrainForm> {
   const { job } = profile;
   const workers = job.workers ?? form.workers;
   const isSized = job.milli_gpu != null || job.gpu_memory_mib != null;
@@ -64,21 +96,25 @@ export function taking(
     maxWorkers: job.max_workers ?? workers,
     team: profile.team,
     pool: '',
-    plan: '',
-    profile: {
-      key: keyOf(profile),
-      command: job.command ?? null,
-      environment: job.environment ?? '',
-      job: known({
-        pools: job.pools,
-        data: job.data,
-        env: job.env,
-        hibernation: job.hibernation,
-        labels: { [LABEL]: profile.name },
-        name: job.command ? profile.name : null
-      }),
-      worker: known({ gpu_kind: job.gpu_kind })
-    }
+    plan: ''
+  };
+}
+
+function kept(profile: IProfile): Omit<IStartedWith, 'changed' | 'before'> {
+  const { job } = profile;
+  return {
+    key: keyOf(profile),
+    command: job.command ?? null,
+    environment: job.environment ?? '',
+    job: known({
+      pools: job.pools,
+      data: job.data,
+      env: job.env,
+      hibernation: job.hibernation,
+      labels: { [LABEL]: profile.name },
+      name: job.command ? profile.name : null
+    }),
+    worker: known({ gpu_kind: job.gpu_kind })
   };
 }
 

@@ -34,6 +34,8 @@ import { BestTable, GpusTable } from './tables';
 
 const REFRESH_MS = 3000;
 const FIGURES_MS = 15_000;
+/** Figures of a few trials change with each that tells something. */
+const FEW = 20;
 /** A sweep of many trials is asked for less often. */
 const MANY = 200;
 const REFRESH_MANY_MS = 10_000;
@@ -46,8 +48,10 @@ export function OneSweep(props: { sweep: string }): React.JSX.Element | null {
     React.useCallback(() => sweepOf(model.api, ref), [model, ref]),
     many ? REFRESH_MANY_MS : REFRESH_MS
   );
+  // What they count is to be what the table beside them shows.
+  const news = found === null ? '' : newsOf(found);
   const figures = useLooked(
-    React.useCallback(() => figuresOf(model.api, ref), [model, ref]),
+    React.useCallback(() => figuresOf(model.api, ref), [model, ref, news]),
     FIGURES_MS
   );
   const count = found?.begun ?? 0;
@@ -69,6 +73,12 @@ export function OneSweep(props: { sweep: string }): React.JSX.Element | null {
       <Boxes sweep={found} figures={figures.found} />
     </section>
   );
+}
+
+/** Another where figures are to be asked for at once. */
+function newsOf(sweep: ISweep): string {
+  const isOver = sweep.ended_ms != null;
+  return `${Math.min(points(sweep.trials).length, FEW)} ${isOver}`;
 }
 
 const NO_ORDER = { asked: '', key: '' };

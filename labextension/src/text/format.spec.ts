@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import {
+  asSentence,
   bytes,
   countdown,
   duration,
@@ -24,6 +25,14 @@ describe('numbers as people write them', () => {
     [0, '0']
   ])('%i milli-GPU is %s', (milli, text) => {
     expect(gpus(milli)).toBe(text);
+  });
+
+  it.each([
+    ['Two GPUs', 'Two GPUs.'],
+    [' Why not? ', 'Why not?'],
+    ['', '']
+  ])('%j ends as a sentence does', (text, sentence) => {
+    expect(asSentence(text)).toBe(sentence);
   });
 
   it('is one way of writing a size, also where sizes are compared', () => {

@@ -18,6 +18,12 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
+/** What a person wrote, with a stop at its end: another sentence follows. */
+export function asSentence(text: string): string {
+  const trimmed = text.trim();
+  return trimmed === '' || /[.!?…:;]$/.test(trimmed) ? trimmed : `${trimmed}.`;
+}
+
 /** `½`, `1`, `1½`, `0.3`. */
 export function gpus(milliGpu: number): string {
   const whole = Math.floor(milliGpu / 1000);

@@ -5,13 +5,14 @@ import { usePanel, useWords } from '../components/context';
 import { Fragment, h } from '../components/h';
 import { ActionButton, LinkButton } from '../components/parts';
 import { told } from '../server/api';
+import { asSentence } from '../text/format';
 import {
   IProfile,
   profilesOf,
   publishProfile,
   removeProfile
 } from '../server/profiles';
-import { keyOf, profileOf, taking } from '../submission/profile';
+import { keyOf, leaving, profileOf, taking } from '../submission/profile';
 import { SelectField } from './fields';
 import { trainMessages } from './messages';
 
@@ -65,13 +66,13 @@ export function ProfileField(props: {
           if (profile) {
             train.start(taking(profile, form));
           } else {
-            train.start({ profile: undefined });
+            train.start(leaving(form));
           }
         }}
       />
       {chosen ? (
         <p className="gc-Muted gc-Hint">
-          {chosen.description} {msg.publishedBy(chosen.published_by)}
+          {asSentence(chosen.description)} {msg.publishedBy(chosen.published_by)}
         </p>
       ) : null}
       {variables.length > 0 ? (

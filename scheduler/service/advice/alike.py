@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from gpucommons.scheduler import models
 from gpucommons.scheduler.advisor.scaling import Seen
 from gpucommons.scheduler.core.model.state import Cluster
-from gpucommons.scheduler.core.model.types import Attempt, PoolName, Workload
+from gpucommons.scheduler.core.model.types import PoolName, Workload
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.advice.judging import gpus_of, median_step_s, other_unit
@@ -16,6 +16,7 @@ from gpucommons.scheduler.service.advice.past import best_points
 from gpucommons.scheduler.service.advice.places import Place
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.service.views.whereabouts import pool_of_attempt
 from gpucommons.scheduler.store.base import LogPoint
 
 
@@ -56,16 +57,8 @@ def _points(
 ) -> Iterator[tuple[str, int, int, float]]:
     """Of each attempt that told enough: kind of its GPUs, how many, on how many nodes, seconds of a step."""
     for attempt in found.attempts:
-        gpus, pool = gpus_of(attempt), _pool_of(cluster, found, attempt)
+        gpus, pool = gpus_of(attempt), pool_of_attempt(cluster, found, attempt)
         step_s = median_step_s(points, {attempt.number})
         kind = None if pool is None else kinds.get(pool)
         if gpus and kind is not None and step_s is not None:
             yield kind, gpus, len({one.node_id for one in attempt.placements}), step_s
-
-
-def _pool_of(cluster: Cluster, found: Workload, attempt: Attempt) -> PoolName | None:
-    """Its node may be gone, and the job could run in one pool alone."""
-    node = cluster.nodes.get(attempt.placements[0].node_id)
-    if node is not None:
-        return node.pool
-    return found.spec.pools[0] if len(found.spec.pools) == 1 else None

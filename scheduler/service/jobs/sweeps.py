@@ -217,7 +217,7 @@ def _gpus_in_use(service: Service, kept: Kept, trials: Sequence[Trial]) -> list[
     from_ms = Millis(kept.sweep.made_ms // 60_000 * 60_000)
     to_ms = kept.standing.ended_ms or service.now_ms()
     rows = service.store.ledger(from_ms=from_ms, to_ms=to_ms, of=jobs) if jobs else ()
-    return gpus_in_use(rows, from_ms, to_ms)
+    return gpus_in_use(rows, kept.sweep.made_ms, to_ms)
 
 
 def stop_sweep(service: Service, principal: Principal, ref: str) -> models.SweepView:

@@ -75,8 +75,11 @@ def test_notifications(service: Service, principal: Principal) -> NotificationsV
     """Send a message by every way that is chosen."""
     authorization.test_notifications(principal)
     choice, now_ms = _choice(service, principal.name), service.now_ms()
-    ways = [way for way in Channel if choice.wants(way, About.TEST)]
+    off = _off(service.notifications)
+    ways = [way for way in Channel if way not in off and choice.wants(way, About.TEST)]
     if not ways:
+        if len(off) == len(Channel):
+            raise BadRequest(" ".join(("Nothing can be sent here.", *off.values())))
         raise BadRequest("Nothing is chosen: choose first, with `gpucommons notify set`.")
     newest = service.store.notifications.newest(choice.owner, limit=_NEWEST)
     tests = [one for one in newest if one.telling.about is About.TEST]
@@ -115,6 +118,12 @@ def _choice(service: Service, owner: UserName) -> Choice:
     return service.store.notifications.choice(owner) or Choice(owner=owner)
 
 
+def _off(settings: NotificationSettings) -> dict[Channel, str]:
+    """Ways that cannot be chosen here, and why."""
+    found = {Channel.MAIL: _NO_MAIL} if settings.mail is None else {}
+    return found | ({Channel.WEBHOOK: _NO_WEBHOOKS} if settings.webhooks is None else {})
+
+
 def _check(settings: NotificationSettings, choice: Choice) -> None:
     if choice.mail or choice.address:
         if settings.mail is None:
@@ -141,14 +150,14 @@ def _view(service: Service, choice: Choice, *, key: str | None = None) -> Notifi
         mail=ChannelView(
             about=_names(choice.mail),
             to=choice.address or by_rule,
-            why_not=_NO_MAIL if settings.mail is None else "",
+            why_not=_off(settings).get(Channel.MAIL, ""),
         ),
         default_address=by_rule,
         domains=[] if settings.mail is None else list(settings.mail.domains),
         webhook=ChannelView(
             about=_names(choice.webhook),
             to=choice.url,
-            why_not=_NO_WEBHOOKS if settings.webhooks is None else "",
+            why_not=_off(settings).get(Channel.WEBHOOK, ""),
         ),
         key=key,
         newest=[_message(one) for one in newest],

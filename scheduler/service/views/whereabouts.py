@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import Cluster
-from gpucommons.scheduler.core.model.types import Attempt, Spec, Workload, WorkloadId
+from gpucommons.scheduler.core.model.types import Attempt, PoolName, Spec, Workload, WorkloadId
 from gpucommons.scheduler.core.queue.ordering import places
 
 #: Jobs of this executor run away from their notebooks' folders.
@@ -19,11 +19,20 @@ AWAY = "kubernetes"
 HERE = "local"
 
 
+def pool_of_attempt(cluster: Cluster, workload: Workload, attempt: Attempt) -> PoolName | None:
+    """The pool of the nodes that it had; where none of them is known any more, the only one that it
+    may have had. None = nobody can tell.
+    """
+    nodes = (cluster.nodes.get(placement.node_id) for placement in attempt.placements)
+    known = next((node.pool for node in nodes if node is not None), None)
+    pools = workload.spec.pools
+    return pools[0] if known is None and len(pools) == 1 else known
+
+
 def executor_of(cluster: Cluster, workload: Workload, attempt: Attempt) -> str | None:
     """Who ran an attempt, also when its node is gone."""
-    nodes = (cluster.nodes.get(placement.node_id) for placement in attempt.placements)
-    names = [node.pool for node in nodes if node is not None]
-    found = (cluster.pools.get(name) for name in (*names, *workload.spec.pools))
+    pool = pool_of_attempt(cluster, workload, attempt)
+    found = (cluster.pools.get(name) for name in ((pool,) if pool else workload.spec.pools))
     return next((pool.executor for pool in found if pool is not None), None)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
 
-from gpucommons.labextension.activity.collector import Collector
+from gpucommons.labextension.activity.collector import Collector, collector_for
 from gpucommons.labextension.activity.kernel_status import tell_work_from_looks
 from gpucommons.labextension.activity.process_load import Meter
 from gpucommons.labextension.activity.processes import Process
@@ -61,3 +61,16 @@ async def test_what_somebody_does_in_an_editor_is_the_time_of_its_last_activity(
     assert (await collector.collect()).kernels == [wanted]
     # An open tab sends no more than signs of life: the time stands still.
     assert (await collector.collect()).kernels == [wanted]
+
+
+async def test_a_server_is_not_idle_since_before_it_was_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its slice is held while it starts: for a minute, on a busy machine."""
+    monkeypatch.setattr("gpucommons.labextension.activity.collector.wall_clock_ms", lambda: 7_000)
+    server = SimpleNamespace(
+        kernel_manager=MappingKernelManager(),  # type: ignore[no-untyped-call] # not typed there
+        web_app=SimpleNamespace(settings={}),
+    )
+    found = (await collector_for(server, {}, lambda: 0).collect()).kernels
+    assert max(one.last_active_ms or 0 for one in found) >= 7_000

@@ -175,6 +175,17 @@ async def test_nothing_is_asked_or_offered_while(story: Story, change: Any) -> N
     assert story.scheduler.asked == []
 
 
+async def test_where_the_pool_never_offers_neither_cells_nor_files_are_looked_at(
+    story: Story,
+) -> None:
+    def unexpected(*_: object) -> Any:
+        raise AssertionError
+
+    story.lease.job_offer_after_s = 0
+    story.offering.runs, story.offering.locate = unexpected, unexpected
+    assert await story.minutes(60) == []
+
+
 async def test_while_no_job_would_start_nothing_is_offered_and_seldom_asked(story: Story) -> None:
     story.scheduler.free = 0
     assert await story.minutes(60) == []

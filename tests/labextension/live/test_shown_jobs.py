@@ -81,6 +81,22 @@ async def test_the_owners_jobs_that_ended_while_the_server_was_off_are_found(
     assert "job-0" not in names((await ShownJobs("").look(team)).final)
 
 
+async def test_a_job_that_ends_while_the_lists_are_read_is_shown_once_and_as_over(
+    make_job: Make,
+) -> None:
+    class Ending(Team):
+        async def send(self, call: Any) -> Any:
+            answer = await super().send(call)
+            if call.query.get("live") == "true":
+                self.put(ended(make_job, 0, 100_000))
+            return answer
+
+    found = await ShownJobs("ada").look(Ending([running(make_job, 0)]))
+
+    assert found.live == ()
+    assert [(job.name, job.state) for job in found.final] == [("job-0", "succeeded")]
+
+
 async def test_all_live_jobs_are_shown_however_many_pages_they_fill(make_job: Make) -> None:
     team = Team(running(make_job, n) for n in range(LIVE_PAGE + 1))
     found = await ShownJobs("ada").look(team)

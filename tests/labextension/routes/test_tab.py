@@ -101,7 +101,7 @@ async def test_a_tab_is_greeted_with_everything(served: Any) -> None:
         assert hello["whoami"]["name"] == "alice"
         assert hello["shared_account"] is False
         jobs = next(m for m in tab.seen if m["type"] == "jobs")
-        assert [job["name"] for job in jobs["jobs"]] == ["digits-7"] * 2
+        assert [job["name"] for job in jobs["jobs"]] == ["digits-7"]
         lease = next(m for m in tab.seen if m["type"] == "lease")
         assert lease["lease"]["slice"]["gpu_kind"] == "A100-40"
         assert any(m["type"] == "teams" for m in tab.seen)
@@ -328,7 +328,8 @@ async def test_the_server_reports_its_activity_and_shows_the_answer(serve: Any, 
         await until(lambda: api.asked("PUT"))
         assert api.asked("PUT") == [f"/v1/leases/{LEASE_ID}/activity"]
         reported = api.body(f"/v1/leases/{LEASE_ID}/activity")
-        assert reported["kernels"] == []
+        # Nothing but that it began.
+        assert [one["busy"] for one in reported["kernels"]] == [False]
         assert reported["keeps"] in {"kernels", "variables", "nothing"}
 
 

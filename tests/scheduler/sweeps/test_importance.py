@@ -99,6 +99,13 @@ def test_gpus_over_time_are_few_points_and_go_down_to_nothing() -> None:
     assert len(gpus_in_use(day, 0, 24 * 3_600_000)) <= 241
 
 
+def test_nothing_is_held_before_a_sweep_began() -> None:
+    """Two GPUs for the last twenty seconds of its first minute."""
+    row = replace(ROW, minute_ms=Millis(60_000), held_milli_gpu_ms=2000 * 20_000)
+    found = gpus_in_use([row, replace(ROW, minute_ms=Millis(120_000))], 100_000, 180_000)
+    assert [(one.at_ms, one.milli_gpu) for one in found] == [(100_000, 2000), (120_000, 2000)]
+
+
 @pytest.mark.parametrize("begins", [0, 7, 1003])
 def test_what_was_held_all_the_time_is_no_ramp_at_either_end(begins: int) -> None:
     """Twenty hours are drawn in spans of six minutes: of the first and the last only a part is known."""

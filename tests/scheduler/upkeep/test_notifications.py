@@ -431,6 +431,10 @@ def test_a_choice_is_whole_or_refused_and_its_key_is_shown_once(
     assert off.mail.why_not == "This installation sends no mail: an admin can name a mail server."
     with pytest.raises(Exception, match="sends no mail"):
         choose(world, mail=["finish"])
+    with pytest.raises(
+        Exception, match=r"^Nothing can be sent here\. This installation sends no"
+    ):
+        choosing.test_notifications(world.service, world.principal("ann"))
 
 
 def test_a_test_goes_every_chosen_way_and_not_many_times(
