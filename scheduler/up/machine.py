@@ -26,7 +26,7 @@ from gpucommons.scheduler.up.parts import (
     other_parts,
 )
 from gpucommons.scheduler.up.proxy import find_proxy
-from gpucommons.scheduler.up.screen import Summary, goodbye_text, welcome_text
+from gpucommons.scheduler.up.screen import STARTS, Summary, goodbye_text, welcome_text
 from gpucommons.scheduler.up.settings import Settings
 from gpucommons.scheduler.up.state_folder import (
     StateFolder,
@@ -109,10 +109,11 @@ class _Run:
             check_port_free(self._settings.port, "asked for with --port")
         self._ports = choose_ports(self._folder.root)
         env = clean_env(os.environ)
-        _say("Starting…")
+        _say(STARTS["agent"])
         await self._start(Child(agent_part(self._settings, self._folder, env), on_start=self._note))
         plan = await asyncio.to_thread(self._plan, env)
         for part in other_parts(plan.machine):
+            _say(STARTS[part.name])
             await self._start(Child(part, on_start=self._note))
         _say(self._welcome(plan))
 

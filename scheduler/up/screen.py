@@ -11,6 +11,15 @@ from gpucommons.gpu.devices.devices import Device
 from gpucommons.scheduler.up.settings import Settings
 from gpucommons.scheduler.up.state_folder import StateFolder
 
+#: Said before each part is started: together they take up to a minute.
+STARTS = {
+    "agent": "Starting: the GPUs of this machine…",
+    "scheduler": "Starting: the scheduler…",
+    "proxy": "Starting: the way to notebooks (JupyterHub's proxy)…",
+    "hub": "Starting: JupyterHub, which takes longest…",
+    "culler": "Starting: the watch over idle notebooks…",
+}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Summary:

@@ -82,6 +82,18 @@ it('names the image of the notebook where jobs run in images', () => {
   );
 });
 
+it.each(['/envs/torch', 'Torch'])(
+  'has one entry for the environment of the kernel, also called %s',
+  environment => {
+    const train = made();
+    train.form = { ...train.form, environment };
+    const [field = ''] =
+      /id="gc-environment".*?<\/select>/s.exec(drawn(train)) ?? [];
+    expect(field.match(/torch/gi)).toHaveLength(1);
+    expect(field).toContain('torch (Python 3.12)');
+  }
+);
+
 it('keeps an environment that is not listed', () => {
   const train = made();
   train.prefill(makeJob({ request: { roles: [], environment: '/gone/old' } }));

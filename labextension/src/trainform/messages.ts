@@ -222,6 +222,12 @@ export function trainMessages(msg: Messages) {
       return python ? trans.__('%1 (Python %2)', name, python) : name;
     },
 
+    /** By its path, as the server names it: `.venv` says nothing. */
+    environmentAt(path: string): string {
+      const [last = path, above] = path.split('/').filter(Boolean).reverse();
+      return above && /^\.?v?env$/.test(last) ? above : last;
+    },
+
     defaultEnvironment(image: string): string {
       const [name, digest] = image.split('@sha256:');
       return digest

@@ -1,7 +1,6 @@
 /** Sentences of a sweep in *Train*, which come with its code. */
 import type { ITrainForm } from '../submission/request';
 import type { ISweepDraft, ISweepMistake } from '../submission/sweep';
-import { gpus } from '../text/format';
 import type { Messages } from '../text/messages';
 import { samplers } from '../text/samplers';
 
@@ -36,21 +35,20 @@ export function sweepWords(msg: Messages) {
     },
 
     asOne(draft: ISweepDraft, form: ITrainForm): string {
-      const each = gpus(form.milliGpu * form.workers);
       const size =
         form.milliGpu === 0
-          ? trans.__('Up to %1 trials at once.', draft.atOnce)
+          ? trans.__('Up to %1 trials run at once.', draft.atOnce)
           : trans.__(
-              'Up to %1 trials at once, GPUs of each: %2, as many as are idle.',
+              'Up to %1 trials run at once, each on %2, as far as GPUs are idle.',
               draft.atOnce,
-              each
+              msg.gpuCount(form.milliGpu * form.workers)
             );
       const hours = draft.gpuHours.trim();
       const most =
         hours === ''
-          ? trans.__('At most %1 trials.', draft.trials)
+          ? trans.__('It ends after %1 trials at most.', draft.trials)
           : trans.__(
-              'At most %1 trials and %2 GPU-hours.',
+              'It ends after %1 trials or %2 GPU-hours, whichever comes first.',
               draft.trials,
               hours
             );

@@ -106,17 +106,18 @@ export function Environment(): React.JSX.Element | null {
         label: msg.environment(each.name, each.python)
       }))
   ];
-  if (!options.some(each => each.value === form.environment)) {
-    options.push({
-      value: form.environment,
-      label: baseName(form.environment)
-    });
+  // A job that is run again names it by its path, a profile perhaps by its name: one entry stands for both.
+  const named = known.find(each => each.name === form.environment);
+  const asked = named?.environment ?? form.environment;
+  const value = asked === own?.environment ? '' : asked;
+  if (!options.some(each => each.value === value)) {
+    options.push({ value, label: msg.environmentAt(value) });
   }
   return (
     <SelectField
       id="gc-environment"
       label={msg.environmentLabel(form, own !== null)}
-      value={form.environment}
+      value={value}
       options={options}
       onChange={environment => {
         train.update({ environment });

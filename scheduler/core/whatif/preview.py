@@ -80,8 +80,11 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
     hold_class = _class(cycle, job, pool)
     use = cycle.use(spec.team, pool)
     guaranteed = unused_quota.guarantees(cycle, pool).get(spec.team, 0)
+    uses_guarantee = unused_quota.entitled(cycle, job)
     parts = (
-        _line(
+        _beside_guarantee(job)
+        if hold_class is HoldClass.OVER_QUOTA and guaranteed and not uses_guarantee
+        else _line(
             job,
             pool,
             hold_class,
@@ -201,8 +204,7 @@ def _line(
         )
     if beyond is not None and used < saved:
         return f"Borrowed. {beyond}, so other teams can stop it, and it waits again."
-    amount, it = format_milli_gpu(asked), "it" if asked <= WHOLE_MILLI_GPU else "them"
-    consequence = f"other teams can take {it} back, and it waits again."
+    amount, consequence = format_milli_gpu(asked), _if_taken_back(asked)
     if not saved:
         return (
             f"Borrowed. {team} has no guaranteed GPUs in pool {pool}, so this job borrows {amount}:"
@@ -216,6 +218,20 @@ def _line(
     left = format_milli_gpu(max(0, saved - used))
     free = f"{team} has {left} of {format_milli_gpu(saved)} guaranteed GPUs free"
     return f"Borrowed. {free}, so this job borrows {amount}: {consequence}"
+
+
+def _beside_guarantee(job: Workload) -> str:
+    """The line of what borrows though its team's guarantee has room."""
+    asked = milli_gpu(must_have(job.spec))
+    return (
+        f"Borrowed. Work of this kind leaves the guarantee of {job.spec.team} to others and runs on"
+        f" idle GPUs, here {format_milli_gpu(asked)}: {_if_taken_back(asked)}"
+    )
+
+
+def _if_taken_back(asked: int) -> str:
+    it = "it" if asked <= WHOLE_MILLI_GPU else "them"
+    return f"other teams can take {it} back, and it waits again."
 
 
 # --- notebooks -------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from gpucommons.scheduler.models import ConfigModel
 from gpucommons.scheduler.up.configuration import first_config, make_config, read_config
 from gpucommons.scheduler.up.hub_files import admitted, teams_of, write_hub_files
 from gpucommons.scheduler.up.parts import Machine, agent_part, clean_env, other_parts
-from gpucommons.scheduler.up.screen import Summary, goodbye_text, welcome_text
+from gpucommons.scheduler.up.screen import STARTS, Summary, goodbye_text, welcome_text
 from gpucommons.scheduler.up.settings import Settings, read_settings
 from gpucommons.scheduler.up.state_folder import StateFolder, prepare
 
@@ -177,6 +177,12 @@ def test_only_one_user_is_admitted_where_all_would_share_an_account() -> None:
 
 
 # --- parts -----------------------------------------------------------------------------------
+
+
+def test_what_is_being_started_is_said_of_every_part(folder: StateFolder) -> None:
+    wanted = settings("--demo")
+    parts = [agent_part(wanted, folder, {}), *other_parts(machine(folder, wanted))]
+    assert [part.name for part in parts if not STARTS[part.name].startswith("Starting: ")] == []
 
 
 def test_nothing_secret_is_on_a_command_line(folder: StateFolder) -> None:

@@ -431,9 +431,7 @@ def test_a_choice_is_whole_or_refused_and_its_key_is_shown_once(
     assert off.mail.why_not == "This installation sends no mail: an admin can name a mail server."
     with pytest.raises(Exception, match="sends no mail"):
         choose(world, mail=["finish"])
-    with pytest.raises(
-        Exception, match=r"^Nothing can be sent here\. This installation sends no"
-    ):
+    with pytest.raises(Exception, match=r"^Nothing can be sent here\. This installation sends no"):
         choosing.test_notifications(world.service, world.principal("ann"))
 
 

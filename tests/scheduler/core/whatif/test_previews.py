@@ -9,6 +9,7 @@ from gpucommons.scheduler.core.model.state import CheckpointReported
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,
     HoldClass,
+    Kind,
     TeamName,
     UserName,
     WorkloadId,
@@ -51,6 +52,15 @@ def test_a_quote_says_in_plain_words_whether_others_could_stop_it_and_when_it_st
     assert two.text == (
         "Borrowed. vision has 0 of 2 guaranteed GPUs free, so this job borrows 2: other teams can"
         " take them back, and it waits again. It would start now."
+    )
+
+
+def test_work_that_leaves_the_guarantee_alone_is_not_said_to_find_it_full() -> None:
+    world = World(a_node(gpus=4), teams=[a_team(guaranteed_milli_gpu=2000)])
+    trial = preview.quote(world.cluster, a_job("t", 1000, kind=Kind.RETRAIN), world.now)
+    assert trial.text == (
+        "Borrowed. Work of this kind leaves the guarantee of vision to others and runs on idle GPUs,"
+        " here 1: other teams can take it back, and it waits again. It would start now."
     )
 
 
