@@ -121,8 +121,9 @@ class Researcher:
             self.send(calls.teams())
 
     def keep_it_away(self, until: Callable[[], bool]) -> None:
-        """Kill it again and again."""
+        """Kill it again and again; asks whether that is enough only when it was killed once."""
         with self._calling:
+            self._kill()
             while not until():
                 self._kill()
             self.send(calls.teams())

@@ -26,16 +26,18 @@ def end_now(
     attempt = workload.current
     if attempt is None:
         return workload
-    stopping = attempt.stop is not None and attempt.stop.signalled
-    kill = cycle.now_ms + cycle.pool_of(attempt).grace_ms if by_ms is None else by_ms
-    if attempt.stop and stopping:
-        kill = attempt.stop.kill_ms
+    before = attempt.stop
+    term, kill = cycle.now_ms, by_ms
+    if kill is None:
+        kill = Millis(cycle.now_ms + cycle.pool_of(attempt).grace_ms)
+    if before is not None and before.signalled:
+        term, kill = before.term_ms, before.kill_ms
     stop = Stop(
         why=why,
         text=text,
-        announced_ms=cycle.now_ms if attempt.stop is None else attempt.stop.announced_ms,
-        term_ms=cycle.now_ms,
-        kill_ms=Millis(kill),
+        announced_ms=cycle.now_ms if before is None else before.announced_ms,
+        term_ms=term,
+        kill_ms=kill,
         signalled=True,
     )
     return _signalled(cycle, evolve(workload, nomination=None), evolve(attempt, stop=stop))
@@ -48,10 +50,9 @@ def signal_due(cycle: CycleState, workload: Workload) -> Workload:
         return workload
     if attempt.stop.term_ms > cycle.now_ms:
         return workload
-    kill_ms = attempt.stop.kill_ms
-    if attempt.stop.why != SPOT:  # a cloud does not wait
-        # A scheduler that was away at term_ms still gives the whole grace.
-        kill_ms = Millis(max(kill_ms, cycle.now_ms + cycle.pool_of(attempt).grace_ms))
+    # A scheduler that was away at term_ms still gives the whole grace; a cloud does not wait.
+    late_ms = 0 if attempt.stop.why == SPOT else cycle.now_ms - attempt.stop.term_ms
+    kill_ms = Millis(attempt.stop.kill_ms + late_ms)
     stop = evolve(attempt.stop, signalled=True, kill_ms=kill_ms)
     return _signalled(cycle, workload, evolve(attempt, stop=stop))
 
