@@ -81,6 +81,10 @@ _SCRIPTS = {
 }
 
 
+#: Spark starts seven Java machines there, mostly one after the other: on a busy machine each takes a minute.
+_SECONDS = {"spark": 480}
+
+
 @pytest.fixture
 def frameworks() -> Path:
     found = environment.find()
@@ -143,13 +147,14 @@ def started(jobs: Jobs, name: str, nodes: list[str]) -> Launch:
     return jobs.launch(*nodes, milli_gpu=0, memory_mib=3072, cpu_milli=500, **asked)
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", _SCRIPTS)
 def test_workers_meet_over_the_pods_of_two_nodes(
     jobs: Jobs, two_real_nodes: list[str], name: str
 ) -> None:
     launch = started(jobs, name, two_real_nodes)
     try:
-        end = jobs.wait_ended(launch, seconds=200)
+        end = jobs.wait_ended(launch, seconds=_SECONDS.get(name, 200))
     finally:
         first, other = (
             jobs.executor.log(launch.attempt, rank=rank, offset=0, limit_bytes=1 << 16).lines
