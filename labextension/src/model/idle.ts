@@ -44,7 +44,8 @@ export function idleNotice(
   const [unit, ms] = returnMs < SHORT_MS ? ['s', 1000] : ['min', MINUTE];
   const limitMs = idleAfterMs(idle);
   // As the line below the tile says it, unless it was put off: then in whole minutes.
-  const isByRule = Math.abs(returnMs - limitMs) < Math.min(NEAR_MS, limitMs / 5);
+  const isByRule =
+    Math.abs(returnMs - limitMs) < Math.min(NEAR_MS, limitMs / 5);
   const returned = isByRule
     ? lengthOf(limitMs).join(' ').trim()
     : `${Math.floor(returnMs / ms)} ${unit}`;

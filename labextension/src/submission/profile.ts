@@ -53,8 +53,7 @@ export function taking(
 export function leaving(form: ITrainForm): Partial<ITrainForm> {
   const { changed = {}, before = {} } = form.profile ?? {};
   const same = Object.keys(changed).filter(
-    name =>
-      form[name as keyof ITrainForm] === changed[name as keyof ITrainForm]
+    name => form[name as keyof ITrainForm] === changed[name as keyof ITrainForm]
   );
   return {
     ...Object.fromEntries(

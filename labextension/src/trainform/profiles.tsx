@@ -72,7 +72,8 @@ export function ProfileField(props: {
       />
       {chosen ? (
         <p className="gc-Muted gc-Hint">
-          {asSentence(chosen.description)} {msg.publishedBy(chosen.published_by)}
+          {asSentence(chosen.description)}{' '}
+          {msg.publishedBy(chosen.published_by)}
         </p>
       ) : null}
       {variables.length > 0 ? (
