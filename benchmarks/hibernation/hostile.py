@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -18,9 +17,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.hibernation.forged_images import with_capability, with_number
 from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation import tree as tree_module
 from gpucommons.gpu.hibernation.criu import Criu, criu_at
+from gpucommons.gpu.hibernation.inside.settings import Account
 from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused
 
 _SECONDS = 60
@@ -37,6 +38,9 @@ held.seek(0)
 print(repr(held.read()), os.getresuid(), flush=True)
 print([x.split()[1] for x in open("/proc/self/status") if x.startswith(("CapEff", "CapPrm", "CapInh", "CapAmb", "NoNewPrivs"))], flush=True)
 """
+_AS_USER = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--")
+#: Its number among the capabilities.
+_CHECKPOINT_RESTORE = 40
 _NOTHING = ["0000000000000000"] * 4 + ["1"]
 
 
@@ -50,6 +54,8 @@ class Ground:
     secret: Path
     #: What becomes the user before a command runs; empty where we are one already.
     as_user: tuple[str, ...] = ()
+    #: Root starts the tree for this user, where namespaces of users are forbidden; else they do.
+    account: Account | None = None
     #: What starts a tree, where that user may read it.
     init: Path = tree_module.INIT
 
@@ -87,7 +93,7 @@ def image_asks_for_root(ground: Ground) -> str | None:
     uid = ground.folder.stat().st_uid
     changed = {}
     for path in (ground.folder / "tree" / layout.COMPLETE).glob("core-*.img"):
-        changed[path.name] = _with_number(path.read_bytes(), uid, 0)
+        changed[path.name] = with_number(path.read_bytes(), uid, 0)
     _forge(ground, changed)
     return _woken(ground)
 
@@ -105,6 +111,44 @@ def image_asks_for_capabilities(ground: Ground) -> str | None:
         changed[path.name] = data
     _forge(ground, changed)
     return _woken(ground)
+
+
+def image_asks_for_the_capability_of_criu(ground: Ground) -> str | None:
+    """In the image the one capability that CRIU may have on the whole machine is kept."""
+    _saved(ground, ground.folder / "held")
+    changed = {}
+    for path in (ground.folder / "tree" / layout.COMPLETE).glob("core-*.img"):
+        changed[path.name] = with_capability(path.read_bytes(), _CHECKPOINT_RESTORE)
+    _forge(ground, changed)
+    return _woken(ground)
+
+
+def image_asks_for_it_behind_a_link(ground: Ground) -> str | None:
+    """The same, in a file outside of the image to which its name leads."""
+    got = image_asks_for_the_capability_of_criu(ground)
+    if got is not None:
+        return got
+    _new_ground(ground)
+    _saved(ground, ground.folder / "held")
+    image = ground.folder / "tree" / layout.COMPLETE
+    for path in list(image.glob("core-*.img")):
+        elsewhere = ground.folder / path.name
+        elsewhere.write_bytes(with_capability(path.read_bytes(), _CHECKPOINT_RESTORE))
+        path.unlink()
+        path.symlink_to(elsewhere)
+    _forge(ground, {})
+    return _woken(ground)
+
+
+def tree_of_somebody_else(ground: Ground) -> str | None:
+    """The tree's folder is a link to a folder that its user may not enter."""
+    private = ground.secret.with_name("private")
+    private.mkdir(mode=0o700, exist_ok=True)
+    before = sorted(private.iterdir())
+    (ground.folder / "tree").symlink_to(private)
+    said = _run(ground, _new_tree(ground).run_command([_python(), "-c", "print('runs')"]))
+    made = sorted(private.iterdir()) != before
+    return said if os.geteuid() == 0 and (made or "runs" in said) else None
 
 
 def image_is_a_link(ground: Ground) -> str | None:
@@ -138,6 +182,27 @@ def memory_of_others(ground: Ground) -> str | None:
     return None if said == ["['1', '2']", "refused"] else str(said)
 
 
+def pid_one_from_outside(ground: Ground) -> str | None:
+    """Another process of the same user looks into who may run CRIU: its memory, its descriptors."""
+    tree = _new_tree(ground)
+    with _started(
+        ground, tree.run_command([_python(), "-c", "import time; time.sleep(600)"])
+    ) as one:
+        refused = tree.awake(_SECONDS)
+        (pid_one,) = Path(f"/proc/{one.pid}/task/{one.pid}/children").read_text().split()
+        code = (
+            "import os\n"
+            "looks = {'mem': lambda p: open(p, 'rb'), 'fd/1': os.readlink, 'root': os.listdir, 'environ': lambda p: open(p).read(1)}\n"
+            "for name, look in looks.items():\n"
+            f"    try:\n        look('/proc/{pid_one}/' + name)\n    except OSError:\n        continue\n"
+            "    print('got in by', name)"
+        )
+        words = [_python(), "-c", code]
+        done = subprocess.run([*_AS_USER, *words], capture_output=True, text=True, check=False)
+        one.kill()
+    return None if refused is None and not (done.stdout + done.stderr) else f"{refused} {done}"
+
+
 def rights_of_a_program_with_setuid(ground: Ground) -> str | None:
     """A program in a tree starts one that would make it root."""
     code = (
@@ -157,16 +222,27 @@ TRIES: tuple[Callable[[Ground], str | None], ...] = (
     and_the_description_is_forged,
     image_asks_for_root,
     image_asks_for_capabilities,
+    tree_of_somebody_else,
     image_is_a_link,
     image_is_woken_twice,
     memory_of_others,
     rights_of_a_program_with_setuid,
 )
+#: Where root starts the trees. In a user namespace of their own the right counts there alone, and its
+#: user could have it without any image.
+TRIES_BY_ROOT = (
+    image_asks_for_the_capability_of_criu,
+    image_asks_for_it_behind_a_link,
+    pid_one_from_outside,
+)
 
 
 @contextmanager
-def ground(folder: Path, criu: Criu) -> Iterator[Ground]:
-    """Make the ground for one try; as root for an ordinary user, with copies of what they need."""
+def ground(folder: Path, criu: Criu, *, by_root: bool = False) -> Iterator[Ground]:
+    """Make the ground for one try; as root for an ordinary user, with copies of what they need.
+
+    ``by_root``: root starts the trees, as where users may make no namespaces.
+    """
     if os.geteuid():
         secret = Path("/etc/shadow")
         place = folder / "own"
@@ -190,7 +266,8 @@ def ground(folder: Path, criu: Criu) -> Iterator[Ground]:
         folder=place,
         criu=criu_for_all(criu, folder / "criu"),
         secret=secret,
-        as_user=("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--"),
+        as_user=() if by_root else _AS_USER,
+        account=Account(uid=USER, gid=USER) if by_root else None,
         init=package / "hibernation" / tree_module.INIT.name,
     )
 
@@ -205,7 +282,17 @@ def criu_for_all(criu: Criu, copy: Path) -> Criu:
 
 
 def _new_tree(ground: Ground) -> HibernatableTree:
-    return HibernatableTree(ground.folder / "tree", ground.criu, preload=None)
+    folder = ground.folder / "tree"
+    return HibernatableTree(folder, ground.criu, preload=None, account=ground.account)
+
+
+def _new_ground(ground: Ground) -> None:
+    """As before the try."""
+    for path in ground.folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _saved(ground: Ground, own: Path) -> None:
@@ -263,27 +350,6 @@ def _forge(ground: Ground, changed: dict[str, bytes]) -> None:
     path.write_text(json.dumps(told))
 
 
-def _with_number(data: bytes, old: int, new: int) -> bytes:
-    """Every field 1 to 8 of this number gets another, written with as many bytes."""
-    before = _varint(old)
-    after = (
-        bytes([new & 0x7F | 0x80] + [0x80] * (len(before) - 2) + [0])
-        if len(before) > 1
-        else bytes([new])
-    )
-    pattern = re.compile(b"([\x08\x10\x18\x20\x28\x30\x38\x40])" + re.escape(before))
-    return pattern.sub(lambda found: found[1] + after, data)
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
 def _owner(ground: Ground) -> tuple[int, int]:
     found = ground.folder.stat()
     return found.st_uid, found.st_gid
@@ -299,7 +365,7 @@ def _python() -> str:
 
 
 def _command(ground: Ground, command: list[str]) -> list[str]:
-    if not ground.as_user:
+    if not ground.as_user and ground.account is None:
         return command
     # A tree's command begins with our interpreter and leads to our files: the user's own copies.
     own = {sys.executable: _python(), str(tree_module.INIT): str(ground.init)}

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from benchmarks.hibernation import forbidding
 from benchmarks.tour import (
     figures,
+    other_account,
     rows_admin,
     rows_idle,
     rows_kept,
@@ -106,7 +108,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="also write the figures here")
     parser.add_argument("--kept", action="store_true", help="play rows D3–D9 alone")
+    parser.add_argument(
+        "--as", type=int, metavar="UID", dest="uid", help="by root: as this account"
+    )
+    parser.add_argument(
+        "--without-user-namespaces", action="store_true", help="as where nobody may make them"
+    )
     arguments = parser.parse_args()
+    if arguments.without_user_namespaces:
+        forbidding.forbid()
+    if arguments.uid is not None:
+        other_account.become(arguments.uid)
     rows = play_kept_alone if arguments.kept else play
     found = played(lambda: _tour(Timeline(), rows), arguments.json)
     if found is None:

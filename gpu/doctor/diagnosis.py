@@ -242,6 +242,13 @@ def _interpreter(facts: Facts) -> Finding:
     )
 
 
+_BY_USERS = "in a user namespace, without any right of the machine's"
+_BY_ROOT = (
+    "started by root as its user with one capability, as users may make no user namespaces here; so "
+    "jobs under users' own accounts are saved, and notebooks keep their variables"
+)
+
+
 def _hibernation(facts: Facts) -> tuple[Finding, ...]:
     check, ability = "hibernation", facts.hibernation
     if ability is None:
@@ -256,7 +263,7 @@ def _hibernation(facts: Facts) -> tuple[Finding, ...]:
         return (Finding(check=check, level=ADVICE, found=ability.because, change=change),)
     found = (
         f"CRIU {facts.criu} saved and woke a small process: {ability.save_mib_per_s} MiB/s "
-        f"saving, {ability.wake_mib_per_s} MiB/s waking"
+        f"saving, {ability.wake_mib_per_s} MiB/s waking, {_BY_ROOT if ability.by_root else _BY_USERS}"
     )
     if not facts.semaphores:
         change = (

@@ -14,9 +14,14 @@ from pathlib import Path
 from gpucommons.gpu import shim
 from gpucommons.gpu.agent.control.node import has_nvml, isolation_of
 from gpucommons.gpu.doctor.diagnosis import Facts
-from gpucommons.gpu.hibernation.criu import find_criu
+from gpucommons.gpu.hibernation.criu import Criu, find_criu
 from gpucommons.gpu.hibernation.preload import library
-from gpucommons.gpu.hibernation.self_test import gpu_self_test, self_test
+from gpucommons.gpu.hibernation.self_test import (
+    Ability,
+    gpu_self_test,
+    self_test,
+    self_test_for_users,
+)
 from gpucommons.gpu.node.node_traits import Wishes, survey
 from gpucommons.gpu.node.telemetry import Telemetry
 from gpucommons.gpu.parking import self_test as parking
@@ -54,7 +59,7 @@ def _facts(telemetry: Telemetry | None, state: Path, no_nvml: str) -> Facts:
     criu = find_criu(os.environ)
     facts = Facts(
         criu=None if criu is None else criu.version,
-        hibernation=self_test(criu, Path(tempfile.gettempdir())),
+        hibernation=_hibernation(criu),
         semaphores=library() is not None,
         no_nvml=no_nvml,
         kernel=platform.release(),
@@ -88,6 +93,16 @@ def _facts(telemetry: Telemetry | None, state: Path, no_nvml: str) -> Facts:
         parking=ability,
         gpu_not_saved=gpu_not_saved,
     )
+
+
+def _hibernation(criu: Criu | None) -> Ability:
+    """Whether users can save processes here; as root by trying it as one, where that can be done."""
+    if criu is not None and os.geteuid() == 0:
+        with tempfile.TemporaryDirectory() as place:
+            ability = self_test_for_users(criu, Path(place))
+        if ability.can_hibernate:
+            return ability
+    return self_test(criu, Path(tempfile.gettempdir()))
 
 
 def _can_hibernate(facts: Facts) -> bool:

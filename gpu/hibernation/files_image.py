@@ -14,17 +14,19 @@ from gpucommons.gpu.hibernation import process_image as images
 from gpucommons.gpu.hibernation.process_image import Image
 
 _LIST = "files.img"
-_MAGIC_BYTES = 8
+MAGIC_BYTES = 8
 _LENGTH = struct.Struct("<I")
 #: Numbers of fields: of an entry, of an internet socket in it, of a regular file in it.
 _REGULAR, _SOCKET = 3, 4
 _SOURCE_PORT, _TARGET_PORT, _OPTIONS, _REUSES = 7, 8, 14, 7
 _NAME, _SIZE = 6, 8
-_NUMBER, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
+NUMBER, _EIGHT_BYTES, BYTES, _FOUR_BYTES = 0, 1, 2, 5
 _FIXED = {_EIGHT_BYTES: 8, _FOUR_BYTES: 4}
 
 
-class _Field(NamedTuple):
+class Field(NamedTuple):
+    """Of a message in this format."""
+
     number: int
     kind: int
     #: Of a number or of bytes; as it was read for the others.
@@ -34,9 +36,9 @@ class _Field(NamedTuple):
 def listening_ports(image: Image) -> dict[int, bool]:
     """Ports on which something of the image listens, and whether it takes one of a connection just ended."""
     found = {}
-    content = (image.folder / _LIST).read_bytes()[_MAGIC_BYTES:]
-    for record in _records(content):
-        for field in _fields(record):
+    content = (image.folder / _LIST).read_bytes()[MAGIC_BYTES:]
+    for record in records(content):
+        for field in fields(record):
             if field.number == _SOCKET:
                 port, reuses = _listener(field.value)
                 if port:
@@ -46,9 +48,9 @@ def listening_ports(image: Image) -> dict[int, bool]:
 
 def _listener(message: int | bytes) -> tuple[int, bool]:
     """The port of a socket; 0 for a connection, which no wake brings back."""
-    found = {each.number: each.value for each in _fields(message)}
+    found = {each.number: each.value for each in fields(message)}
     port = 0 if found.get(_TARGET_PORT) else found.get(_SOURCE_PORT, 0)
-    options = {each.number: each.value for each in _fields(found.get(_OPTIONS, b""))}
+    options = {each.number: each.value for each in fields(found.get(_OPTIONS, b""))}
     assert isinstance(port, int)  # noqa: S101 - for the type checker
     return port, bool(options.get(_REUSES))
 
@@ -56,13 +58,13 @@ def _listener(message: int | bytes) -> tuple[int, bool]:
 def move_ports(image: Image, moved: Mapping[int, int]) -> Image:
     """Have what listened on the old ports listen on the new ones."""
 
-    def change(field: _Field) -> bytes | None:
+    def change(field: Field) -> bytes | None:
         port, _ = _listener(field.value) if field.number == _SOCKET else (0, False)
         if port not in moved:
             return None
         return b"".join(
-            _encoded(each._replace(value=moved[port]) if each.number == _SOURCE_PORT else each)
-            for each in _fields(field.value)
+            encoded(each._replace(value=moved[port]) if each.number == _SOURCE_PORT else each)
+            for each in fields(field.value)
         )
 
     return _changed(image, change)
@@ -72,31 +74,31 @@ def let_files_grow(image: Image) -> Image:
     """Have CRIU not compare the sizes of files that others may add to."""
     names = {file.path.encode() for file in image.open_files if file.grows}
 
-    def change(field: _Field) -> bytes | None:
+    def change(field: Field) -> bytes | None:
         if field.number != _REGULAR:
             return None
-        found = list(_fields(field.value))
+        found = list(fields(field.value))
         if not any(each.number == _NAME and each.value in names for each in found):
             return None
-        return b"".join(_encoded(each) for each in found if each.number != _SIZE)
+        return b"".join(encoded(each) for each in found if each.number != _SIZE)
 
     return _changed(image, change) if names else image
 
 
-def _changed(image: Image, change: Callable[[_Field], bytes | None]) -> Image:
+def _changed(image: Image, change: Callable[[Field], bytes | None]) -> Image:
     content = (image.folder / _LIST).read_bytes()
-    parts = [content[:_MAGIC_BYTES]]
-    for record in _records(content[_MAGIC_BYTES:]):
-        fields = []
-        for field in _fields(record):
-            new = change(field) if field.kind == _BYTES else None
-            fields.append(_encoded(field if new is None else field._replace(value=new)))
-        entry = b"".join(fields)
+    parts = [content[:MAGIC_BYTES]]
+    for record in records(content[MAGIC_BYTES:]):
+        entry = b""
+        for field in fields(record):
+            new = change(field) if field.kind == BYTES else None
+            entry += encoded(field if new is None else field._replace(value=new))
         parts.append(_LENGTH.pack(len(entry)) + entry)
     return images.replace_file(image, _LIST, b"".join(parts))
 
 
-def _records(content: bytes) -> Iterator[bytes]:
+def records(content: bytes) -> Iterator[bytes]:
+    """What stands behind the magic number, record by record."""
     at = 0
     while at < len(content):
         (length,) = _LENGTH.unpack_from(content, at)
@@ -105,21 +107,22 @@ def _records(content: bytes) -> Iterator[bytes]:
         at += length
 
 
-def _fields(message: int | bytes) -> Iterator[_Field]:
+def fields(message: int | bytes) -> Iterator[Field]:
+    """The fields of a message, as they stand there."""
     assert isinstance(message, bytes)  # noqa: S101 - for the type checker
     at = 0
     while at < len(message):
         key, at = _number(message, at)
         kind = key & 7
-        if kind == _NUMBER:
+        if kind == NUMBER:
             value, at = _number(message, at)
-            yield _Field(key >> 3, kind, value)
+            yield Field(key >> 3, kind, value)
             continue
-        if kind == _BYTES:
+        if kind == BYTES:
             length, at = _number(message, at)
         else:
             length = _FIXED[kind]
-        yield _Field(key >> 3, kind, message[at : at + length])
+        yield Field(key >> 3, kind, message[at : at + length])
         at += length
 
 
@@ -135,11 +138,12 @@ def _number(message: bytes, at: int) -> tuple[int, int]:
             return value, at
 
 
-def _encoded(field: _Field) -> bytes:
+def encoded(field: Field) -> bytes:
+    """The other way round."""
     key = _digits(field.number << 3 | field.kind)
     if isinstance(field.value, int):
         return key + _digits(field.value)
-    if field.kind == _BYTES:
+    if field.kind == BYTES:
         return key + _digits(len(field.value)) + field.value
     return key + field.value
 

@@ -16,8 +16,10 @@ def main(arguments: list[str]) -> int:
     """Stand for the tree until it ends; its status is ours."""
     # The packages are not on the path of an isolated interpreter.
     sys.path.insert(0, str(Path(__file__).absolute().parents[3]))
+    from gpucommons.gpu.hibernation.folder import REFUSED_STATUS  # noqa: PLC0415 - see above
+    from gpucommons.gpu.hibernation.inside.by_root.rights import NotAllowed  # noqa: PLC0415 - see above
     from gpucommons.gpu.hibernation.inside.outside import stand_for  # noqa: PLC0415 - see above
-    from gpucommons.gpu.hibernation.inside.settings import Settings  # noqa: PLC0415 - see above
+    from gpucommons.gpu.hibernation.inside.settings import Account, Settings  # noqa: PLC0415 - see above
 
     # By hand: what follows is the command's own, whatever it looks like.
     end = arguments.index("--") if "--" in arguments else len(arguments)
@@ -32,8 +34,17 @@ def main(arguments: list[str]) -> int:
         preload=given.preload,
         close_connections=given.close_connections,
         driver=given.driver,
+        account=Account.from_word(given.account) if given.account else None,
+        handed=tuple(given.handed),
+        has_order=given.has_order,
+        places=tuple((new, old) for new, old in json.loads(given.places)),
     )
-    return stand_for(settings)
+    try:
+        return stand_for(settings)
+    except NotAllowed as error:
+        # Not where it is looked for: root writes nothing into a user's folder.
+        sys.stderr.write(f"{error}\n")
+        return REFUSED_STATUS
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -46,6 +57,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--preload", help="a library that every process of the tree loads")
     parser.add_argument("--close-connections", action="store_true")
     parser.add_argument("--driver", help="NVIDIA's driver, where it can park")
+    parser.add_argument("--account", help="UID:GID:GROUPS: started by root, for this user")
+    parser.add_argument("--handed", type=int, nargs="*", default=(), help="descriptors it gets")
+    parser.add_argument("--has-order", action="store_true", help="it reads its standard input")
+    parser.add_argument("--places", default="[]", help="folders and where they are seen, as JSON")
     return parser
 
 

@@ -14,6 +14,7 @@ CALLS_OUTSIDE = (
     "It has called a program outside, for example a database, which has not taken the call yet."
 )
 
+WANTS_RIGHTS = "It wants rights that its user has not."
 #: What CRIU says, and what it means for whoever ran the program.
 _SAVING = (
     (r"Connected TCP socket|tcp-established", "It holds a network connection."),
@@ -56,7 +57,7 @@ _WAKING = (
     (r"set_tid|Pid \d+ do(?:es)? not match", "A process number that it needs is taken."),
     (r"No space left on device|Cannot allocate memory", "There is not enough memory."),
     (r"cpu:|cpuinfo|xsave", "This machine's processor is another one."),
-    (r"Unable to (?:set .* ID|restore capabilities)", "It wants rights that its user has not."),
+    (r"Unable to (?:set .* ID|restore capabilities)", WANTS_RIGHTS),
     (r"Permission denied|Operation not permitted", "This system forbids waking it."),
 )
 

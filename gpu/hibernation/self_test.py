@@ -7,21 +7,26 @@ file system all have a word. So a small process is saved and woken with the fold
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import subprocess
 import sys
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.inside import calls
+from gpucommons.gpu.hibernation.inside.settings import Account
 from gpucommons.gpu.hibernation.scratch import remove_left, scratch
 from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused
 from gpucommons.gpu.hibernation.unused_account import unused_account
 from gpucommons.gpu.parking import self_test as parking
+
+log = logging.getLogger(__name__)
 
 _MIB = 1 << 20
 #: Memory of the small process that cannot be left out as zeros.
@@ -50,6 +55,8 @@ class Ability:
     wake_mib_per_s: int = 0
     #: What the disk itself writes, its cache left out.
     disk_mib_per_s: int = 0
+    #: Users may make no namespaces here, but root can start what is to be saved, as its user.
+    by_root: bool = False
 
 
 def self_test(criu: Criu | None, folder: Path, timeout_s: float = 60) -> Ability:
@@ -103,13 +110,17 @@ def _try_gpu(criu: Criu, place: Path, driver: Path, timeout_s: float) -> str | N
     return None if told == "same" else "The small process woke with another GPU memory."
 
 
-def _try(criu: Criu, place: Path, timeout_s: float) -> Ability:
+def _try(criu: Criu, place: Path, timeout_s: float, account: Account | None = None) -> Ability:
     go = place / "go"
     os.mkfifo(go, 0o600)
-    tree = HibernatableTree(place / "tree", criu)
+    tree = HibernatableTree(place / "tree", criu, account=account)
     (place / "tree").mkdir(mode=0o700)
+    uid = os.getuid() if account is None else account.uid
+    if account is not None:
+        for path in (go, place / "tree", place):
+            os.chown(path, account.uid, account.gid)
     program = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_BALLAST_MIB), str(go)]
-    with _started(tree.run_command(program), timeout_s) as process:
+    with _started(tree.run_command(program), timeout_s, uid) as process:
         ready = parking.line(process)
         if ready != "ready":
             return Ability(can_hibernate=False, because=ready or "The small process did not start.")
@@ -118,7 +129,7 @@ def _try(criu: Criu, place: Path, timeout_s: float) -> Ability:
             return Ability(can_hibernate=False, because=saved.because)
         process.wait(timeout_s)
     started = time.monotonic()
-    with _started(tree.wake_command(), timeout_s) as process:
+    with _started(tree.wake_command(), timeout_s, uid) as process:
         refused = tree.awake(timeout_s)
         seconds = time.monotonic() - started
         if refused is not None:
@@ -128,7 +139,7 @@ def _try(criu: Criu, place: Path, timeout_s: float) -> Ability:
         os.write(held, b".")
         told = parking.line(process)
         os.close(held)
-    if told != f"{_BALLAST_MIB} {os.getuid()}":
+    if told != f"{_BALLAST_MIB} {uid}":
         return Ability(can_hibernate=False, because="The small process woke with another memory.")
     mib = saved.image_bytes / _MIB
     return Ability(
@@ -136,11 +147,21 @@ def _try(criu: Criu, place: Path, timeout_s: float) -> Ability:
         save_mib_per_s=max(1, int(mib / max(saved.seconds, 0.001))),
         wake_mib_per_s=max(1, int(mib / max(seconds, 0.001))),
         disk_mib_per_s=_disk(place),
+        by_root=account is not None,
     )
 
 
-def _started(words: list[str], timeout_s: float) -> AbstractContextManager[subprocess.Popen[str]]:
-    return parking.started(words, timeout_s, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+@contextmanager
+def _started(
+    words: list[str], timeout_s: float, uid: int | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    with parking.started(
+        words, timeout_s, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT
+    ) as process:
+        if uid is not None and process.stdout is not None:
+            # What wakes opens it again, as its user.
+            os.fchown(process.stdout.fileno(), uid, -1)
+        yield process
 
 
 def _disk(place: Path) -> int:
@@ -161,6 +182,25 @@ def self_test_as_nobody(criu: Criu, folder: Path, timeout_s: float = 60) -> Abil
     # First: an account that still has processes is none that nobody has.
     remove_left(folder)
     return self_test_as(unused_account(), criu, folder, timeout_s)
+
+
+def self_test_for_users(criu: Criu, folder: Path, timeout_s: float = 60) -> Ability:
+    """The same by root, where it also starts what is to be saved: users need no namespaces then."""
+    remove_left(folder)
+    # One account for both: the folder is its own.
+    uid = unused_account()
+    alone = self_test_as(uid, criu, folder, timeout_s)
+    if alone.can_hibernate:
+        return alone
+    try:
+        with scratch(folder) as place:
+            by_root = _try(criu, place, timeout_s, Account(uid=uid, gid=uid))
+    except OSError as error:
+        log.info("root could not try to save a process of a user's: %s", error)
+        return alone
+    if not by_root.can_hibernate:
+        log.info("root cannot save a process of a user's: %s", by_root.because)
+    return by_root if by_root.can_hibernate else alone
 
 
 def self_test_as(uid: int, criu: Criu, folder: Path, timeout_s: float = 60) -> Ability:

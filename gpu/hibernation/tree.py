@@ -19,6 +19,7 @@ from typing import Any, Literal
 from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation import process_image as images
 from gpucommons.gpu.hibernation.criu import Criu
+from gpucommons.gpu.hibernation.inside.settings import Account
 from gpucommons.gpu.hibernation.preload import library
 from gpucommons.gpu.hibernation.process_image import Image
 
@@ -63,6 +64,8 @@ class HibernatableTree:
     close_connections: bool = field(default=False, kw_only=True)
     #: NVIDIA's driver, where it was found out that it can park: what holds GPU memory is saved, too.
     driver: Path | None = field(default=None, kw_only=True)
+    #: Root starts it for this user, where users may make no namespaces; None: its own user does.
+    account: Account | None = field(default=None, kw_only=True)
 
     def run_command(self, command: Sequence[str]) -> list[str]:
         """What starts this command as a tree that can be saved.
@@ -191,9 +194,14 @@ class HibernatableTree:
             layout.discard(self.folder)
 
     def _init(self, what: str) -> list[str]:
+        words = self.words(what)
         # A start's outcome is read from files: those of an earlier start must not be there.
         for name in (layout.BEGUN, layout.WOKEN, layout.PARKED):
             (self.folder / name).unlink(missing_ok=True)
+        return words
+
+    def words(self, what: str, *more: str) -> list[str]:
+        """What starts it, for who may not look into its folder; it must be as for a new start."""
         options = ["--criu", json.dumps(self.criu.command), "--orphaned", self.orphaned]
         if self.output is not None:
             options += ["--output", str(self.output.absolute())]
@@ -203,8 +211,11 @@ class HibernatableTree:
             options += ["--preload", str(self.preload)]
         if self.driver is not None:
             options += ["--driver", str(self.driver)]
+        if self.account is not None:
+            options += ["--account", self.account.as_word()]
         # Isolated and without site: nothing of the user's is loaded beside the tree.
-        return [sys.executable, "-I", "-S", str(INIT), str(self.folder.absolute()), what, *options]
+        own = [sys.executable, "-I", "-S", str(INIT), str(self.folder.absolute()), what]
+        return [*own, *options, *more]
 
     def _told_woken(self) -> str | None:
         text = layout.read_note(self.folder / layout.WOKEN)

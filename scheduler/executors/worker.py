@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from gpucommons.gpu.linux.signals import hear_all
-from gpucommons.scheduler.executors.local.attempt.plan import MAX_REFUSAL_BYTES
+from gpucommons.scheduler.executors.local.attempt.plan import MAX_REFUSAL_BYTES, PID_ONE
 from gpucommons.scheduler.executors.local.attempt.secret_files import read_secret
 
 _PR_SET_PDEATHSIG = 1
@@ -25,13 +25,14 @@ _BIND = 0x1000 | 0x4000
 NOT_FOUND, NOT_EXECUTABLE, NOT_READY = 127, 126, 125
 
 
-def confine() -> None:
+def confine(*, dies_with_parent: bool = True) -> None:
     """Die with the supervisor and never gain rights (Linux; elsewhere the supervisor cleans up)."""
     if not sys.platform.startswith("linux"):
         return
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if dies_with_parent:
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def main() -> int:
@@ -54,7 +55,8 @@ def main() -> int:
     except OSError as error:
         text = f"The folder it starts in cannot be entered: {error.strerror}"
         return _refuse(order["refusal"], text, NOT_READY)
-    confine()
+    # Below a PID 1 nothing outlives that, and what is woken has other parents on its way.
+    confine(dies_with_parent=order["supervisor"] != PID_ONE)
     if os.getppid() != order["supervisor"]:
         return NOT_READY
     command = order["command"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpucommons.gpu.client.agent_client import AgentClient, NodeReport
 from gpucommons.gpu.extras import coming_with
-from gpucommons.gpu.hibernation.self_test import self_test, self_test_as_nobody
+from gpucommons.gpu.hibernation.self_test import self_test, self_test_for_users
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.gpu.slices.usage import AuditEntry, UsageMinute
 from gpucommons.scheduler.core.model.lifecycle import is_final
@@ -203,7 +203,7 @@ def _local_settings(
     asked: Asked,
 ) -> LocalSettings:
     as_users = accounts(settings, os.geteuid()) is not None
-    test = self_test_as_nobody if as_users else self_test
+    test = self_test_for_users if as_users else self_test
     abilities = Abilities(os.environ, settings.state / "self-test", test)
 
     def nodes() -> tuple[Node, ...]:
@@ -225,6 +225,7 @@ def _local_settings(
         account_of=accounts(settings, os.geteuid()),
         pool_of=lambda name: next((pool for pool in asked.pools() if pool.name == name), None),
         criu=abilities.criu,
+        is_saved_by_root=abilities.is_by_root,
         is_tested=abilities.are_known,
         is_over=is_over,
     )

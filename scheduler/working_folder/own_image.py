@@ -42,7 +42,7 @@ class OwnImage:
     @property
     def tree(self) -> HibernatableTree:
         """As those who save and wake know it."""
-        return HibernatableTree(self.folder / "tree", Criu(command=self.criu, version=""))
+        return HibernatableTree(own_folder(self.run), Criu(command=self.criu, version=""))
 
     def ready(self, earlier: Sequence[Path], number: int, promised: str) -> dict[str, Any]:
         """Take over the image that was promised; says what starts the worker, and what it needs.
@@ -125,6 +125,11 @@ class OwnImage:
         partial = self.folder / f"{_LIVED}.partial"
         partial.write_text(json.dumps({"run": str(run), "number": number}))
         partial.replace(self.folder / _LIVED)
+
+
+def own_folder(run: Path) -> Path:
+    """Where the processes of the attempt with this folder are kept."""
+    return run / NAME / "tree"
 
 
 def drop(runs: Sequence[Path]) -> int:

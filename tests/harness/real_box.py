@@ -39,6 +39,7 @@ class Box:
         can: HibernationAbility | None = None,
         criu: tuple[str, ...] = (),
         notice_signal: str = "none",
+        change: Callable[[LocalSettings], LocalSettings] = lambda settings: settings,
     ) -> None:
         node = a_node(gpus=2)
         simulated = tuple(replace(device, simulated=True) for device in node.devices)
@@ -52,16 +53,15 @@ class Box:
         )
         #: Whether it is known what this machine can do, and what that is.
         self.tested, self.can = True, can
-        self.executor = LocalExecutor(
-            LocalSettings(
-                state_dir=folder / "state",
-                home_of=lambda _: folder,
-                nodes=lambda: (replace(node, hibernation=self.can if self.tested else None),),
-                is_tested=lambda: self.tested,
-                pool_of=lambda _name: pool,
-                criu=lambda: criu,
-            )
+        settings = LocalSettings(
+            state_dir=folder / "state",
+            home_of=lambda _: folder,
+            nodes=lambda: (replace(node, hibernation=self.can if self.tested else None),),
+            is_tested=lambda: self.tested,
+            pool_of=lambda _name: pool,
+            criu=lambda: criu,
         )
+        self.executor = LocalExecutor(change(settings))
         self.store = MemoryStore()
         self.names = ids("id")
         self.loop = Loop(

@@ -8,10 +8,14 @@ from collections.abc import Iterable
 
 NEWUSER, NEWTIME, NEWPID, NEWNS = 0x10000000, 0x80, 0x20000000, 0x20000
 NOSUID, NODEV, NOEXEC = 2, 4, 8
-_REC, _PRIVATE = 0x4000, 1 << 18
+BIND = 0x1000 | 0x4000
+_REC, _PRIVATE, _DETACH = 0x4000, 1 << 18, 2
 #: What CRIU needs, and only inside of the tree's own user namespace.
 CHECKPOINT_RESTORE, SYS_PTRACE = 40, 19
+#: What the start of a tree needs besides, where root starts it.
+SETPCAP, SYS_ADMIN, SYS_TIME = 8, 21, 25
 
+_SET_DUMPABLE, _KEEPCAPS, _CAPBSET_READ = 4, 8, 23
 _PDEATHSIG, _CAPBSET_DROP, _CHILD_SUBREAPER, _NO_NEW_PRIVS, _CAP_AMBIENT = 1, 24, 36, 38, 47
 _AMBIENT_RAISE, _AMBIENT_CLEAR_ALL = 2, 4
 _CAPABILITY_VERSION, _LAST_CAPABILITY = 0x20080522, 64
@@ -51,6 +55,17 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
     _check(f"mount {kind} at {target}", done)
 
 
+def unmount(target: str) -> None:
+    """Take what is mounted there away from the path; whoever has it open keeps it.
+
+    Raises
+    ------
+    OSError
+        When the kernel refuses.
+    """
+    _check(f"umount {target}", _libc().umount2(target.encode(), _DETACH))
+
+
 def die_with_parent(number: int) -> None:
     """Get this signal when the parent ends."""
     _check("prctl", _libc().prctl(_PDEATHSIG, number, 0, 0, 0))
@@ -72,12 +87,18 @@ def keep_only(capabilities: Iterable[int]) -> None:
     kept = frozenset(capabilities)
     libc = _libc()
     _check("prctl", libc.prctl(_CAP_AMBIENT, _AMBIENT_CLEAR_ALL, 0, 0, 0))
-    for number in range(_LAST_CAPABILITY):
-        if number not in kept:
-            libc.prctl(_CAPBSET_DROP, number, 0, 0, 0)  # numbers above the last one are refused
-    _set_capabilities(sum(1 << number for number in kept))
+    bound_to(kept)
+    set_capabilities(permitted=kept, effective=kept, inheritable=kept)
     for number in kept:
         _check("prctl", libc.prctl(_CAP_AMBIENT, _AMBIENT_RAISE, number, 0, 0))
+
+
+def bound_to(capabilities: Iterable[int]) -> None:
+    """Nothing that is executed from here on gets any other than these."""
+    kept = frozenset(capabilities)
+    for number in range(_LAST_CAPABILITY):
+        if number not in kept:
+            _libc().prctl(_CAPBSET_DROP, number, 0, 0, 0)  # numbers above the last one are refused
 
 
 def no_new_privileges() -> None:
@@ -85,11 +106,52 @@ def no_new_privileges() -> None:
     _check("prctl", _libc().prctl(_NO_NEW_PRIVS, 1, 0, 0, 0))
 
 
-def _set_capabilities(mask: int) -> None:
-    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
-    low, high = mask & 0xFFFFFFFF, mask >> 32
-    data = (ctypes.c_uint32 * 6)(low, low, low, high, high, high)
-    _check("capset", _libc().capset(header, data))
+def may_have(capability: int) -> bool:
+    """Whether the kernel knows this capability, and leaves it to this process."""
+    return bool(_libc().prctl(_CAPBSET_READ, capability, 0, 0, 0) == 1)
+
+
+def keep_over_change_of_user() -> None:
+    """Capabilities stay permitted when root becomes somebody else."""
+    _check("prctl", _libc().prctl(_KEEPCAPS, 1, 0, 0, 0))
+
+
+def can_be_looked_at(yes: bool) -> None:
+    """Whether others of the same user may look into this process, as far as they have its rights."""
+    _check("prctl", _libc().prctl(_SET_DUMPABLE, int(yes), 0, 0, 0))
+
+
+def permitted() -> frozenset[int]:
+    """The capabilities that this process may use.
+
+    Raises
+    ------
+    OSError
+        When the kernel refuses.
+    """
+    header, data = _capability_header(), (ctypes.c_uint32 * 6)()
+    _check("capget", _libc().capget(header, data))
+    mask = data[1] | data[4] << 32
+    return frozenset(number for number in range(_LAST_CAPABILITY) if mask >> number & 1)
+
+
+def set_capabilities(
+    *, permitted: Iterable[int], effective: Iterable[int], inheritable: Iterable[int] = ()
+) -> None:
+    """Set what this process may use, has in use, and hands on by `exec`.
+
+    Raises
+    ------
+    OSError
+        When the kernel refuses.
+    """
+    masks = [sum(1 << each for each in kept) for kept in (effective, permitted, inheritable)]
+    halves = [*(mask & 0xFFFFFFFF for mask in masks), *(mask >> 32 for mask in masks)]
+    _check("capset", _libc().capset(_capability_header(), (ctypes.c_uint32 * 6)(*halves)))
+
+
+def _capability_header() -> ctypes.Array[ctypes.c_uint32]:
+    return (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
 
 
 def _libc() -> ctypes.CDLL:

@@ -5,27 +5,66 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from gpucommons.gpu.hibernation.inside import calls
-from gpucommons.gpu.hibernation.inside.settings import Settings
+from gpucommons.gpu.hibernation.inside.by_root import rights
+from gpucommons.gpu.hibernation.inside.settings import Account, Settings
 from gpucommons.gpu.linux.signals import hear_all
 
 _OUTPUTS = (1, 2)
 _MOST_DESCRIPTORS = 1 << 16
+#: Every system has it, and a tree gets another one in its place.
+_COVERED = "/proc"
 #: A process of the machine outside: inside its number means nothing.
 _OF_OUTSIDE = ("JPY_PARENT_PID",)
 
 
-def prepare(output: Path | None) -> None:
+def prepare(settings: Settings) -> int | None:
     """Mount what a tree has for itself, and open again whatever was opened outside.
+
+    Answers of a tree that root lets wake: a folder for what decides its rights; else None.
 
     Raises
     ------
     OSError
         When the kernel refuses.
     """
+    unseen = None
+    if settings.account is None:
+        _mount()
+    else:
+        with rights.in_use(calls.SYS_ADMIN):
+            calls.make_private()
+            if settings.wake:
+                unseen = _unseen_folder(settings.account)
+            _mount()
+        rights.keep_until_started()
+    if not settings.has_order:
+        _reopen(0, os.open(os.devnull, os.O_RDONLY))
+    for number in _OUTPUTS:
+        if settings.output is not None:
+            _reopen(number, _for_appending(settings.output))
+        else:
+            _open_again(number)
+    return unseen
+
+
+def _unseen_folder(account: Account) -> int:
+    """A folder in memory that no path leads to: whoever has this descriptor, and nobody else, gets in.
+
+    Others of the same user cannot take it from a process that has more rights than they have.
+    """
+    options = f"mode=0700,uid={account.uid},gid={account.gid}"
+    calls.mount("tmpfs", _COVERED, "tmpfs", calls.NOSUID | calls.NODEV, options)
+    unseen = os.open(_COVERED, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    calls.unmount(_COVERED)
+    return unseen
+
+
+def _mount() -> None:
     calls.make_private()
     closed = calls.NOSUID | calls.NODEV | calls.NOEXEC
     calls.mount("proc", "/proc", "proc", closed)
@@ -35,12 +74,6 @@ def prepare(output: Path | None) -> None:
     if Path("/dev/pts").is_dir():
         options = "newinstance,ptmxmode=0666,mode=0600"
         calls.mount("devpts", "/dev/pts", "devpts", calls.NOSUID | calls.NOEXEC, options)
-    _reopen(0, os.open(os.devnull, os.O_RDONLY))
-    for number in _OUTPUTS:
-        if output is not None:
-            _reopen(number, _for_appending(output))
-        else:
-            _open_again(number)
 
 
 def pipes() -> dict[int, str]:
@@ -52,10 +85,27 @@ def pipes() -> dict[int, str]:
     }
 
 
+def let_go_of_order(settings: Settings) -> None:
+    """What the command is told, and tells, is between it and the caller."""
+    if settings.has_order:
+        _reopen(0, os.open(os.devnull, os.O_RDONLY))
+    for number in settings.handed:
+        os.close(number)
+
+
 def let_go_of_output() -> None:
     """Whoever reads what the tree prints waits for the tree alone, not for PID 1."""
     for number in _OUTPUTS:
         _reopen(number, os.open(os.devnull, os.O_WRONLY))
+
+
+def close_others(handed: Iterable[int] = ()) -> None:
+    """Close every descriptor above the first three but these."""
+    before = 3
+    for number in sorted(handed):
+        os.closerange(before, number)
+        before = number + 1
+    os.closerange(before, _MOST_DESCRIPTORS)
 
 
 def become(settings: Settings) -> None:
@@ -68,12 +118,12 @@ def become(settings: Settings) -> None:
     """
     os.setsid()
     calls.adopt_orphans()  # else daemons would hang under PID 1, and be no part of the image
-    os.closerange(3, _MOST_DESCRIPTORS)
+    close_others(settings.handed)
     environ = {name: value for name, value in os.environ.items() if name not in _OF_OUTSIDE}
     if settings.preload:
         before = environ.get("LD_PRELOAD")
         environ["LD_PRELOAD"] = f"{settings.preload}:{before}" if before else settings.preload
-    calls.keep_only(())
+    rights.let_go(settings)
     calls.no_new_privileges()
     hear_all()
     os.execvpe(settings.command[0], settings.command, environ)  # noqa: S606 - there is no shell to want

@@ -19,21 +19,23 @@ from pathlib import Path
 
 from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation import process_image as images
-from gpucommons.gpu.hibernation.inside import calls, pid_one
-from gpucommons.gpu.hibernation.inside.settings import Settings
+from gpucommons.gpu.hibernation.inside import calls, ground, pid_one
+from gpucommons.gpu.hibernation.inside.by_root import rights
+from gpucommons.gpu.hibernation.inside.settings import Account, Settings
 
 _CLOCKS = {"monotonic": time.CLOCK_MONOTONIC, "boottime": time.CLOCK_BOOTTIME}
 #: Looking whether a tree lives takes far less.
 _PATIENCE_S = 2.0
 _BILLION = 1_000_000_000
-_MOST_DESCRIPTORS = 1 << 16
 
 
 def stand_for(settings: Settings) -> int:
     """Start the tree, and stay until it ended, was saved, or could not be started."""
     # Nobody inside may hold what only the caller's mounts can name.
-    os.closerange(3, _MOST_DESCRIPTORS)
+    ground.close_others(settings.handed)
     caller = _caller()
+    if settings.account is not None:
+        _become_user(settings, settings.account)
     layout.make(settings.folder)
     if layout.lock(settings.folder, patience_s=_PATIENCE_S) is None:
         return _refuse(settings, "Another tree lives in this folder.")
@@ -46,7 +48,7 @@ def stand_for(settings: Settings) -> int:
     else:
         _clear(settings.folder)
     try:
-        _enter_namespaces(image)
+        _enter_namespaces(settings, image)
         line, inner = socket.socketpair()
         pid = os.fork()
     except OSError as error:
@@ -54,6 +56,9 @@ def stand_for(settings: Settings) -> int:
     if not pid:
         _become_pid_one(settings, image, inner, (line, caller))
     inner.close()
+    if settings.account is not None:
+        rights.let_go(settings)
+    ground.let_go_of_order(settings)
     return _watch(settings, pid, line, caller)
 
 
@@ -108,7 +113,10 @@ def _clear(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def _enter_namespaces(image: images.Image | None) -> None:
+def _enter_namespaces(settings: Settings, image: images.Image | None) -> None:
+    if settings.account is not None:
+        _enter_as_root_lets(image)
+        return
     uid, gid = os.getuid(), os.getgid()
     calls.unshare(calls.NEWUSER)
     # Mapped to themselves: who the user is looks the same inside.
@@ -116,10 +124,40 @@ def _enter_namespaces(image: images.Image | None) -> None:
     Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1", encoding="ascii")
     Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1", encoding="ascii")
     if image is not None:
-        # Else whoever sleeps until an instant of the clock before sleeps for ever after a reboot.
-        calls.unshare(calls.NEWTIME)
-        Path("/proc/self/timens_offsets").write_text(_offsets(image), encoding="ascii")
+        _set_clocks(image)
     calls.unshare(calls.NEWPID | calls.NEWNS)
+
+
+def _become_user(settings: Settings, account: Account) -> None:
+    # Before anything of the user's is touched.
+    rights.become(account)
+    if not settings.save_when_orphaned:
+        calls.die_with_parent(signal.SIGKILL)
+    if settings.places:
+        # Before the image is looked at: what it had open is looked for under the names of then.
+        with rights.in_use(calls.SYS_ADMIN):
+            calls.unshare(calls.NEWNS)
+            calls.make_private()
+            for new, old in settings.places:
+                calls.mount(new, old, "none", calls.BIND)
+
+
+def _enter_as_root_lets(image: images.Image | None) -> None:
+    if image is not None:
+        # The file of a process that has just changed its user is root's, unless it can be looked at;
+        # whoever has fewer rights still can't.
+        calls.can_be_looked_at(True)
+        with rights.in_use(calls.SYS_ADMIN, calls.SYS_TIME):
+            _set_clocks(image)
+        calls.can_be_looked_at(False)
+    with rights.in_use(calls.SYS_ADMIN):
+        calls.unshare(calls.NEWPID | calls.NEWNS)
+
+
+def _set_clocks(image: images.Image) -> None:
+    """Else whoever sleeps until an instant of the clock before sleeps for ever after a reboot."""
+    calls.unshare(calls.NEWTIME)
+    Path("/proc/self/timens_offsets").write_text(_offsets(image), encoding="ascii")
 
 
 def _offsets(image: images.Image) -> str:

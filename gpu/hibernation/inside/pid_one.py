@@ -18,7 +18,8 @@ from typing import Any
 
 from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation import process_image as images
-from gpucommons.gpu.hibernation.inside import gpu_memory, ground, processes, saving, waking
+from gpucommons.gpu.hibernation.inside import calls, gpu_memory, ground, processes, saving, waking
+from gpucommons.gpu.hibernation.inside.by_root import rights
 from gpucommons.gpu.hibernation.inside.settings import Settings
 
 #: What is handed on to the first process of the tree and its group, also by who stands for it outside.
@@ -69,14 +70,19 @@ class _PidOne:
 
     def live(self, image: images.Image | None) -> int:
         os.setsid()
-        ground.prepare(self._settings.output)
+        unseen = ground.prepare(self._settings)
         self._pipes = ground.pipes()
         listener = _listen(self._settings.folder)
         wakeup = self._hear_signals()
         if image is None:
             self._root = self._start()
-        else:
-            problem = waking.wake(self._settings, image)
+        ground.let_go_of_order(self._settings)
+        if self._settings.account is not None:
+            rights.keep_for_criu()
+            # By CRIU, which has the same right; others of this user have not.
+            calls.can_be_looked_at(True)
+        if image is not None:
+            problem = waking.wake(self._settings, image, unseen)
             if problem is not None:
                 return self._tell({"refused": problem}, layout.REFUSED_STATUS)
             self._root = image.root_pid

@@ -1,4 +1,4 @@
-"""Runs CRIU inside the tree's namespaces, with the two capabilities it needs and a deadline."""
+"""Runs CRIU inside the tree's namespaces, with the capabilities it needs and a deadline."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from gpucommons.gpu.hibernation.inside import calls
+from gpucommons.gpu.hibernation.inside.by_root import rights
+from gpucommons.gpu.hibernation.inside.settings import Settings
 
+#: Where a folder is found that no other path leads to.
+OPENED = Path("/proc/self/fd")
 _GHOST_LIMIT = 1 << 30
 #: Between the end of its time and its end.
 _LET_GO_S = 2.0
@@ -35,7 +39,7 @@ class Run:
 
 
 def criu(
-    command: Sequence[str],
+    settings: Settings,
     arguments: Sequence[str],
     images: Path,
     *,
@@ -52,12 +56,12 @@ def criu(
     started = time.monotonic()
     # It gives up freezing by itself a little earlier, and then it cleans up what it touched.
     own_limit = max(1, int(timeout_s))
-    full = [*command, *arguments, "-D", str(images), *_FLAGS, "--timeout", str(own_limit)]
+    full = [*settings.criu, *arguments, "-D", str(images), *_FLAGS, "--timeout", str(own_limit)]
     with subprocess.Popen(
         full,
         stdin=subprocess.DEVNULL,
-        pass_fds=_inherited(arguments),
-        preexec_fn=_with_two_capabilities,  # noqa: PLW1509 - PID 1 has one thread
+        pass_fds=_inherited(arguments, images),
+        preexec_fn=partial(_prepare, settings),  # noqa: PLW1509 - PID 1 has one thread
         env={"PATH": os.defpath, "LC_ALL": "C"},
     ) as process:
         try:
@@ -90,14 +94,14 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.kill()
 
 
-def _inherited(arguments: Sequence[str]) -> tuple[int, ...]:
-    """The descriptors that CRIU hands to what it wakes."""
+def _inherited(arguments: Sequence[str], images: Path) -> tuple[int, ...]:
+    """The descriptors that CRIU hands to what it wakes, and that by which it reaches the image."""
     named = [text for text in arguments if text.startswith("fd[")]
-    return tuple(int(text[3 : text.index("]")]) for text in named)
+    reached = [int(images.name)] if images.is_relative_to(OPENED) else []
+    return (*(int(text[3 : text.index("]")]) for text in named), *reached)
 
 
-def _with_two_capabilities() -> None:
-    # All of them would make CRIU change to users that are not mapped here.
-    calls.keep_only((calls.CHECKPOINT_RESTORE, calls.SYS_PTRACE))
+def _prepare(settings: Settings) -> None:
+    rights.hand_on(settings)
     # A limit of its files is an error that it handles, not its end.
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

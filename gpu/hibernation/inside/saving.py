@@ -128,7 +128,7 @@ def _dump(
     for pipe in sorted(set(pipes.values())):
         arguments += ["--external", pipe]
     meanwhile = begun.checksums.advance
-    done = runs.criu(settings.criu, arguments, partial, timeout_s=timeout_s, meanwhile=meanwhile)
+    done = runs.criu(settings, arguments, partial, timeout_s=timeout_s, meanwhile=meanwhile)
     if done.ok:
         return None
     log = partial / layout.DUMP_LOG

@@ -6,11 +6,14 @@ from pathlib import Path
 
 from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation import refusals
-from gpucommons.gpu.hibernation.inside import runs
+from gpucommons.gpu.hibernation.inside import processes, runs
+from gpucommons.gpu.hibernation.inside.by_root import checked_copy, rights
 from gpucommons.gpu.hibernation.inside.settings import Settings
 from gpucommons.gpu.hibernation.process_image import Image
 
 _TIMEOUT_S = 600
+#: As what CRIU starts sees them.
+_OF_PID_ONE = Path("/proc/1/fd")
 _LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
 #: CRIU's own processes take numbers from here on.
 _ROOM = 500
@@ -18,8 +21,11 @@ _FIRST_CHOICE = 30_000
 _SCRIPT = "commit"
 
 
-def wake(settings: Settings, image: Image) -> str | None:
+def wake(settings: Settings, image: Image, unseen: int | None = None) -> str | None:
     """Wake the image that lies in ``waking``; a sentence when it could not be.
+
+    ``unseen`` is of a tree that root lets wake: a folder that nobody else can reach. What says which
+    rights the processes get is looked at there and read from there.
 
     Raises
     ------
@@ -27,27 +33,40 @@ def wake(settings: Settings, image: Image) -> str | None:
         When the kernel or the disk refuses.
     """
     folder = settings.folder
-    images = folder / layout.WAKING
+    images = kept = folder / layout.WAKING
     from gpucommons.gpu.hibernation.inside import shared_memory  # noqa: PLC0415 - rarely needed
 
-    shared_memory.unpack(images / layout.SHARED_MEMORY)
+    if unseen is not None:
+        images = runs.OPENED / str(unseen)
+        because = checked_copy.fill(images, kept)
+        if because is not None:
+            return _refused(folder, kept, because)
+    shared_memory.unpack(kept / layout.SHARED_MEMORY)
     # So that none of CRIU's processes takes a number of the image.
     _LAST_PID.write_text(str(free_numbers(image.processes)), encoding="ascii")
-    script = _write_script(folder)
+    place = folder if unseen is None else _OF_PID_ONE / str(unseen)
+    script = _write_script(folder, place)
     arguments = ["restore", "-d", "-o", layout.RESTORE_LOG, "--action-script", str(script)]
     if settings.close_connections:
         arguments.append("--tcp-close")
     for number, pipe in image.pipes.items():
         arguments += ["--inherit-fd", f"fd[{number}]:{pipe}"]
-    done = runs.criu(settings.criu, arguments, images, timeout_s=_TIMEOUT_S)
+    done = runs.criu(settings, arguments, images, timeout_s=_TIMEOUT_S)
     script.unlink(missing_ok=True)
+    if done.ok and unseen is not None and rights.any_of(processes.numbers()):
+        # Whatever the image was: nothing goes on that could do more than its user.
+        return _refused(folder, folder / layout.USED, refusals.WANTS_RIGHTS)
     if done.ok:
         layout.discard(folder / layout.USED)
         return None
     if layout.complete_image(folder) == folder / layout.COMPLETE:
         return "The image was taken back while it was being woken."
-    left = folder / layout.USED if (folder / layout.USED).exists() else images
-    because = refusals.of_wake(_text(left / layout.RESTORE_LOG), late=done.late)
+    left = folder / layout.USED if (folder / layout.USED).exists() else kept
+    log = (left if unseen is None else images) / layout.RESTORE_LOG
+    return _refused(folder, left, refusals.of_wake(_text(log), late=done.late))
+
+
+def _refused(folder: Path, left: Path, because: str) -> str:
     layout.discard(folder / layout.REFUSED)
     left.rename(folder / layout.REFUSED)
     return because
@@ -62,9 +81,9 @@ def free_numbers(taken: tuple[int, ...]) -> int:
     return _FIRST_CHOICE
 
 
-def _write_script(folder: Path) -> Path:
+def _write_script(folder: Path, place: Path) -> Path:
     """After everything is restored and before anything runs: the image counts as used."""
-    script = folder / _SCRIPT
+    script = place / _SCRIPT
     waking, used = (_quoted(folder / name) for name in (layout.WAKING, layout.USED))
     text = f'#!/bin/sh\n[ "$CRTOOLS_SCRIPT_ACTION" = post-restore ] || exit 0\nexec mv -T {waking} {used}\n'
     script.write_text(text, encoding="utf-8")

@@ -43,6 +43,7 @@ class Abilities:
         self._steady_s = steady_s
         self._criu: Criu | None = None
         self._found: HibernationAbility | None = None
+        self._by_root = False
         self._is_over = False
         self._thread: threading.Thread | None = None
         #: When to look for a CRIU that was not there.
@@ -66,6 +67,10 @@ class Abilities:
         """How CRIU is started; empty where there is none."""
         return () if self._criu is None else self._criu.command
 
+    def is_by_root(self) -> bool:
+        """Whether root starts what is to be saved, as users may make no namespaces here."""
+        return self._by_root
+
     def _try(self) -> None:
         try:
             self._find_out()
@@ -87,6 +92,7 @@ class Abilities:
             because = f"whether its machine can save processes could not be tested ({error})"
             self._found = HibernationAbility(able=False, because=because)
             return
+        self._by_root = ability.by_root
         if not ability.can_hibernate:
             log.warning("jobs are not hibernated here: %s", ability.because)
         self._found = HibernationAbility(

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gpucommons.gpu.client.agent_client import AgentClient
@@ -38,7 +38,7 @@ from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
     write_json,
 )
 from gpucommons.scheduler.executors.local.attempt.own_files import Counts
-from gpucommons.scheduler.executors.local.attempt.plan import Account, passed_on
+from gpucommons.scheduler.executors.local.attempt.plan import Account, HibernationPlan, passed_on
 from gpucommons.scheduler.executors.local.attempt.supervision import (
     MARK,
     OVERDUE_MS,
@@ -90,6 +90,8 @@ class LocalSettings:
     is_tested: Callable[[], bool] = lambda: True
     #: How CRIU is started; empty where there is none.
     criu: Callable[[], tuple[str, ...]] = tuple
+    #: Whether root starts what is to be saved, as users may make no namespaces here.
+    is_saved_by_root: Callable[[], bool] = lambda: False
     python: str = sys.executable
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     max_log_bytes: int = 64 << 20
@@ -193,18 +195,24 @@ class LocalExecutor:
             training=self._training,
             superseded=self._runs(superseded(launch)),
             earlier=self._runs(earlier(launch, self._by_job)),
-            hibernation=hibernation_plan(
-                launch,
-                settings.nodes(),
-                pool_of=settings.pool_of,
-                criu=settings.criu(),
-                max_image_bytes=settings.max_image_bytes,
-            ),
+            hibernation=self._hibernation(launch, machine.account),
             max_log_bytes=settings.max_log_bytes,
             max_unpacked_bytes=settings.max_unpacked_bytes,
             max_results_bytes=settings.max_results_bytes,
         )
         write_json(folder.plan, make_plan(launch, around).as_json())
+
+    def _hibernation(self, launch: Launch, account: Account | None) -> HibernationPlan | None:
+        settings = self._settings
+        planned = hibernation_plan(
+            launch,
+            settings.nodes(),
+            pool_of=settings.pool_of,
+            criu=settings.criu(),
+            max_image_bytes=settings.max_image_bytes,
+        )
+        by_root = account is not None and settings.is_saved_by_root()
+        return None if planned is None else replace(planned, by_root=by_root)
 
     def _snapshot(self, sha256: str | None) -> Path | None:
         if sha256 is None or self._settings.snapshot_path is None:

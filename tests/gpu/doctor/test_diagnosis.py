@@ -166,6 +166,16 @@ def test_what_saving_live_processes_needs_is_named() -> None:
     assert "pools of processes" in found(replace(able, semaphores=False), "hibernation").change
 
 
+def test_which_of_the_two_ways_of_saving_holds_is_named() -> None:
+    alone = Ability(can_hibernate=True, save_mib_per_s=300, wake_mib_per_s=500)
+    facts = Facts(criu="4.2.1", semaphores=True, hibernation=alone)
+
+    assert "in a user namespace" in found(facts, "hibernation").found
+    by_root = found(replace(facts, hibernation=replace(alone, by_root=True)), "hibernation")
+    assert "started by root as its user with one capability" in by_root.found
+    assert "notebooks keep their variables" in by_root.found
+
+
 def test_whether_gpu_memory_can_leave_the_gpu_is_said_and_what_would_help() -> None:
     able = replace(
         OLD, parking=ParkAbility(can_park=True, park_mib_per_s=9000, unpark_mib_per_s=8000)

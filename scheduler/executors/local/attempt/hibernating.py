@@ -36,6 +36,8 @@ _ALWAYS_MS = 500
 _LATE_S = 0.5
 _WAKE_S = 600.0
 _MIB = 1 << 20
+#: Of an attempt's folder.
+_MOUNTED = ("run", "notice")
 #: Beside the attempts' folders.
 TURNS = "saving-turns"
 
@@ -130,6 +132,13 @@ class Hibernating:
             start = _start(found, before=self._plan.number)
         except (KeyError, TypeError, ValueError):
             self._hindrance = "what was said of its saved memory makes no sense"
+            return None
+        if (
+            planned is not None
+            and planned.by_root
+            and not are_ours(self._folder.path.parent, start.places)
+        ):
+            self._hindrance = "its saved memory is said to be of a place where no job runs"
             return None
         self._hindrance = ""
         return start
@@ -297,6 +306,15 @@ class Hibernating:
     @property
     def _turns(self) -> Path:
         return self._folder.path.parent.parent / TURNS
+
+
+def are_ours(root: Path, places: Sequence[tuple[str, str]]) -> bool:
+    """Whether they lie in attempts' folders below ``root``, which no user makes: only those are mounted."""
+    return all(
+        path.parent.parent == root and path.name in _MOUNTED and ".." not in path.parts
+        for pair in places
+        for path in map(Path, pair)
+    )
 
 
 def kept_bytes(root: Path, user: str) -> int:

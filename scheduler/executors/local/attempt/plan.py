@@ -13,6 +13,8 @@ from typing import Any, Self
 PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "PATH", "TZ", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 #: Why a command does not run: as much as a pipe takes at once.
 MAX_REFUSAL_BYTES = 2048
+#: The parent of a worker in a tree that root starts.
+PID_ONE = 1
 
 
 def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
@@ -65,6 +67,8 @@ class HibernationPlan:
     max_image_bytes: int = 0
     #: Checksum of the description of the image that it is to be woken from; empty = of none.
     promised: str = ""
+    #: Root starts the tree, as the job's user may make no namespaces.
+    by_root: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

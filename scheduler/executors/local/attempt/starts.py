@@ -10,18 +10,26 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
+from gpucommons.gpu.hibernation.criu import Criu
+from gpucommons.gpu.hibernation.inside.settings import Account as TreeAccount
+from gpucommons.gpu.hibernation.preload import library
+from gpucommons.gpu.hibernation.tree import HibernatableTree
 from gpucommons.gpu.slices.cgroups import enter
 from gpucommons.scheduler.executors.local.attempt.plan import (
     MAX_REFUSAL_BYTES,
+    PID_ONE,
     Plan,
     WorkerPlan,
     as_user,
 )
+from gpucommons.scheduler.working_folder.own_image import own_folder
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,8 +81,11 @@ def start_worker(plan: Plan, worker: WorkerPlan, start: Start, run: Path) -> Wor
     """
     refusal, write_end = os.pipe()
     os.set_blocking(refusal, False)
+    planned, account = plan.hibernation, plan.account
+    by_root = bool(start.prefix) and planned is not None and planned.by_root and account is not None
+    words = [sys.executable, "-m", "gpucommons.scheduler.executors.worker"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "gpucommons.scheduler.executors.worker"],
+        _by_root(plan, start, run, words, write_end) if by_root else words,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -82,24 +93,26 @@ def start_worker(plan: Plan, worker: WorkerPlan, start: Start, run: Path) -> Wor
         umask=0o077,
         cwd="/",
         pass_fds=[write_end],
-        **as_user(plan.account),
+        # A tree does not wait for its order, and what it starts has to be under the limit.
+        preexec_fn=partial(_enter, worker.cgroup) if by_root else None,  # noqa: PLW1509
+        **({} if by_root else as_user(account)),
     )
     os.close(write_end)
     order = {
         "command": () if start.woken_from is not None else worker.command,
-        "prefix": start.prefix,
-        "places": start.places,
-        "env": worker.env,
+        "prefix": () if by_root else start.prefix,
+        "places": () if by_root else start.places,
+        "env": _with_library(worker.env) if by_root else worker.env,
         "secrets": plan.secrets,
         "environment": plan.environment,
         "home": plan.home,
         "cwd": str(run / "work" / plan.working_dir),
-        "supervisor": os.getpid(),
+        "supervisor": PID_ONE if by_root else os.getpid(),
         "refusal": write_end,
     }
     assert process.stdin is not None  # noqa: S101 - it is a pipe
     assert process.stdout is not None  # noqa: S101 - it is a pipe
-    if worker.cgroup is not None:
+    if worker.cgroup is not None and not by_root:
         # It waits for its order, so it has allocated nothing yet.
         enter(worker.cgroup, process.pid)
     with suppress(BrokenPipeError):
@@ -109,3 +122,31 @@ def start_worker(plan: Plan, worker: WorkerPlan, start: Start, run: Path) -> Wor
         # A woken process opens it again, as its user.
         os.fchown(process.stdout.fileno(), plan.account.uid, plan.account.gid)
     return Worker(process, refusal)
+
+
+def _by_root(plan: Plan, start: Start, run: Path, worker: list[str], refusal: int) -> list[str]:
+    """The worker in a tree that root starts; of what its user's errand says nothing is executed."""
+    assert plan.hibernation is not None  # noqa: S101 - whoever asks has looked
+    assert plan.account is not None  # noqa: S101 - as above
+    account = plan.account
+    tree = HibernatableTree(
+        own_folder(run),
+        Criu(command=plan.hibernation.criu, version=""),
+        account=TreeAccount(uid=account.uid, gid=account.gid, groups=tuple(account.groups)),
+    )
+    if start.woken_from is not None:
+        return tree.words("wake", "--places", json.dumps(start.places))
+    return [*tree.words("run", "--has-order", "--handed", str(refusal)), "--", *worker]
+
+
+def _enter(cgroup: str | None) -> None:
+    if cgroup is not None:
+        enter(cgroup, os.getpid())
+
+
+def _with_library(env: Mapping[str, str]) -> dict[str, str]:
+    """As a tree's start does it, for a command that is executed by the worker."""
+    ours, own = library(), env.get("LD_PRELOAD")
+    if ours is None:
+        return dict(env)
+    return {**env, "LD_PRELOAD": f"{ours}:{own}" if own else str(ours)}

@@ -62,6 +62,18 @@ def test_a_trial_that_says_no_or_breaks_offers_nothing(
     assert ("it took too long" if fails else "the kernel says no") in found.because
 
 
+def test_who_starts_what_is_saved_is_known_with_the_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(abilities, "find_criu", lambda _environ: CRIU)
+
+    for by_root in (False, True):
+        made = known(
+            Abilities({}, tmp_path, lambda *_, by=by_root: Ability(can_hibernate=True, by_root=by))
+        )
+        assert made.is_by_root() is by_root
+
+
 def test_a_criu_that_comes_while_the_scheduler_runs_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,16 +27,32 @@ def place() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.fixture(params=[False, True], ids=["by_users", "by_root"])
+def by_root(request: pytest.FixtureRequest) -> bool:
+    if request.param and os.geteuid() != 0:
+        pytest.skip("only root starts trees for others")
+    return bool(request.param)
+
+
 @pytest.mark.parametrize("play", hostile.TRIES, ids=lambda one: one.__name__)
 def test_a_hostile_user_gets_nothing(
-    play: Callable[[hostile.Ground], str | None], criu: Criu, place: Path
+    play: Callable[[hostile.Ground], str | None], criu: Criu, place: Path, by_root: bool
 ) -> None:
-    with hostile.ground(place, criu) as ground:
+    with hostile.ground(place, criu, by_root=by_root) as ground:
         assert play(ground) is None
 
 
-def test_on_the_same_ground_an_honest_image_wakes(criu: Criu, place: Path) -> None:
-    with hostile.ground(place, criu) as ground:
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts trees for others")
+@pytest.mark.parametrize("play", hostile.TRIES_BY_ROOT, ids=lambda one: one.__name__)
+def test_nor_the_right_that_counts_on_the_whole_machine(
+    play: Callable[[hostile.Ground], str | None], criu: Criu, place: Path
+) -> None:
+    with hostile.ground(place, criu, by_root=True) as ground:
+        assert play(ground) is None
+
+
+def test_on_the_same_ground_an_honest_image_wakes(criu: Criu, place: Path, by_root: bool) -> None:
+    with hostile.ground(place, criu, by_root=by_root) as ground:
         assert hostile.honest_wakes(ground)
 
 

@@ -1,0 +1,52 @@
+"""Images as their owner can forge them: other numbers, other rights, in the wire format of CRIU's files."""
+
+from __future__ import annotations
+
+import re
+
+from gpucommons.gpu.hibernation import files_image
+
+#: Where CRIU's file of a thread names them.
+_THREAD, _CREDENTIALS, _CAPABILITIES = 5, 10, (9, 10, 11, 12, 19)
+
+
+def with_capability(core: bytes, capability: int) -> bytes:
+    """A thread's file of an image with this capability wherever capabilities are named."""
+    word, bit = divmod(capability, 32)
+    (record,) = files_image.records(core[files_image.MAGIC_BYTES :])
+    changed = _changed(record, (_THREAD, _CREDENTIALS), word, 1 << bit)
+    return core[: files_image.MAGIC_BYTES] + len(changed).to_bytes(4, "little") + changed
+
+
+def _changed(message: bytes, path: tuple[int, ...], word: int, value: int) -> bytes:
+    out, seen = b"", dict.fromkeys(_CAPABILITIES, 0)
+    for field in files_image.fields(message):
+        new = field
+        if path and field.number == path[0] and isinstance(field.value, bytes):
+            new = field._replace(value=_changed(field.value, path[1:], word, value))
+        elif not path and field.number in seen:
+            new = field._replace(value=value) if seen[field.number] == word else field
+            seen[field.number] += 1
+        out += files_image.encoded(new)
+    return out
+
+
+def with_number(data: bytes, old: int, new: int) -> bytes:
+    """Every field 1 to 8 of this number gets another, written with as many bytes."""
+    before = _varint(old)
+    after = (
+        bytes([new & 0x7F | 0x80] + [0x80] * (len(before) - 2) + [0])
+        if len(before) > 1
+        else bytes([new])
+    )
+    pattern = re.compile(b"([\x08\x10\x18\x20\x28\x30\x38\x40])" + re.escape(before))
+    return pattern.sub(lambda found: found[1] + after, data)
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
