@@ -30,7 +30,7 @@ from gpucommons.scheduler.client.submission import (
 from gpucommons.scheduler.environments.reading import packages_in, read_environment
 from gpucommons.scheduler.errors import BadRequest, NotFound
 from gpucommons.scheduler.models import JobRequest, JobView, Model, View
-from gpucommons.scheduler.scripts import frameworks, parameters, proposing
+from gpucommons.scheduler.scripts import frameworks, parameters, proposed_launcher
 
 #: Fields that the snapshot decides.
 _OURS = ("snapshot", "results_to", "links", "links_from")
@@ -154,7 +154,7 @@ class Desk:
         with file.open("rb") as opened:
             content = opened.read(frameworks.MAX_BYTES + 1)
         script = frameworks.read_script(file.name, content)
-        proposed = proposing.of_script(file.name, script)
+        proposed = proposed_launcher.of_script(file.name, script)
         known = parameters.known_parameters(content) if file.suffix == ".ipynb" else None
         own = read_environment(kernel or sys.prefix)
         return Preview(

@@ -30,7 +30,7 @@ from gpucommons.scheduler.core.model.types import Millis, State, TeamName, UserN
 from gpucommons.scheduler.parents import ParentId, ParentKind
 from gpucommons.scheduler.store.base import LogPoint
 from gpucommons.scheduler.sweeps.deciding import decide
-from gpucommons.scheduler.sweeps.reading import told
+from gpucommons.scheduler.sweeps.sampling import Sampler
 from gpucommons.scheduler.sweeps.sweep import (
     Budget,
     Halving,
@@ -40,7 +40,7 @@ from gpucommons.scheduler.sweeps.sweep import (
     TrialState,
     Values,
 )
-from gpucommons.scheduler.upkeep.sampling import Sampler
+from gpucommons.scheduler.sweeps.trial_progress import told
 
 EPOCHS, GPUS = 27, 8
 #: To save at a stop, and to be restored: the same for all.

@@ -32,7 +32,7 @@ from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import BadRequest, NotFound, SchedulerError, Unavailable
 from gpucommons.scheduler.launchers import PLAIN
 from gpucommons.scheduler.models import JobRequest, LeaseView, RoleRequest
-from gpucommons.scheduler.scripts import frameworks, proposing
+from gpucommons.scheduler.scripts import frameworks, proposed_launcher
 from gpucommons.scheduler.threads.repeating import repeat_task
 
 #: As events, so that a page that shows none loads nothing for them.
@@ -211,7 +211,7 @@ def _joins(file: Path) -> bool:
     """Whether a notebook, as it is saved, starts a framework that joins several workers."""
     with file.open("rb") as opened:
         script = frameworks.read_script(file.name, opened.read(frameworks.MAX_BYTES + 1))
-    return proposing.of_script(file.name, script).launcher != PLAIN
+    return proposed_launcher.of_script(file.name, script).launcher != PLAIN
 
 
 def _tail(run: CellRun) -> str:

@@ -12,7 +12,7 @@ from gpucommons.labextension.widgets.surroundings import notebook_path
 from gpucommons.scheduler.client.submission import FileJob
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.scripts import frameworks
-from gpucommons.scheduler.scripts.proposing import Proposal, of_script
+from gpucommons.scheduler.scripts.proposed_launcher import Proposal, of_script
 
 Target = str | os.PathLike[str] | Callable[..., Any] | None
 

@@ -37,7 +37,7 @@ from gpucommons.scheduler.environments.reading import NoEnvironment, read_enviro
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, SchedulerError, Unreachable
 from gpucommons.scheduler.launchers import AUTO, LAUNCHERS
 from gpucommons.scheduler.models import JobRequest, JobView, Quote, TeamView
-from gpucommons.scheduler.scripts.proposing import Proposal
+from gpucommons.scheduler.scripts.proposed_launcher import Proposal
 
 _FOLDER = Path(__file__).parent
 _MIB_PER_GIB = 1024

@@ -26,8 +26,8 @@ from gpucommons.scheduler.pages.budgets import of_led_teams
 from gpucommons.scheduler.pages.present import (
     capacity,
     evictions,
+    fragmentation,
     idle,
-    pieces,
     quotas,
     report,
     waiting,
@@ -127,14 +127,14 @@ class Admin(PageHandler):
             self.ask(calls.nodes()), self.ask(calls.pools()), self._jobs(), self.leases("waiting")
         )
         activities = await self.ask(calls.activities()) if _watches(me) else None
-        idle_ms = pieces.idle_spans_ms(activities)
+        idle_ms = fragmentation.idle_spans_ms(activities)
         return Shared(
             nodes=nodes,
             pools=pools.pools,
             waiting=waiting.with_pieces(
                 waiting.waiting_rows(jobs, leases, nodes.now_ms),
                 # Most wait in the same pools.
-                cache(lambda of: pieces.pieces(nodes, idle_ms, of)),
+                cache(lambda of: fragmentation.pieces(nodes, idle_ms, of)),
             ),
             idle=idle.idle_rows(activities) if activities else (),
         )

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from gpucommons.scheduler.core.model.types import Millis, WorkloadId
-from gpucommons.scheduler.schedules import promoting, sensing, times
+from gpucommons.scheduler.schedules import cron_times, promoting, trigger_state
 from gpucommons.scheduler.schedules.schedule import (
     Concurrency,
     Outcome,
@@ -78,7 +78,7 @@ def decide(scheduled: Scheduled, live: Collection[WorkloadId], now_ms: Millis) -
     schedule, standing = scheduled.schedule, scheduled.standing
     if (asked_ms := _asked(scheduled)) is not None:
         # Whoever asks knows what goes on: no rule for times holds for it.
-        asked = Start(due_ms=asked_ms, version=sensing.version_known(scheduled))
+        asked = Start(due_ms=asked_ms, version=trigger_state.version_known(scheduled))
         return Decision(standing=replace(standing, live=tuple(sorted(live))), start=asked)
     due = None if schedule.suspended else _due(scheduled, now_ms)
     if due is None:
@@ -88,7 +88,7 @@ def decide(scheduled: Scheduled, live: Collection[WorkloadId], now_ms: Millis) -
     if due.before_last_ms is not None:
         missed = _missed(due, standing, now_ms)
         standing = _with(standing, missed, seen_ms=due.before_last_ms, of=due.of)
-    start = Start(due_ms=due.last_ms, of=due.of, version=sensing.version_known(scheduled))
+    start = Start(due_ms=due.last_ms, of=due.of, version=trigger_state.version_known(scheduled))
     if kept_out := _kept_out(schedule, standing, due, now_ms):
         return Decision(standing=record(standing, kept_out[0], start, now_ms, kept_out[1]))
     replaced = tuple(sorted(live)) if schedule.concurrency is Concurrency.REPLACE else ()
@@ -151,12 +151,14 @@ def next_look_ms(scheduled: Scheduled) -> Millis | None:
     found = [promoting.next_judging_ms(scheduled)]
     if not schedule.suspended:
         found.append(next(_calendar(schedule, _since(scheduled)), None))
-        found += [sensing.next_sense_ms(scheduled, one) for one in schedule.triggers]
+        found += [trigger_state.next_sense_ms(scheduled, one) for one in schedule.triggers]
     return min((one for one in found if one is not None), default=None)
 
 
 def _calendar(schedule: Schedule, after_ms: Millis) -> Iterator[Millis]:
-    return times.after(schedule.cron, schedule.time_zone, after_ms) if schedule.cron else iter(())
+    return (
+        cron_times.after(schedule.cron, schedule.time_zone, after_ms) if schedule.cron else iter(())
+    )
 
 
 def next_by_hand(now_ms: Millis) -> Millis:
@@ -220,7 +222,7 @@ def _due_by_calendar(scheduled: Scheduled, now_ms: Millis) -> _Due | None:
             break
         if len(found) == COUNTED:
             # After so long nobody wants each of them; the last one counts.
-            last = times.last_until(schedule.cron, schedule.time_zone, now_ms)
+            last = cron_times.last_until(schedule.cron, schedule.time_zone, now_ms)
             return _Due(
                 first_ms=found[0],
                 before_last_ms=Millis(last - 1),

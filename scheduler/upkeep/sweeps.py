@@ -29,7 +29,7 @@ from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import held_milli_gpu_s
 from gpucommons.scheduler.store.base import Epoch, LogPoint
 from gpucommons.scheduler.sweeps.deciding import Decision, decide
-from gpucommons.scheduler.sweeps.reading import over, told
+from gpucommons.scheduler.sweeps.sampling import Sampler
 from gpucommons.scheduler.sweeps.sweep import (
     OVER,
     Kept,
@@ -38,8 +38,8 @@ from gpucommons.scheduler.sweeps.sweep import (
     Trial,
     TrialState,
 )
-from gpucommons.scheduler.upkeep.curves_read import CurveReader, ToldPoints
-from gpucommons.scheduler.upkeep.sampling import Sampler
+from gpucommons.scheduler.sweeps.trial_progress import over, told
+from gpucommons.scheduler.upkeep.trial_curves import CurveReader, ToldPoints
 from gpucommons.scheduler.upkeep.upkeep import OPERATOR
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from fastapi import Path
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller
 from gpucommons.scheduler.api.routes.routers import a_router
-from gpucommons.scheduler.service.administration import budgets, history, replays, settings
+from gpucommons.scheduler.service.administration import budgets, cluster, replays, settings
 
 router = a_router("cluster")
 
@@ -17,19 +17,19 @@ router = a_router("cluster")
 @router.get("/whoami")
 async def whoami(caller: AnyCaller) -> models.WhoAmI:
     """The caller's name, teams and rights."""
-    return await caller.run(history.whoami)
+    return await caller.run(cluster.whoami)
 
 
 @router.get("/pools")
 async def pools(caller: AnyCaller) -> models.PoolList:
     """All pools with live numbers."""
-    return await caller.run(history.pools)
+    return await caller.run(cluster.pools)
 
 
 @router.get("/nodes")
 async def nodes(caller: AnyCaller) -> models.NodeList:
     """The capacity map; owners' names only where the caller may see them."""
-    return await caller.run(history.nodes)
+    return await caller.run(cluster.nodes)
 
 
 @router.put("/nodes/{node}/state")
@@ -55,7 +55,7 @@ async def notice_node(
 @router.get("/teams")
 async def teams(caller: AnyCaller) -> models.TeamList:
     """Teams; other teams' details only for admins."""
-    return await caller.run(history.teams)
+    return await caller.run(cluster.teams)
 
 
 @router.put("/config")

@@ -14,7 +14,7 @@ from gpucommons.scheduler.api.routes.jobs import WaitS
 from gpucommons.scheduler.api.routes.routers import a_router
 from gpucommons.scheduler.models.reports import Utilisation
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.administration import history
+from gpucommons.scheduler.service.administration import history, usage_report
 from gpucommons.scheduler.service.administration import utilisation as over_time
 from gpucommons.scheduler.service.advice import past
 
@@ -58,7 +58,7 @@ async def report(
     demo's sample data.
     """
     return await caller.run_dear(
-        history.report, from_ms=from_ms, to_ms=to_ms, drawn=drawn, sample=sample
+        usage_report.report, from_ms=from_ms, to_ms=to_ms, drawn=drawn, sample=sample
     )
 
 

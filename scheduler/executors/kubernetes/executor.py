@@ -36,8 +36,7 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Aroun
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView, Hears
 from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import StrayNotebooks
 from gpucommons.scheduler.executors.kubernetes.cluster_state.offer import offer_of
-from gpucommons.scheduler.executors.kubernetes.cluster_state.strangers import Strangers
-from gpucommons.scheduler.executors.kubernetes.driving import Driver, Hands
+from gpucommons.scheduler.executors.kubernetes.cluster_state.orphans import Strangers
 from gpucommons.scheduler.executors.kubernetes.logs import PodLogs
 from gpucommons.scheduler.executors.kubernetes.looks import Looks
 from gpucommons.scheduler.executors.kubernetes.manifests.laying_out import expected_of, lay_out
@@ -45,6 +44,7 @@ from gpucommons.scheduler.executors.kubernetes.manifests.requests import Request
 from gpucommons.scheduler.executors.kubernetes.nudge import EVERY_S, Nudge
 from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen, Why
 from gpucommons.scheduler.executors.kubernetes.objects.traces import Trace
+from gpucommons.scheduler.executors.kubernetes.reconciling import Driver, Hands
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 from gpucommons.scheduler.files.log_reader import LogChunk
 

@@ -9,7 +9,7 @@ from typing import Any
 from gpucommons.scheduler.models import ForecastView, JobView, LeaseView, ReasonView
 from gpucommons.scheduler.models.words.place_words import place_words
 from gpucommons.scheduler.pages.present import words
-from gpucommons.scheduler.pages.present.pieces import Pieces
+from gpucommons.scheduler.pages.present.fragmentation import Pieces
 
 _WAITING_JOBS = frozenset({"queued", "nominated"})
 

@@ -1,29 +1,20 @@
-"""Use cases about what exists and what happened: who am I, pools, nodes, teams, events, reports."""
+"""Use cases about what happened: events by cursor, the newest, and receipts among them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.types import Millis, TeamName, WorkloadId
-from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.service import authorization, costs
-from gpucommons.scheduler.service.administration import over_time, receipts
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.administration import receipts
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.service import Pending, Service
-from gpucommons.scheduler.service.views.cluster import node_views, pool_views, team_views
-from gpucommons.scheduler.service.views.history import event_view, lent_fields, report_rows
-from gpucommons.scheduler.store.quota_minutes.base import in_whole_rows
-from gpucommons.scheduler.store.reports.base import Steps, UsageSum
+from gpucommons.scheduler.service.views.history import event_view
 
 #: Events in one answer.
 _PAGE = 500
-#: The longest report, in days.
-_LONGEST_REPORT_DAYS = 400
-_DAY_MS = 24 * 3_600_000
 #: Among so many events the visible ones are looked for in one request.
 _SEARCHED = 50_000
 
@@ -44,38 +35,6 @@ class EventFilter:
     def of_receipts(self) -> bool:
         """The newest receipts: looked for among those of all teams, with what became of each, so dear."""
         return self.newest is not None and self.kinds == receipts.RECEIPTS
-
-
-def whoami(service: Service, principal: Principal) -> models.WhoAmI:
-    """The caller, as the scheduler sees it."""
-    authorization.whoami(principal)
-    return models.WhoAmI(
-        environments=service.environments.kind,
-        name=principal.name,
-        teams=sorted(principal.teams),
-        admin=principal.admin,
-        leads=sorted(principal.leads),
-        shared_account=service.settings.shared_account,
-    )
-
-
-def pools(service: Service, principal: Principal) -> models.PoolList:
-    """All pools with live numbers."""
-    authorization.pools(principal)
-    return models.PoolList(pools=pool_views(service.loop.cluster), now_ms=service.now_ms())
-
-
-def nodes(service: Service, principal: Principal) -> models.NodeList:
-    """The capacity map."""
-    authorization.nodes(principal)
-    views = node_views(principal, service.loop.cluster)
-    return models.NodeList(nodes=views, now_ms=service.now_ms())
-
-
-def teams(service: Service, principal: Principal) -> models.TeamList:
-    """All teams; details only of the caller's own."""
-    authorization.teams(principal)
-    return models.TeamList(teams=team_views(principal, service.loop.cluster))
 
 
 def events(service: Service, principal: Principal, where: EventFilter) -> Pending[models.EventList]:
@@ -143,92 +102,3 @@ def newest_events(service: Service, principal: Principal, where: EventFilter) ->
     if where.of_receipts:
         return models.EventList(events=receipts.shown(service, principal, page), last=last)
     return models.EventList(events=[event_view(one, principal) for one in page], last=last)
-
-
-def report(  # noqa: PLR0913 - a span, and which of it, all named
-    service: Service,
-    principal: Principal,
-    *,
-    from_ms: int,
-    to_ms: int,
-    drawn: bool = False,
-    sample: bool = False,
-) -> models.Report:
-    """Usage by team, user and project in a span; of the caller's own teams, or of all for admins.
-
-    Of days that are long over it begins and ends with a quarter of an hour: so long is a row of what was
-    lent by then, and all columns are to be of one span. ``drawn``: with days and weeks.
-    """
-    authorization.report(principal)
-    if not 0 <= from_ms < to_ms or to_ms - from_ms > _LONGEST_REPORT_DAYS * _DAY_MS:
-        message = (
-            f"from_ms {from_ms} and to_ms {to_ms} are no span: to_ms must be later, by at most"
-            f" {_LONGEST_REPORT_DAYS} days."
-        )
-        raise BadRequest(message)
-    service = service.told_of(sample=sample)
-    from_ms, to_ms = in_whole_rows(from_ms=from_ms, to_ms=to_ms, now_ms=service.now_ms())
-    pools = service.loop.cluster.pools
-    teams = authorization.report_teams(principal)
-    past = over_time.daily(service, from_ms, to_ms, teams) if drawn else None
-    priced = priced_sums(service, Millis(from_ms), Millis(to_ms), teams, past=past)
-    currency = costs.currency_of(pools.values())
-    return models.Report(
-        from_ms=from_ms,
-        to_ms=to_ms,
-        rows=report_rows(priced, currency),
-        currency=currency,
-        all_teams=teams is None,
-        is_sample=sample,
-        has_sample=service.sample is not None,
-        days=[] if past is None else over_time.days(past, from_ms, to_ms),
-        weeks=[] if past is None else over_time.weeks(service, past),
-        **_lent(service, Steps(from_ms=Millis(from_ms), to_ms=Millis(to_ms)), teams, past),
-    )
-
-
-def priced_sums(
-    service: Service,
-    from_ms: Millis,
-    to_ms: Millis,
-    teams: frozenset[TeamName] | None,
-    *,
-    past: over_time.Past | None = None,
-) -> list[tuple[UsageSum, costs.Cost]]:
-    """What was held in a span, each with what it costs: cut wherever a price changes. ``past``: what
-    was read of it by day.
-    """
-    pools = service.loop.cluster.pools
-    return [
-        (one, costs.of_sum(pools, one, start_ms))
-        for start_ms, end_ms in costs.spans(pools.values(), from_ms, to_ms)
-        for one in _held(
-            service, Steps(from_ms=Millis(start_ms), to_ms=Millis(end_ms)), teams, past
-        )
-    ]
-
-
-def _held(
-    service: Service,
-    span: Steps,
-    teams: frozenset[TeamName] | None,
-    past: over_time.Past | None,
-) -> Sequence[UsageSum]:
-    known = None if past is None else over_time.sums_of(past, span.from_ms, span.to_ms)
-    return service.store.reports.usage(span, teams=teams) if known is None else known
-
-
-def _lent(
-    service: Service,
-    span: Steps,
-    teams: frozenset[TeamName] | None,
-    past: over_time.Past | None,
-) -> dict[str, Any]:
-    """Who lent what, and how much there was to hold."""
-    rows = service.store.quota_minutes.sums(
-        from_ms=span.from_ms, to_ms=span.to_ms, step_ms=span.to_ms
-    )
-    first_ms = min((row.minute_ms for row in rows), default=None)
-    until_ms = span.to_ms if first_ms is None else first_ms
-    before = _held(service, Steps(from_ms=span.from_ms, to_ms=until_ms), teams, past)
-    return lent_fields(rows, before, teams) | {"lent_from_ms": first_ms}

@@ -15,7 +15,7 @@ from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.files.confined_files import ShortHeaders
 from gpucommons.scheduler.launchers.gang import NOTEBOOK_RUNNER
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.scripts import frameworks, proposing
+from gpucommons.scheduler.scripts import frameworks, proposed_launcher
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs.budgets import budget_warning
 from gpucommons.scheduler.service.service import Service
@@ -147,7 +147,7 @@ def _of_workers(request: models.JobRequest, read: Reader) -> list[str]:
         return []
     launcher: str = request.launcher
     if launcher == launchers.AUTO:
-        launcher = proposing.of_script(name, read()).launcher
+        launcher = proposed_launcher.of_script(name, read()).launcher
     return frameworks.warnings(name, read(), workers=role.count, launcher=launcher)
 
 
@@ -167,15 +167,15 @@ def launcher_of(request: models.JobRequest, read: Reader) -> str:
     return launchers.PLAIN if found is None else found.launcher
 
 
-def proposal(request: models.JobRequest, read: Reader) -> proposing.Proposal | None:
+def proposal(request: models.JobRequest, read: Reader) -> proposed_launcher.Proposal | None:
     """The launcher that is proposed, and why; None where one was chosen, and where none is needed."""
     if request.launcher != launchers.AUTO or sum(role.count for role in request.roles) <= 1:
         return None
     role = request.roles[0]
-    if (told := proposing.of_command(role.command)) is not None:
+    if (told := proposed_launcher.of_command(role.command)) is not None:
         return told
     name = frameworks.script_in(role.command)
-    return None if name is None else proposing.of_script(name, read())
+    return None if name is None else proposed_launcher.of_script(name, read())
 
 
 def _script(service: Service, request: models.JobRequest) -> frameworks.Script:

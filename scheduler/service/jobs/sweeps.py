@@ -26,7 +26,8 @@ from gpucommons.scheduler.service.jobs.submit_limits import check_sweep
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
 from gpucommons.scheduler.service.views.sweeps import gpus_in_use, sweep_view
-from gpucommons.scheduler.sweeps.passing import command_with, variables_of
+from gpucommons.scheduler.sweeps.script_arguments import command_with, variables_of
+from gpucommons.scheduler.sweeps.search_space import check_sampler, most_trials, space_of
 from gpucommons.scheduler.sweeps.sweep import (
     Budget,
     Halving,
@@ -37,7 +38,6 @@ from gpucommons.scheduler.sweeps.sweep import (
     Values,
     too_many,
 )
-from gpucommons.scheduler.sweeps.writing import check_sampler, most_trials, space_of
 
 #: Of one user, that go on.
 MAX_LIVE = 20

@@ -13,7 +13,7 @@ from gpucommons.scheduler.models.words.report_rows import gpu_hours
 from gpucommons.scheduler.money import money_words
 from gpucommons.scheduler.notifications.choice import About, Telling
 from gpucommons.scheduler.service import costs
-from gpucommons.scheduler.service.administration.history import priced_sums
+from gpucommons.scheduler.service.administration.usage_report import priced_sums
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.history import report_rows
 from gpucommons.scheduler.store.base import WorkloadFilter

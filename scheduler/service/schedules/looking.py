@@ -16,9 +16,9 @@ from gpucommons.scheduler.errors import Misconfigured, SchedulerError
 from gpucommons.scheduler.models.fields import base_name
 from gpucommons.scheduler.models.jobs.jobs import LOOK_ORIGIN, ORIGIN_LABEL
 from gpucommons.scheduler.parents import ParentKind
-from gpucommons.scheduler.schedules import looks, sensing
+from gpucommons.scheduler.schedules import data_looks, trigger_state
 from gpucommons.scheduler.schedules.schedule import Schedule, Scheduled, Standing
-from gpucommons.scheduler.schedules.sensing import Ended
+from gpucommons.scheduler.schedules.trigger_state import Ended
 from gpucommons.scheduler.schedules.triggers import Sensed, Trigger, TriggerKind
 from gpucommons.scheduler.service.jobs import repeating
 from gpucommons.scheduler.service.jobs.owners import owner_of
@@ -63,7 +63,7 @@ class Ends:
         known = self._read.get(owner)
         if known is None or known[0] > since_ms:
             # Triggers of one pass were looked at last a little apart.
-            from_ms = since_ms - sensing.BACK_MS
+            from_ms = since_ms - trigger_state.BACK_MS
             known = self._read[owner] = (from_ms, list(self._all(owner, from_ms)))
         for names, end in known[1]:
             if what in names and end.ended_ms > since_ms:
@@ -90,29 +90,33 @@ def sensed(ends: Ends, scheduled: Scheduled, now_ms: Millis) -> Standing:
         return scheduled.standing
     changed = {}
     for trigger in schedule.triggers:
-        before = sensing.sensed_of(scheduled.standing, trigger)
+        before = trigger_state.sensed_of(scheduled.standing, trigger)
         changed[trigger.key] = _heard(ends, schedule, trigger, before, now_ms)
-    return sensing.with_sensed(scheduled, changed)
+    return trigger_state.with_sensed(scheduled, changed)
 
 
 def _heard(
     ends: Ends, schedule: Schedule, trigger: Trigger, before: Sensed, now_ms: Millis
 ) -> Sensed:
     if trigger.kind is TriggerKind.METRIC:
-        return sensing.hear_posted(trigger, before, sensing.posted_of(schedule, trigger))
+        return trigger_state.hear_posted(
+            trigger, before, trigger_state.posted_of(schedule, trigger)
+        )
     if trigger.kind is TriggerKind.AFTER:
-        if now_ms < before.checked_ms + sensing.ENDS_EVERY_MS:
+        if now_ms < before.checked_ms + trigger_state.ENDS_EVERY_MS:
             return before
         # Since a while before the last time.
-        since_ms = max(before.checked_ms, trigger.since_ms) - sensing.BACK_MS
+        since_ms = max(before.checked_ms, trigger.since_ms) - trigger_state.BACK_MS
         mine = ends.of(schedule.owner, trigger.what, since_ms=since_ms)
-        return sensing.hear_ends(trigger, before, mine, since_ms=schedule.since_ms, now_ms=now_ms)
+        return trigger_state.hear_ends(
+            trigger, before, mine, since_ms=schedule.since_ms, now_ms=now_ms
+        )
     if before.looking_ms is None:
         return _begun(trigger, before, now_ms)
     try:
         return _looked(ends.service, schedule, trigger, before, now_ms)
     except SchedulerError as error:
-        return sensing.not_seen(before, str(error), now_ms=now_ms)
+        return trigger_state.not_seen(before, str(error), now_ms=now_ms)
 
 
 def _begun(trigger: Trigger, before: Sensed, now_ms: Millis) -> Sensed:
@@ -136,12 +140,12 @@ def _looked(
         return replace(before, asked_ms=max(now_ms, before.asked_ms))
     if job.state is not State.SUCCEEDED:
         problem = f"The look {job.spec.name} did not end well: {_failure(service, job)}"
-        return sensing.not_seen(before, problem, now_ms=now_ms)
-    version = looks.version_in(_lines(service, job))
+        return trigger_state.not_seen(before, problem, now_ms=now_ms)
+    version = data_looks.version_in(_lines(service, job))
     if not version:
         problem = f"The look {job.spec.name} printed nothing: its last line is the version."
-        return sensing.not_seen(before, problem, now_ms=now_ms)
-    return sensing.hear_version(trigger, before, version, now_ms=now_ms)
+        return trigger_state.not_seen(before, problem, now_ms=now_ms)
+    return trigger_state.hear_version(trigger, before, version, now_ms=now_ms)
 
 
 def _submit(service: Service, schedule: Schedule, trigger: Trigger, key: str) -> None:
@@ -155,7 +159,7 @@ def _submit(service: Service, schedule: Schedule, trigger: Trigger, key: str) ->
 
 def look_request(job: models.JobRequest, schedule: str, trigger: Trigger) -> models.JobRequest:
     """A look in the folder, environment and pools of the job."""
-    role = models.RoleRequest(command=looks.command_of(trigger))
+    role = models.RoleRequest(command=data_looks.command_of(trigger))
     labels = {**job.labels, ORIGIN_LABEL: f"{LOOK_ORIGIN}{schedule}"}
     name = f"{schedule[:45]}-look"
     return job.model_copy(update={**_OF_RUNS, "name": name, "roles": [role], "labels": labels})
@@ -164,7 +168,7 @@ def look_request(job: models.JobRequest, schedule: str, trigger: Trigger) -> mod
 def _failure(service: Service, job: Workload) -> str:
     """Its own last words, where it left by itself with some."""
     exit_code = job.attempts[-1].exit_code if job.attempts else None
-    said = looks.last_line(_lines(service, job))[:_MOST_SAID] if exit_code else ""
+    said = data_looks.last_line(_lines(service, job))[:_MOST_SAID] if exit_code else ""
     return said or f"{job.ended_text or 'no reason was told'}."
 
 

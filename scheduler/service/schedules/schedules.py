@@ -11,7 +11,7 @@ from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, PolicyRefused
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL, SCHEDULE_ORIGIN
 from gpucommons.scheduler.principal import Principal, PrincipalKind, Sight
-from gpucommons.scheduler.schedules import times
+from gpucommons.scheduler.schedules import cron_times
 from gpucommons.scheduler.schedules.deciding import next_by_hand, next_look_ms
 from gpucommons.scheduler.schedules.schedule import (
     Concurrency,
@@ -61,7 +61,7 @@ def put_schedule(
     authorization.put_schedule(principal, owner)
     now_ms = service.now_ms()
     if request.schedule is not None:
-        times.check(request.schedule, request.time_zone, now_ms)
+        cron_times.check(request.schedule, request.time_zone, now_ms)
     mine = service.store.schedules.all(UserName(owner))
     known = next((one for one in mine if one.schedule.name == name), None)
     if known is None and len(mine) >= MAX_SCHEDULES:
@@ -192,7 +192,7 @@ def times_of(
 ) -> models.ScheduleTimes:
     """The next five times that a schedule would have."""
     authorization.schedule_times(principal)
-    return models.ScheduleTimes(next_ms=list(times.check(cron, time_zone, service.now_ms())))
+    return models.ScheduleTimes(next_ms=list(cron_times.check(cron, time_zone, service.now_ms())))
 
 
 def schedule(service: Service, principal: Principal, owner: str, name: str) -> models.ScheduleView:

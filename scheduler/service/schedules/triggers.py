@@ -12,7 +12,7 @@ from gpucommons.scheduler.errors import BadRequest, Conflict, Misconfigured, Not
 from gpucommons.scheduler.models.fields import base_name
 from gpucommons.scheduler.models.jobs.schedules import MetricPost, TriggerRequest
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.schedules import sensing
+from gpucommons.scheduler.schedules import trigger_state
 from gpucommons.scheduler.schedules.deciding import next_look_ms
 from gpucommons.scheduler.schedules.schedule import Schedule, Scheduled
 from gpucommons.scheduler.schedules.triggers import On, Posted, Trigger, TriggerKind
@@ -80,8 +80,8 @@ def _posted(
     posted = {one.key: one for one in schedule.posted}
     falls = []
     for trigger in mine:
-        before = sensing.posted_of(schedule, trigger)
-        after = sensing.post(trigger, before, asked.value, now_ms=now_ms)
+        before = trigger_state.posted_of(schedule, trigger)
+        after = trigger_state.post(trigger, before, asked.value, now_ms=now_ms)
         if schedule.suspended:
             # It starts nothing, and nothing is made up for later.
             after = replace(after, falls=0 if before is None else before.falls)

@@ -9,7 +9,7 @@ from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.models.jobs.schedules import PromotedView, TriggerView
 from gpucommons.scheduler.models.words.what_runs import what_runs
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.schedules import promoting, sensing, times
+from gpucommons.scheduler.schedules import cron_times, promoting, trigger_state
 from gpucommons.scheduler.schedules.deciding import RUNS_KEPT
 from gpucommons.scheduler.schedules.schedule import Run, Scheduled
 from gpucommons.scheduler.schedules.triggers import Trigger
@@ -27,7 +27,7 @@ def schedule_view(
     asked = found.asked_ms > standing.asked_ms
     is_trying = standing.starting_ms is not None and (asked or not found.suspended)
     has_times = found.cron and not found.suspended
-    coming = times.after(found.cron, found.time_zone, now_ms) if has_times else ()
+    coming = cron_times.after(found.cron, found.time_zone, now_ms) if has_times else ()
     try:
         request = stored_request(found)
         kind, what = str(request.kind), what_runs(request)
@@ -94,9 +94,9 @@ def _promoted(scheduled: Scheduled) -> PromotedView | None:
 
 
 def _trigger(scheduled: Scheduled, trigger: Trigger) -> TriggerView:
-    sensed = sensing.sensed_of(scheduled.standing, trigger)
-    posted = sensing.posted_of(scheduled.schedule, trigger)
-    is_data = sensing.is_looked_at(trigger)
+    sensed = trigger_state.sensed_of(scheduled.standing, trigger)
+    posted = trigger_state.posted_of(scheduled.schedule, trigger)
+    is_data = trigger_state.is_looked_at(trigger)
     return TriggerView(
         kind=trigger.kind.value,
         words=trigger.words,

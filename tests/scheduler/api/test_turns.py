@@ -19,7 +19,7 @@ from gpucommons.scheduler.api.limits.waiting import Waiting
 from gpucommons.scheduler.core.whatif import counterfactuals
 from gpucommons.scheduler.errors import TooManyRequests
 from gpucommons.scheduler.principal import Principal, PrincipalKind
-from gpucommons.scheduler.service.administration import history, receipts
+from gpucommons.scheduler.service.administration import cluster, receipts, usage_report
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.service.service import Pending
 
@@ -58,7 +58,7 @@ class Gate:
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     """Every trial and every report is held up here."""
     gate = Gate()
-    ways, report = counterfactuals.ways, history.report
+    ways, report = counterfactuals.ways, usage_report.report
 
     def slow_ways(*arguments: Any) -> Any:
         gate.pass_through()
@@ -69,7 +69,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
         return report(*arguments, **named)
 
     monkeypatch.setattr(counterfactuals, "ways", slow_ways)
-    monkeypatch.setattr(history, "report", slow_report)
+    monkeypatch.setattr(usage_report, "report", slow_report)
     yield gate
     gate.open.set()
 
@@ -166,14 +166,14 @@ async def test_the_same_question_is_worked_out_once_until_something_changes(
 async def test_one_person_does_not_take_all_threads(
     http: httpx.AsyncClient, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whoami = history.whoami
+    whoami = cluster.whoami
 
     def slow(service: Any, principal: Any) -> Any:
         if principal.name == "ann":
             gate.pass_through()
         return whoami(service, principal)
 
-    monkeypatch.setattr(history, "whoami", slow)
+    monkeypatch.setattr(cluster, "whoami", slow)
     flood = [asyncio.create_task(ask(http, "whoami")) for _ in range(60)]
     await until(lambda: gate.running == turns.OF_ONE)
 

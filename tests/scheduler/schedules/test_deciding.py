@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.errors import Misconfigured
-from gpucommons.scheduler.schedules import times
+from gpucommons.scheduler.schedules import cron_times
 from gpucommons.scheduler.schedules.deciding import (
     Start,
     decide,
@@ -94,7 +94,7 @@ def test_a_year_of_minutes_is_one_entry() -> None:
 def test_times_of_the_first_pass_through_an_hour_are_over_in_the_second() -> None:
     # 02:10 came twice that night in Berlin; this is the second time.
     second = at("2026-10-25T01:10")
-    assert next(times.after("15 2 * * *", "Europe/Berlin", second)) == at("2026-10-26T01:15")
+    assert next(cron_times.after("15 2 * * *", "Europe/Berlin", second)) == at("2026-10-26T01:15")
 
 
 def test_what_is_later_than_its_deadline_is_missed_with_what_stood_in_the_way() -> None:
@@ -155,9 +155,9 @@ def test_no_time_of_cron_is_taken_for_one_that_was_asked_for() -> None:
 
 
 def test_a_night_in_which_clocks_are_changed_has_one_run() -> None:
-    spring = times.after("30 2 * * *", "Europe/Berlin", at("2026-03-28T12:00"))
+    spring = cron_times.after("30 2 * * *", "Europe/Berlin", at("2026-03-28T12:00"))
     assert [next(spring), next(spring)] == [at("2026-03-29T01:00"), at("2026-03-30T00:30")]
-    autumn = times.after("30 2 * * *", "Europe/Berlin", at("2026-10-24T12:00"))
+    autumn = cron_times.after("30 2 * * *", "Europe/Berlin", at("2026-10-24T12:00"))
     assert [next(autumn), next(autumn)] == [at("2026-10-25T00:30"), at("2026-10-26T01:30")]
 
 
@@ -174,7 +174,7 @@ def test_a_night_in_which_clocks_are_changed_has_one_run() -> None:
 )
 def test_what_is_no_time_is_refused_with_a_sentence(cron: str, zone: str, says: str) -> None:
     with pytest.raises(Misconfigured, match=says):
-        times.check(cron, zone, BEGIN)
+        cron_times.check(cron, zone, BEGIN)
 
 
 @settings(max_examples=40, deadline=None)  # each asks cron for some thousand times
@@ -233,7 +233,7 @@ def test_no_time_is_unrecorded_and_none_is_started_twice(
 
 def _all_until(schedule: Schedule, now: Millis) -> list[Millis]:
     found = []
-    for one in times.after(schedule.cron, schedule.time_zone, BEGIN):
+    for one in cron_times.after(schedule.cron, schedule.time_zone, BEGIN):
         if one > now:
             break
         found.append(one)

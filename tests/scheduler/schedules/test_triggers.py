@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, WorkloadId
-from gpucommons.scheduler.schedules import looks, sensing
+from gpucommons.scheduler.schedules import data_looks, trigger_state
 from gpucommons.scheduler.schedules.deciding import (
     MOST_AN_HOUR,
     Start,
@@ -64,7 +64,7 @@ class Leader:
     schedule: Schedule
     now: Millis = BEGIN
     standing: Standing = Standing()
-    ends: list[sensing.Ended] = field(default_factory=list)
+    ends: list[trigger_state.Ended] = field(default_factory=list)
     version: str = "a"
     #: Jobs by the key that makes a repeated submit harmless.
     jobs: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -74,12 +74,14 @@ class Leader:
         job = WorkloadId(f"clean-{len(self.ends)}")
         failed, cancelled = how == "failed", how == "cancelled"
         self.ends.append(
-            sensing.Ended(job=job, name=job, ended_ms=self.now, failed=failed, cancelled=cancelled)
+            trigger_state.Ended(
+                job=job, name=job, ended_ms=self.now, failed=failed, cancelled=cancelled
+            )
         )
 
     def post(self, value: float) -> None:
-        before = sensing.posted_of(self.schedule, METRIC)
-        after = sensing.post(METRIC, before, value, now_ms=self.now)
+        before = trigger_state.posted_of(self.schedule, METRIC)
+        after = trigger_state.post(METRIC, before, value, now_ms=self.now)
         self.schedule = replace(self.schedule, posted=(after,))
 
     def look(self, dies: str = "") -> None:
@@ -113,18 +115,18 @@ class Leader:
     def _sensed(self, scheduled: Scheduled) -> Standing:
         changed = {}
         for trigger in self.schedule.triggers:
-            one = sensing.sensed_of(scheduled.standing, trigger)
+            one = trigger_state.sensed_of(scheduled.standing, trigger)
             if trigger.kind is TriggerKind.METRIC:
-                posted = sensing.posted_of(self.schedule, trigger)
-                one = sensing.hear_posted(trigger, one, posted)
+                posted = trigger_state.posted_of(self.schedule, trigger)
+                one = trigger_state.hear_posted(trigger, one, posted)
             elif trigger.kind is TriggerKind.AFTER:
-                since_ms = max(one.checked_ms, BEGIN) - sensing.BACK_MS
+                since_ms = max(one.checked_ms, BEGIN) - trigger_state.BACK_MS
                 ends = [each for each in self.ends if each.ended_ms > since_ms]
-                one = sensing.hear_ends(trigger, one, ends, since_ms=BEGIN, now_ms=self.now)
+                one = trigger_state.hear_ends(trigger, one, ends, since_ms=BEGIN, now_ms=self.now)
             else:
-                one = sensing.hear_version(trigger, one, self.version, now_ms=self.now)
+                one = trigger_state.hear_version(trigger, one, self.version, now_ms=self.now)
             changed[trigger.key] = one
-        return sensing.with_sensed(scheduled, changed)
+        return trigger_state.with_sensed(scheduled, changed)
 
     def runs(self, trigger: Trigger) -> list[Run]:
         return [run for run in self.standing.runs if run.trigger == trigger.words]
@@ -296,10 +298,10 @@ def test_what_is_refused_is_on_record_and_the_same_data_are_not_tried_again() ->
 
 def _looked(trigger: Trigger) -> tuple[str, str]:
     """What the command of a look prints, as a version, and what it says where it fails."""
-    _, *rest = looks.command_of(trigger)
+    _, *rest = data_looks.command_of(trigger)
     done = subprocess.run([sys.executable, *rest], capture_output=True, text=True, check=False)
     assert (done.returncode == 0) == bool(done.stdout)
-    return looks.version_in(done.stdout.splitlines()), done.stderr.strip()
+    return data_looks.version_in(done.stdout.splitlines()), done.stderr.strip()
 
 
 def test_a_folder_is_another_where_a_file_is_written_moved_or_removed(tmp_path: Path) -> None:
@@ -366,7 +368,7 @@ def test_an_object_is_another_by_its_version_or_its_tag(objects: str) -> None:
 
 def test_a_command_tells_its_version_by_its_last_line() -> None:
     trigger = replace(DATA, kind=TriggerKind.COMMAND, command=("psql", "-c", "count"))
-    assert looks.command_of(trigger) == ["psql", "-c", "count"]
-    assert looks.version_in(["connecting", "\x1b[1m1,204\x07", "  "]) == "[1m1,204"
-    assert looks.version_in(["", " "]) == ""
-    assert len(looks.version_in(["9" * 5000])) == looks.LONGEST
+    assert data_looks.command_of(trigger) == ["psql", "-c", "count"]
+    assert data_looks.version_in(["connecting", "\x1b[1m1,204\x07", "  "]) == "[1m1,204"
+    assert data_looks.version_in(["", " "]) == ""
+    assert len(data_looks.version_in(["9" * 5000])) == data_looks.LONGEST

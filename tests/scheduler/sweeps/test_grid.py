@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.sweeps.grid import MOST, Grid
+from gpucommons.scheduler.sweeps.search_space import check_grid
 from gpucommons.scheduler.sweeps.sweep import Parameter, Value, Values
-from gpucommons.scheduler.sweeps.writing import check_grid
 
 
 def test_a_grid_leaves_out_what_does_not_apply() -> None:

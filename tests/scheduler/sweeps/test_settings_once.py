@@ -10,9 +10,9 @@ import pytest
 
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName
 from gpucommons.scheduler.parents import ParentId, ParentKind
+from gpucommons.scheduler.sweeps.sampling import Sampler
+from gpucommons.scheduler.sweeps.search_space import most_trials
 from gpucommons.scheduler.sweeps.sweep import Budget, Parameter, Sweep, Trial, TrialState
-from gpucommons.scheduler.sweeps.writing import most_trials
-from gpucommons.scheduler.upkeep.sampling import Sampler
 
 CHOICES = (
     Parameter(name="batch", choices=(32, 64, 128, 256)),

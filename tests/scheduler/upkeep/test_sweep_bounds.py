@@ -15,8 +15,8 @@ from gpucommons.scheduler.errors import LeaderLost
 from gpucommons.scheduler.service.jobs import sweeps
 from gpucommons.scheduler.store.base import Epoch
 from gpucommons.scheduler.sweeps.sweep import Trial, TrialState
-from gpucommons.scheduler.upkeep.curves_read import CurveReader
 from gpucommons.scheduler.upkeep.sweeps import Sweeps, _is_news
+from gpucommons.scheduler.upkeep.trial_curves import CurveReader
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from service_world import ServiceWorld
 
 from gpucommons.scheduler.core.model.types import Millis, TeamName
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.service.administration import history
+from gpucommons.scheduler.service.administration import usage_report
 from gpucommons.scheduler.service.administration.utilisation import Asked, utilisation
 from gpucommons.scheduler.service.advice import past
 from gpucommons.scheduler.service.service import Service
@@ -56,7 +56,7 @@ def test_each_page_that_looks_back_is_full_and_says_that_it_is_sample_data(
     service: Service, tmp_path: Path
 ) -> None:
     admin = ServiceWorld(tmp_path / "w").admin
-    report = history.report(
+    report = usage_report.report(
         service, admin, from_ms=NOW - 20 * DAY_MS, to_ms=NOW, drawn=True, sample=True
     )
     assert report.is_sample
@@ -86,15 +86,15 @@ def test_it_is_in_no_store_of_the_scheduler_and_only_where_a_demo_has_it(
     service: Service, tmp_path: Path
 ) -> None:
     world = ServiceWorld(tmp_path / "w")
-    history.report(service, world.admin, from_ms=NOW - DAY_MS, to_ms=NOW, sample=True)
-    real = history.report(service, world.admin, from_ms=NOW - DAY_MS, to_ms=NOW)
+    usage_report.report(service, world.admin, from_ms=NOW - DAY_MS, to_ms=NOW, sample=True)
+    real = usage_report.report(service, world.admin, from_ms=NOW - DAY_MS, to_ms=NOW)
     assert (real.rows, real.is_sample, real.has_sample) == ([], False, True)
     assert not service.store.ledger(from_ms=Millis(0), to_ms=Millis(NOW))
     with pytest.raises(BadRequest, match="only a demo has some"):
-        history.report(world.service, world.admin, from_ms=0, to_ms=1, sample=True)
+        usage_report.report(world.service, world.admin, from_ms=0, to_ms=1, sample=True)
 
 
 def test_who_sees_one_team_sees_its_sample_data_alone(service: Service, tmp_path: Path) -> None:
     lead = ServiceWorld(tmp_path / "w").principal("ada")
-    found = history.report(service, lead, from_ms=NOW - DAY_MS, to_ms=NOW, sample=True)
+    found = usage_report.report(service, lead, from_ms=NOW - DAY_MS, to_ms=NOW, sample=True)
     assert {row.team for row in found.rows} == {TeamName("vision")}

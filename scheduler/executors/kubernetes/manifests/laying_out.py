@@ -11,9 +11,9 @@ from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes.attempts.judging import Expected
 from gpucommons.scheduler.executors.kubernetes.manifests import manifests
+from gpucommons.scheduler.executors.kubernetes.manifests.hibernation import tree_plan
 from gpucommons.scheduler.executors.kubernetes.manifests.job_files import JobFiles
 from gpucommons.scheduler.executors.kubernetes.manifests.manifests import Way
-from gpucommons.scheduler.executors.kubernetes.manifests.trees import tree_plan
 from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import Holdings, nodes_of
 from gpucommons.scheduler.executors.kubernetes.nodes.other_systems import injections
 from gpucommons.scheduler.executors.kubernetes.objects import names

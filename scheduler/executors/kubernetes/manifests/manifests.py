@@ -16,8 +16,8 @@ from gpucommons.gpu.providers import Injection, PodParts
 from gpucommons.gpu.providers.cluster.pods import ATTEMPT_ATTRIBUTE, RANKS_ATTRIBUTE, slice_folder
 from gpucommons.scheduler.core.model.types import Role, WorkerPlacement
 from gpucommons.scheduler.executors.base import Launch
-from gpucommons.scheduler.executors.kubernetes.manifests import environment, trees
-from gpucommons.scheduler.executors.kubernetes.manifests.trees import TreePlan
+from gpucommons.scheduler.executors.kubernetes.manifests import environment, hibernation
+from gpucommons.scheduler.executors.kubernetes.manifests.hibernation import TreePlan
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.settings import (
     KubernetesSettings,
@@ -133,7 +133,7 @@ def _pod(launch: Launch, way: Way, role: Role, placement: WorkerPlacement) -> Do
     is_ours = role.name not in way.made
     has_slice = settings.agents and placement.slice_id is not None and is_ours
     container = _container(launch, way, role, placement)
-    trees.allow(container, way.tree)
+    hibernation.allow(container, way.tree)
     shared, shared_mounts = _shared_memory(more)
     container["volumeMounts"] = [
         *files.volume_mounts,

@@ -18,7 +18,7 @@ from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName, Us
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.models.words.report_rows import report_csv, report_table
 from gpucommons.scheduler.service import advice, costs, job_quote
-from gpucommons.scheduler.service.administration import history, settings
+from gpucommons.scheduler.service.administration import cluster, settings, usage_report
 from gpucommons.scheduler.service.jobs import jobs, logs
 
 DAY_MS = 86_400_000
@@ -55,7 +55,7 @@ def test_prices_come_back_as_they_were_written_and_are_audited(world: ServiceWor
     dearer = config(prices=[{"per_gpu_h": 2.5}])
     (change,) = settings.check_config(world.service, world.admin, dearer).changes
     assert "prices 1.2, 2 from 1970-01-03 → 2.5" in change
-    (pool,) = history.pools(world.service, world.admin).pools
+    (pool,) = cluster.pools(world.service, world.admin).pools
     assert (pool.price_micro_per_gpu_h, pool.currency) == (2_000_000, "EUR")
 
 
@@ -71,7 +71,7 @@ def test_the_cost_of_the_past_follows_the_prices_of_then(world: ServiceWorld) ->
     ]
     world.store.add_ledger(world.loop._epoch, rows)
 
-    report = history.report(world.service, world.admin, from_ms=0, to_ms=3 * DAY_MS)
+    report = usage_report.report(world.service, world.admin, from_ms=0, to_ms=3 * DAY_MS)
 
     ada = next(row for row in report.rows if row.owner == "ada")
     assert ada.held_milli_gpu_h == 23_000

@@ -6,7 +6,7 @@ from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis
-from gpucommons.scheduler.service.administration import history
+from gpucommons.scheduler.service.administration import usage_report
 from gpucommons.scheduler.service.jobs import jobs
 
 MINUTE_MS = 60_000
@@ -21,7 +21,7 @@ def run_for(world: ServiceWorld, minutes: int) -> None:
 
 def report(world: ServiceWorld, by: str = "root") -> models.Report:
     principal = world.admin if by == "root" else world.principal(by)
-    return history.report(
+    return usage_report.report(
         world.service, principal, from_ms=world.now_ms - 600 * MINUTE_MS, to_ms=world.now_ms
     )
 
@@ -56,7 +56,7 @@ def test_a_span_of_long_ago_that_cuts_folded_minutes_is_widened_and_its_columns_
     world.pass_time(3 * 24 * 60 * MINUTE_MS)
 
     asked = {"from_ms": began_ms + 17 * MINUTE_MS, "to_ms": began_ms + 21 * MINUTE_MS}
-    found = history.report(world.service, world.admin, **asked)
+    found = usage_report.report(world.service, world.admin, **asked)
 
     quarter_ms = 15 * MINUTE_MS
     assert (found.from_ms % quarter_ms, found.to_ms % quarter_ms) == (0, 0)

@@ -20,7 +20,7 @@ from gpucommons.scheduler.core.model.types import (
     UserName,
     WorkloadId,
 )
-from gpucommons.scheduler.service.administration import history
+from gpucommons.scheduler.service.administration import usage_report
 from gpucommons.scheduler.store.base import LedgerRow
 from gpucommons.scheduler.store.memory import MemoryStore
 
@@ -64,7 +64,9 @@ def world(tmp_path: Path) -> ServiceWorld:
 
 
 def totals(world: ServiceWorld, from_ms: int, to_ms: int, *, drawn: bool) -> Any:
-    return history.report(world.service, world.admin, from_ms=from_ms, to_ms=to_ms, drawn=drawn)
+    return usage_report.report(
+        world.service, world.admin, from_ms=from_ms, to_ms=to_ms, drawn=drawn
+    )
 
 
 @given(rows=ledger_rows, cut=st.sampled_from([(0, 0), (DAY, 0), (HOUR, 3 * HOUR)]))

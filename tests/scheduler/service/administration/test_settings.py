@@ -17,7 +17,7 @@ from gpucommons.scheduler.errors import (
     UnknownPool,
     UnknownTeam,
 )
-from gpucommons.scheduler.service.administration import history, settings
+from gpucommons.scheduler.service.administration import cluster, history, settings, usage_report
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.store.base import Admit
 
@@ -37,7 +37,7 @@ def changes(*rows: tuple[str, int, int], dry_run: bool = False) -> models.QuotaC
 
 
 def quota_of(world: ServiceWorld, team: str) -> tuple[int, int]:
-    teams = history.teams(world.service, world.admin).teams
+    teams = cluster.teams(world.service, world.admin).teams
     (use,) = next(one for one in teams if one.name == team).use
     return use.quota.fixed_milli_gpu, use.quota.guaranteed_milli_gpu
 
@@ -68,7 +68,7 @@ def test_forms_are_offered_what_the_pool_has_and_the_team_may_hold(
     change = models.QuotaChange(team="vision", pool="gpu", quota=quota)
     done(settings.set_quotas(world.service, world.admin, models.QuotaChanges(changes=[change])))
 
-    teams = history.teams(world.service, world.admin).teams
+    teams = cluster.teams(world.service, world.admin).teams
     assert next(one for one in teams if one.name == "vision").sizes == sizes
 
 
@@ -167,7 +167,7 @@ def test_a_cordoned_node_takes_nothing_new(world: ServiceWorld) -> None:
     view = done(settings.set_node_state(world.service, world.admin, "n1", request))
     assert (view.state, view.state_text) == ("cordoned", "new fans")
     ann = world.principal("ann")
-    seen = history.nodes(world.service, ann).nodes
+    seen = cluster.nodes(world.service, ann).nodes
     assert [one.state_text for one in seen if one.id == "n1"] == [""], "for admins"
     jobs.submit(world.service, ann, a_request(role={"milli_gpu": 500}), key=None)
     assert jobs.job(world.service, ann, "digits-1").state == "queued"
@@ -188,7 +188,7 @@ def test_a_node_that_its_cloud_takes_back_takes_nothing_new(world: ServiceWorld)
 def test_the_map_shows_others_work_without_names(world: ServiceWorld) -> None:
     jobs.submit(world.service, world.principal("ann"), a_request(role={"milli_gpu": 500}), key=None)
     for name, expected in (("alf", ("digits-1", "ann")), ("bob", (None, ""))):
-        nodes = history.nodes(world.service, world.principal(name)).nodes
+        nodes = cluster.nodes(world.service, world.principal(name)).nodes
         (hold,) = [h for n in nodes for d in n.devices for h in d.holds]
         assert (hold.name, hold.owner) == expected
         assert (hold.team, hold.shown_as, hold.milli_gpu) == ("vision", "guaranteed", 500)
@@ -205,7 +205,7 @@ def test_policy_may_show_names_of_others(world: ServiceWorld) -> None:
 
 def test_pools_say_what_is_free(world: ServiceWorld) -> None:
     jobs.submit(world.service, world.principal("ann"), a_request(role={"milli_gpu": 500}), key=None)
-    pools = {p.name: p for p in history.pools(world.service, world.principal("bob")).pools}
+    pools = {p.name: p for p in cluster.pools(world.service, world.principal("bob")).pools}
     assert (pools["gpu"].total_milli_gpu, pools["gpu"].free_milli_gpu) == (4000, 3500)
     assert pools["gpu"].gpu_kind == "A100-40"
     assert pools["cpu"].total_milli_gpu == 0
@@ -216,14 +216,14 @@ def test_a_report_is_of_own_teams_and_of_a_span(world: ServiceWorld) -> None:
     jobs.submit(world.service, ann, a_request(role={"milli_gpu": 1000}), key=None)
     world.pass_time(3_600_000)
     span = {"from_ms": world.now_ms - 4_000_000, "to_ms": world.now_ms + 1}
-    (row,) = history.report(world.service, ann, **span).rows
+    (row,) = usage_report.report(world.service, ann, **span).rows
     assert (row.team, row.owner) == ("vision", "ann")
     assert row.held_milli_gpu_h == pytest.approx(1000, rel=0.02)
     assert row.used_milli_gpu_h is None
-    assert history.report(world.service, world.principal("bob"), **span).rows == []
-    assert len(history.report(world.service, world.admin, **span).rows) == 1
+    assert usage_report.report(world.service, world.principal("bob"), **span).rows == []
+    assert len(usage_report.report(world.service, world.admin, **span).rows) == 1
     with pytest.raises(BadRequest, match="no span"):
-        history.report(world.service, ann, from_ms=5, to_ms=5)
+        usage_report.report(world.service, ann, from_ms=5, to_ms=5)
 
 
 def test_events_are_of_own_teams(world: ServiceWorld) -> None:
@@ -293,7 +293,7 @@ def test_a_report_adds_up_where_the_rows_are(
 
     monkeypatch.setattr(world.store, "reports", Counting())
     for who in (world.principal("ann"), world.principal("bob"), world.admin):
-        history.report(world.service, who, from_ms=0, to_ms=60_000)
+        usage_report.report(world.service, who, from_ms=0, to_ms=60_000)
     # Once for what was held, once for what was before it is known who lent.
     assert asked == [{"vision"}, {"vision"}, {"nlp"}, {"nlp"}, None, None]
 

@@ -11,7 +11,7 @@ from gpucommons.scheduler.errors import BadRequest, Forbidden
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.models.reports import UseLine, Utilisation
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.service.administration import history, over_time
+from gpucommons.scheduler.service.administration import over_time, usage_report
 from gpucommons.scheduler.service.administration.utilisation import (
     RESOLUTIONS,
     Asked,
@@ -164,7 +164,7 @@ def test_days_and_projects_of_a_report_add_up_to_its_ledger(world: ServiceWorld)
         for number in range(6)
     ]
     world.store.add_ledger(world.loop.epoch, rows)
-    found = history.report(
+    found = usage_report.report(
         world.service,
         world.admin,
         from_ms=world.now_ms - 5 * DAY_MS,
@@ -176,6 +176,8 @@ def test_days_and_projects_of_a_report_add_up_to_its_ledger(world: ServiceWorld)
         assert sum(one.held_milli_gpu_h for one in sums) == pytest.approx(held, rel=0.001)
     assert {row.project for row in found.rows} == {"", "thesis", "=1+1"}
     assert (
-        history.report(world.service, world.admin, from_ms=found.from_ms, to_ms=found.to_ms).days
+        usage_report.report(
+            world.service, world.admin, from_ms=found.from_ms, to_ms=found.to_ms
+        ).days
         == []
     )

@@ -6,7 +6,7 @@ from service_world import ADMIN, SUBMIT, ServiceWorld, a_request, done
 from gpucommons.scheduler import models
 from gpucommons.scheduler.errors import BadRequest, Conflict, Forbidden, Misconfigured, UnknownTeam
 from gpucommons.scheduler.principal import Principal, PrincipalKind
-from gpucommons.scheduler.service.administration import history, settings
+from gpucommons.scheduler.service.administration import cluster, settings
 from gpucommons.scheduler.service.jobs import jobs
 
 KEEPER = "gpucommons-operator"
@@ -80,7 +80,7 @@ def test_a_kept_team_is_read_only_elsewhere(world: ServiceWorld, keeper: Princip
     with pytest.raises(Conflict, match="kept by"):
         done(settings.put_config(world.service, world.admin, removal))
     done(settings.put_config(world.service, keeper, kept(1500)))
-    (view,) = [t for t in history.teams(world.service, world.admin).teams if t.name == "vision"]
+    (view,) = [t for t in cluster.teams(world.service, world.admin).teams if t.name == "vision"]
     assert view.managed_by == KEEPER
     # What is in force may be applied again; a copy of the whole configuration stays usable.
     done(settings.put_config(world.service, world.admin, kept(1500)))

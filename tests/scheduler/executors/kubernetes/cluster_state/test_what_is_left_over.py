@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from cluster_objects import ATTEMPT_ID, a_job_seen, a_running_pod, an_ended_pod
 
-from gpucommons.scheduler.executors.kubernetes.cluster_state.strangers import Strangers
+from gpucommons.scheduler.executors.kubernetes.cluster_state.orphans import Strangers
 from gpucommons.scheduler.executors.kubernetes.objects.seen import JobSeen, PodSeen
 from gpucommons.scheduler.executors.kubernetes.objects.traces import Traces
 

@@ -17,8 +17,8 @@ from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.sweeps.grid import MOST, Grid, points
 from gpucommons.scheduler.sweeps.importance import distribution
+from gpucommons.scheduler.sweeps.search_space import NO_OPTUNA
 from gpucommons.scheduler.sweeps.sweep import OVER, Parameter, Sweep, Trial, Values
-from gpucommons.scheduler.sweeps.writing import NO_OPTUNA
 
 #: What was run already is drawn again so often; then one that nobody ran is looked for.
 _DRAWN_AGAIN = 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpucommons.scheduler.models import DeviceView, HoldView, NodeList, NodeView
-from gpucommons.scheduler.pages.present.pieces import idle_spans_ms, pieces
+from gpucommons.scheduler.pages.present.fragmentation import idle_spans_ms, pieces
 from gpucommons.scheduler.pages.present.waiting import waiting_rows, with_pieces
 
 MINUTE = 60_000

@@ -12,8 +12,8 @@ from gpucommons.scheduler.core.model.types import State
 from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.store.base import LogPoint
 from gpucommons.scheduler.store.memory import MemoryStore
-from gpucommons.scheduler.upkeep import curves_read
-from gpucommons.scheduler.upkeep.curves_read import CurveReader, ToldPoints
+from gpucommons.scheduler.upkeep import trial_curves
+from gpucommons.scheduler.upkeep.trial_curves import CurveReader, ToldPoints
 
 JOB = running(1)
 
@@ -60,7 +60,7 @@ def test_a_second_source_is_weighed_against_the_first_by_all_of_both() -> None:
 def test_of_more_points_at_once_than_are_kept_the_whole_curve_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(curves_read, "_MOST", 3)
+    monkeypatch.setattr(trial_curves, "_MOST", 3)
     world, told = World(), ToldPoints()
     world.write(point(1, 0))
     assert world.new_steps() == [0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpucommons.scheduler.scripts.frameworks import read_script
-from gpucommons.scheduler.scripts.proposing import of_command, of_script
+from gpucommons.scheduler.scripts.proposed_launcher import of_command, of_script
 
 
 def test_the_script_proposes_with_its_line() -> None:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.sweeps.passing import command_with
+from gpucommons.scheduler.sweeps.script_arguments import command_with
 
 NOTEBOOK = ["python", "-m", "gpucommons.scheduler.training.notebook"]
 SWEEP = {

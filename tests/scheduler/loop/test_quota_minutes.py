@@ -20,7 +20,7 @@ from gpucommons.scheduler.core.model.types import (
     UserName,
     WorkloadId,
 )
-from gpucommons.scheduler.loop.lending import quota_minutes
+from gpucommons.scheduler.loop.quota_minutes import quota_minutes
 from gpucommons.scheduler.store.base import LedgerRow
 from gpucommons.scheduler.store.quota_minutes.base import WHOLE_POOL
 

@@ -1,0 +1,41 @@
+"""Use cases about what exists: who am I, pools, nodes, teams."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.principal import Principal
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.service.views.cluster import node_views, pool_views, team_views
+
+
+def whoami(service: Service, principal: Principal) -> models.WhoAmI:
+    """The caller, as the scheduler sees it."""
+    authorization.whoami(principal)
+    return models.WhoAmI(
+        environments=service.environments.kind,
+        name=principal.name,
+        teams=sorted(principal.teams),
+        admin=principal.admin,
+        leads=sorted(principal.leads),
+        shared_account=service.settings.shared_account,
+    )
+
+
+def pools(service: Service, principal: Principal) -> models.PoolList:
+    """All pools with live numbers."""
+    authorization.pools(principal)
+    return models.PoolList(pools=pool_views(service.loop.cluster), now_ms=service.now_ms())
+
+
+def nodes(service: Service, principal: Principal) -> models.NodeList:
+    """The capacity map."""
+    authorization.nodes(principal)
+    views = node_views(principal, service.loop.cluster)
+    return models.NodeList(nodes=views, now_ms=service.now_ms())
+
+
+def teams(service: Service, principal: Principal) -> models.TeamList:
+    """All teams; details only of the caller's own."""
+    authorization.teams(principal)
+    return models.TeamList(teams=team_views(principal, service.loop.cluster))
