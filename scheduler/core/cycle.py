@@ -1,9 +1,10 @@
 """One cycle: everything that waits gets its turn, in ten steps.
 
 The order of the steps is the policy. Each step works on what the earlier ones left. Steps 3 to 7 are a
-round, and there are at most five. What was tried in vain is tried for the same shape only when something
-that it depends on has changed, so a long line costs little. Steps 3 to 6 may have others stopped for who
-waits, 7 has jobs moved, and 8 and 9 stop a job for its own sake.
+round: it is repeated, at most five times in all, while somebody whose turn is over could have more. Steps
+3 to 6 may stop running work for work that waits. Step 7 moves running jobs. Steps 8 and 9 stop a job for
+its own sake. A search that found nothing is not repeated for the same kind of job until something that it
+depends on has changed, so a long queue costs little.
 """
 
 from __future__ import annotations
@@ -33,35 +34,36 @@ from gpucommons.scheduler.core.placement.narrowed_pools import narrow_pools
 from gpucommons.scheduler.core.queue import eligibility, ordering, unused_quota
 from gpucommons.scheduler.core.stopping import notice
 
-#: At most; why there is another one: :func:`_settle_round`.
+#: At most so many; why there is another one: :func:`_settle_round`.
 _ROUNDS = 5
 
 
 def decide(cycle: CycleState, *, explain: bool = True) -> None:
-    """Decide one cycle on a cycle state; without ``explain`` nobody who waits is told why."""
-    # 1 Expire and requeue: deadlines, fenced nodes, nominees whose victims have all ended.
+    """Decide one cycle: the cycle state becomes the next cluster. Without ``explain``, step 10 is left out."""
+    # 1 Expire and requeue: what is overdue, and what ran on fenced nodes. Then whoever was promised
+    #   devices gets them, where all who held them have ended.
     deadlines.expire(cycle)
     cordon_and_fence.end_on_fenced_nodes(cycle)
     cycle.refresh()
-    # Who waits asks only for pools that can wake what is saved of it, and that it pays for.
+    # A waiting job asks only for pools that can wake its saved processes and cost no more than it pays.
     narrow_pools(cycle)
     admit_cleared(cycle)
-    # 2 Eligibility: who is in line at all.
+    # 2 Eligibility: who is in line at all. Who is not loses its promise.
     obstacles = cycle.turns.obstacles = eligibility.obstacles(cycle)
     for workload in cycle.among(obstacles.keys() & cycle.index.nominated):
         withdraw(cycle, workload)
-    # 3 to 7 Everybody's turn, and another one where somebody could have more after its own.
+    # 3 to 7 Everybody has a turn; another round where somebody could have more after its own.
     for _ in range(_ROUNDS):
         cycle.begin_round()
         _take_turns(cycle)
         if _settle_round(cycle):
             break
     else:
-        # The last round stands; all the same, nobody is stopped for nobody.
+        # The last round stands. Even so, nobody is stopped whose end nobody waits for.
         _spare_the_unneeded(cycle)
         surplus.hold_back(cycle)
-    # 8 In each pool at most one elastic job is stopped that returns with another number of workers: more
-    #   of what is idle, or fewer where that was measured to be as fast.
+    # 8 Elastic sizes: in each pool at most one elastic job is stopped and returns with more workers, on
+    #   idle GPUs, or with fewer, where these were measured to be as fast.
     elastic_sizes.change(cycle)
     # 9 Drills: in each pool at most one job that borrows is stopped, to see that it can go on.
     drill_selection.drill(cycle)
@@ -71,21 +73,21 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
 
 
 def _take_turns(cycle: CycleState) -> None:
-    # 3 Notebooks within fixed quota, oldest first; borrowers of their GPUs are stopped for them. Who was
-    #   granted a slice has it as soon as its server starts.
+    # 3 Notebooks within fixed quota, oldest first; borrowers of their GPUs are stopped for them. A
+    #   notebook that was granted a slice gets it as soon as its server starts.
     tickets = cycle.among(cycle.index.tickets - cycle.turns.obstacles.keys())
     for workload in sorted(tickets, key=ordering.by_age):
         notebooks.admit_or_reclaim(cycle, cycle.workloads[workload.workload_id])
     _redeem(cycle)
-    # 4 In-guarantee work by priority, share and age; it wins back what others borrow, or has a place kept.
-    #   Borrowers that now fit their team's guarantee are in line with it. Then what borrowers may not have
-    #   of the rest is held back.
+    # 4 In-guarantee work by priority, share and age; it wins back what others borrow, or a place is kept
+    #   for it. Borrowers that fit their team's guarantee by now have their turn among it. Then what
+    #   borrowers may not have of the rest is held back.
     entitled = partial(unused_quota.entitled, cycle)
     for workload in ordering.for_guarantee(cycle, entitled, guarantee.upgradable(cycle)):
         guarantee.consider(cycle, workload)
     surplus.hold_back(cycle)
-    # 5 Over-quota work by weighted fair share; who borrows beyond its share is stopped for it, or shrinks.
-    #   Elastic jobs just admitted take more workers.
+    # 5 Over-quota work by weighted fair share; work of teams that borrow beyond their share is stopped for
+    #   it, or shrinks. Elastic jobs that were just admitted take more workers.
     for workload in ordering.for_surplus(cycle):
         surplus.consider(cycle, workload)
     for workload in ordering.by_standing(cycle, _just_admitted(cycle)):
@@ -97,22 +99,24 @@ def _take_turns(cycle: CycleState) -> None:
     # 7 Move a few jobs where only fragmentation keeps one waiting.
     consolidation.consolidate(cycle)
     if cycle.index.nominated - claims:
-        cycle.turns.another_round = True  # what is being cleared for them may do for others, too
+        # GPUs that are being cleared for them may be enough for others, too.
+        cycle.turns.another_round = True
 
 
 def _settle_round(cycle: CycleState) -> bool:
-    """Undo what the round turned out not to need; False where somebody could have more in another one.
+    """Undo what the round turned out not to need. False: another round is needed.
 
-    One reason for another round is enough, so what comes after it is left to that round.
+    The checks undo things as they look, in this order. The first that finds something ends the round;
+    what would come after it is left to the next one.
     """
     return not (
-        # A promise was lost, or more is being cleared than was asked for.
+        # Somebody lost a promise, or more is being cleared than was asked for.
         cycle.turns.another_round
-        # A place is kept for a job that could not have it: others may.
+        # A place was kept for a job that cannot have it: others may.
         or guarantee.reserves_in_vain(cycle)
-        # Who is stopped for nobody any more goes on, and what it was to move to is free again.
+        # A job was to be stopped for somebody who needs it no more: it goes on.
         or _spare_the_unneeded(cycle)
-        # What is held back from borrowers is not what it was.
+        # Other GPUs than before are held back from borrowers.
         or surplus.hold_back(cycle)
     )
 
@@ -124,10 +128,15 @@ def _redeem(cycle: CycleState) -> None:
 
 
 def _just_admitted(cycle: CycleState) -> list[Workload]:
+    """Elastic jobs that this cycle has admitted."""
     return [one for one in cycle.among(cycle.turns.admitted) if elastic(one.spec)]
 
 
 def _spare_the_unneeded(cycle: CycleState) -> bool:
+    """Let go on who was to be stopped for somebody that needs it no more; True if there was one.
+
+    A stop that somebody else needs is handed over to them.
+    """
     stopping = cycle.among(cycle.index.stopping)
     if not stopping:
         return False
