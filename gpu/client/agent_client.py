@@ -14,7 +14,7 @@ from typing import Any
 from gpucommons.gpu import errors
 from gpucommons.gpu.client import wire
 from gpucommons.gpu.client.agent_transports import SocketTransport, Transport
-from gpucommons.gpu.clouds.notice import CloudNotice
+from gpucommons.gpu.clouds.notice_source import CloudNotice
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.errors import AgentUnavailable, GpuError
 from gpucommons.gpu.providers.base import Injection

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, cast
 
-from gpucommons.gpu.clouds.notice import CloudNotice
+from gpucommons.gpu.clouds.notice_source import CloudNotice
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
 from gpucommons.gpu.errors import BadAgentRequest
 from gpucommons.gpu.linux.pod_groups import POD_UID

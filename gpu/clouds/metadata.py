@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import Message
 
-from gpucommons.gpu.clouds.notice import LINK_LOCAL, host_and_port
+from gpucommons.gpu.clouds.notice_source import LINK_LOCAL, host_and_port
 
 TIMEOUT_S = 2.0
 MAX_BYTES = 64 << 10

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Protocol
 
 from gpucommons.gpu.clouds.metadata import Metadata, MetadataError
-from gpucommons.gpu.clouds.notice import CloudNotice
+from gpucommons.gpu.clouds.notice_source import CloudNotice
 
 logger = logging.getLogger("gpucommons.gpu.agent")
 

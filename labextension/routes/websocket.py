@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from gpucommons.labextension.live.fanout import Tab
-from gpucommons.labextension.live.following import Follow
+from gpucommons.labextension.live.followed_job import Follow
 from gpucommons.labextension.mlflow_runs import Tracking
 from gpucommons.labextension.requests import sentence_of
 from gpucommons.labextension.routes.handlers import Ours

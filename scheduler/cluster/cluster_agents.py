@@ -23,7 +23,7 @@ from gpucommons.gpu.client.agent_client import (
     Prepared,
     SliceReading,
 )
-from gpucommons.gpu.clouds.notice import CloudNotice
+from gpucommons.gpu.clouds.notice_source import CloudNotice
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.gpu.errors import AgentUnavailable, GpuError, UnknownDevice, UnknownSlice
 from gpucommons.gpu.slices.slices import CHOSEN_LATER, GpuSlice, SliceId

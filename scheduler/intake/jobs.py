@@ -21,7 +21,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, TooLarge
-from gpucommons.scheduler.intake.fit import (
+from gpucommons.scheduler.intake.could_ever_run import (
     check_can_run,
     gpu_pools,
     known_pools,

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler.core.events.job_size import as_submitted, size_of, with_size
-from gpucommons.scheduler.core.model.kept import Size
+from gpucommons.scheduler.core.model.going_on import Size
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Spec, Workload
 from gpucommons.scheduler.errors import BadRequest, Misconfigured
-from gpucommons.scheduler.intake.fit import check_can_run
+from gpucommons.scheduler.intake.could_ever_run import check_can_run
 from gpucommons.scheduler.intake.gpu_memory import smallest
 from gpucommons.scheduler.intake.jobs import asked_of, check_commands
 from gpucommons.scheduler.intake.leases import host_share

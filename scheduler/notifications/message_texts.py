@@ -14,7 +14,7 @@ from gpucommons.scheduler.amount_words import duration
 from gpucommons.scheduler.core.events.leases import HIBERNATED, OWN_ENDS, RETURNS
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.eviction_cause import SPOT
-from gpucommons.scheduler.core.model.kept import KeptKernels
+from gpucommons.scheduler.core.model.going_on import KeptKernels
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.state import Event
 from gpucommons.scheduler.core.model.types import Millis, State, UserName, Workload

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from gpucommons.gpu.errors import AgentUnavailable, BadAgentRequest, GpuError
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.leases import OWN_ENDS, RELEASED
+from gpucommons.scheduler.core.model.going_on import KeptKernels
 from gpucommons.scheduler.core.model.intents import (
     Cancel,
     Keep,
@@ -16,7 +17,6 @@ from gpucommons.scheduler.core.model.intents import (
     Started,
     Submit,
 )
-from gpucommons.scheduler.core.model.kept import KeptKernels
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Kind, Spec, State, UserName, Workload, WorkloadId
 from gpucommons.scheduler.errors import (

@@ -46,7 +46,6 @@ from gpucommons.scheduler.notifications.settings import NotificationSettings
 from gpucommons.scheduler.principal import Principal, member_teams
 from gpucommons.scheduler.service.authorization.sight import is_person
 from gpucommons.scheduler.service.in_memory.activity import ActivityBoard
-from gpucommons.scheduler.service.in_memory.held_so_far import HeldSoFar
 from gpucommons.scheduler.service.in_memory.importances import Importances
 from gpucommons.scheduler.service.in_memory.rate_limits import (
     UPLOAD_GIB_PER_DAY,
@@ -57,6 +56,7 @@ from gpucommons.scheduler.service.in_memory.rate_limits import (
 )
 from gpucommons.scheduler.service.in_memory.refused_reports import RefusedReports
 from gpucommons.scheduler.service.in_memory.slices import Slices
+from gpucommons.scheduler.service.in_memory.team_use_this_month import HeldSoFar
 from gpucommons.scheduler.service.in_memory.trial_cycles import KnownTrials
 from gpucommons.scheduler.service.views.leases import IdleLimits
 from gpucommons.scheduler.storage.job_files import JobFiles

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpucommons.gpu.clouds.notice import LINK_LOCAL, NAMES
+from gpucommons.gpu.clouds.notice_source import LINK_LOCAL, NAMES
 from gpucommons.gpu.extras import MissingExtra, check_installed
 
 DEFAULT_PORT = 8000

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from gpucommons.gpu.clouds.notice import LINK_LOCAL, host_and_port
+from gpucommons.gpu.clouds.notice_source import LINK_LOCAL, host_and_port
 
 #: Who may log in. ``one``: the account that runs ``up``. ``trusted``: several users who share that
 #: account. ``accounts``: real accounts of this machine (as root).

@@ -31,9 +31,9 @@ from gpucommons.scheduler.schedules.deciding import (
 )
 from gpucommons.scheduler.schedules.schedule import Concurrency, Outcome, Scheduled, Standing
 from gpucommons.scheduler.service.lookup import workload_of
-from gpucommons.scheduler.service.schedules.looking import Ends, sensed
 from gpucommons.scheduler.service.schedules.promotions import judged
 from gpucommons.scheduler.service.schedules.runs import run_of, submit_run
+from gpucommons.scheduler.service.schedules.trigger_looks import Ends, sensed
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.base import Epoch
 from gpucommons.scheduler.upkeep.upkeep import OPERATOR

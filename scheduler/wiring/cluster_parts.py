@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.client.agent_transports import DoorTransport
-from gpucommons.gpu.clouds.notice import CloudNotice
+from gpucommons.gpu.clouds.notice_source import CloudNotice
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.cluster.cluster_agents import ClusterAgents

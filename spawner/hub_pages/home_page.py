@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.models import OfferList
-from gpucommons.spawner.form.again import again_url
 from gpucommons.spawner.form.form import place_in_line
+from gpucommons.spawner.form.start_again import again_url
 from gpucommons.spawner.hub_pages.stopped_page import Stopped, stopped_words
 
 _PATIENCE_S = 2.0

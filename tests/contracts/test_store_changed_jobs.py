@@ -10,7 +10,7 @@ from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.events.job_size import as_submitted, size_of, with_size
 from gpucommons.scheduler.core.going_on.drill_verdict import confined
-from gpucommons.scheduler.core.model.kept import Badge, BadgeKey, Drill, Resized
+from gpucommons.scheduler.core.model.going_on import Badge, BadgeKey, Drill, Resized
 from gpucommons.scheduler.core.model.state import Changes
 from gpucommons.scheduler.core.model.types import (
     Attempt,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from builders import a_job, a_node, a_pool, a_team, ids
 
+from gpucommons.scheduler.core.model.going_on import HibernationAbility
 from gpucommons.scheduler.core.model.intents import Action, Intent, PutPools, PutTeams, Submit
-from gpucommons.scheduler.core.model.kept import HibernationAbility
 from gpucommons.scheduler.core.model.types import (
     AttemptState,
     IntentId,

@@ -12,8 +12,8 @@ from launches import python
 from real_box import Box
 
 from gpucommons.gpu.hibernation.criu import find_criu
+from gpucommons.scheduler.core.model.going_on import HibernationAbility
 from gpucommons.scheduler.core.model.intents import Pause
-from gpucommons.scheduler.core.model.kept import HibernationAbility
 from gpucommons.scheduler.core.model.types import State, WorkloadId
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, read_json
 

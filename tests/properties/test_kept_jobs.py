@@ -27,8 +27,8 @@ from gpucommons.gpu.hibernation.tree import Refused, Saved
 from gpucommons.scheduler.core.going_on.hibernating import hibernation_of, kept_image
 from gpucommons.scheduler.core.going_on.image_places import hindered_since
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
+from gpucommons.scheduler.core.model.going_on import Hibernation, HibernationAbility, ProcessImage
 from gpucommons.scheduler.core.model.intents import Pause, PutPools, Resume
-from gpucommons.scheduler.core.model.kept import Hibernation, HibernationAbility, ProcessImage
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.resources import Quota
 from gpucommons.scheduler.core.model.state import (

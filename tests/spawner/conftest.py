@@ -119,7 +119,7 @@ def make_spawner(
     scheduler: ScriptedScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., PretendSpawner]:
     monkeypatch.setattr("gpucommons.spawner.lease.RETRY_DELAYS_S", (0.0, 0.0))
-    monkeypatch.setattr("gpucommons.spawner.farewell.RETRY_DELAYS_S", (0.0, 0.0, 0.0))
+    monkeypatch.setattr("gpucommons.spawner.server_gone.RETRY_DELAYS_S", (0.0, 0.0, 0.0))
 
     def make(options: dict[str, object] | None = None) -> PretendSpawner:
         spawner = PretendSpawner(

@@ -14,7 +14,7 @@ from gpucommons.gpu.agent.state.chosen_later import is_chosen_later
 from gpucommons.gpu.agent.watch import Watch
 from gpucommons.gpu.client import wire
 from gpucommons.gpu.client.wire import Json
-from gpucommons.gpu.clouds.notice import CloudNotice
+from gpucommons.gpu.clouds.notice_source import CloudNotice
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.errors import BadAgentRequest, GpuError, LimitNotInForce, UnknownDevice
 from gpucommons.gpu.providers.node.shim import SHIM

@@ -10,9 +10,9 @@ from gpucommons.scheduler.core.capacity.hold_back import FairShareClaim
 from gpucommons.scheduler.core.cycle_state.clock import Clock
 from gpucommons.scheduler.core.cycle_state.versions import Versions
 from gpucommons.scheduler.core.cycle_state.workload_index import WorkloadIndex
+from gpucommons.scheduler.core.model.going_on import Badge, BadgeKey
 from gpucommons.scheduler.core.model.holds import FairShareReservation
 from gpucommons.scheduler.core.model.intents import Verdict
-from gpucommons.scheduler.core.model.kept import Badge, BadgeKey
 from gpucommons.scheduler.core.model.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.model.state import Cluster, Event, Released, Spare
 from gpucommons.scheduler.core.model.types import (

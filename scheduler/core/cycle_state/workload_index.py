@@ -26,7 +26,7 @@ from gpucommons.scheduler.core.cycle_state.workload_facts import (
     facts_of,
 )
 from gpucommons.scheduler.core.model.demand import shape
-from gpucommons.scheduler.core.model.kept import Resized
+from gpucommons.scheduler.core.model.going_on import Resized
 from gpucommons.scheduler.core.model.types import (
     AttemptId,
     Kind,

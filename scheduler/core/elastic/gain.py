@@ -20,7 +20,7 @@ from typing import TypeGuard
 
 from gpucommons.scheduler.core.model.demand import bounds
 from gpucommons.scheduler.core.model.evolving import evolve
-from gpucommons.scheduler.core.model.kept import Pace
+from gpucommons.scheduler.core.model.going_on import Pace
 from gpucommons.scheduler.core.model.types import Attempt, Millis, Progress, Workload
 
 #: Why an attempt ends that is followed by one of another size, for the job's own sake.

@@ -7,7 +7,7 @@ from gpucommons.scheduler.core.going_on import badges, drill_verdict
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
 from gpucommons.scheduler.core.model.eviction_cause import CONFINE
 from gpucommons.scheduler.core.model.evolving import evolve
-from gpucommons.scheduler.core.model.kept import Badge, Drill
+from gpucommons.scheduler.core.model.going_on import Badge, Drill
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import Attempt, HoldClass, Workload
 from gpucommons.scheduler.core.stopping import notice

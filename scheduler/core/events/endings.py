@@ -20,7 +20,7 @@ from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.eviction_cause import CONFINE, DRILL, SPOT
 from gpucommons.scheduler.core.model.evolving import evolve
-from gpucommons.scheduler.core.model.kept import ProcessImage
+from gpucommons.scheduler.core.model.going_on import ProcessImage
 from gpucommons.scheduler.core.model.lifecycle import is_lease, move, with_attempt
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import (

@@ -12,8 +12,8 @@ from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.going_on.image_places import for_all_pools
 from gpucommons.scheduler.core.model.evolving import evolve
+from gpucommons.scheduler.core.model.going_on import Resized, Size
 from gpucommons.scheduler.core.model.intents import ResizeJob
-from gpucommons.scheduler.core.model.kept import Resized, Size
 from gpucommons.scheduler.core.model.lifecycle import move
 from gpucommons.scheduler.core.model.state_words import state_words
 from gpucommons.scheduler.core.model.types import Spec, State, Workload

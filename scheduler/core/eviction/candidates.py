@@ -27,7 +27,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.placement.plan import EvictionCandidate
+from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate
 from gpucommons.scheduler.core.queue import lending_pause
 from gpucommons.scheduler.core.quota.quota import Use
 

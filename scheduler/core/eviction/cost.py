@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from gpucommons.scheduler.core.model.types import WorkloadId
-from gpucommons.scheduler.core.placement.plan import EvictionCandidate
+from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate
 
 #: Work lost, whole jobs stopped anew, jobs touched anew, candidates; of equals the newest goes.
 Cost = tuple[int, int, int, int, int]

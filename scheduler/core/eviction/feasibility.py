@@ -21,7 +21,7 @@ from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, placed_mil
 from gpucommons.scheduler.core.model.holds import mask_of
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, TeamName, WorkerPlacement
 from gpucommons.scheduler.core.packing.rows import Ints
-from gpucommons.scheduler.core.placement.plan import EvictionCandidate
+from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate
 
 
 def could_fit(

@@ -28,8 +28,8 @@ from gpucommons.scheduler.core.eviction.option import Option, Used
 from gpucommons.scheduler.core.eviction.search import Found, Search
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.types import NodeId, WorkerPlacement, WorkloadId
+from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate
 from gpucommons.scheduler.core.placement.placement import place
-from gpucommons.scheduler.core.placement.plan import EvictionCandidate
 
 #: With at most so many candidates in reach, all sets of them are compared: 256 sets at most.
 FEW = 8

@@ -13,7 +13,7 @@ from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.model.holds import HoldKey, Load, sum_loads
 from gpucommons.scheduler.core.model.types import WorkloadId
-from gpucommons.scheduler.core.placement.plan import EvictionCandidate
+from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate
 
 
 @dataclass(slots=True)

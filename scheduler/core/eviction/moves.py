@@ -31,7 +31,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.placement import proportions
-from gpucommons.scheduler.core.placement.plan import EvictionCandidate, Plan
+from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate, Plan
 
 #: So many sets of jobs are tried for one that waits, the smallest first; a cycle must end.
 _TRIES = 16

@@ -21,7 +21,7 @@ from gpucommons.scheduler.core.eviction.option import Allowed, Option, Rank, Use
 from gpucommons.scheduler.core.model.demand import Worker, is_block_size, place_of
 from gpucommons.scheduler.core.model.holds import FULL, HoldKey, Load, mask_of, span
 from gpucommons.scheduler.core.model.types import HoldClass, WorkerPlacement
-from gpucommons.scheduler.core.placement.plan import EvictionCandidate
+from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate
 
 _NOTHING: Mapping[int, tuple[int, int]] = {}
 #: So many choices of devices are compared one by one: all of them on nodes of eight devices.

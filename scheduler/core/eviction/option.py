@@ -12,7 +12,7 @@ from gpucommons.scheduler.core.eviction.cost import Cost
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.holds import Load, span
 from gpucommons.scheduler.core.model.types import WorkloadId
-from gpucommons.scheduler.core.placement.plan import EvictionCandidate
+from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate
 
 Rank = tuple[Cost, int]
 #: May these candidates be taken together?

@@ -22,7 +22,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkerPlacement,
 )
 from gpucommons.scheduler.core.placement import proportions
-from gpucommons.scheduler.core.placement.plan import EvictionCandidate
+from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate
 
 #: The victims, and the place they leave.
 Found = tuple[tuple[EvictionCandidate, ...], tuple[WorkerPlacement, ...]]

@@ -25,7 +25,7 @@ from gpucommons.scheduler.core.model.demand import Worker, must_have
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.holds import Load
 from gpucommons.scheduler.core.model.types import HoldClass, NodeId, PoolName, Spec
-from gpucommons.scheduler.core.placement.plan import EvictionCandidate, Plan
+from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate, Plan
 from gpucommons.scheduler.core.quota.layout import Region
 
 #: Its cost, the node's number and version, and the place; without a place it costs at least that much.

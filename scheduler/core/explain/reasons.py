@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.capacity.hold_back import HoldBack, HoldBackReaso
 from gpucommons.scheduler.core.capacity.views import largest_free, whole_free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.explain import beside_gpus, limits, of_parked
+from gpucommons.scheduler.core.explain import beside_gpus, limits, parked_notebook
 from gpucommons.scheduler.core.explain.draining import draining
 from gpucommons.scheduler.core.explain.impossible import (
     fits_nowhere,
@@ -115,7 +115,7 @@ def _for_ticket(cycle: CycleState, workload: Workload) -> Reason:
     if workload.parked is None:
         return for_notebook(cycle, workload)
     is_lent = notebooks.could_reclaim(cycle, workload)
-    return of_parked.reason(cycle, workload, workload.parked, is_lent=is_lent)
+    return parked_notebook.reason(cycle, workload, workload.parked, is_lent=is_lent)
 
 
 def for_notebook(cycle: CycleState, workload: Workload) -> Reason:

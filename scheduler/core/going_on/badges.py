@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
-from gpucommons.scheduler.core.model.kept import Badge, BadgeKey
+from gpucommons.scheduler.core.model.going_on import Badge, BadgeKey
 from gpucommons.scheduler.core.model.types import Spec, Workload
 
 #: More are not kept: the oldest goes.

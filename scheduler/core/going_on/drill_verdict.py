@@ -12,7 +12,7 @@ from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn
 from gpucommons.scheduler.core.going_on.words import spent
 from gpucommons.scheduler.core.model.eviction_cause import DRILL, FOR_OTHERS
 from gpucommons.scheduler.core.model.evolving import evolve
-from gpucommons.scheduler.core.model.kept import Drill
+from gpucommons.scheduler.core.model.going_on import Drill
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import REPORTED, Attempt, Spec, Workload
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpucommons.scheduler.core.model.eviction_cause import CONFINE, DRILL, FOR_OTHERS, RESIZE, SPOT
-from gpucommons.scheduler.core.model.kept import Hibernation, HibernationAbility, ProcessImage
+from gpucommons.scheduler.core.model.going_on import Hibernation, HibernationAbility, ProcessImage
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.types import Attempt, NodeId, PoolName, Spec, Workload
 

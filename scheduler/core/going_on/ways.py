@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gpucommons.scheduler.core.going_on.hibernating import can_be_hibernated, kept_image
-from gpucommons.scheduler.core.model.kept import ProcessImage
+from gpucommons.scheduler.core.model.going_on import ProcessImage
 from gpucommons.scheduler.core.model.types import Attempt, Checkpoint, Millis, Workload
 
 #: What checkpoints count where nothing says otherwise.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpucommons.scheduler.amount_words import size_words
 from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn
-from gpucommons.scheduler.core.model.kept import Hibernation, ProcessImage
+from gpucommons.scheduler.core.model.going_on import Hibernation, ProcessImage
 from gpucommons.scheduler.core.model.types import Attempt
 
 _SECOND, _MINUTE, _HOUR = 1_000, 60_000, 3_600_000

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpucommons.gpu.slices.slices import SliceId
-from gpucommons.scheduler.core.model.kept import KeptKernels, Size
+from gpucommons.scheduler.core.model.going_on import KeptKernels, Size
 from gpucommons.scheduler.core.model.resources import Budget, NodeState, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,

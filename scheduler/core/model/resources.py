@@ -10,7 +10,7 @@ from enum import StrEnum
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
 from gpucommons.gpu.slices.slices import MpsDaemon
 from gpucommons.scheduler import pool_defaults
-from gpucommons.scheduler.core.model.kept import OFF, ON, HibernationAbility
+from gpucommons.scheduler.core.model.going_on import OFF, ON, HibernationAbility
 from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName, TeamName, UserName
 from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.on_idle import UNLESS_SAID

@@ -12,9 +12,9 @@ from typing import Any
 
 from gpucommons.scheduler.core.model.actions import Act
 from gpucommons.scheduler.core.model.evolving import quick
+from gpucommons.scheduler.core.model.going_on import Badge, BadgeKey, Hibernation, ProcessImage
 from gpucommons.scheduler.core.model.holds import FairShareReservation
 from gpucommons.scheduler.core.model.intents import Verdict
-from gpucommons.scheduler.core.model.kept import Badge, BadgeKey, Hibernation, ProcessImage
 from gpucommons.scheduler.core.model.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.model.types import (
     AttemptId,

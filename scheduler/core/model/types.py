@@ -14,7 +14,7 @@ from typing import NewType
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.model.evolving import quick
-from gpucommons.scheduler.core.model.kept import (
+from gpucommons.scheduler.core.model.going_on import (
     Drill,
     Hibernation,
     KeptKernels,

@@ -33,7 +33,7 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.core.passes import fair_share_reservations
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.placement.admission import nominate
-from gpucommons.scheduler.core.placement.plan import Plan
+from gpucommons.scheduler.core.placement.eviction_plan import Plan
 from gpucommons.scheduler.core.queue import lending, ordering, unused_quota
 from gpucommons.scheduler.core.quota.quota import pool_of, quota_of
 

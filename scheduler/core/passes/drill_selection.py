@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.elastic.gain import has_just_saved
 from gpucommons.scheduler.core.going_on import badges
 from gpucommons.scheduler.core.going_on.hibernating import can_be_hibernated
 from gpucommons.scheduler.core.model.eviction_cause import DRILL
-from gpucommons.scheduler.core.model.kept import OFF, ON
+from gpucommons.scheduler.core.model.going_on import OFF, ON
 from gpucommons.scheduler.core.model.resources import Pool, policies_of
 from gpucommons.scheduler.core.model.types import (
     Attempt,

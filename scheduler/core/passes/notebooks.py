@@ -32,7 +32,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.placement.admission import nominate, pool_of, without_its_promise
-from gpucommons.scheduler.core.placement.plan import EvictionCandidate, Plan
+from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate, Plan
 from gpucommons.scheduler.core.queue import reclaim_cooldown
 from gpucommons.scheduler.core.quota.layout import Region, areas_of, moved, region_of, regions
 from gpucommons.scheduler.core.quota.quota import quota_of

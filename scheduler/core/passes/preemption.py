@@ -16,7 +16,7 @@ from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, TeamName, Workload
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.placement.admission import nominate
-from gpucommons.scheduler.core.placement.plan import Plan
+from gpucommons.scheduler.core.placement.eviction_plan import Plan
 from gpucommons.scheduler.core.queue import unused_quota
 from gpucommons.scheduler.core.quota.quota import pool_of
 

@@ -43,8 +43,8 @@ from gpucommons.scheduler.core.placement.admission import (
     with_slices,
     without_its_promise,
 )
+from gpucommons.scheduler.core.placement.eviction_plan import Plan
 from gpucommons.scheduler.core.placement.placement import place
-from gpucommons.scheduler.core.placement.plan import Plan
 from gpucommons.scheduler.core.queue import lending, ordering, unused_quota
 
 #: For whom nobody may be stopped for its share; whether it has waited long enough is a part of it.

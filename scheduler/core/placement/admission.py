@@ -28,7 +28,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.placement.plan import EvictionCandidate, Plan
+from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate, Plan
 from gpucommons.scheduler.core.stopping import notice
 
 _NO_PROMISE = nullcontext()

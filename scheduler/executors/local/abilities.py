@@ -17,7 +17,7 @@ from pathlib import Path
 from gpucommons.gpu.hibernation.criu import Criu, find_criu
 from gpucommons.gpu.hibernation.self_test import Ability, self_test
 from gpucommons.scheduler.core.going_on.sentences import as_clause
-from gpucommons.scheduler.core.model.kept import HibernationAbility
+from gpucommons.scheduler.core.model.going_on import HibernationAbility
 
 log = logging.getLogger("gpucommons.scheduler.executors.abilities")
 

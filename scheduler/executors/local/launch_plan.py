@@ -16,13 +16,13 @@ from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.providers import Injection, injection, no_gpu
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
 from gpucommons.scheduler import experiment_trackers
-from gpucommons.scheduler.core.elastic import batch
 from gpucommons.scheduler.core.going_on.hibernating import hibernation_at_start, kept_image
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.types import AttemptId, PoolName, WorkerPlacement
 from gpucommons.scheduler.curves.event_watch import TOKEN_FILE
 from gpucommons.scheduler.curves.trainer_status import TRAINER_STATUS_PATH
 from gpucommons.scheduler.errors import Misconfigured
+from gpucommons.scheduler.executors import global_batch
 from gpucommons.scheduler.executors.base import Launch, Place, gang_of, of_parent
 from gpucommons.scheduler.executors.local.attempt.plan import (
     Account,
@@ -298,7 +298,7 @@ def _ours(
         "GPUCOMMONS_ROLE": placement.role,
         "MASTER_ADDR": MASTER_ADDRESS,
         "MASTER_PORT": str(around.ports[0]),
-        **batch.variables(workload, attempt),
+        **global_batch.variables(workload, attempt),
     }
     if attempt.resumed_from is not None and around.resume_folder is not None:
         env["GPUCOMMONS_RESUME_DIR"] = str(around.resume_folder / "run" / attempt.resumed_from.path)

@@ -19,8 +19,7 @@ from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.slices.slices import MpsDaemon, SliceId
 from gpucommons.scheduler.core.going_on.hibernating import kept_image
-from gpucommons.scheduler.core.going_on.reported import hibernation_of
-from gpucommons.scheduler.core.model.kept import MAX_IMAGE_BYTES
+from gpucommons.scheduler.core.model.going_on import MAX_IMAGE_BYTES
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
@@ -62,6 +61,7 @@ from gpucommons.scheduler.executors.local.launch_plan import (
 from gpucommons.scheduler.executors.local.watch import Watch
 from gpucommons.scheduler.files.log_reader import LogChunk, read_log
 from gpucommons.scheduler.training import alone
+from gpucommons.scheduler.working_folder.reported_image import hibernation_of
 
 _LOG = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from gpucommons.scheduler.errors import Misconfigured, PolicyRefused
 from gpucommons.scheduler.plans import ChosenPlan
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization, costs
-from gpucommons.scheduler.service.advice import alike, describing, past, views, waits
+from gpucommons.scheduler.service.advice import describing, past, similar_jobs, views, waits
 from gpucommons.scheduler.service.advice.asking import Asking
 from gpucommons.scheduler.service.advice.offering import offer
 from gpucommons.scheduler.service.advice.places import Place, place_of, with_sizes
@@ -47,7 +47,7 @@ def advise(
     notes = tuple(one for one in found if isinstance(one, str))
     currency = costs.currency_of(cluster.pools.values())
     there = [one for one in found if isinstance(one, Place)]
-    seen, unseen = alike.seen_of(service, principal, request, there)
+    seen, unseen = similar_jobs.seen_of(service, principal, request, there)
     notes += unseen
     places = [with_sizes(_in_reach(one, request), spec, cluster) for one in there]
     asking = Asking(

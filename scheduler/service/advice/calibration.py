@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.forecast.windows import SLACK_MS, in_time, is_over, is_right
 from gpucommons.scheduler.models.words.plan_words import GRADES
 from gpucommons.scheduler.money import from_micro
-from gpucommons.scheduler.service.advice.records import wait_right
+from gpucommons.scheduler.service.advice.plan_beside_outcome import wait_right
 from gpucommons.scheduler.store.estimates import Estimate
 from gpucommons.scheduler.store.plans.base import JudgedRun
 

@@ -13,7 +13,7 @@ from gpucommons.scheduler.core.model.resources import Measured, NodeState
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, PoolName, Spec
 from gpucommons.scheduler.errors import SchedulerError
-from gpucommons.scheduler.intake.fit import check_can_run
+from gpucommons.scheduler.intake.could_ever_run import check_can_run
 from gpucommons.scheduler.intake.policies import Asked, check_policies
 from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.service import costs

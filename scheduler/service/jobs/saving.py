@@ -5,8 +5,7 @@ from __future__ import annotations
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.going_on.hibernating import can_be_hibernated, kept_image
 from gpucommons.scheduler.core.going_on.image_places import hindered_since
-from gpucommons.scheduler.core.going_on.reported import said
-from gpucommons.scheduler.core.model.kept import MAX_IMAGE_BYTES, Hibernation
+from gpucommons.scheduler.core.model.going_on import MAX_IMAGE_BYTES, Hibernation
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.state import Cluster, TreeReported
 from gpucommons.scheduler.core.model.types import AttemptId, Workload
@@ -15,6 +14,7 @@ from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.lookup import current_attempt
 from gpucommons.scheduler.service.service import Pending, Service
+from gpucommons.scheduler.working_folder.reported_image import said
 
 
 def report_tree(

@@ -8,7 +8,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.going_on import badges, drill_verdict
 from gpucommons.scheduler.core.going_on.words import spent
 from gpucommons.scheduler.core.model.eviction_cause import DRILL
-from gpucommons.scheduler.core.model.kept import OFF, ON, Drill
+from gpucommons.scheduler.core.model.going_on import OFF, ON, Drill
 from gpucommons.scheduler.core.model.resources import policies_of
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import HoldClass, Spec, Workload

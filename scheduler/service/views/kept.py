@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.amount_words import size_words
-from gpucommons.scheduler.core.model.kept import KeptKernels
+from gpucommons.scheduler.core.model.going_on import KeptKernels
 
 
 def kept_view(kept: KeptKernels | None, now_ms: int) -> models.KeptKernelsView | None:

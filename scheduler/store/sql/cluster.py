@@ -25,7 +25,7 @@ from sqlalchemy.sql import ColumnElement
 
 from gpucommons.scheduler.core.events.job_size import as_submitted, with_size
 from gpucommons.scheduler.core.going_on.drill_verdict import confined
-from gpucommons.scheduler.core.model.kept import Badge
+from gpucommons.scheduler.core.model.going_on import Badge
 from gpucommons.scheduler.core.model.lifecycle import (
     LEASES_REMEMBERED_MS,
     WITHDRAWALS_REMEMBERED_MS,

@@ -10,7 +10,7 @@ import pytest
 
 from gpucommons.gpu.clouds.fake import FakeMetadata
 from gpucommons.gpu.clouds.metadata import MAX_BYTES, Metadata, MetadataError
-from gpucommons.gpu.clouds.notice import NAMES, CloudNotice, host_and_port
+from gpucommons.gpu.clouds.notice_source import NAMES, CloudNotice, host_and_port
 from gpucommons.gpu.clouds.notices import CLOUDS, Azure, Notices
 
 NOW = 1_764_295_200_000

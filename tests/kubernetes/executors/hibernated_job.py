@@ -14,7 +14,7 @@ from typing import TypeVar
 from cluster_objects import a_launch, an_attempt
 from kubernetes import client
 
-from gpucommons.scheduler.core.model.kept import ProcessImage
+from gpucommons.scheduler.core.model.going_on import ProcessImage
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.state import AttemptEnded, AttemptStarted
 from gpucommons.scheduler.core.model.types import (

@@ -13,7 +13,7 @@ from gpucommons.gpu.agent.limits.guard import Guard
 from gpucommons.gpu.agent.state.state_file import StateFile
 from gpucommons.gpu.agent.watch import Watch
 from gpucommons.gpu.client.agent_client import AgentClient
-from gpucommons.gpu.clouds.notice import CloudNotice
+from gpucommons.gpu.clouds.notice_source import CloudNotice
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.errors import AgentUnavailable, UnknownDevice
 from gpucommons.gpu.linux.fake_processes import FakeProcess, FakeProcesses

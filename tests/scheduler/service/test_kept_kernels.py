@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from service_world import ServiceWorld, done
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.kept import KeptKernels
+from gpucommons.scheduler.core.model.going_on import KeptKernels
 from gpucommons.scheduler.errors import Forbidden
 from gpucommons.scheduler.service import leases, notebook_offers
 from gpucommons.scheduler.service.views.kept import kept_view

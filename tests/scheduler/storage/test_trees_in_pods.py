@@ -23,7 +23,7 @@ from saved_jobs import criu_command
 from service_world import ServiceWorld, a_request, attempt_token, done
 
 from gpucommons.scheduler.core.going_on.hibernating import kept_image
-from gpucommons.scheduler.core.model.kept import Hibernation, HibernationAbility
+from gpucommons.scheduler.core.model.going_on import Hibernation, HibernationAbility
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import Attempt, State, Workload, WorkloadId
 from gpucommons.scheduler.executors.fake import Script

@@ -10,8 +10,7 @@ import json
 import math
 from collections.abc import Mapping
 
-from gpucommons.scheduler.core.going_on.reported import process_image, said
-from gpucommons.scheduler.core.model.kept import ProcessImage
+from gpucommons.scheduler.core.model.going_on import ProcessImage
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.executors.kubernetes.attempts import sentences
 from gpucommons.scheduler.executors.kubernetes.attempts.judging import Seen
@@ -19,6 +18,7 @@ from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen, indexes, seconds_of
 from gpucommons.scheduler.in_pod.tree import IMAGE
 from gpucommons.scheduler.in_pod.worker import NOT_BEGUN
+from gpucommons.scheduler.working_folder.reported_image import process_image, said
 
 _KILLED, _SIGKILL = 137, -9
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from gpucommons.gpu.providers import no_gpu
 from gpucommons.scheduler import experiment_trackers
-from gpucommons.scheduler.core.elastic import batch
 from gpucommons.scheduler.core.model.types import WorkerPlacement
+from gpucommons.scheduler.executors import global_batch
 from gpucommons.scheduler.executors.base import Launch, Place, gang_of, of_parent
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.in_pod import starting
@@ -86,7 +86,7 @@ def shared(launch: Launch, namespace: str) -> Mapping[str, str]:
         "GPUCOMMONS_WORLD_SIZE": str(len(attempt.placements)),
         "MASTER_ADDR": master_address(launch, namespace),
         "MASTER_PORT": str(ports(launch)[0]),
-        **batch.variables(workload, attempt),
+        **global_batch.variables(workload, attempt),
         **_of_launcher(launch, namespace),
     }
 

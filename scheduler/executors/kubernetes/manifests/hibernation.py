@@ -12,7 +12,7 @@ from typing import Any
 
 from gpucommons.gpu.hibernation.containers import PROFILE, RESOURCE
 from gpucommons.scheduler.core.going_on.hibernating import hibernation_at_start, kept_image
-from gpucommons.scheduler.core.model.kept import MAX_IMAGE_BYTES
+from gpucommons.scheduler.core.model.going_on import MAX_IMAGE_BYTES
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes.manifests.pod_files import NOTICE_FILE

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
 from gpucommons.gpu.devices.kinds import kind_of, memory_mib_of
 from gpucommons.gpu.hibernation.containers import RESOURCE as HIBERNATE
-from gpucommons.scheduler.core.model.kept import HibernationAbility
+from gpucommons.scheduler.core.model.going_on import HibernationAbility
 from gpucommons.scheduler.core.model.resources import Node, NodeState, Pool
 from gpucommons.scheduler.core.model.types import NodeId
 from gpucommons.scheduler.executors.kubernetes.objects import names

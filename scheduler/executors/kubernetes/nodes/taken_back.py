@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from gpucommons.gpu.clouds.notice import CloudNotice
+from gpucommons.gpu.clouds.notice_source import CloudNotice
 from gpucommons.scheduler.core.model.resources import Node, NodeState
 from gpucommons.scheduler.core.model.types import Millis, NodeId
 from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen

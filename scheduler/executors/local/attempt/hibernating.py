@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from gpucommons.gpu.hibernation.folder import SAVED_STATUS
-from gpucommons.scheduler.core.going_on.reported import image_facts, said
 from gpucommons.scheduler.executors.local.attempt.answers import Answer, Done
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, read_json
 from gpucommons.scheduler.executors.local.attempt.descendants import memory_bytes
@@ -29,6 +28,7 @@ from gpucommons.scheduler.executors.local.attempt.saving_turns import (
 )
 from gpucommons.scheduler.executors.local.attempt.starts import Start
 from gpucommons.scheduler.working_folder.own_image import NAME
+from gpucommons.scheduler.working_folder.reported_image import image_facts, said
 
 #: Starting an errand, stopping the tree, writing the description: not a matter of its memory.
 _ALWAYS_MS = 500

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpucommons.scheduler.core.going_on.reported import hibernation_of, process_image
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import AttemptId, Stop
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
@@ -13,6 +12,7 @@ from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
     read_json,
     write_json,
 )
+from gpucommons.scheduler.working_folder.reported_image import hibernation_of, process_image
 
 
 def announce(folder: AttemptFolder, stop: Stop | None) -> bool:

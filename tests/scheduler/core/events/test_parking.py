@@ -7,6 +7,7 @@ from builders import TRAIN, World, a_job, a_node, a_notebook, a_team
 
 from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.events.parking import WITHIN_MS
+from gpucommons.scheduler.core.model.going_on import KeptKernels
 from gpucommons.scheduler.core.model.intents import (
     Cancel,
     NoteKept,
@@ -17,7 +18,6 @@ from gpucommons.scheduler.core.model.intents import (
     Started,
     Unpark,
 )
-from gpucommons.scheduler.core.model.kept import KeptKernels
 from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.state import SliceCleared
 from gpucommons.scheduler.core.model.types import Millis, NodeId, State, WorkloadId

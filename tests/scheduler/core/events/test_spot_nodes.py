@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from builders import T0, World, a_job, a_node, a_notebook, a_team
 
+from gpucommons.scheduler.core.model.going_on import Hibernation
 from gpucommons.scheduler.core.model.intents import NoticeNode, Pause, SetNodeState, Started
-from gpucommons.scheduler.core.model.kept import Hibernation
 from gpucommons.scheduler.core.model.resources import Node, NodeState
 from gpucommons.scheduler.core.model.state import AttemptStarted, CheckpointReported, NodesObserved
 from gpucommons.scheduler.core.model.types import Checkpoint, Millis, NodeId, State, WorkloadId

@@ -17,12 +17,12 @@ from gpucommons.scheduler.core.going_on.hibernating import (
 )
 from gpucommons.scheduler.core.going_on.image_places import hindered_since
 from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn, way_to_go_on
-from gpucommons.scheduler.core.model.intents import Cancel, Pause, Resume
-from gpucommons.scheduler.core.model.kept import (
+from gpucommons.scheduler.core.model.going_on import (
     Hibernation,
     HibernationAbility,
     ProcessImage,
 )
+from gpucommons.scheduler.core.model.intents import Cancel, Pause, Resume
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import (
     AttemptEnded,

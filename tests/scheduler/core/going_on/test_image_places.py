@@ -11,8 +11,8 @@ from gpucommons.scheduler.core.events.job_size import as_submitted
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.image_places import hindered_since
 from gpucommons.scheduler.core.going_on.ways import Way, way_to_go_on
+from gpucommons.scheduler.core.model.going_on import Hibernation, HibernationAbility, ProcessImage
 from gpucommons.scheduler.core.model.intents import Cancel, Pause, PutPools, Resume, SetNodeState
-from gpucommons.scheduler.core.model.kept import Hibernation, HibernationAbility, ProcessImage
 from gpucommons.scheduler.core.model.resources import Node, NodeState, Quota
 from gpucommons.scheduler.core.model.state import AttemptEnded, AttemptStarted, NodesObserved
 from gpucommons.scheduler.core.model.types import NodeId, PoolName, State, WorkloadId

@@ -9,8 +9,8 @@ import pytest
 from builders import World, a_job, a_node, a_pool, a_team
 
 from gpucommons.scheduler.core.going_on import drill_verdict
+from gpucommons.scheduler.core.model.going_on import Drill, Hibernation, ProcessImage
 from gpucommons.scheduler.core.model.intents import Cancel, NoticeNode, Pause, PutPools, Resume
-from gpucommons.scheduler.core.model.kept import Drill, Hibernation, ProcessImage
 from gpucommons.scheduler.core.model.resources import Policy
 from gpucommons.scheduler.core.model.state import (
     AttemptEnded,

@@ -10,7 +10,11 @@ from builders import a_node
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.kept import MAX_IMAGE_BYTES, HibernationAbility, ProcessImage
+from gpucommons.scheduler.core.model.going_on import (
+    MAX_IMAGE_BYTES,
+    HibernationAbility,
+    ProcessImage,
+)
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import AttemptId, UserName, Workload, WorkloadId
 from gpucommons.scheduler.errors import StaleAttempt

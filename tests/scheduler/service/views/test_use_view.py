@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from stored_rows import NOW, ledger_row, running
 
-from gpucommons.scheduler.core.model.kept import Resized, Size
+from gpucommons.scheduler.core.model.going_on import Resized, Size
 from gpucommons.scheduler.core.model.resources import Device, Node
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (

@@ -17,7 +17,7 @@ from cluster_objects import (
     an_ended_pod,
 )
 
-from gpucommons.scheduler.core.model.kept import ProcessImage
+from gpucommons.scheduler.core.model.going_on import ProcessImage
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.executors.kubernetes.attempts import endings, judging
 from gpucommons.scheduler.executors.kubernetes.attempts.judging import (

@@ -10,7 +10,7 @@ from cluster_objects import a_launch, an_attempt
 from published_schemas import validate
 
 from gpucommons.gpu.hibernation.containers import PROFILE, RESOURCE
-from gpucommons.scheduler.core.model.kept import ProcessImage
+from gpucommons.scheduler.core.model.going_on import ProcessImage
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import Attempt, AttemptState, Millis, PoolName
 from gpucommons.scheduler.executors.base import Launch

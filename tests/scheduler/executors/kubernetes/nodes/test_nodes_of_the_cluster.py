@@ -9,7 +9,7 @@ import pytest
 
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.hibernation.containers import RESOURCE
-from gpucommons.scheduler.core.model.kept import HibernationAbility
+from gpucommons.scheduler.core.model.going_on import HibernationAbility
 from gpucommons.scheduler.core.model.resources import Node, NodeState, Pool
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (

@@ -6,7 +6,7 @@ from typing import Any
 
 from builders import a_node
 
-from gpucommons.gpu.clouds.notice import CloudNotice
+from gpucommons.gpu.clouds.notice_source import CloudNotice
 from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.types import NodeId
 from gpucommons.scheduler.executors.kubernetes.nodes.taken_back import TakenBack

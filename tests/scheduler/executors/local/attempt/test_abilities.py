@@ -10,7 +10,7 @@ import pytest
 
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.self_test import Ability
-from gpucommons.scheduler.core.model.kept import HibernationAbility
+from gpucommons.scheduler.core.model.going_on import HibernationAbility
 from gpucommons.scheduler.executors.local import abilities
 from gpucommons.scheduler.executors.local.abilities import Abilities
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpucommons.scheduler.core.going_on.reported import image_facts, process_image
-from gpucommons.scheduler.core.model.kept import ProcessImage
+from gpucommons.scheduler.core.model.going_on import ProcessImage
+from gpucommons.scheduler.working_folder.reported_image import image_facts, process_image
 
 TRUE = {"size_bytes": 3 << 20, "save_ms": 40, "sha256": "0" * 64}
 

@@ -3,7 +3,7 @@ import json
 from typing import Any
 
 from gpucommons.labextension.live.fanout import Tab
-from gpucommons.labextension.live.following import Follow
+from gpucommons.labextension.live.followed_job import Follow
 from gpucommons.scheduler.errors import Forbidden, Unavailable, UnknownWorkload
 from gpucommons.scheduler.models import AttemptView, Curve, JobUse, LogView
 

@@ -1,4 +1,4 @@
-"""What is kept of processes and shown by them: choices, what is saved, what stops have shown, how fast they ran."""
+"""How a stopped job goes on, as values: saved processes, drills and badges, what users chose, how fast it ran."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tornado.web import HTTPError
 
-from gpucommons.spawner.form.again import again_url, options_of_last
 from gpucommons.spawner.form.answers import BadOptions
+from gpucommons.spawner.form.start_again import again_url, options_of_last
 from gpucommons.spawner.form.start_options import read_start
 
 LAST = {"milli_gpu": 500, "team": "vision", "pool": "gpu", "environment": "py", "profile": "small"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpucommons.scheduler.errors import Unavailable
-from gpucommons.spawner import farewell
+from gpucommons.spawner import server_gone
 
 
 class Deaf:
@@ -37,15 +37,15 @@ async def test_a_scheduler_that_can_listen_again_hears_it_within_seconds(
     monkeypatch: pytest.MonkeyPatch, until_s: float
 ) -> None:
     scheduler: Any = Deaf(until_s)
-    monkeypatch.setattr(farewell.asyncio, "sleep", scheduler.sleep)
+    monkeypatch.setattr(server_gone.asyncio, "sleep", scheduler.sleep)
     log = logging.getLogger("farewell")
-    await farewell.say_goodbye(lambda: scheduler, "l-1", why="stopped", log=log)
+    await server_gone.say_goodbye(lambda: scheduler, "l-1", why="stopped", log=log)
     assert until_s <= scheduler.now_s < until_s + 5
 
 
 async def test_it_gives_up_after_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     scheduler: Any = Deaf(86_400)
-    monkeypatch.setattr(farewell.asyncio, "sleep", scheduler.sleep)
+    monkeypatch.setattr(server_gone.asyncio, "sleep", scheduler.sleep)
     log = logging.getLogger("farewell")
-    await farewell.say_goodbye(lambda: scheduler, "l-1", why="stopped", log=log)
+    await server_gone.say_goodbye(lambda: scheduler, "l-1", why="stopped", log=log)
     assert 300 < scheduler.now_s < 900

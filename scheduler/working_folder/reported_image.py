@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpucommons.scheduler.core.going_on.sentences import as_clause
-from gpucommons.scheduler.core.model.kept import Hibernation, ProcessImage
+from gpucommons.scheduler.core.model.going_on import Hibernation, ProcessImage
 
 #: More bytes, or milliseconds, than any image has or takes.
 _MOST = 1 << 50

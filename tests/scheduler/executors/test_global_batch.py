@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from builders import World, a_job, a_node, a_team
 
-from gpucommons.scheduler.core.elastic import batch
 from gpucommons.scheduler.core.model.types import WorkloadId
+from gpucommons.scheduler.executors import global_batch
 
 
 def told(world: World, job: WorkloadId) -> tuple[str, str] | None:
     workload = world.get(job)
     assert workload.current is not None
-    found = batch.variables(workload, workload.current)
+    found = global_batch.variables(workload, workload.current)
     return (found["GPUCOMMONS_ACCUMULATION"], found["GPUCOMMONS_BATCH_SCALE"]) if found else None
 
 
