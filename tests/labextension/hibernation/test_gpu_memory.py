@@ -39,8 +39,8 @@ print(found.raw.decode(), x + 1)
 PRELUDE = """
 from pathlib import Path
 from gpucommons.gpu.shim.drivers import Drivers
-from gpucommons.labextension.hibernation import machine
-machine.find_drivers = lambda: Drivers(cuda=Path({driver!r}), nvml=None)
+from gpucommons.labextension.hibernation import ability
+ability.find_drivers = lambda: Drivers(cuda=Path({driver!r}), nvml=None)
 """
 
 
