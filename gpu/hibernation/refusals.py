@@ -22,6 +22,10 @@ _SAVING = (
         r"External socket is used|[Uu]nix socket .* external|Can't dump half of",
         "It holds a socket to a program outside, for example a database.",
     ),
+    (
+        r"on an in-flight socket",
+        "It has called one of its own programs and sent data, and the call was not taken yet.",
+    ),
     # Of all descriptors io_uring's alone may not be sent through a socket.
     (r"send_fds failed", "It uses io_uring."),
     (r"userfaultfd", "It uses userfaultfd."),

@@ -14,6 +14,9 @@ SAVING = {
         "It holds a network connection."
     ),
     "send_fds failed (-22)": "It uses io_uring.",
+    "unix: Non-empty write queue on an in-flight socket 0x100894": (
+        "It has called one of its own programs and sent data, and the call was not taken yet."
+    ),
     "Can't dump file 3 of that type [600] (anon anon_inode:[userfaultfd])": "It uses userfaultfd.",
     "Task 2 with SysVIPC shmem map @7fe4eb920000 doesn't live in IPC ns": (
         "It uses System V shared memory."

@@ -197,16 +197,18 @@ def test_a_call_that_a_program_outside_has_not_taken_is_refused_and_it_runs_on(
 
 
 def test_a_call_between_its_own_processes_is_saved_and_taken_after_the_wake(
-    tree: HibernatableTree, start: Start
+    tree: HibernatableTree, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     code = (
-        "import socket, time\nserver = socket.socket(socket.AF_UNIX); server.bind('calls')\n"
+        "import os, socket, time\nserver = socket.socket(socket.AF_UNIX); server.bind('calls')\n"
         "server.listen(); call = socket.socket(socket.AF_UNIX); call.connect('calls')\n"
-        "call.send(b'hello'); print('ready', flush=True); time.sleep(0.3)\n"
-        "print(server.accept()[0].recv(5).decode(), flush=True)"
+        "print('ready', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.05)\n"
+        "call.send(b'hello'); print(server.accept()[0].recv(5).decode(), flush=True)"
     )
     line(start(tree.run_command(python(code))))
     saved(tree)
+    (tmp_path / "go").touch()
     assert rest(start(tree.wake_command())) == ["hello"]
 
 
