@@ -5,6 +5,8 @@ from __future__ import annotations
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client.call import Call, path_of
 from gpucommons.scheduler.models.notifications import (
+    ConfirmRequest,
+    ForgottenView,
     MessagePreview,
     NotificationRequest,
     NotificationsView,
@@ -51,6 +53,21 @@ def set_notifications(request: NotificationRequest) -> Call[NotificationsView]:
 def test_notifications() -> Call[NotificationsView]:
     """Have a test sent by every way that is chosen."""
     return Call(method="POST", path=path_of("notifications", "test"), answer=NotificationsView)
+
+
+def confirm_address(request: ConfirmRequest) -> Call[NotificationsView]:
+    """Send back the code that came to the caller's address."""
+    return Call(
+        method="POST",
+        path=path_of("notifications", "confirm"),
+        answer=NotificationsView,
+        body=request,
+    )
+
+
+def forget_user(user: str) -> Call[ForgottenView]:
+    """Forget what a user chose to be told and was told (admins)."""
+    return Call(method="POST", path=path_of("users", user, "forget"), answer=ForgottenView)
 
 
 def notifications_week() -> Call[MessagePreview]:

@@ -26,6 +26,22 @@ class NotificationRequest(Model):
     new_key: bool = False
 
 
+class ConfirmRequest(Model):
+    """The code that came to an address."""
+
+    code: Annotated[Line, Field(min_length=1, max_length=40)]
+
+
+class ForgottenView(View):
+    """What is not known of a user any more."""
+
+    user: str
+    #: Something was chosen.
+    chose: bool
+    #: How many messages were on record.
+    messages: int
+
+
 class NotificationView(View):
     """One message, as far as it came."""
 
@@ -48,6 +64,8 @@ class ChannelView(View):
     to: str
     #: Why it cannot be chosen here; "" where it can.
     why_not: str = ""
+    #: Why nothing comes there yet: the address is not confirmed; "" where it is, or need not be.
+    waits: str = ""
 
 
 class NotificationsView(View):

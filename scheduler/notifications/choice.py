@@ -36,6 +36,8 @@ class About(StrEnum):
     WEEK = "week"
     #: A test that somebody asked for.
     TEST = "test"
+    #: Brings the code that confirms an address.
+    CONFIRM = "confirm"
 
 
 #: What can be chosen.
@@ -74,9 +76,15 @@ class Choice:
     url: str = ""
     #: Which of the keys that can be derived signs; grows with each new one.
     key_number: int = 0
+    #: The code that was sent to ``address`` came back.
+    confirmed: bool = False
+    #: When the newest code for ``address`` was made; 0 = never.
+    asked_ms: Millis = Millis(0)
 
     def wants(self, channel: Channel, about: About) -> bool:
         """Whether a message goes that way. A test goes wherever anything does."""
+        if about is About.CONFIRM:
+            return channel is Channel.MAIL and bool(self.address) and not self.confirmed
         chosen = self.mail if channel is Channel.MAIL else self.webhook
         return bool(chosen) if about is About.TEST else about in chosen
 

@@ -10,6 +10,7 @@ from gpucommons.scheduler.client import report_calls
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.notifications import (
     AboutName,
+    ConfirmRequest,
     NotificationRequest,
     NotificationsView,
 )
@@ -24,7 +25,10 @@ MEANINGS: dict[AboutName, str] = {
     "finish": "A job, sweep or pipeline of mine is over, and how it ended",
     "week": "Each Monday: my GPU hours, cost and jobs of the last week",
 }
-_SAID = {"test": "A test is on its way. What became of it stands below; load this page again."}
+_SAID = {
+    "confirmed": "Confirmed: mail goes there from now on.",
+    "test": "A test is on its way. What became of it stands below; load this page again.",
+}
 
 
 class Notifications(PageHandler):
@@ -68,6 +72,20 @@ class Notifications(PageHandler):
 
     def _is_set(self, name: str) -> bool:
         return self.get_body_argument(name, "") == "on"
+
+
+class Confirm(PageHandler):
+    """The code that came to an address."""
+
+    async def post(self) -> None:
+        """Take it, and go back."""
+        await self.whoami()
+        try:
+            request = ConfirmRequest(code=self.get_body_argument("code", "").strip())
+        except ValidationError as error:
+            raise BadRequest(first_mistake(error)) from None
+        await self.ask(report_calls.confirm_address(request))
+        self.redirect(f"{self.site.settings.prefix}notifications?said=confirmed", status=303)
 
 
 class SendTest(PageHandler):

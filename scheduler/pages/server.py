@@ -130,6 +130,7 @@ def application(site: Site) -> Application:
             route("calibration", calibration.Calibration),
             route("notifications", notifications.Notifications),
             route("notifications/test", notifications.SendTest),
+            route("notifications/confirm", notifications.Confirm),
             route("docs", api_docs.ApiDocs),
             route(r"docs/openapi\.json", api_docs.ApiDocument),
             route("admin/report.csv", files.ReportCsv),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from gpucommons.scheduler.core.model.types import Kind, Millis, State, UserName, Workload
 from gpucommons.scheduler.core.queue import back_off
 from gpucommons.scheduler.errors import BadRequest, SchedulerError
-from gpucommons.scheduler.notifications import message_texts, smtp, webhook
+from gpucommons.scheduler.notifications import confirming, message_texts, smtp, webhook
 from gpucommons.scheduler.notifications.choice import (
     FIRST_WAIT_MS,
     HOUR_MS,
@@ -54,6 +54,7 @@ _NOTEBOOKS, _HIBERNATED = frozenset({Kind.NOTEBOOK}), frozenset({State.HIBERNATE
 _TOO_MANY = f"{MOST_WAITING} messages waited already"
 _MANY_MAILS = f"{MOST_MAILS} mails of yours were made within an hour already"
 _UNFORESEEN = "The scheduler failed at it; its log says why"
+_NOT_CONFIRMED = "Its address is not confirmed"
 _NOT_CHOSEN = "It was chosen otherwise meanwhile"
 
 Line = tuple[UserName, Channel]
@@ -142,6 +143,10 @@ class Notifications:
             choice = of.get(told.owner)
             for way in Channel if choice is not None else ():
                 if choice is None or not choice.wants(way, told.about):
+                    continue
+                if way is Channel.MAIL and confirming.must_confirm(
+                    self._service.notifications.mail, choice
+                ):
                     continue
                 made = notification(told, way, now_ms)
                 line = (told.owner, way)
@@ -238,9 +243,15 @@ class Sending:
     def _tried(self, message: Notification) -> Notification:
         """What became of it; a line that took nothing rests, each time for longer."""
         line = (message.telling.owner, message.channel)
+        mail = self._service.notifications.mail
         choice = self._service.store.notifications.choice(message.telling.owner)
         if choice is None or not choice.wants(message.channel, message.telling.about):
             return replace(message, fate=Fate.DROPPED, next_ms=None, said=_NOT_CHOSEN)
+        if message.telling.about is About.CONFIRM:
+            if message.telling.source != confirming.source(choice):
+                return replace(message, fate=Fate.DROPPED, next_ms=None, said=_NOT_CHOSEN)
+        elif message.channel is Channel.MAIL and confirming.must_confirm(mail, choice):
+            return replace(message, fate=Fate.DROPPED, next_ms=None, said=_NOT_CONFIRMED)
         message = replace(message, tries=message.tries + 1)
         try:
             self._send(message, choice)
@@ -269,12 +280,23 @@ class Sending:
             if settings.mail is None:
                 raise BadRequest("This installation sends no mail any more.")
             address = choice.address or default_address(settings.mail, choice.owner)
-            smtp.send(settings.mail, message, address)
+            smtp.send(settings.mail, self._with_code(message, choice), address)
             return
         if settings.webhooks is None:
             raise BadRequest("This installation posts to no webhook any more.")
         key = self._service.webhook_key(choice.owner, choice.key_number)
         webhook.send(settings.webhooks, message, choice, key, self._service.now_ms() // 1000)
+
+    def _with_code(self, message: Notification, choice: Choice) -> Notification:
+        """With the code in it, where it brings one: it is stored nowhere."""
+        telling = message.telling
+        if telling.about is not About.CONFIRM:
+            return message
+        pages = self._service.settings.pages_url
+        page_url = f"{pages}notifications" if pages else ""
+        key = self._service.webhook_key(choice.owner, 0)
+        text = confirming.text(choice, key, page_url)
+        return replace(message, telling=replace(telling, text=text))
 
 
 def _in_a_thread(work: Callable[[], None]) -> None:

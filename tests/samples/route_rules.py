@@ -7,6 +7,10 @@ from typing import Any
 
 from service_world import METRICS_TOKEN
 
+from gpucommons.scheduler.core.model.types import Millis, UserName
+from gpucommons.scheduler.notifications import confirming
+from gpucommons.scheduler.notifications.choice import About, Choice
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -21,6 +25,14 @@ class Rule:
     query: dict[str, Any] = field(default_factory=dict)
 
 
+#: Of somebody who has yet to confirm an address.
+CHOICE = Choice(
+    owner=UserName("ann"),
+    webhook=frozenset({About.WEEK}),
+    url="https://example.org/x",
+    address="ann@home.example",
+    asked_ms=Millis(1_000_000_000),
+)
 JOB = {"name": "digits", "roles": [{"command": ["true"]}]}
 SWEEP = {"job": JOB, "given": [{"lr": 0.1}]}
 PIPELINE = {"name": "nightly", "steps": [{"name": "clean", "job": JOB}]}
@@ -524,6 +536,14 @@ RULES: dict[str, Rule] = {
     "notifications": Rule("GET", "/notifications", ("ann-reads", "root-token"), FOR_PEOPLE),
     "notifications_week": Rule("GET", "/notifications/week", ("ann-reads",), FOR_PEOPLE),
     "set_notifications": Rule("PUT", "/notifications", ("ann-token",), NOT_READERS, body={}),
+    "confirm_address": Rule(
+        "POST",
+        "/notifications/confirm",
+        ("ann-token",),
+        NOT_READERS,
+        body={"code": confirming.code(CHOICE, "")},
+    ),
+    "forget_user": Rule("POST", "/users/gone/forget", ("root-token",), NOT_ADMIN),
     "test_notifications": Rule("POST", "/notifications/test", ("ann-token",), NOT_READERS),
     "report": Rule(
         "GET", "/report", ("ann-reads", "bob-token"), NOBODY, query={"from_ms": 0, "to_ms": 1}

@@ -8,6 +8,8 @@ export interface IChannel {
   to: string;
   /** Why it cannot be chosen here. */
   why_not: string;
+  /** Why nothing comes there yet. */
+  waits?: string;
 }
 
 export interface IMessage {

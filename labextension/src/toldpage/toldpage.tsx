@@ -45,6 +45,7 @@ function Told({ told }: { told: INotifications }): React.JSX.Element {
     <React.Fragment>
       <h2>{trans.__('Mail')}</h2>
       <p>{msg.channel(mail)}</p>
+      {mail.waits ? <Callout tone="info">{mail.waits}</Callout> : null}
       <h2>{trans.__('Webhook')}</h2>
       <p>{msg.channel(webhook)}</p>
       {mail.why_not && webhook.why_not ? null : told.page_url ? (

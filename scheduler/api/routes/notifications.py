@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from gpucommons.scheduler.api.caller import AnyCaller
 from gpucommons.scheduler.api.routes.routers import a_router
+from gpucommons.scheduler.core.model.types import UserName
 from gpucommons.scheduler.models.notifications import (
+    ConfirmRequest,
+    ForgottenView,
     MessagePreview,
     NotificationRequest,
     NotificationsView,
@@ -30,6 +33,18 @@ async def set_notifications(request: NotificationRequest, caller: AnyCaller) -> 
 async def test_notifications(caller: AnyCaller) -> NotificationsView:
     """Have a test sent by every way that is chosen."""
     return await caller.run(choosing.test_notifications)
+
+
+@router.post("/notifications/confirm")
+async def confirm_address(request: ConfirmRequest, caller: AnyCaller) -> NotificationsView:
+    """Take the code that was sent to the caller's address: mail goes there from now on."""
+    return await caller.run(choosing.confirm_address, request)
+
+
+@router.post("/users/{user}/forget")
+async def forget_user(user: str, caller: AnyCaller) -> ForgottenView:
+    """Forget what a user chose to be told and was told, when the user is removed."""
+    return await caller.run(choosing.forget_user, UserName(user))
 
 
 @router.get("/notifications/week")

@@ -15,6 +15,7 @@ from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.notifications import (
     AboutName,
     ChannelView,
+    ConfirmRequest,
     NotificationRequest,
     NotificationsView,
 )
@@ -27,7 +28,8 @@ _HEADER = ("MADE", "BY", "SUBJECT", "BECAME", "")
 def add_commands(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
 ) -> None:
-    """Add ``notify``."""
+    """Add ``notify`` and ``users``."""
+    _add_users(commands, shared)
     own = commands.add_parser(
         "notify",
         help="what you are told by mail and webhook: show, set, test, week",
@@ -49,8 +51,26 @@ def add_commands(
     choose.add_argument("--to", metavar="URL", help='where webhooks are posted ("": nowhere)')
     choose.add_argument("--new-key", action="store_true", help="sign webhooks with a new key")
     choose.set_defaults(run=choosing)
+    confirm = own.add_parser(
+        "confirm", parents=[shared], help="enter the code that was mailed to your new address"
+    )
+    confirm.add_argument("code")
+    confirm.set_defaults(run=confirming)
     own.add_parser("test", parents=[shared], help="send a test by every way").set_defaults(run=test)
     own.add_parser("week", parents=[shared], help="the last week's summary").set_defaults(run=week)
+
+
+def _add_users(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    users = commands.add_parser("users", help="forget what a removed user has chosen (admins)")
+    gone = users.add_subparsers(required=True).add_parser(
+        "forget",
+        parents=[shared],
+        help="forget what a user chose to be told, and the messages: the next of that name is another",
+    )
+    gone.add_argument("user")
+    gone.set_defaults(run=forgetting)
 
 
 def about(text: str) -> list[AboutName]:
@@ -103,6 +123,30 @@ def choosing(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def confirming(arguments: argparse.Namespace) -> int:
+    """Send the code back."""
+    try:
+        request = ConfirmRequest(code=arguments.code)
+    except ValidationError as error:
+        raise BadRequest(first_mistake(error)) from None
+    with connect(arguments) as scheduler:
+        answer = scheduler.send(report_calls.confirm_address(request))
+    show(answer, f"Confirmed: mail goes to {printable(answer.mail.to)}.", output=arguments.output)
+    return 0
+
+
+def forgetting(arguments: argparse.Namespace) -> int:
+    """Forget a user's choice and messages."""
+    with connect(arguments) as scheduler:
+        answer = scheduler.send(report_calls.forget_user(arguments.user))
+    text = (
+        f"What {printable(answer.user)} chose to be told and {answer.messages} messages are forgotten."
+        " Jobs, schedules and files of that name stay."
+    )
+    show(answer, text, output=arguments.output)
+    return 0
+
+
 def test(arguments: argparse.Namespace) -> int:
     """Have a test sent."""
     with connect(arguments) as scheduler:
@@ -148,4 +192,5 @@ def _way(name: str, way: ChannelView) -> str:
         return f"{name}: off. {way.why_not}"
     if not way.about:
         return f"{name}: nothing is chosen"
-    return f"{name}: {', '.join(way.about)}, to {printable(way.to)}"
+    said = f"{name}: {', '.join(way.about)}, to {printable(way.to)}"
+    return f"{said}. {way.waits}" if way.waits else said

@@ -94,6 +94,8 @@ from gpucommons.scheduler.service.authorization.notebooks import (
     why_lease,
 )
 from gpucommons.scheduler.service.authorization.notifications import (
+    confirm_address,
+    forget_user,
     notifications,
     notifications_week,
     set_notifications,
@@ -169,6 +171,7 @@ __all__ = [
     "cancel_pipeline",
     "check_config",
     "choose_on_idle",
+    "confirm_address",
     "curve",
     "drop",
     "drop_profile",
@@ -177,6 +180,7 @@ __all__ = [
     "environments",
     "event_sight",
     "events",
+    "forget_user",
     "get_config",
     "hibernate",
     "is_job",

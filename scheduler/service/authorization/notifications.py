@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from gpucommons.scheduler.errors import Forbidden
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.service.authorization.sight import is_person, may_submit, read
+from gpucommons.scheduler.service.authorization.sight import (
+    is_person,
+    may_submit,
+    must_be_admin,
+    read,
+)
 
 
 def notifications(principal: Principal) -> None:
@@ -24,6 +29,17 @@ def set_notifications(principal: Principal) -> None:
 def test_notifications(principal: Principal) -> None:
     """As a change: something is sent."""
     set_notifications(principal)
+
+
+def confirm_address(principal: Principal) -> None:
+    """As a change: mail goes there from then on."""
+    set_notifications(principal)
+
+
+def forget_user(principal: Principal) -> None:
+    """Admins, who remove users."""
+    must_be_admin(principal, "forget what a user has chosen")
+    may_submit(principal)
 
 
 def notifications_week(principal: Principal) -> None:

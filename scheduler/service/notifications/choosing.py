@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpucommons.scheduler.core.model.types import Millis, UserName
 from gpucommons.scheduler.errors import BadRequest, TooManyRequests
 from gpucommons.scheduler.models.notifications import (
     AboutName,
     ChannelView,
+    ConfirmRequest,
+    ForgottenView,
     MessagePreview,
     NotificationRequest,
     NotificationsView,
     NotificationView,
 )
+from gpucommons.scheduler.notifications import confirming
 from gpucommons.scheduler.notifications.addresses import read_target
 from gpucommons.scheduler.notifications.choice import (
     CHOICES,
@@ -37,6 +42,9 @@ from gpucommons.scheduler.service.service import Service
 
 #: Messages in one answer.
 _NEWEST = 20
+#: Messages of one user that are looked through for codes.
+_MOST_KEPT = 1000
+_DAY_MS = 86_400_000
 #: Between two tests of one user.
 _TEST_MS = 10_000
 _NO_MAIL = "This installation sends no mail: an admin can name a mail server."
@@ -52,7 +60,7 @@ def notifications(service: Service, principal: Principal) -> NotificationsView:
 def set_notifications(
     service: Service, principal: Principal, request: NotificationRequest
 ) -> NotificationsView:
-    """Choose anew. Nothing is sent for it."""
+    """Choose anew. Nothing is sent for it but a code to an address that is to be confirmed."""
     authorization.set_notifications(principal)
     before = _choice(service, principal.name)
     is_new = request.new_key or (bool(request.url) and before.key_number == 0)
@@ -65,10 +73,48 @@ def set_notifications(
         key_number=before.key_number + is_new,
     )
     _check(service.notifications, choice)
-    service.orders.take(principal.name, 0, now_ms=service.now_ms())
+    now_ms = service.now_ms()
+    service.orders.take(principal.name, 0, now_ms=now_ms)
+    choice = confirming.asking(before, choice, service.notifications.mail, now_ms)
+    asks = choice.asked_ms == now_ms and confirming.must_confirm(service.notifications.mail, choice)
+    if asks:
+        _check_codes(service, choice, now_ms)
     service.store.notifications.choose(choice)
+    if asks:
+        made = notification(confirming.telling(choice), Channel.MAIL, now_ms)
+        service.store.notifications.add([made])
     key = service.webhook_key(choice.owner, choice.key_number) if is_new else None
     return _view(service, choice, key=key)
+
+
+def confirm_address(
+    service: Service, principal: Principal, request: ConfirmRequest
+) -> NotificationsView:
+    """Take the code that was sent to the caller's own address: mail goes there from now on."""
+    authorization.confirm_address(principal)
+    choice, now_ms = _choice(service, principal.name), service.now_ms()
+    service.orders.take(principal.name, 0, now_ms=now_ms)
+    if not confirming.must_confirm(service.notifications.mail, choice):
+        raise BadRequest("No address of yours waits to be confirmed.")
+    key = service.webhook_key(choice.owner, 0)
+    why_not = confirming.why_not(choice, key, request.code, now_ms)
+    if why_not is not None:
+        raise BadRequest(why_not)
+    choice = replace(choice, confirmed=True)
+    service.store.notifications.choose(choice)
+    return _view(service, choice)
+
+
+def forget_user(service: Service, principal: Principal, user: UserName) -> ForgottenView:
+    """Forget what a user has chosen and was told: the next of that name is another person.
+
+    The number of the signing key stays, so that no earlier key signs again.
+    """
+    authorization.forget_user(principal)
+    before = _choice(service, user)
+    service.store.notifications.choose(Choice(owner=user, key_number=before.key_number))
+    messages = service.store.notifications.forget(user)
+    return ForgottenView(user=user, chose=bool(before.mail or before.webhook), messages=messages)
 
 
 def test_notifications(service: Service, principal: Principal) -> NotificationsView:
@@ -77,6 +123,8 @@ def test_notifications(service: Service, principal: Principal) -> NotificationsV
     choice, now_ms = _choice(service, principal.name), service.now_ms()
     off = _off(service.notifications)
     ways = [way for way in Channel if way not in off and choice.wants(way, About.TEST)]
+    if Channel.MAIL in ways and confirming.must_confirm(service.notifications.mail, choice):
+        raise BadRequest(confirming.waits(choice, now_ms))
     if not ways:
         if len(off) == len(Channel):
             raise BadRequest(" ".join(("Nothing can be sent here.", *off.values())))
@@ -118,6 +166,21 @@ def _choice(service: Service, owner: UserName) -> Choice:
     return service.store.notifications.choice(owner) or Choice(owner=owner)
 
 
+def _check_codes(service: Service, choice: Choice, now_ms: Millis) -> None:
+    """An address is whatever somebody types: not many strangers get mail for it."""
+    newest = service.store.notifications.newest(choice.owner, limit=_MOST_KEPT)
+    lately = [
+        one
+        for one in newest
+        if one.telling.about is About.CONFIRM and one.made_ms > now_ms - _DAY_MS
+    ]
+    if len(lately) >= confirming.MOST_CODES:
+        message = (
+            f"{confirming.MOST_CODES} codes were made for you within a day: wait until tomorrow."
+        )
+        raise TooManyRequests(message)
+
+
 def _off(settings: NotificationSettings) -> dict[Channel, str]:
     """Ways that cannot be chosen here, and why."""
     found = {Channel.MAIL: _NO_MAIL} if settings.mail is None else {}
@@ -146,10 +209,12 @@ def _view(service: Service, choice: Choice, *, key: str | None = None) -> Notifi
     settings, pages = service.notifications, service.settings.pages_url
     by_rule = "" if settings.mail is None else default_address(settings.mail, choice.owner)
     newest = service.store.notifications.newest(choice.owner, limit=_NEWEST)
+    waits = confirming.must_confirm(settings.mail, choice)
     return NotificationsView(
         mail=ChannelView(
             about=_names(choice.mail),
             to=choice.address or by_rule,
+            waits=confirming.waits(choice, service.now_ms()) if waits else "",
             why_not=_off(settings).get(Channel.MAIL, ""),
         ),
         default_address=by_rule,

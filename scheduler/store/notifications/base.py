@@ -74,6 +74,10 @@ class NotificationStore(Protocol):
         """Messages of one user, newest first."""
         ...
 
+    def forget(self, owner: UserName) -> int:
+        """Remove all messages of one user; returns how many (any replica)."""
+        ...
+
     def drop(self, epoch: Epoch, *, before_ms: Millis) -> int:
         """Forget messages that were made before; returns how many (the leader)."""
         ...

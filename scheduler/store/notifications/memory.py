@@ -109,6 +109,14 @@ class MemoryNotifications:
         mine.sort(key=lambda one: (one.made_ms, one.notification_id), reverse=True)
         return tuple(mine[:limit])
 
+    def forget(self, owner: UserName) -> int:
+        """All of one user."""
+        with self._lock:
+            mine = [key for key, one in self._messages.items() if one.telling.owner == owner]
+            for key in mine:
+                del self._messages[key]
+        return len(mine)
+
     def drop(self, epoch: Epoch, *, before_ms: Millis) -> int:
         """Those that are older."""
         with self._lock:

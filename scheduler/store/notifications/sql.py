@@ -128,6 +128,12 @@ class SqlNotifications:
             select(of.document).where(of.owner == owner).order_by(*order).limit(limit)
         )
 
+    def forget(self, owner: UserName) -> int:
+        """All of one user."""
+        with self.writing() as connection:
+            mine = delete(notifications).where(notifications.c.owner == owner)
+            return connection.execute(mine).rowcount
+
     def drop(self, epoch: Epoch, *, before_ms: Millis) -> int:
         """Those that are older."""
         with self.leading(epoch) as connection:

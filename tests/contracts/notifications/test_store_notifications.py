@@ -87,6 +87,14 @@ def test_a_message_is_added_once_and_due_until_it_is_settled(store: Store) -> No
     assert store.notifications.newest(ADA, limit=9) == (sent,)
 
 
+def test_messages_of_one_user_are_forgotten_and_of_others_not(store: Store) -> None:
+    store.notifications.add([a_message(1), a_message(2), a_message(3, owner=BOB)])
+    assert store.notifications.forget(ADA) == 2
+    assert store.notifications.newest(ADA, limit=9) == ()
+    assert [one.telling.owner for one in store.notifications.newest(BOB, limit=9)] == [BOB]
+    assert store.notifications.forget(ADA) == 0
+
+
 def test_only_the_leader_reads_and_settles(store: Store) -> None:
     old = store.take_lead("me")
     store.take_lead("other")

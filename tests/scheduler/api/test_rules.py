@@ -10,13 +10,13 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
-from route_rules import JOB, PIPELINE, RULES, SCHEDULE, SHA, Rule
+from route_rules import CHOICE, JOB, PIPELINE, RULES, SCHEDULE, SHA, Rule
 from service_world import ServiceWorld, a_request, attempt_token, done
 from storages import LinkedMemory
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.executors.fake import Script
-from gpucommons.scheduler.notifications.choice import About, Choice
+from gpucommons.scheduler.notifications.settings import NotificationSettings
 from gpucommons.scheduler.service import authorization, leases
 from gpucommons.scheduler.service.jobs import jobs, profiles, sweeps
 from gpucommons.scheduler.service.pipelines import pipelines
@@ -105,7 +105,10 @@ def send(
     ask = models.LeaseRequest(user="ann", milli_gpu=500)
     lease = done(leases.acquire(world.service, world.hub_service, ask, key=None))
     done(leases.started(world.service, world.hub_service, lease.id, models.StartedReport()))
-    world.store.notifications.choose(Choice(owner=ann.name, mail=frozenset({About.WEEK})))
+    mail = {"host": "smtp", "sender": "gpu@example.org", "domains": ["*"]}
+    outside = NotificationSettings.model_validate({"mail": mail, "webhooks": {}})
+    object.__setattr__(world.service, "notifications", outside)
+    world.store.notifications.choose(CHOICE)
     running = jobs.job(world.service, ann, "digits-1")
     storage.fill({f"attempts/{running.attempts[0].id}/checkpoints/step-1/a": b"1"})
 

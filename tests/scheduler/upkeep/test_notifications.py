@@ -470,7 +470,7 @@ def test_a_test_is_tried_at_once_and_once_also_where_a_receiver_rests(
 
 
 def test_nobody_is_flooded_with_mail(world: ServiceWorld, tell: Tell, outside: Outside) -> None:
-    choose(world, mail=["finish"], address="another@example.org")
+    choose(world, mail=["finish"], address="ann@example.org")
     world.script = Script(run_ms=10)
     for number in range(MOST_MAILS + 3):
         submit(world, name=f"j{number}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from command_line import Cli, WatchedWorld
 
+from gpucommons.scheduler.notifications import confirming
 from gpucommons.scheduler.notifications.settings import NotificationSettings
 
 SETTINGS = {
@@ -28,6 +29,8 @@ def test_what_is_not_named_stays_and_what_is_not_possible_is_said(
     assert "Webhooks are signed with this key, which is not shown again:" in hook
     assert "signed with this key" not in cli("notify", "show").out
     assert "mail: nothing is chosen" in cli("notify", "set", "--mail", "none").out
+    unsaid = cli("notify", "show").out
+    assert "No mail goes there before you enter the code" not in unsaid
     assert "A test is on its way." in cli("notify", "test").out
     assert "waiting" in cli("notify", "show").out
     assert "You held no GPU." in cli("notify", "week").out
@@ -35,3 +38,19 @@ def test_what_is_not_named_stays_and_what_is_not_possible_is_said(
     unknown = cli("notify", "set", "--mail", "all,x")
     assert unknown.code == 2
     assert "'all' is none of idle, start, preempt, finish, week, all, none." in unknown.err
+
+
+def test_an_address_is_confirmed_by_its_code_and_admins_alone_forget_a_user(
+    cli: Cli, world: WatchedWorld
+) -> None:
+    settings = NotificationSettings.model_validate(SETTINGS)
+    object.__setattr__(world.service, "notifications", settings)
+    said = cli("notify", "set", "--mail", "finish", "--address", "ann@example.org").out
+    assert "No mail goes there before you enter the code that was sent to it." in said
+    wrong = cli("notify", "confirm", "AAAA")
+    assert (wrong.code, "That is not the code that was sent last" in wrong.err) == (2, True)
+    choice = next(one for one in world.store.notifications.choices())
+    code = confirming.code(choice, world.service.webhook_key(choice.owner, 0))
+    assert "Confirmed: mail goes to ann@example.org." in cli("notify", "confirm", code).out
+    gone = cli("users", "forget", choice.owner)
+    assert (gone.code, "Only admins may forget what a user has chosen" in gone.err) == (5, True)

@@ -1,0 +1,189 @@
+"""No mail goes to an address that its user wrote before the code that was sent there has come back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from service_world import ADMIN, ServiceWorld, a_request, done
+
+from gpucommons.scheduler.core.model.types import UserName
+from gpucommons.scheduler.errors import BadRequest, Forbidden, TooManyRequests
+from gpucommons.scheduler.models.notifications import ConfirmRequest, NotificationRequest
+from gpucommons.scheduler.notifications import confirming, smtp
+from gpucommons.scheduler.notifications.choice import About, Channel, Notification
+from gpucommons.scheduler.notifications.settings import NotificationSettings
+from gpucommons.scheduler.service.jobs import jobs
+from gpucommons.scheduler.service.notifications import choosing
+from gpucommons.scheduler.upkeep.notifications import Notifications, Sending
+
+SETTINGS = {
+    "host": "smtp.invalid",
+    "sender": "gpu@example.org",
+    "domains": ["*"],
+    "address": "{username}@example.org",
+}
+MINUTE, DAY = 60_000, 86_400_000
+Tell = Callable[[], list[tuple[str, str, str]]]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> ServiceWorld:
+    made = ServiceWorld(tmp_path)
+    settings = NotificationSettings.model_validate({"mail": SETTINGS})
+    object.__setattr__(made.service, "notifications", settings)
+    object.__setattr__(made.service, "webhook_key", lambda user, number: f"key-{user}-{number}")
+    return made
+
+
+@pytest.fixture
+def tell(world: ServiceWorld, monkeypatch: pytest.MonkeyPatch) -> Tell:
+    """One look and its mails: address, what it is about, text."""
+    mails: list[tuple[str, str, str]] = []
+
+    def send(_settings: Any, message: Notification, address: str) -> None:
+        mails.append((address, message.telling.about.value, message.telling.text))
+
+    def step() -> list[tuple[str, str, str]]:
+        mails.clear()
+        Notifications(world.service, epoch=lambda: world.loop.epoch).step()
+        sending = Sending(world.service, epoch=lambda: world.loop.epoch, start=lambda work: work())
+        while world.store.notifications.due(world.now_ms, limit=1):
+            sending.step()
+        return list(mails)
+
+    monkeypatch.setattr(smtp, "send", send)
+    step()
+    return step
+
+
+def choose(world: ServiceWorld, address: str, user: str = "ann") -> None:
+    request = NotificationRequest(mail=["finish"], address=address)
+    choosing.set_notifications(world.service, world.principal(user), request)
+
+
+def confirm(world: ServiceWorld, code: str, user: str = "ann") -> str:
+    request = ConfirmRequest(code=code)
+    return choosing.confirm_address(world.service, world.principal(user), request).mail.waits
+
+
+def code_in(mails: list[tuple[str, str, str]]) -> str:
+    ((_, about, text),) = mails
+    assert about == "confirm"
+    found = re.search(r"confirm ([A-Z2-7-]{19})\n", text)
+    assert found
+    return found[1]
+
+
+def finish_a_job(world: ServiceWorld, user: str = "ann") -> None:
+    who = world.principal(user)
+    job = jobs.submit(world.service, who, a_request(role={"milli_gpu": 1000}), key=None)
+    world.pass_time(1000)
+    done(jobs.cancel(world.service, who, job.id))
+    world.pass_time(MINUTE)
+
+
+def test_mail_begins_with_the_code(world: ServiceWorld, tell: Tell) -> None:
+    choose(world, "ann@home.example")
+    code = code_in(tell())
+    finish_a_job(world)
+    assert tell() == []
+    with pytest.raises(BadRequest, match="No mail goes there before you enter the code"):
+        choosing.test_notifications(world.service, world.principal("ann"))
+    assert choosing.notifications(world.service, world.principal("ann")).mail.waits
+    assert confirm(world, f" {code.lower()} ") == ""
+    finish_a_job(world)
+    assert [(to, about) for to, about, _ in tell()] == [("ann@home.example", "finish")]
+    # What else is chosen changes nothing of that.
+    choose(world, "ann@home.example")
+    assert tell() == []
+    with pytest.raises(BadRequest, match="No address of yours waits"):
+        confirm(world, code)
+
+
+def test_an_address_by_the_admins_rule_needs_no_code(world: ServiceWorld, tell: Tell) -> None:
+    for address in ("", "ann@example.org"):
+        choose(world, address)
+        assert tell() == []
+        finish_a_job(world)
+        assert [(to, about) for to, about, _ in tell()] == [("ann@example.org", "finish")]
+
+
+def test_no_other_code_confirms(world: ServiceWorld, tell: Tell) -> None:
+    choose(world, "x@victim.example", user="bob")
+    foreign = code_in(tell())
+    choose(world, "x@victim.example")
+    own = code_in(tell())
+    for wrong in (foreign, "AAAA-AAAA-AAAA-AAAA", "ü"):
+        with pytest.raises(BadRequest, match="not the code that was sent last"):
+            confirm(world, wrong)
+    # Of this address, but of an asking before.
+    choose(world, "y@victim.example")
+    with pytest.raises(BadRequest, match="not the code"):
+        confirm(world, own)
+    world.pass_time(MINUTE)
+    choose(world, "x@victim.example")
+    tell()
+    with pytest.raises(BadRequest, match="not the code"):
+        confirm(world, own)
+
+
+def test_a_confirmed_address_that_was_left_is_asked_again(world: ServiceWorld, tell: Tell) -> None:
+    choose(world, "ann@home.example")
+    code = code_in(tell())
+    confirm(world, code)
+    world.pass_time(MINUTE)
+    choose(world, "")
+    choose(world, "ann@home.example")
+    with pytest.raises(BadRequest, match="not the code"):
+        confirm(world, code)
+
+
+def test_an_old_code_is_none_and_a_new_one_is_had_by_saving(
+    world: ServiceWorld, tell: Tell
+) -> None:
+    choose(world, "ann@home.example")
+    code = code_in(tell())
+    world.pass_time(DAY + MINUTE)
+    with pytest.raises(BadRequest, match="too old: save your choice once more"):
+        confirm(world, code)
+    choose(world, "ann@home.example")
+    assert confirm(world, code_in(tell())) == ""
+
+
+def test_few_strangers_get_a_code(world: ServiceWorld, tell: Tell) -> None:
+    for number in range(confirming.MOST_CODES):
+        world.pass_time(MINUTE)
+        choose(world, f"{number}@victim.example")
+        assert len(tell()) == 1
+    world.pass_time(MINUTE)
+    with pytest.raises(TooManyRequests, match="5 codes"):
+        choose(world, "more@victim.example")
+    # Saved again at once, the same address gets no second mail.
+    choose(world, "4@victim.example")
+    assert tell() == []
+
+
+def test_the_code_is_stored_nowhere(world: ServiceWorld, tell: Tell) -> None:
+    choose(world, "ann@home.example")
+    code = code_in(tell())
+    kept = world.store.notifications.newest(UserName("ann"), limit=9)
+    assert [(one.telling.about, one.channel) for one in kept] == [(About.CONFIRM, Channel.MAIL)]
+    assert code not in repr((kept, world.store.notifications.choice(UserName("ann"))))
+
+
+def test_the_next_of_a_name_inherits_nothing(world: ServiceWorld, tell: Tell) -> None:
+    choose(world, "ann@home.example")
+    confirm(world, code_in(tell()))
+    with pytest.raises(Forbidden, match="Only admins"):
+        choosing.forget_user(world.service, world.principal("bob"), UserName("ann"))
+    admin = world.principal("root", ADMIN)
+    gone = choosing.forget_user(world.service, admin, UserName("ann"))
+    assert (gone.chose, gone.messages) == (True, 1)
+    view = choosing.notifications(world.service, world.principal("ann"))
+    assert (view.mail.about, view.mail.to, view.newest) == ([], "ann@example.org", [])
+    finish_a_job(world)
+    assert tell() == []
