@@ -62,6 +62,8 @@ class Books:
     """Which object is which job. Lost with the process, and read anew from the cluster."""
 
     by_uid: dict[str, Known] = field(default_factory=dict)
+    #: The uid of the object of this kind that a job was made of; empty for every other job.
+    made_of: Callable[[JobView], str] = made_of
 
     def see(self, body: Mapping[str, Any]) -> None:
         """An object was added or changed."""
@@ -145,11 +147,11 @@ class Follower:
         # All at once: of thousands, a look through all objects for each would take minutes.
         found = [(known, ours[known.status["jobId"]]) for known in self._books.of_job(ours)]
         for known, view in found:
-            if made_of(view) == known.ref.uid:
+            if self._books.made_of(view) == known.ref.uid:
                 await self._aside(self._tell(known, view))
         for known in self._books.live():
             its = ours.get(known.status["jobId"])
-            if its is None or made_of(its) != known.ref.uid:
+            if its is None or self._books.made_of(its) != known.ref.uid:
                 await self._aside(self._look_at(known))
         await self._end_orphans(ours.values())
 
@@ -167,7 +169,7 @@ class Follower:
                 else one
                 for one in page.jobs
             ]
-            ours = [one for one in views if made_of(one) and one.submitted_by == me]
+            ours = [one for one in views if self._books.made_of(one) and one.submitted_by == me]
             found.update({one.id: one for one in ours})
             cursor = page.cursor
             if cursor is None:
@@ -191,7 +193,7 @@ class Follower:
             text = "The scheduler knows this job no more: its history was cleaned up."
             await self._fail(known, "Forgotten", text)
             return
-        if made_of(view) == known.ref.uid:
+        if self._books.made_of(view) == known.ref.uid:
             await self._tell(known, view)
         else:
             text = f"The job {view.id} was not made of this object: nothing is done with it."
@@ -212,14 +214,14 @@ class Follower:
 
     async def _end_orphans(self, ours: Iterable[JobView]) -> None:
         """Cancel jobs whose object was deleted while nobody could be told."""
-        suspects = [one for one in ours if made_of(one) not in self._books.by_uid]
+        suspects = [one for one in ours if self._books.made_of(one) not in self._books.by_uid]
         if not suspects:
             return
         # What was seen may lag; only the API server can say that an object is gone.
         bodies = await asyncio.to_thread(self._objects.jobs)
         there = {body["metadata"]["uid"] for body in bodies}
         for view in suspects:
-            if made_of(view) not in there:
+            if self._books.made_of(view) not in there:
                 log.warning("%s is cancelled: its object was deleted", view.name)
                 await self._cancel(view.id)
 

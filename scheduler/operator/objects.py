@@ -54,9 +54,15 @@ def ref_of(body: Mapping[str, Any]) -> ObjectRef:
 
 
 def made_of(view: JobView) -> str:
-    """The uid of the object that a job was made of; empty for every other job."""
-    labels = {} if view.request is None else view.request.labels
-    return labels.get(OBJECT_LABEL, "").rpartition("/")[2]
+    """The uid of the TrainingJob that a job was made of; empty for every other job."""
+    label = label_of(view)
+    # Objects of other kinds have their kind before it.
+    return "" if ":" in label else label.rpartition("/")[2]
+
+
+def label_of(view: JobView) -> str:
+    """The object that a job was made of; empty where it was made of none."""
+    return "" if view.request is None else view.request.labels.get(OBJECT_LABEL, "")
 
 
 def spec_of(manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -59,7 +59,7 @@ async def _serve(
     following = asyncio.create_task(follower.run())
     following.add_done_callback(lambda _: stop.set())
     try:
-        with _health(settings.health_port):
+        with health(settings.health_port):
             await kopf.operator(
                 registry=registered(around),
                 settings=framework_settings(),
@@ -73,7 +73,7 @@ async def _serve(
             await following
 
 
-def _health(port: int) -> contextlib.AbstractContextManager[None]:
+def health(port: int) -> contextlib.AbstractContextManager[None]:
     """Answer the probe, as long as the loop turns; the framework's own door has no bounds."""
     if not port:
         return contextlib.nullcontext()

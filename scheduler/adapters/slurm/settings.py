@@ -6,12 +6,11 @@ import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
-import yaml
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
+from gpucommons.scheduler.adapters.settings_file import read_file
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.fields import Model
-from gpucommons.scheduler.models.words.yaml_mistakes import field_sentences, syntax_sentence
 
 #: What Slurm calls its own things. It becomes a word of a command, never part of a shell's line.
 SlurmName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.,:@+-]{0,126}$")]
@@ -84,13 +83,4 @@ def read_settings(path: Path | None) -> SlurmSettings:
     if path is None:
         message = "It needs to know its Slurm: start the scheduler with --executor slurm=FILE."
         raise BadRequest(message)
-    try:
-        text = path.read_text()
-        return SlurmSettings.model_validate(yaml.safe_load(text))
-    except OSError as error:
-        message = f"{path} cannot be read: {error.strerror}."
-    except yaml.YAMLError as error:
-        message = f"{path}: {syntax_sentence(error)}"
-    except ValidationError as error:
-        message = f"{path}: {field_sentences(text, error)}"
-    raise BadRequest(message)
+    return read_file(path, SlurmSettings)

@@ -1,0 +1,34 @@
+"""What an admin says to an adapter: one YAML file, read once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.models.words.yaml_mistakes import field_sentences, syntax_sentence
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def read_file(path: Path, kind: type[M]) -> M:
+    """Read it.
+
+    Raises
+    ------
+    BadRequest
+        When it cannot be read, or says something that cannot be.
+    """
+    try:
+        text = path.read_text()
+        return kind.model_validate(yaml.safe_load(text))
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}."
+    except yaml.YAMLError as error:
+        message = f"{path}: {syntax_sentence(error)}"
+    except ValidationError as error:
+        message = f"{path}: {field_sentences(text, error)}"
+    raise BadRequest(message)

@@ -1,0 +1,228 @@
+"""TrainJobs handed in: each that is made in our namespaces waits suspended, for a job of ours in line.
+
+A client of the API like the operator, whose follower it shares: that writes how jobs stand into their
+objects, and ends jobs whose object is gone. What is known of a TrainJob stands in its annotations, so
+that one who was killed goes on; a job is submitted with its TrainJob's uid and size as the key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from gpucommons.scheduler.adapters.trainer import trainjobs
+from gpucommons.scheduler.adapters.trainer.settings import TrainerSettings
+from gpucommons.scheduler.adapters.trainer.sights import Followed
+from gpucommons.scheduler.adapters.trainer.trainjobs import Asked, Document
+from gpucommons.scheduler.client import AsyncSchedulerClient, calls
+from gpucommons.scheduler.errors import BadRequest, InvalidTransition, NotFound, SchedulerError
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import (
+    CONFLICT,
+    NOT_FOUND,
+    ApiError,
+    Connection,
+)
+from gpucommons.scheduler.models import JobRequest, JobView
+from gpucommons.scheduler.operator import status
+from gpucommons.scheduler.operator.following import Books, Known
+from gpucommons.scheduler.operator.objects import ObjectRef, ref_of
+from gpucommons.scheduler.threads.repeating import Troubles
+
+_LOG = logging.getLogger(__name__)
+_BASE = f"/apis/{trainjobs.GROUP}/{trainjobs.VERSION}/namespaces"
+#: States of a job in which its TrainJob runs, or is about to.
+_RUNS = frozenset({"starting", "running", "stopping", "cancelling"})
+_LONGEST_NAME = 50
+
+
+def made_of(view: JobView) -> str:
+    """The uid of the TrainJob that a job was made of; empty for every other job."""
+    ref = trainjobs.ref_in({} if view.request is None else view.request.labels)
+    return "" if ref is None else ref.uid
+
+
+def request_of(trainjob: Document, asked: Asked, *, user: str) -> JobRequest:
+    """The job that stands for a TrainJob in line."""
+    ref = ref_of(trainjob)
+    trainer = trainjob["spec"].get("trainer") or {}
+    words = [*(trainer.get("command") or ()), *(trainer.get("args") or ())]
+    role = {
+        "count": asked.nodes,
+        "milli_gpu": asked.milli_gpu,
+        "cpu_milli": asked.cpu_milli,
+        "memory_mib": asked.memory_mib,
+        # It is never started by us: it is what pages show.
+        "command": [one[:1000] for one in words[:200] if one] or ["trainjob", ref.name],
+    }
+    document: dict[str, Any] = {
+        "name": ref.name[:_LONGEST_NAME].strip("-"),
+        "user": user,
+        "team": asked.team,
+        "pools": list(asked.pools),
+        "roles": [role],
+        "launcher": "plain",
+        "hibernation": False,
+        "labels": trainjobs.label_of(ref),
+    }
+    if asked.priority is not None:
+        document["priority"] = asked.priority
+    return JobRequest.model_validate(document)
+
+
+class TrainJobs:
+    """See :class:`gpucommons.scheduler.operator.cluster.Objects`."""
+
+    def __init__(self, connection: Connection, namespaces: Iterable[str]) -> None:
+        self._connection = connection
+        self._namespaces = tuple(namespaces)
+
+    def team_of(self, namespace: str) -> str | None:
+        """None: a file of the admin's says it."""
+        return None
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """See the protocol."""
+        answers = (self._connection.get(f"{_BASE}/{one}/trainjobs") for one in self._namespaces)
+        return [body for answer in answers for body in answer["items"]]
+
+    def write_status(self, ref: ObjectRef, said: dict[str, Any]) -> None:
+        """How its job stands, as annotations: its status is Trainer's."""
+        keys = {"state": trainjobs.STATE, "reason": trainjobs.REASON}
+        notes = {keys[key]: value for key, value in said.items() if key in keys}
+        if notes:
+            self.note(ref, notes)
+
+    def note(self, ref: ObjectRef, notes: dict[str, str | None]) -> None:
+        """Write annotations; one that is gone needs none."""
+        self.patch(ref, trainjobs.noting(notes))
+
+    def patch(self, ref: ObjectRef, patch: dict[str, Any]) -> None:
+        """Change it; one that is gone needs no change."""
+        try:
+            self._connection.merge_patch(f"{_BASE}/{ref.namespace}/trainjobs/{ref.name}", patch)
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
+
+
+class Intake:
+    """Looks at every TrainJob, and does what is due."""
+
+    def __init__(
+        self,
+        scheduler: AsyncSchedulerClient,
+        followed: Followed,
+        objects: TrainJobs,
+        books: Books,
+        settings: TrainerSettings,
+    ) -> None:
+        self._scheduler = scheduler
+        self._followed = followed
+        self._objects = objects
+        self._books = books
+        self._settings = settings
+        self._odd = Troubles("handing in a TrainJob")
+        #: The version of each in which nothing was due.
+        self._done: dict[str, str] = {}
+
+    async def look(self, *, anew: bool = False) -> None:
+        """Once at each that changed, or at all; what is odd about one holds up no other."""
+        if anew:
+            # Its runtime may have changed, or a job may have ended that it waits for.
+            self._done.clear()
+        found = [
+            one
+            for one in self._followed.trainjobs()
+            if one["metadata"]["namespace"] in self._settings.namespaces
+        ]
+        there = {one["metadata"]["uid"] for one in found}
+        for uid in self._books.by_uid.keys() - there:
+            self._books.by_uid.pop(uid)
+            self._done.pop(uid, None)
+        for trainjob in found:
+            meta = trainjob["metadata"]
+            if self._done.get(meta["uid"]) == meta["resourceVersion"]:
+                continue
+            try:
+                await self._see(trainjob)
+                self._done[meta["uid"]] = meta["resourceVersion"]
+            except ApiError as error:
+                if error.status != CONFLICT:  # It was changed meanwhile, and is seen again.
+                    self._odd.note(error)
+            except (SchedulerError, ValueError, LookupError, TypeError) as error:
+                self._odd.note(error)
+
+    async def _see(self, trainjob: Document) -> None:
+        ref, notes = ref_of(trainjob), trainjobs.notes_of(trainjob)
+        known = self._books.by_uid.setdefault(ref.uid, Known(ref=ref, status={}))
+        if trainjobs.finished(trainjob) is not None or not trainjobs.is_ours(trainjob):
+            return
+        known.status.setdefault("jobId", notes.get(trainjobs.JOB))
+        try:
+            asked = await asyncio.to_thread(self._asked, trainjob)
+        except BadRequest as error:
+            await self._refuse(known, trainjob, str(error))
+            return
+        is_new = trainjobs.JOB not in notes
+        if is_new and not (
+            trainjobs.is_suspended(trainjob) and trainjobs.is_gated(trainjob, asked.target)
+        ):
+            await self._patch(ref, trainjobs.taking_charge(trainjob, asked.target))
+        elif notes.get(trainjobs.ASKED) != asked.mark:
+            await self._hand_in(known, trainjob, asked)
+
+    def _asked(self, trainjob: Document) -> Asked:
+        try:
+            runtime = self._followed.runtime_of(trainjob)
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
+            message = f"There is no runtime {trainjob['spec']['runtimeRef']['name']}: make it, or name one."
+            raise BadRequest(message) from None
+        return trainjobs.asked_for(trainjob, runtime, self._settings)
+
+    async def _refuse(self, known: Known, trainjob: Document, text: str) -> None:
+        """It waits suspended, with the sentence, until it is changed or deleted."""
+        if not trainjobs.is_suspended(trainjob) and not known.status.get("jobId"):
+            await self._patch(known.ref, trainjobs.suspending())
+        if known.status.get("reason") != text:
+            said = {"state": "refused", "reason": text}
+            await asyncio.to_thread(self._objects.write_status, known.ref, said)
+            known.status |= said
+
+    async def _hand_in(self, known: Known, trainjob: Document, asked: Asked) -> None:
+        """Submit it; one that was edited while it waited gives its place up for its new size."""
+        before = known.status.get("jobId") or ""
+        if before and not await self._is_over(before):
+            return
+        ref = known.ref
+        request = request_of(trainjob, asked, user=self._settings.namespaces[ref.namespace].user)
+        try:
+            view = await self._scheduler.send(
+                calls.submit(request, key=f"{ref.uid}-{asked.mark}-{before}")
+            )
+        except SchedulerError as error:
+            await self._refuse(known, trainjob, str(error))
+            raise
+        reason = f"It was edited: it waits as {view.name} now, at a new place." if before else None
+        notes = {trainjobs.JOB: view.id, trainjobs.ASKED: asked.mark, trainjobs.REASON: reason}
+        await asyncio.to_thread(self._objects.note, ref, notes)
+        known.status = {"jobId": view.id, "reason": reason}
+
+    async def _is_over(self, job_id: str) -> bool:
+        """Whether a job gave its place up; one that runs keeps it, and what it was admitted for."""
+        try:
+            view = await self._scheduler.send(calls.job(job_id))
+            if view.state in status.FINAL:
+                return True
+            if view.state in _RUNS:
+                return False
+            view = await self._scheduler.send(calls.cancel(job_id))
+        except (InvalidTransition, NotFound):
+            return True
+        return view.state in status.FINAL
+
+    async def _patch(self, ref: ObjectRef, patch: dict[str, Any]) -> None:
+        await asyncio.to_thread(self._objects.patch, ref, patch)

@@ -1,0 +1,188 @@
+"""What is seen of the cluster: TrainJobs of our namespaces, their pods, nodes and what others take of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gpucommons.scheduler.adapters.trainer import trainjobs
+from gpucommons.scheduler.adapters.trainer.settings import TrainerSettings
+from gpucommons.scheduler.adapters.trainer.trainjobs import Document
+from gpucommons.scheduler.core.model.resources import Node, NodeState, Pool
+from gpucommons.scheduler.core.model.types import NodeId
+from gpucommons.scheduler.errors import Unavailable
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
+from gpucommons.scheduler.executors.kubernetes.api_server.watching import Subject, Watch
+from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
+    Taken,
+    slots,
+    taken_by_others,
+)
+from gpucommons.scheduler.executors.kubernetes.objects import names
+from gpucommons.scheduler.executors.kubernetes.objects.seen import (
+    NodeSeen,
+    OtherPod,
+    PodSeen,
+    read_node,
+    read_other,
+    read_pod,
+)
+
+#: JobSet's label on its pods: the TrainJob that they are for.
+_JOBSET = "jobset.sigs.k8s.io/jobset-name"
+_SYNC_S = 30.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kept:
+    """One object by its uid, and what is kept of it."""
+
+    uid: str
+    value: Any
+
+
+class Shelf:
+    """See :class:`.watching.Sink`."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._by_uid: dict[str, Any] = {}
+
+    def reset(self, found: list[Kept]) -> None:
+        """See the protocol."""
+        with self._lock:
+            self._by_uid = {one.uid: one.value for one in found}
+        self._changed()
+
+    def event(self, kind: str, found: Kept) -> None:
+        """See the protocol."""
+        with self._lock:
+            if kind == "DELETED":
+                self._by_uid.pop(found.uid, None)
+            else:
+                self._by_uid[found.uid] = found.value
+        self._changed()
+
+    def all(self) -> tuple[Any, ...]:
+        """What there is."""
+        with self._lock:
+            return tuple(self._by_uid.values())
+
+
+class Followed:
+    """TrainJobs of some namespaces, as they are now."""
+
+    def __init__(
+        self, connection: Connection, namespaces: Iterable[str], changed: Callable[[], None]
+    ) -> None:
+        self._watches: list[Watch] = []
+        self._changed, self._connection = changed, connection
+        base = f"/apis/{trainjobs.GROUP}/{trainjobs.VERSION}/namespaces"
+        self._trainjobs = [
+            self._follow(f"{base}/{one}/trainjobs", lambda body: body) for one in namespaces
+        ]
+
+    def _follow(self, path: str, read: Callable[[Document], Any]) -> Shelf:
+        def keep(body: Document) -> Kept:
+            return Kept(uid=body["metadata"]["uid"], value=read(body))
+
+        shelf = Shelf(self._changed)
+        self._watches.append(Watch(self._connection, Subject(path=path, read=keep), shelf))
+        return shelf
+
+    def wait(self) -> None:
+        """Wait until everything was seen once.
+
+        Raises
+        ------
+        Unavailable
+            When that takes too long: not knowing what runs is not losing it.
+        """
+        for watch in self._watches:
+            if not watch.synced.wait(_SYNC_S):
+                message = (
+                    "The API server has not said what TrainJobs there are: are Trainer's CRDs installed,"
+                    " and may this account read them?"
+                )
+                raise Unavailable(message)
+
+    @property
+    def is_synced(self) -> bool:
+        """Everything was seen once."""
+        return all(watch.synced.is_set() for watch in self._watches)
+
+    def trainjobs(self) -> tuple[Document, ...]:
+        """All of our namespaces."""
+        return tuple(one for shelf in self._trainjobs for one in shelf.all())
+
+    def runtime_of(self, trainjob: Document) -> Document:
+        """Ask for a TrainJob's runtime; ``ApiError`` 404 where there is none."""
+        return self._connection.get(trainjobs.runtime_path(trainjob))
+
+    def close(self) -> None:
+        """End the watches."""
+        for watch in self._watches:
+            watch.close()
+
+
+class Sights(Followed):
+    """The same with pods and nodes."""
+
+    def __init__(
+        self, connection: Connection, settings: TrainerSettings, changed: Callable[[], None]
+    ) -> None:
+        super().__init__(connection, settings.watched, changed)
+        self._settings = settings
+        self._nodes = self._follow("/api/v1/nodes", read_node)
+        self._pods = self._follow("/api/v1/pods", self._read_pod)
+
+    def _read_pod(self, body: Document) -> PodSeen | OtherPod | None:
+        meta = body["metadata"]
+        labels = meta.get("labels") or {}
+        if _JOBSET not in labels or meta["namespace"] not in self._settings.watched:
+            return read_other(body)
+        # Read as one of ours, of an attempt that is named as the TrainJob is.
+        marked = {**labels, names.ATTEMPT: labels[_JOBSET]}
+        return read_pod({**body, "metadata": {**meta, "labels": marked}})
+
+    def pods(self) -> tuple[PodSeen, ...]:
+        """Pods of TrainJobs."""
+        return tuple(one for one in self._pods.all() if isinstance(one, PodSeen))
+
+    def selector_of(self, node_id: NodeId) -> dict[str, str]:
+        """The label that names a node."""
+        found = next((one for one in self._nodes.all() if one.name == node_id), None)
+        own = node_id if found is None else found.labels.get(names.HOSTNAME, node_id)
+        return {names.HOSTNAME: own}
+
+    def nodes(self, pools: tuple[Pool, ...]) -> Iterator[Node]:
+        """The nodes that answer, each in the first pool whose labels it has."""
+        others = (one for one in self._pods.all() if isinstance(one, OtherPod))
+        taken = taken_by_others(others)
+        for node in sorted(self._nodes.all(), key=lambda one: str(one.name)):
+            pool = next((one for one in pools if self._is_of(node, one)), None)
+            if node.ready and pool is not None:
+                yield self._node(node, pool, taken.get(node.name, Taken()))
+
+    def _is_of(self, node: NodeSeen, pool: Pool) -> bool:
+        asked = self._settings.pools.get(pool.name)
+        if asked is None:
+            return False
+        wanted = asked.selector or {names.POOL: pool.name}
+        return wanted.items() <= node.labels.items()
+
+    def _node(self, node: NodeSeen, pool: Pool, taken: Taken) -> Node:
+        place = self._settings.place_of(pool.name)
+        devices = slots(node, pool, place)
+        return Node(
+            node_id=NodeId(node.name),
+            pool=pool.name,
+            devices=devices[: max(0, len(devices) - taken.gpus_of(place))],
+            cpu_milli=max(0, node.cpu_milli - taken.cpu_milli),
+            memory_mib=max(0, node.memory_mib - taken.memory_mib),
+            state=NodeState.CORDONED if node.cordoned else NodeState.READY,
+            rack=node.labels.get(place.rack_label),
+        )

@@ -1,0 +1,366 @@
+"""What a TrainJob asks for, what is due for it, and jobs of ours as TrainJobs: without a cluster."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.scheduler.adapters.trainer import deciding, sending, trainjobs
+from gpucommons.scheduler.adapters.trainer.deciding import Sight
+from gpucommons.scheduler.adapters.trainer.intake import made_of, request_of
+from gpucommons.scheduler.adapters.trainer.settings import (
+    SentJobs,
+    TrainerNamespace,
+    TrainerPool,
+    TrainerSettings,
+    read_settings,
+)
+from gpucommons.scheduler.core.model.types import (
+    Attempt,
+    AttemptId,
+    AttemptState,
+    HoldClass,
+    Kind,
+    Millis,
+    NodeId,
+    PoolName,
+    Role,
+    Spec,
+    Stop,
+    TeamName,
+    UserName,
+    WorkerPlacement,
+    WorkloadId,
+)
+from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen
+from gpucommons.scheduler.operator import objects
+
+GATE = "gpucommons.io/placement"
+SETTINGS = TrainerSettings(
+    namespaces={"research": TrainerNamespace(teams=["vision", "nlp"], user="ann")},
+    pools={"trainers": TrainerPool(), "old": TrainerPool(gpu_resource="nvidia.com/mig-1g.5gb")},
+    sent=SentJobs(namespace="sent"),
+)
+NOW = Millis(1_000_000)
+
+
+def a_runtime(**policy: Any) -> dict[str, Any]:
+    container = {"name": "node", "image": "torch:1", "resources": {"requests": {"cpu": "2"}}}
+    job = {
+        "name": "node",
+        "template": {
+            "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+            "spec": {"template": {"spec": {"containers": [container]}}},
+        },
+    }
+    return {
+        "metadata": {"name": "torch-distributed"},
+        "spec": {
+            "mlPolicy": {"numNodes": 1, **policy},
+            "template": {"spec": {"replicatedJobs": [job]}},
+        },
+    }
+
+
+def a_trainjob(**changes: Any) -> dict[str, Any]:
+    amounts = {"cpu": "500m", "memory": "2Gi", "nvidia.com/gpu": "2"}
+    spec = {
+        "runtimeRef": {"name": "torch-distributed"},
+        "suspend": True,
+        "trainer": {"numNodes": 3, "resourcesPerNode": {"limits": amounts}, "command": ["train"]},
+    }
+    meta = {
+        "name": "digits",
+        "namespace": "research",
+        "uid": "u-1",
+        "resourceVersion": "7",
+        "labels": changes.pop("labels", {}),
+        "annotations": changes.pop("annotations", {}),
+    }
+    status = changes.pop("status", {})
+    return {"metadata": meta, "spec": {**spec, **changes}, "status": status}
+
+
+def asked_for(**changes: Any) -> trainjobs.Asked:
+    return trainjobs.asked_for(a_trainjob(**changes), a_runtime(), SETTINGS)
+
+
+def test_its_own_amounts_stand_in_place_of_its_runtimes() -> None:
+    assert asked_for().size == (3, 2000, 500, 2048)
+    assert asked_for(trainer={}).size == (1, 0, 2000, 1024)
+
+
+def test_an_image_counts_for_nothing_and_a_size_for_all() -> None:
+    first = asked_for()
+    trainer = a_trainjob()["spec"]["trainer"]
+    assert asked_for(trainer={**trainer, "image": "new:2"}).mark == first.mark
+    assert asked_for(trainer={**trainer, "numNodes": 4}).mark != first.mark
+    assert asked_for(labels={"gpucommons.io/priority": "high"}).mark != first.mark
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"labels": {"gpucommons.io/team": "robotics"}}, "vision, nlp may pay, not robotics"),
+        ({"labels": {"gpucommons.io/pool": "moon"}}, "the pools for TrainJobs are trainers, old"),
+        ({"labels": {"gpucommons.io/priority": "urgent"}}, "low, normal, high"),
+        (
+            {
+                "podSpecOverrides": [
+                    {"targetJobs": [{"name": "node"}], "nodeSelector": {"disk": "fast"}}
+                ]
+            },
+            "leave it out",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_to_do(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadRequest, match=says):
+        asked_for(**changes)
+
+
+def test_runtimes_that_start_workers_by_mpi_are_refused() -> None:
+    with pytest.raises(BadRequest, match="by MPI"):
+        trainjobs.asked_for(a_trainjob(), a_runtime(mpi={}), SETTINGS)
+
+
+def test_a_runtime_that_prepares_with_gpus_is_refused() -> None:
+    runtime = a_runtime()
+    hungry = {"name": "x", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    job = {"name": "data", "template": {"spec": {"template": {"spec": {"containers": [hungry]}}}}}
+    runtime["spec"]["template"]["spec"]["replicatedJobs"].append(job)
+    with pytest.raises(BadRequest, match="asks for GPUs in data"):
+        trainjobs.asked_for(a_trainjob(), runtime, SETTINGS)
+
+
+def test_kueues_and_multikueues_are_left_alone() -> None:
+    assert trainjobs.is_ours(a_trainjob())
+    assert not trainjobs.is_ours(a_trainjob(labels={"kueue.x-k8s.io/queue-name": "q"}))
+    assert not trainjobs.is_ours(a_trainjob(managedBy="kueue.x-k8s.io/multikueue"))
+
+
+OVERRIDES = st.lists(
+    st.fixed_dictionaries(
+        {
+            "targetJobs": st.lists(
+                st.sampled_from(["node", "data", "model"]), min_size=1, max_size=2, unique=True
+            ).map(lambda names: [{"name": one} for one in names])
+        },
+        optional={"serviceAccountName": st.just("me"), "tolerations": st.just([{"key": "k"}])},
+    ),
+    max_size=3,
+    # Trainer's webhook lets a job stand in one override alone.
+    unique_by=lambda one: one["targetJobs"][0]["name"],
+)
+
+
+@given(OVERRIDES)
+def test_the_gate_is_added_to_what_its_user_wrote(overrides: list[dict[str, Any]]) -> None:
+    before = a_trainjob(podSpecOverrides=overrides)
+    after = trainjobs.overrides_with_gate(before, "node")
+    gated = {**before, "spec": {**before["spec"], "podSpecOverrides": after}}
+    assert trainjobs.is_gated(gated, "node")
+    kept = [{k: v for k, v in one.items() if k != "schedulingGates"} for one in after]
+    assert kept[: len(overrides)] == overrides
+
+
+# --- the job that stands for it --------------------------------------------------------------
+
+
+def test_the_job_says_whose_it_is_and_is_known_by_its_trainjob() -> None:
+    request = request_of(a_trainjob(), asked_for(), user="ann")
+    assert (request.team, request.user, request.pools) == ("vision", "ann", ["trainers", "old"])
+    (role,) = request.roles
+    assert (role.count, role.milli_gpu, role.command) == (3, 2000, ["train"])
+    ref = trainjobs.ref_in(request.labels)
+    assert ref == objects.ObjectRef(namespace="research", name="digits", uid="u-1")
+
+
+def test_the_operator_takes_it_for_none_of_its_own() -> None:
+    """Else it would cancel it: there is no TrainingJob of that uid."""
+
+    class View:
+        request = request_of(a_trainjob(), asked_for(), user="ann")
+
+    assert made_of(View()) == "u-1"  # type: ignore[arg-type]
+    assert objects.made_of(View()) == ""  # type: ignore[arg-type]
+
+
+# --- what is due -----------------------------------------------------------------------------
+
+
+def an_attempt(**changes: Any) -> Attempt:
+    placements = tuple(
+        WorkerPlacement(
+            role="worker",
+            index=index,
+            node_id=NodeId(f"n{index}"),
+            device_ids=(DeviceId(f"n{index}/gpu-0"),),
+        )
+        for index in range(2)
+    )
+    made: dict[str, Any] = {
+        "attempt_id": AttemptId("a-1"),
+        "number": 1,
+        "placements": placements,
+        "state": AttemptState.STARTING,
+        "workload_id": WorkloadId("w-1"),
+        "hold_class": HoldClass.OVER_QUOTA,
+        "reserved_ms": NOW,
+    }
+    return Attempt(**{**made, **changes})
+
+
+def a_pod(index: int, **changes: Any) -> PodSeen:
+    made: dict[str, Any] = {
+        "name": f"digits-node-0-{index}",
+        "namespace": "research",
+        "uid": f"p-{index}",
+        "attempt_id": AttemptId("digits"),
+        "job": "digits-node-0",
+        "index": index,
+        "gates": (GATE,),
+    }
+    return PodSeen(**{**made, **changes})
+
+
+RESUMED = {"annotations": {"gpucommons.io/attempt": "a-1"}, "suspend": False}
+
+
+def judged(trainjob: dict[str, Any] | None, *pods: PodSeen, **more: Any) -> deciding.Verdict:
+    made: dict[str, Any] = {"attempt": an_attempt(), "target": "node", "now_ms": NOW}
+    return deciding.judge(Sight(trainjob=trainjob, pods=pods, **{**made, **more}))
+
+
+def test_it_is_resumed_once_pods_before_it_are_gone() -> None:
+    assert judged(a_trainjob()).resume
+    assert judged(a_trainjob(), a_pod(0)).resume
+    assert not judged(a_trainjob(), a_pod(0, gates=(), phase="Running")).resume
+
+
+def test_each_pod_is_sent_to_its_own_place() -> None:
+    verdict = judged(a_trainjob(**RESUMED), a_pod(0), a_pod(1))
+    assert [rank for _, rank in verdict.lift] == [0, 1]
+    assert not verdict.started
+    running = [a_pod(index, gates=(), phase="Running") for index in range(2)]
+    assert judged(a_trainjob(**RESUMED), *running).started
+
+
+def test_what_only_prepares_runs_anywhere() -> None:
+    (found,) = judged(a_trainjob(**RESUMED), a_pod(0, job="digits-data-0")).lift
+    assert found[1] is None
+
+
+def test_it_ends_as_trainer_says() -> None:
+    said = {"type": "Complete", "status": "True", "message": "done"}
+    done = a_trainjob(**RESUMED, status={"conditions": [said]})
+    ended = judged(done, a_pod(0, gates=(), phase="Succeeded")).ended
+    assert ended is not None
+    assert (ended.exit_code, ended.text) == (0, "done")
+    said["type"] = "Failed"
+    ended = judged(done).ended
+    assert ended is not None
+    assert ended.exit_code == 1
+
+
+def test_a_stop_suspends_and_waits_for_the_pods_to_go() -> None:
+    stop = Stop(why="preempt", text="", announced_ms=NOW, term_ms=NOW, kill_ms=Millis(NOW + 5000))
+    more: dict[str, Any] = {"attempt": an_attempt(stop=stop), "stopped": True}
+    pod = a_pod(0, gates=(), phase="Running")
+    assert judged(a_trainjob(**RESUMED), pod, **more).suspend
+    suspended = a_trainjob(**{**RESUMED, "suspend": True})
+    waiting = judged(suspended, pod, **more)
+    assert (waiting.signalled, waiting.ended, waiting.hurry) == (True, None, ())
+    assert judged(suspended, pod, **{**more, "now_ms": Millis(NOW + 9000)}).hurry == (pod,)
+    ended = judged(suspended, a_pod(0), **more).ended
+    assert ended is not None
+    assert ended.told
+
+
+def test_one_that_somebody_else_suspends_waits_again() -> None:
+    ended = judged(a_trainjob(**{**RESUMED, "suspend": True})).ended
+    assert ended is not None
+    assert "Somebody else suspended" in ended.text
+
+
+def test_one_that_is_gone_has_ended() -> None:
+    ended = judged(None).ended
+    assert ended is not None
+    assert ended.text == "Its TrainJob was deleted."
+
+
+def test_one_that_was_edited_is_not_resumed() -> None:
+    role = Role(count=3, milli_gpu=2000, cpu_milli=500, memory_mib=2048)
+    trainjobs.check_admitted(asked_for(), role)
+    with pytest.raises(BadRequest, match="was edited"):
+        trainjobs.check_admitted(asked_for(), replace(role, count=2))
+
+
+# --- jobs of ours ----------------------------------------------------------------------------
+
+
+def a_spec(**changes: Any) -> Spec:
+    role = Role(count=2, milli_gpu=1000, command=("torchrun", "train.py"))
+    made: dict[str, Any] = {
+        "kind": Kind.TRAINING,
+        "name": "mnist-1",
+        "team": TeamName("vision"),
+        "owner": UserName("ann"),
+        "submitted_by": UserName("ann"),
+        "pools": (PoolName("trainers"),),
+        "roles": (role,),
+        "environment": "img:1",
+    }
+    return Spec(**{**made, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"snapshot": "0" * 64}, "brings files"),
+        ({"secrets": {"A": "a"}}, "wants secrets"),
+        ({"environment": ""}, "names no image"),
+        ({"roles": (Role(milli_gpu=500),)}, "a part of a GPU"),
+        ({"roles": (Role(), Role(name="b"))}, "several roles"),
+        ({"min_workers": 1, "max_workers": 2}, "elastic"),
+    ],
+)
+def test_what_a_trainjob_cannot_bring_is_said(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadRequest, match=says):
+        sending.check(a_spec(**changes), SETTINGS)
+
+
+def test_a_job_is_sent_as_a_trainjob_that_asks_for_the_same() -> None:
+    sending.check(a_spec(), SETTINGS)
+    notes = trainjobs.notes_for("a-1", now_ms=NOW)
+    sent = SentJobs(namespace="sent")
+    made = sending.trainjob_of(a_spec(), notes, sent, target="node", resource="nvidia.com/gpu")
+    assert trainjobs.is_gated(made, "node")
+    assert made["metadata"]["name"] == "gc-a-1"
+    settings = SETTINGS.model_copy(
+        update={"namespaces": {"sent": TrainerNamespace(teams=["vision"], user="ann")}}
+    )
+    asked = trainjobs.asked_for(made, a_runtime(), settings)
+    assert asked.size == (2, 1000, 1000, 1024)
+
+
+# --- the admin's file ------------------------------------------------------------------------
+
+
+def test_the_file_says_what_is_wrong_with_it(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match="--executor trainjob=FILE"):
+        read_settings(None)
+    file = tmp_path / "trainjob.yaml"
+    file.write_text(yaml.safe_dump({"pools": {"a": {}}}))
+    with pytest.raises(BadRequest, match="there is nothing to do"):
+        read_settings(file)
+    both = {"namespaces": {"x": {"teams": ["a"], "user": "b"}}, "sent": {"namespace": "x"}}
+    file.write_text(yaml.safe_dump({"pools": {"a": {}}, **both}))
+    with pytest.raises(BadRequest, match="a namespace of their"):
+        read_settings(file)
