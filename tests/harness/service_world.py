@@ -36,6 +36,7 @@ from gpucommons.scheduler.core.model.types import (
     UserName,
     Workload,
 )
+from gpucommons.scheduler.executors.base import Executor as JobExecutor
 from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld, Script
 from gpucommons.scheduler.files.log_reader import LogChunk
 from gpucommons.scheduler.files.snapshots import Snapshots
@@ -195,6 +196,7 @@ class ServiceWorld:
         nodes: Sequence[Node] = NODES,
         files: JobFiles | None = None,
         executor: str = "fake",
+        executors: Mapping[str, JobExecutor] | None = None,
     ) -> None:
         self.now_ms = T0
         self.store = MemoryStore()
@@ -208,7 +210,7 @@ class ServiceWorld:
         self.loop = InlineLoop(
             Surroundings(
                 store=self.store,
-                executors={"fake": self.executor},
+                executors={"fake": self.executor} if executors is None else executors,
                 now=lambda: self.now_ms,
                 new_ids=ids,
                 token_of=lambda attempt_id: token_of(KEY, attempt_id),

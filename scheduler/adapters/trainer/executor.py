@@ -56,7 +56,7 @@ class Order:
     workload: Workload | None = None
     #: The TrainJob that it is for; None where we make it, or it was taken over.
     ref: ObjectRef | None = None
-    #: It was made, or is known to be there: from then on its absence is its end.
+    #: The watch has seen it, or it was taken over: from then on its absence there is its end.
     made: bool = False
     #: The job of its runtime that is placed.
     target: str = ""
@@ -244,7 +244,6 @@ class TrainJobExecutor:
             return
         pods: tuple[PodSeen, ...] = ()
         if trainjob is not None:
-            order.made = True
             if not order.stopped:
                 self._check(order, trainjob)
             pods = deciding.pods_of(trainjob, self._sights.pods())
@@ -269,18 +268,17 @@ class TrainJobExecutor:
                 if ref is None
                 else one["metadata"]["uid"] == ref.uid
             ):
+                order.made = True
                 return one
         if ref is None or order.made:
             return None
-        # Perhaps it is too new for the watch.
+        # Perhaps it is too new for the watch, also in the next look.
         try:
             found = self._connection.get(f"{_BASE}/{ref.namespace}/trainjobs/{ref.name}")
         except ApiError as error:
             if error.status != NOT_FOUND:
                 raise
-            order.made = True
             return None
-        order.made = True
         return found if found["metadata"]["uid"] == ref.uid else None
 
     def _check(self, order: Order, trainjob: Document) -> None:

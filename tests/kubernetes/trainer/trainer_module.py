@@ -25,7 +25,7 @@ def trainer() -> Path:
     found = _downloaded()
     if isinstance(found, str):
         unavailable(found)
-        raise AssertionError
+    assert isinstance(found, Path)
     return found
 
 

@@ -1,0 +1,331 @@
+"""TrainJobs from being made to their end: the real loop, executor and intake on an API server in memory.
+
+The same on a real API server, with Trainer's own CRDs: ``tests/kubernetes/trainer``.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from builders import T0
+from service_world import ADMIN, TOKENS, FakeHubServer, ServiceWorld, an_app, done
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.adapters.trainer.executor import TrainJobExecutor
+from gpucommons.scheduler.adapters.trainer.fake import FakeTrainer
+from gpucommons.scheduler.adapters.trainer.intake import Intake, TrainJobs, made_of
+from gpucommons.scheduler.adapters.trainer.settings import read_settings
+from gpucommons.scheduler.adapters.trainer.sights import Followed
+from gpucommons.scheduler.client import AsyncSchedulerClient
+from gpucommons.scheduler.executors.base import Executor
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError
+from gpucommons.scheduler.executors.plugin import Offer
+from gpucommons.scheduler.models import JobView
+from gpucommons.scheduler.operator.following import Books, Follower, Pace
+from gpucommons.scheduler.service.administration import settings
+from gpucommons.scheduler.service.jobs import jobs
+from tests.harness.fake_api_server import FakeApiServer
+
+PLACE = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/research/trainjobs"
+SENT = PLACE.replace("research", "sent")
+PODS = "/api/v1/namespaces/research/pods"
+QUOTA = {"trainers": {"guaranteed_milli_gpu": 4000}}
+PAUSES = {"notice_s": 0, "grace_s": 1, "min_run_s": 0, "lend_after_s": 0}
+POOLS: dict[str, Any] = {
+    "pools": [{"name": "trainers", "executor": "trainjob", "notebook_sizes": [], **PAUSES}],
+}
+TEAMS: dict[str, Any] = {
+    "teams": [{"name": one, "members": ["ann"], "quotas": QUOTA} for one in ("vision", "nlp")],
+}
+SETTINGS = {
+    "namespaces": {"research": {"teams": ["vision", "nlp"], "user": "ann"}},
+    "pools": {"trainers": {}},
+    "sent": {"namespace": "sent"},
+}
+RUNTIME = {
+    "metadata": {"name": "torch-distributed"},
+    "spec": {
+        "mlPolicy": {"numNodes": 1, "torch": {"numProcPerNode": "auto"}},
+        "template": {
+            "spec": {
+                "replicatedJobs": [
+                    {
+                        "name": "node",
+                        "template": {
+                            "metadata": {
+                                "labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+                            },
+                            "spec": {
+                                "template": {
+                                    "spec": {"containers": [{"name": "node", "image": "torch:1"}]}
+                                }
+                            },
+                        },
+                    }
+                ]
+            }
+        },
+    },
+}
+
+
+class World:
+    """All of it in one process; only Trainer and the kubelets are played."""
+
+    def __init__(self, folder: Path) -> None:
+        self.server = FakeApiServer()
+        self._settings = folder / "trainjob.yaml"
+        self._settings.write_text(yaml.safe_dump(SETTINGS))
+        self.server.post("/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes", RUNTIME)
+        for name in ("n1", "n2"):
+            self.server.post("/api/v1/nodes", a_node(name))
+        self.executors: dict[str, Executor] = {}
+        self.boot()
+        self.world = ServiceWorld(
+            folder, config=POOLS, nodes=(), executor="trainjob", executors=self.executors
+        )
+        self.world.pass_time(60_000)
+        done(settings.put_config(self.world.service, self.world.admin, models.ConfigModel(**TEAMS)))
+        self.played = [FakeTrainer(self.server, one) for one in ("research", "sent")]  # type: ignore[arg-type]
+        self._stopping = threading.Event()
+        self._threads = [
+            threading.Thread(target=one, daemon=True)
+            for one in (self._kubelets, self._decide, lambda: asyncio.run(self._hand_in()))
+        ]
+        for one in self._threads:
+            one.start()
+
+    def boot(self) -> None:
+        """An executor, as a scheduler that comes back has one."""
+        offer = Offer(
+            name="trainjob",
+            settings=self._settings,
+            state=self._settings.parent,
+            pools=lambda: (
+                tuple(self.world.cluster.pools.values()) if hasattr(self, "world") else ()
+            ),
+            snapshot_path=None,
+            wake=lambda: None,
+            now_ms=lambda: self.world.now_ms if hasattr(self, "world") else T0,
+        )
+        self.executor = TrainJobExecutor(offer, self.server)  # type: ignore[arg-type]
+        self.executors["trainjob"] = self.executor
+
+    def restart(self) -> None:
+        """The scheduler dies and comes back."""
+        self.executor.close()
+        self.boot()
+        live = self.world.cluster.workloads.values()
+        self.executor.adopt([one.attempts[-1] for one in live if one.attempts])
+
+    def _kubelets(self) -> None:
+        while not self._stopping.wait(0.05):
+            for path, pod in list(self.server.objects.items()):
+                spec, phase = pod["spec"], (pod.get("status") or {}).get("phase", "Pending")
+                if "/pods/" not in path or phase != "Pending" or spec.get("schedulingGates"):
+                    continue
+                node = spec["nodeSelector"]["kubernetes.io/hostname"]
+                with suppress(ApiError):  # It was deleted meanwhile.
+                    self.server.merge_patch(
+                        path, {"spec": {"nodeName": node}, "status": {"phase": "Running"}}
+                    )
+
+    def _decide(self) -> None:
+        while not self._stopping.wait(0.05):
+            self.world.pass_time(200)
+
+    async def _hand_in(self) -> None:
+        told = read_settings(self._settings)
+        tokens = {"intake": {"kind": "service", "name": "gpucommons-operator", "scopes": [ADMIN]}}
+        app = an_app(self.world, FakeHubServer(TOKENS | tokens))
+        followed = Followed(self.server, told.namespaces, lambda: None)  # type: ignore[arg-type]
+        books = Books(made_of=made_of)
+        objects = TrainJobs(self.server, told.namespaces)  # type: ignore[arg-type]
+        transport = httpx.ASGITransport(app=app)
+        async with AsyncSchedulerClient(
+            "http://scheduler", token="intake", transport=transport
+        ) as scheduler:
+            intake = Intake(scheduler, followed, objects, books, told)
+            pace = Pace(poll_s=0.2, pass_s=0.2)
+            follower = Follower(
+                scheduler, objects, books, pace=pace, now_ms=lambda: time.time_ns() // 1_000_000
+            )
+            following = asyncio.create_task(follower.run())
+            while not self._stopping.is_set():
+                await intake.look()
+                await asyncio.sleep(0.05)
+            following.cancel()
+
+    def close(self) -> None:
+        self._stopping.set()
+        for one in self._threads:
+            one.join(10)
+        for played in self.played:
+            played.close()
+        self.server.close()
+        self.executor.close()
+
+    # --- what people do and see ----------------------------------------------------------------
+
+    def make(self, name: str, *, nodes: int = 1, gpus: int = 1, **labels: str) -> None:
+        amounts = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(gpus)}
+        trainer = {"numNodes": nodes, "resourcesPerNode": {"limits": amounts}}
+        spec = {"runtimeRef": {"name": "torch-distributed"}, "trainer": trainer, "suspend": False}
+        named = {f"gpucommons.io/{key}": value for key, value in labels.items()}
+        self.server.post(PLACE, {"metadata": {"name": name, "labels": named}, "spec": spec})
+
+    def trainjob(self, name: str) -> dict[str, Any]:
+        return self.server.get(f"{PLACE}/{name}")
+
+    def note(self, name: str, key: str) -> str:
+        notes = self.trainjob(name)["metadata"].get("annotations") or {}
+        return str(notes.get(f"gpucommons.io/{key}", ""))
+
+    def job(self, name: str) -> JobView:
+        job_id = self.until(lambda: self.note(name, "job"), f"{name} is handed in")
+        return self.view(job_id)
+
+    def view(self, job_id: str) -> JobView:
+        return jobs.job(self.world.service, self.world.admin, job_id)
+
+    def pods(self, name: str) -> list[tuple[str, dict[str, Any]]]:
+        return [
+            (path, one)
+            for path, one in list(self.server.objects.items())
+            if one["metadata"].get("labels", {}).get("jobset.sigs.k8s.io/jobset-name") == name
+        ]
+
+    def is_running(self, name: str, workers: int) -> bool:
+        phases = [(one.get("status") or {}).get("phase") for _, one in self.pods(name)]
+        return phases == ["Running"] * workers and self.job(name).state == "running"
+
+    def end_pods(self, name: str, how: str = "Succeeded") -> None:
+        for path, _ in self.pods(name):
+            with suppress(ApiError):
+                self.server.merge_patch(path, {"status": {"phase": how}})
+
+    def until(self, question: Callable[[], Any], what: str, seconds: float = 60.0) -> Any:
+        deadline = time.monotonic() + seconds
+        while not (answer := question()):
+            assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
+            time.sleep(0.05)
+        return answer
+
+
+def a_node(name: str) -> dict[str, Any]:
+    amounts = {"cpu": "16", "memory": "64Gi", "nvidia.com/gpu": "4"}
+    labels = {"gpucommons.io/pool": "trainers", "kubernetes.io/hostname": name}
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "spec": {},
+        "status": {"allocatable": amounts, "conditions": [ready]},
+    }
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    found = World(tmp_path)
+    yield found
+    found.close()
+
+
+def test_it_waits_its_turn_runs_where_it_is_placed_and_ends(world: World) -> None:
+    world.make("digits", nodes=2, gpus=3)
+    world.until(lambda: world.is_running("digits", 2), "digits runs")
+    job = world.job("digits")
+    assert (job.team, job.owner, job.milli_gpu) == ("vision", "ann", 6000)
+    assert {one["spec"]["nodeName"] for _, one in world.pods("digits")} == {"n1", "n2"}
+    world.end_pods("digits")
+    world.until(lambda: world.job("digits").state == "succeeded", "its job has succeeded")
+
+
+def test_a_borrower_is_suspended_for_a_guarantee_and_resumed_afterwards(world: World) -> None:
+    world.make("borrows", nodes=2, gpus=4)
+    world.until(lambda: world.is_running("borrows", 2), "it borrows all")
+    world.make("owns", gpus=4, team="nlp")
+    world.until(lambda: world.is_running("owns", 1), "the guarantee is met")
+    assert world.trainjob("borrows")["spec"]["suspend"] is True
+    assert world.pods("borrows") == []
+    world.end_pods("owns")
+    world.until(lambda: world.is_running("borrows", 2), "it runs again")
+    assert len(world.job("borrows").attempts) == 2
+
+
+def test_one_that_is_edited_while_it_waits_is_handed_in_anew(world: World) -> None:
+    world.make("fills", nodes=2, gpus=4)
+    world.until(lambda: world.is_running("fills", 2), "all GPUs are taken")
+    world.make("waits", nodes=2, gpus=4)
+    first = world.job("waits")
+    world.server.merge_patch(f"{PLACE}/waits", {"spec": {"trainer": {"numNodes": 1}}})
+    world.until(lambda: world.note("waits", "job") != first.id, "it is another job")
+    assert world.view(first.id).state == "cancelled"
+    assert world.job("waits").milli_gpu == 4000
+    world.end_pods("fills")
+    world.until(lambda: world.is_running("waits", 1), "it runs in its new size")
+
+
+def test_who_resumes_it_by_hand_starts_nothing(world: World) -> None:
+    world.make("fills", nodes=2, gpus=4)
+    world.until(lambda: world.is_running("fills", 2), "all GPUs are taken")
+    world.make("waits", gpus=4)
+    world.until(lambda: world.note("waits", "state"), "it waits")
+    world.server.merge_patch(f"{PLACE}/waits", {"spec": {"suspend": False}})
+    ((_, pod),) = world.until(lambda: world.pods("waits"), "Trainer makes its pods")
+    assert pod["spec"]["schedulingGates"] == [{"name": "gpucommons.io/placement"}]
+    world.end_pods("fills")
+    world.until(lambda: world.is_running("waits", 1), "it runs when it is its turn")
+
+
+def test_deleting_it_ends_its_job(world: World) -> None:
+    world.make("digits")
+    world.until(lambda: world.is_running("digits", 1), "digits runs")
+    job = world.job("digits")
+    world.server.delete(f"{PLACE}/digits")
+    world.until(lambda: world.view(job.id).state == "cancelled", "its job is cancelled")
+
+
+def test_one_that_nobody_may_pay_for_waits_with_a_sentence(world: World) -> None:
+    world.make("digits", team="robotics")
+    world.until(lambda: "vision, nlp may pay" in world.note("digits", "reason"), "it is said")
+    assert world.trainjob("digits")["spec"]["suspend"] is True
+    mended = {"metadata": {"labels": {"gpucommons.io/team": "nlp"}}}
+    world.server.merge_patch(f"{PLACE}/digits", mended)
+    world.until(lambda: world.is_running("digits", 1), "it runs once that is mended")
+
+
+def test_an_executor_that_comes_back_takes_over_what_runs_and_ends_strangers(world: World) -> None:
+    world.make("digits", nodes=2, gpus=2)
+    world.until(lambda: world.is_running("digits", 2), "digits runs")
+    uids = {one["metadata"]["uid"] for _, one in world.pods("digits")}
+    stranger = {"metadata": {"name": "old"}, "spec": {**world.trainjob("digits")["spec"]}}
+    stranger["metadata"]["annotations"] = {"gpucommons.io/attempt": "nobodys"}
+    world.server.post(SENT, stranger)
+    world.restart()
+    world.until(
+        lambda: world.server.get(f"{SENT}/old")["spec"]["suspend"], "the stranger is suspended"
+    )
+    assert {one["metadata"]["uid"] for _, one in world.pods("digits")} == uids
+    world.end_pods("digits")
+    world.until(lambda: world.job("digits").state == "succeeded", "it ends as if nothing had been")
+    assert len(world.job("digits").attempts) == 1
+
+
+def test_a_job_of_ours_is_sent_out_as_a_trainjob(world: World) -> None:
+    role = {"count": 2, "milli_gpu": 1000, "command": ["torchrun", "train.py"]}
+    request = models.JobRequest.model_validate(
+        {"name": "mnist", "team": "vision", "environment": "img:1", "roles": [role]}
+    )
+    job = jobs.submit(world.world.service, world.world.principal("ann"), request, key=None)
+    world.until(lambda: world.view(job.id).state == "running", "it runs")
+    (sent,) = world.server.get(SENT)["items"]
+    assert sent["spec"]["trainer"]["image"] == "img:1"
+    world.end_pods(sent["metadata"]["name"])
+    world.until(lambda: world.view(job.id).state == "succeeded", "it succeeds")
