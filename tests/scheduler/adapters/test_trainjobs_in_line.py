@@ -259,9 +259,15 @@ def test_a_borrower_is_suspended_for_a_guarantee_and_resumed_afterwards(world: W
     assert len(world.job("borrows").attempts) == 2
 
 
+def fill(world: World) -> None:
+    """Each team has what it is guaranteed: nobody borrows, and nobody is stopped for anybody."""
+    for name, team in (("fills", "vision"), ("fills-too", "nlp")):
+        world.make(name, gpus=4, team=team)
+        world.until(lambda name=name: world.is_running(name, 1), "all GPUs are taken")  # type: ignore[misc]
+
+
 def test_one_that_is_edited_while_it_waits_is_handed_in_anew(world: World) -> None:
-    world.make("fills", nodes=2, gpus=4)
-    world.until(lambda: world.is_running("fills", 2), "all GPUs are taken")
+    fill(world)
     world.make("waits", nodes=2, gpus=4)
     first = world.job("waits")
     world.server.merge_patch(f"{PLACE}/waits", {"spec": {"trainer": {"numNodes": 1}}})
@@ -273,8 +279,7 @@ def test_one_that_is_edited_while_it_waits_is_handed_in_anew(world: World) -> No
 
 
 def test_who_resumes_it_by_hand_starts_nothing(world: World) -> None:
-    world.make("fills", nodes=2, gpus=4)
-    world.until(lambda: world.is_running("fills", 2), "all GPUs are taken")
+    fill(world)
     world.make("waits", gpus=4)
     world.until(lambda: world.note("waits", "state"), "it waits")
     world.server.merge_patch(f"{PLACE}/waits", {"spec": {"suspend": False}})

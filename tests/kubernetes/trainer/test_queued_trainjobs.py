@@ -139,9 +139,15 @@ def test_a_borrower_is_suspended_for_a_guarantee_and_resumed_afterwards(
     assert len(world.job("borrows").attempts) == 2
 
 
+def fill(world: TrainerWorld) -> None:
+    """Each team has what it is guaranteed: nobody borrows, and nobody is stopped for anybody."""
+    for name, team in (("fills", "vision"), ("fills-too", "nlp")):
+        world.make(name, gpus=4, labels={"gpucommons.io/team": team})
+        world.until(lambda name=name: world.is_running(name, 1), "all GPUs are taken")  # type: ignore[misc]
+
+
 def test_one_that_is_edited_while_it_waits_is_handed_in_anew(world: TrainerWorld) -> None:
-    world.make("fills", nodes=2, gpus=4)
-    world.until(lambda: world.is_running("fills", 2), "all GPUs are taken")
+    fill(world)
     world.make("waits", nodes=2, gpus=4)
     first = world.job("waits")
     world.kubectl(
@@ -157,8 +163,7 @@ def test_one_that_is_edited_while_it_waits_is_handed_in_anew(world: TrainerWorld
 
 
 def test_another_image_keeps_the_place(world: TrainerWorld) -> None:
-    world.make("fills", nodes=2, gpus=4)
-    world.until(lambda: world.is_running("fills", 2), "all GPUs are taken")
+    fill(world)
     world.make("waits", gpus=4)
     first = world.job("waits")
     world.kubectl(
@@ -171,8 +176,7 @@ def test_another_image_keeps_the_place(world: TrainerWorld) -> None:
 
 
 def test_who_resumes_it_by_hand_starts_nothing(world: TrainerWorld) -> None:
-    world.make("fills", nodes=2, gpus=4)
-    world.until(lambda: world.is_running("fills", 2), "all GPUs are taken")
+    fill(world)
     world.make("waits", gpus=4)
     world.job("waits")
     world.kubectl("patch", "trainjob", "waits", "--type=merge", "-p", '{"spec":{"suspend":false}}')
