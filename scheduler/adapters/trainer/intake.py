@@ -166,9 +166,10 @@ class Intake:
             await self._refuse(known, trainjob, str(error))
             return
         is_new = trainjobs.JOB not in notes
-        if is_new and not (
-            trainjobs.is_suspended(trainjob) and trainjobs.is_gated(trainjob, asked.target)
-        ):
+        if is_new and not trainjobs.is_suspended(trainjob):
+            # Its overrides can be changed once its pods are gone.
+            await self._patch(ref, trainjobs.suspending())
+        elif is_new and not trainjobs.is_gated(trainjob, asked.target):
             await self._patch(ref, trainjobs.taking_charge(trainjob, asked.target))
         elif notes.get(trainjobs.ASKED) != asked.mark:
             await self._hand_in(known, trainjob, asked)
@@ -206,10 +207,10 @@ class Intake:
         except SchedulerError as error:
             await self._refuse(known, trainjob, str(error))
             raise
-        reason = f"It was edited: it waits as {view.name} now, at a new place." if before else None
-        notes = {trainjobs.JOB: view.id, trainjobs.ASKED: asked.mark, trainjobs.REASON: reason}
+        edited = f"It was edited: it waits as {view.name} now, at a new place." if before else None
+        notes = {trainjobs.JOB: view.id, trainjobs.ASKED: asked.mark, trainjobs.EDITED: edited}
         await asyncio.to_thread(self._objects.note, ref, notes)
-        known.status = {"jobId": view.id, "reason": reason}
+        known.status = {"jobId": view.id}
 
     async def _is_over(self, job_id: str) -> bool:
         """Whether a job gave its place up; one that runs keeps it, and what it was admitted for."""

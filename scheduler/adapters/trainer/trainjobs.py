@@ -36,6 +36,8 @@ _PRIORITIES = ("low", "normal", "high")
 #: Annotations that we write: the job that waits for it, what that asked for, how it stands.
 JOB, ASKED = f"{names.GROUP}/job", f"{names.GROUP}/asked"
 STATE, REASON = f"{names.GROUP}/state", f"{names.GROUP}/reason"
+#: What became of it when it was edited in line.
+EDITED = f"{names.GROUP}/edited"
 #: Which attempt it was resumed for, and when (UTC milliseconds).
 ATTEMPT, SINCE = names.ATTEMPT, f"{names.GROUP}/since"
 

@@ -129,7 +129,8 @@ class World:
         while not self._stopping.wait(0.05):
             for path, pod in list(self.server.objects.items()):
                 spec, phase = pod["spec"], (pod.get("status") or {}).get("phase", "Pending")
-                if "/pods/" not in path or phase != "Pending" or spec.get("schedulingGates"):
+                is_placed = "nodeSelector" in spec and not spec.get("schedulingGates")
+                if "/pods/" not in path or phase != "Pending" or not is_placed:
                     continue
                 node = spec["nodeSelector"]["kubernetes.io/hostname"]
                 with suppress(ApiError):  # It was deleted meanwhile.
@@ -274,6 +275,7 @@ def test_one_that_is_edited_while_it_waits_is_handed_in_anew(world: World) -> No
     world.until(lambda: world.note("waits", "job") != first.id, "it is another job")
     assert world.view(first.id).state == "cancelled"
     assert world.job("waits").milli_gpu == 4000
+    assert "at a new place" in world.note("waits", "edited")
     world.end_pods("fills")
     world.until(lambda: world.is_running("waits", 1), "it runs in its new size")
 
