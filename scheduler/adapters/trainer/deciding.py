@@ -146,8 +146,16 @@ def _placing(sight: Sight, trainjob: Document) -> Verdict:
         for pod in sight.pods
         if pod.gated and not pod.deleting and (ranks[pod.uid] or 0) < workers
     )
-    running = {ranks[one.uid] for one in sight.pods if one.phase in ("Running", "Succeeded")}
-    return Verdict(lift=lift, started=running >= set(range(workers)))
+    # Made before the gate was there, or by who took it out: what runs, runs where it was placed.
+    strays = tuple(
+        one
+        for one in sight.living
+        if ranks[one.uid] is not None and not one.placed and not one.deleting
+    )
+    running = {
+        ranks[one.uid] for one in sight.pods if one.placed and one.phase in ("Running", "Succeeded")
+    }
+    return Verdict(lift=lift, hurry=strays, started=running >= set(range(workers)))
 
 
 def _rank(pod: PodSeen, trainjob: Document, target: str) -> int | None:

@@ -178,6 +178,7 @@ def test_who_resumes_it_by_hand_starts_nothing(world: TrainerWorld) -> None:
     fill(world)
     world.make("waits", gpus=4)
     world.job("waits")
+    world.until(lambda: not world.pods("waits"), "what was made before the gate is gone")
     world.kubectl("patch", "trainjob", "waits", "--type=merge", "-p", '{"spec":{"suspend":false}}')
     pods = world.until(lambda: world.pods("waits"), "Trainer makes its pods")
     assert [one["spec"].get("nodeName") for one in pods] == [None]

@@ -248,8 +248,15 @@ def test_each_pod_is_sent_to_its_own_place() -> None:
     verdict = judged(a_trainjob(**RESUMED), a_pod(0), a_pod(1))
     assert [rank for _, rank in verdict.lift] == [0, 1]
     assert not verdict.started
-    running = [a_pod(index, gates=(), phase="Running") for index in range(2)]
+    running = [a_pod(index, gates=(), phase="Running", placed=True) for index in range(2)]
     assert judged(a_trainjob(**RESUMED), *running).started
+
+
+def test_a_pod_that_came_around_the_gate_is_ended() -> None:
+    stray = a_pod(0, gates=(), phase="Running")
+    verdict = judged(a_trainjob(**RESUMED), stray, a_pod(1))
+    assert verdict.hurry == (stray,)
+    assert not verdict.started
 
 
 def test_what_only_prepares_runs_anywhere() -> None:

@@ -284,6 +284,7 @@ def test_who_resumes_it_by_hand_starts_nothing(world: World) -> None:
     fill(world)
     world.make("waits", gpus=4)
     world.until(lambda: world.note("waits", "state"), "it waits")
+    world.until(lambda: not world.pods("waits"), "what was made before the gate is gone")
     world.server.merge_patch(f"{PLACE}/waits", {"spec": {"suspend": False}})
     ((_, pod),) = world.until(lambda: world.pods("waits"), "Trainer makes its pods")
     assert pod["spec"]["schedulingGates"] == [{"name": "gpucommons.io/placement"}]
