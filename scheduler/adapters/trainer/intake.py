@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 from collections.abc import Iterable
 from typing import Any
 
@@ -34,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 _BASE = f"/apis/{trainjobs.GROUP}/{trainjobs.VERSION}/namespaces"
 #: States of a job in which its TrainJob runs, or is about to.
 _RUNS = frozenset({"starting", "running", "stopping", "cancelling"})
-_LONGEST_NAME = 50
+_LONGEST_NAME, _LONGEST_TEXT = 50, 4_000
 
 
 def made_of(view: JobView) -> str:
@@ -53,8 +54,8 @@ def request_of(trainjob: Document, asked: Asked, *, user: str) -> JobRequest:
         "milli_gpu": asked.milli_gpu,
         "cpu_milli": asked.cpu_milli,
         "memory_mib": asked.memory_mib,
-        # It is never started by us: it is what pages show.
-        "command": [one[:1000] for one in words[:200] if one] or ["trainjob", ref.name],
+        # What pages show; nobody starts it, so no scheduler looks for the program where it is itself.
+        "command": ["sh", "-c", (shlex.join(words) or f"# trainjob {ref.name}")[:_LONGEST_TEXT]],
     }
     document: dict[str, Any] = {
         "name": ref.name[:_LONGEST_NAME].strip("-"),

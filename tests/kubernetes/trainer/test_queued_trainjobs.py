@@ -13,7 +13,6 @@ import yaml
 from kubernetes import client
 
 from gpucommons.scheduler.client import calls
-from gpucommons.scheduler.models import JobRequest
 from tests.kubernetes.cluster.simulated_nodes import SimulatedNodes
 from tests.kubernetes.fixtures import need
 from tests.kubernetes.kubectl import Kubectl
@@ -220,26 +219,3 @@ def test_killed_programs_lose_and_double_nothing(world: TrainerWorld) -> None:
     assert len(world.client.send(calls.jobs(live=True)).jobs) == 2
     world.end_pods("digits")
     world.until(lambda: world.job("digits").state == "succeeded", "it ends as if nothing had been")
-
-
-def test_a_job_of_ours_is_sent_out_as_a_trainjob(world: TrainerWorld) -> None:
-    role = {"count": 2, "milli_gpu": 1000, "command": ["torchrun", "train.py"]}
-    request = JobRequest.model_validate(
-        {
-            "name": "mnist",
-            "team": "nlp",
-            "pools": [world.pool],
-            "environment": "img:1",
-            "roles": [role],
-        }
-    )
-    job = world.client.send(calls.submit(request))
-    world.until(lambda: world.client.send(calls.job(job.id)).state == "running", "it runs")
-    sent = f"{world.namespace}-sent"
-    (trainjob,) = Kubectl(world.kubectl.kubeconfig, sent).get("trainjobs")["items"]
-    trainer = trainjob["spec"]["trainer"]
-    assert (trainer["image"], trainer["numNodes"], trainer["command"]) == (
-        "img:1", 2, ["torchrun", "train.py"],
-    )  # fmt: skip
-    world.end_pods(trainjob["metadata"]["name"], namespace=sent)
-    world.until(lambda: world.client.send(calls.job(job.id)).state == "succeeded", "it succeeds")

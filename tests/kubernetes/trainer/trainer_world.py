@@ -106,6 +106,7 @@ class TrainerWorld:
     def start_scheduler(self) -> None:
         """Run one, and wait until it has the nodes."""
         words = ["--state", self.state, "--api-port", self._port, "--config", self._config]
+        words += ["--shared-account", "--home-template", self.folder / "homes/{username}"]
         self._run(
             "scheduler", "gpucommons.scheduler", *words, f"--executor=trainjob={self._settings}"
         )

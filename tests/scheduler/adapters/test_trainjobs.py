@@ -177,7 +177,7 @@ def test_the_job_says_whose_it_is_and_is_known_by_its_trainjob() -> None:
     request = request_of(a_trainjob(), asked_for(), user="ann")
     assert (request.team, request.user, request.pools) == ("vision", "ann", ["trainers", "old"])
     (role,) = request.roles
-    assert (role.count, role.milli_gpu, role.command) == (3, 2000, ["train"])
+    assert (role.count, role.milli_gpu, role.command) == (3, 2000, ["sh", "-c", "train"])
     ref = trainjobs.ref_in(request.labels)
     assert ref == objects.ObjectRef(namespace="research", name="digits", uid="u-1")
 
