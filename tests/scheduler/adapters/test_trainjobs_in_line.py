@@ -24,6 +24,7 @@ from gpucommons.scheduler.adapters.trainer.intake import Intake, TrainJobs, made
 from gpucommons.scheduler.adapters.trainer.settings import read_settings
 from gpucommons.scheduler.adapters.trainer.sights import Followed
 from gpucommons.scheduler.client import AsyncSchedulerClient
+from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.executors.base import Executor
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError
 from gpucommons.scheduler.executors.plugin import Offer
@@ -140,7 +141,8 @@ class World:
 
     def _decide(self) -> None:
         while not self._stopping.wait(0.05):
-            self.world.pass_time(200)
+            self.world.now_ms = Millis(self.world.now_ms + 200)
+            self.world.loop.wake()  # Requests decide, too: one at a time.
 
     async def _hand_in(self) -> None:
         told = read_settings(self._settings)
