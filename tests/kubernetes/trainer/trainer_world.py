@@ -8,10 +8,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
 import yaml
 
 from gpucommons.scheduler.adapters.trainer.fake import FakeTrainer
@@ -113,6 +115,13 @@ class TrainerWorld:
         self.until(self._is_up, "the scheduler has nodes")
 
     def _is_up(self) -> bool:
+        # One that is not there yet would leave a socket half made.
+        with suppress(httpx.HTTPError):
+            httpx.get(f"http://127.0.0.1:{self._port}/healthz", trust_env=False)
+            return self._has_nodes()
+        return False
+
+    def _has_nodes(self) -> bool:
         try:
             nodes = self.client.send(calls.nodes()).nodes
         except (SchedulerError, OSError):
@@ -161,6 +170,8 @@ class TrainerWorld:
         for played in self.played:
             played.close()
         self._hub.shutdown()
+        self._hub.server_close()
+        self.client.close()
 
     # --- what people do and see ----------------------------------------------------------------
 
