@@ -48,8 +48,11 @@ class ChosenPlan:
     #: None where the pool had no price.
     cost: Said | None
     currency: str
-    #: Seconds of a step by the formula, before what earlier runs had taught.
+    #: Seconds of a step by the formula, before the correction by earlier runs.
     formula_s: float
     #: Which training it is, and which trainings are like it.
     signature: str
     family: str
+    #: Numbers from which the formula follows again, or the points that were known of a training
+    #: without one, as the advisor writes them; "" where an older release said it.
+    training: str = ""

@@ -1,27 +1,33 @@
 """How often the card's ranges hold, by grade: of ten measured times eight should lie inside.
 
-A: each run of T9 after all others. B: after those of other models alone, and after one row of the
-kind. C: the formula alone, on all tables of times. There tables differ more than rows of one table
+A: each run of T9 after four fifths of all, and after those of other models alone. B: after one to four
+runs of other models, and after one row of the kind. C: the formula alone, on all tables of times. There tables differ more than rows of one table
 do, and a new training is a new table: the width is that at which the mean of tables' shares is
 right (conformal sets of two layers, Dunn, Wasserman and Ramdas 2022), and both are given.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.advisor import foundry, llama_tables, megatron
+from benchmarks.advisor.leaving_out import after, card, held_out, kept_of
 from benchmarks.advisor.setting import TENTH, Case, Figure, Row, rows_of, seconds_of
 from gpucommons.scheduler.advisor.constants import Constants
-from gpucommons.scheduler.advisor.history import SPREAD, Asked, Grade, Run, correction
+from gpucommons.scheduler.advisor.history import SPREAD, Grade
+from gpucommons.scheduler.advisor.learning.learned import Kept, Learned
 
 
 def figures(folder: Path) -> list[Figure]:
     """Shares of rows, and the mean of tables' shares."""
+    return [*by_formula(folder), *after_few(folder), *_after_many(folder)]
+
+
+def by_formula(folder: Path) -> list[Figure]:
+    """Grade C, and B after one row of the kind."""
     read = (*megatron.measured(folder), *llama_tables.measured(folder))
     tables = [(name, list(cases)) for name, cases in read]
     rows = rows_of(folder, "t9_llm_foundry.csv")
@@ -43,39 +49,60 @@ def figures(folder: Path) -> list[Figure]:
         near = np.abs(np.log(foundry.one_row(rows, own) / seconds))
         held = near <= TENTH * SPREAD[Grade.PROBE]
         found.append(Figure("coverage", "one_row_percent", 100 * float(np.mean(held)), len(rows)))
-        found += _after_runs(rows, own)
     return found
 
 
-def _after_runs(rows: Sequence[Row], cases: Sequence[Case]) -> list[Figure]:
-    """The ranges that a card gives where a hub kept other runs of the table, by their grade."""
-    said = seconds_of(cases, Constants())
-    runs = [
-        Run(
-            job=str(index),
-            project="",
-            family=row["Model"],
-            kind=row["GPU"],
-            gpus=int(row["# GPUs"]),
-            measured_s=case.seconds,
-            formula_s=float(said[index]),
-        )
-        for index, (row, case) in enumerate(zip(rows, cases, strict=True))
-    ]
-    held: dict[Grade, list[bool]] = defaultdict(list)
-    for one in runs:
-        others = [run for run in runs if run is not one]
-        for known in (others, [run for run in others if run.family != one.family]):
-            asked = Asked(job="", project="", family=one.family, kind=one.kind, gpus=one.gpus)
-            found = correction(asked, known)
-            off = abs(np.log(one.measured_s / (one.formula_s * found.factor)))
-            held[found.grade].append(bool(off <= TENTH * found.spread))
-    names = {Grade.HISTORY: "p10_p90_percent", Grade.PROBE: "few_runs_percent"}
+#: Rows are left out in so many parts; so many runs make a grade B, each drawn so often.
+_PARTS, _FEW, _DRAWS = 5, (1, 3, 4), 3
+
+
+def _after_many(folder: Path) -> list[Figure]:
+    """Grade A: where a hub kept other rows of the same models, and none of them."""
+    cases = [foundry.case_of(row) for row in rows_of(folder, "t9_llm_foundry.csv")]
+    if not cases:
+        return []
+    measured = np.array([one.seconds for one in cases])
+    order = np.random.default_rng(0).permutation(len(cases))
+    parts = [[int(index) for index in order[part::_PARTS]] for part in range(_PARTS)]
+    known = held_out(cases, parts).holds(measured)
+    new = foundry.without_model(folder).holds(measured)
     return [
-        Figure("coverage", name, 100 * float(np.mean(held[grade])), len(held[grade]))
-        for grade, name in names.items()
-        if held[grade]
+        _share("p10_p90_percent", np.concatenate([known, new])),
+        _share("known_model_percent", known),
+        _share("new_model_percent", new),
     ]
+
+
+def _share(metric: str, held: np.ndarray) -> Figure:
+    return Figure("coverage", metric, 100 * float(np.mean(held)), len(held))
+
+
+def after_few(folder: Path) -> list[Figure]:
+    """Grade B: each model after one to four runs of others on its kind of GPU, drawn at random."""
+    rows = rows_of(folder, "t9_llm_foundry.csv")
+    held = _held_after_few(rows, [foundry.case_of(row) for row in rows])
+    return [_share("few_runs_percent", np.array(held))] if held else []
+
+
+def _held_after_few(rows: Sequence[Row], cases: Sequence[Case]) -> list[bool]:
+    random = np.random.default_rng(0)
+    kept = [kept_of(case) for case in cases]
+    held: list[bool] = []
+    for group in foundry.by_model(rows):
+        for kind in dict.fromkeys(kept[index].pool.kind.name for index in group):
+            like = {index: one for index, one in enumerate(kept) if one.pool.kind.name == kind}
+            here = [one for index, one in like.items() if index in set(group)]
+            others = [one for index, one in like.items() if index not in set(group)]
+            for count in [few for few in _FEW for _ in range(_DRAWS) if few <= len(others)]:
+                drawn = [others[index] for index in random.permutation(len(others))[:count]]
+                learned = after(drawn, here[0])
+                held += [_holds(one, learned) for one in here]
+    return held
+
+
+def _holds(one: Kept, learned: Learned) -> bool:
+    seconds, spread, _ = card(one, learned)
+    return bool(abs(np.log(one.measured_s / seconds)) <= TENTH * spread)
 
 
 def _inside(cases: Iterable[Case]) -> np.ndarray:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.advisor.leaving_out import HeldOut, held_out
 from benchmarks.advisor.setting import (
     Case,
     Figure,
     Row,
     errors,
-    learned,
     memory_of,
     pool_of,
     rows_of,
@@ -44,9 +46,8 @@ def figures(folder: Path) -> list[Figure]:
     if not rows:
         return []
     cases = [case_of(row) for row in rows]
-    models = [row["Model"] for row in rows]
     measured = np.array([one.seconds for one in cases])
-    wrong = errors(_left_out(cases, models), measured)
+    wrong = errors(without_model(folder).seconds, measured)
     trivial = errors(_constant_mfu(rows, cases), measured)
     by_one = errors(one_row(rows, cases), measured)
     fits = [float(memory_of(one).total[0]) <= one.pool.memory_bytes for one in cases]
@@ -106,15 +107,19 @@ def _shape(row: Row) -> tuple[int, int, int]:
     return max(1, round(parameters / (12 * hidden**2))), hidden, max(1, hidden // 128)
 
 
-def _left_out(cases: Sequence[Case], models: Sequence[str]) -> np.ndarray:
-    """Each model predicted by constants learned from all others."""
-    predicted = np.zeros(len(cases))
-    for model in dict.fromkeys(models):
-        others = [one for one, name in zip(cases, models, strict=True) if name != model]
-        known = learned(others)
-        here = [index for index, name in enumerate(models) if name == model]
-        predicted[here] = seconds_of([cases[index] for index in here], known)
-    return predicted
+@cache
+def without_model(folder: Path) -> HeldOut:
+    """Each row after those of the other models."""
+    rows = rows_of(folder, "t9_llm_foundry.csv")
+    return held_out([case_of(row) for row in rows], by_model(rows))
+
+
+def by_model(rows: Sequence[Row]) -> list[list[int]]:
+    """Rows of each model."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for index, row in enumerate(rows):
+        found[row["Model"]].append(index)
+    return list(found.values())
 
 
 def _constant_mfu(rows: Sequence[Row], cases: Sequence[Case]) -> np.ndarray:

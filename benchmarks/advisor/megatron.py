@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.advisor.leaving_out import held_out
 from benchmarks.advisor.setting import (
     Case,
     Figure,
     Row,
     errors,
     gpt,
-    learned,
     pool_of,
     rows_of,
     seconds_of,
@@ -170,13 +170,11 @@ def _t7(folder: Path) -> list[Figure]:
     if not rows:
         return []
     cases = [_core_case(row) for row in rows]
-    found, guessed = [], []
     reached = np.array([float(row["tflops"]) for row in rows])
-    for index, case in enumerate(cases):
-        others = [other for other in range(len(rows)) if other != index]
-        known = learned([cases[other] for other in others])
-        found.append(float(errors(seconds_of([case], known), np.array([case.seconds]))[0]))
-        guessed.append(abs(np.mean(reached[others]) / reached[index] - 1) * 100)
+    measured = np.array([case.seconds for case in cases])
+    found = errors(held_out(cases, [[index] for index in range(len(rows))]).seconds, measured)
+    others = (np.sum(reached) - reached) / max(1, len(rows) - 1)
+    guessed = np.abs(others / reached - 1) * 100
     mean, trivial = float(np.mean(found)), float(np.mean(guessed))
     return [Figure("T7", "error_percent", mean, len(rows), trivial, "constant MFU")]
 

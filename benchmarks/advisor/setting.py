@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpucommons.scheduler.advisor.constants import Constants, looseness, moved
-from gpucommons.scheduler.advisor.fitting import Prior, fit
+from gpucommons.scheduler.advisor.constants import Constants
 from gpucommons.scheduler.advisor.kinds import Pool, shipped
 from gpucommons.scheduler.advisor.layout import (
     ATTENTION,
@@ -146,19 +145,6 @@ def seconds_of(cases: Sequence[Case], known: Constants) -> np.ndarray:
 def memory_of(case: Case) -> Memory:
     """Predicted memory."""
     return memory(case.network, case.recipe, layouts_of(case.layout))
-
-
-def learned(cases: Sequence[Case], start: Constants | None = None) -> Constants:
-    """Constants after runs were seen."""
-    base = start or Constants()
-    measured = np.array([one.seconds for one in cases])
-    moves, _ = fit(
-        lambda by: seconds_of(cases, moved(base, by)),
-        measured,
-        np.ones(len(cases)),
-        Prior(loose=looseness()),
-    )
-    return moved(base, moves)
 
 
 def errors(predicted: np.ndarray, measured: np.ndarray) -> np.ndarray:

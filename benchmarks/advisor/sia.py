@@ -16,7 +16,8 @@ import numpy as np
 
 from benchmarks.advisor.setting import TENTH, Figure, errors
 from gpucommons.scheduler.advisor.choice.advise import spread_after
-from gpucommons.scheduler.advisor.scaling import Scaling, Seen, believed_from, scaling_of
+from gpucommons.scheduler.advisor.learning.scalings import Named, believed_of, few
+from gpucommons.scheduler.advisor.scaling import Believed, Scaling, Seen, scaling_of
 
 _CLUSTERS = ("aws", "dgx", "rtx", "quad")
 _DRAWS = 6
@@ -36,10 +37,10 @@ def figures(folder: Path | None) -> list[Figure]:
     points = _read(root) if root and root.is_dir() else {}
     if not points:
         return [Figure("T5", name, None, 0) for name in names]
-    whole = {key: scaling_of(_few(seen, 60)) for key, seen in points.items()}
+    believed = {key: _others(key, points) for key in points}
     found = []
     for count in (3, 5, 10):
-        off = [_held_out(key, seen, whole, count) for key, seen in points.items()]
+        off = [_held_out(seen, believed[key], count) for key, seen in points.items()]
         wrong = [float(np.mean(np.abs(np.expm1(one)))) * 100 for one in off]
         trivial = [_perfect(seen, count) for seen in points.values()]
         n = len(wrong)
@@ -60,7 +61,7 @@ def figures(folder: Path | None) -> list[Figure]:
             found.append(
                 Figure("T5", "worst5_percent", max(wrong), n, max(trivial), "perfect scaling")
             )
-    ratio, n = _beyond(points, whole)
+    ratio, n = _beyond(points, believed)
     return [*found, Figure("T5", "beyond_ratio", ratio, n)]
 
 
@@ -83,10 +84,6 @@ def _read(root: Path) -> dict[Key, list[Seen]]:
     return found
 
 
-def _few(seen: Sequence[Seen], most: int) -> list[Seen]:
-    return list(seen[:: max(1, len(seen) // most)])
-
-
 def _wrong(scaling: Scaling, seen: Sequence[Seen]) -> float:
     gpus, nodes, batch, seconds = _columns(seen)
     return float(np.mean(errors(scaling.step_s(gpus, nodes, batch), seconds)))
@@ -97,13 +94,18 @@ def _columns(seen: Sequence[Seen]) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
     return rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3]
 
 
-def _others(key: Key, whole: dict[Key, Scaling]) -> list[Scaling]:
-    return [whole[one] for one in whole if one[0] != key[0] and one[1] == key[1]]
+def _others(key: Key, points: dict[Key, list[Seen]]) -> Believed | None:
+    """What a hub believes whose cluster ran the other trainings."""
+    cluster = {
+        Named(project="", name=training): seen
+        for (training, where), seen in points.items()
+        if where == key[1]
+    }
+    return believed_of(Named(project="", name=key[0]), cluster)
 
 
-def _held_out(key: Key, seen: list[Seen], whole: dict[Key, Scaling], count: int) -> np.ndarray:
+def _held_out(seen: list[Seen], believed: Believed | None, count: int) -> np.ndarray:
     """Logarithms of predicted over measured, of all draws."""
-    believed = believed_from(_others(key, whole))
     random = np.random.default_rng(0)
     wrong = []
     for _ in range(_DRAWS):
@@ -127,7 +129,9 @@ def _perfect(seen: list[Seen], count: int) -> float:
     return float(np.mean(wrong))
 
 
-def _beyond(points: dict[Key, list[Seen]], whole: dict[Key, Scaling]) -> tuple[float, int]:
+def _beyond(
+    points: dict[Key, list[Seen]], believed: dict[Key, Believed | None]
+) -> tuple[float, int]:
     """From at most a quarter of the GPUs to more than half: error over that of perfect scaling."""
     ours, trivial = [], []
     for key, seen in points.items():
@@ -138,7 +142,7 @@ def _beyond(points: dict[Key, list[Seen]], whole: dict[Key, Scaling]) -> tuple[f
         large = [one for one in large if one.local_batch in alone]
         if len(small) < 3 or not large:
             continue
-        scaling = scaling_of(_few(small, 40), believed_from(_others(key, whole)))
+        scaling = scaling_of(few(small, 40), believed[key])
         ours.append(_wrong(scaling, large))
         guess = np.array([alone[one.local_batch] for one in large])
         trivial.append(float(np.mean(errors(guess, _columns(large)[3]))))

@@ -42,7 +42,7 @@ def fit(
     damping = 1e-2
     cost, error = _cost(predict, measured, weights, prior, at)
     for _ in range(prior.rounds):
-        slope = _slope(predict, at)
+        slope = _slope(predict, at, error + np.log(measured))
         robust = weights / np.maximum(1, np.abs(error) / (_HUBER * prior.noise))
         scaled = robust / prior.noise**2
         normal = (slope * scaled[:, None]).T @ slope + np.diag(1 / prior.loose**2)
@@ -71,10 +71,10 @@ def _cost(
     return float(np.sum(weights * huber) + np.sum((at / prior.loose) ** 2)), error
 
 
-def _slope(predict: Callable[[Vector], Vector], at: Vector) -> NDArray[np.float64]:
+def _slope(predict: Callable[[Vector], Vector], at: Vector, here: Vector) -> NDArray[np.float64]:
     columns = []
     for index in range(len(at)):
-        around = np.zeros(len(at))
-        around[index] = _STEP
-        columns.append((np.log(predict(at + around)) - np.log(predict(at - around))) / (2 * _STEP))
+        beside = np.array(at)
+        beside[index] += _STEP
+        columns.append((np.log(predict(beside)) - here) / _STEP)
     return np.stack(columns, axis=1)

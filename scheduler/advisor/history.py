@@ -17,14 +17,19 @@ from enum import StrEnum
 
 import numpy as np
 
+#: A run that says more than this of a formula is a mistake: another script, another count of steps.
+ABSURD = 3.0
 #: Drivers and images change: after so long a run counts half.
 HALF_LIFE_S = 14 * 86_400.0
 #: No correction goes beyond these factors: a run that says more is a mistake.
-_BOUND = np.log(3.0)
+_BOUND = np.log(ABSURD)
 #: Spread between jobs of a project, projects of a family, families of a kind, kinds (log units),
 #: and of one run around its job's typical one.
 _SPREADS = {"kind": 0.20, "family": 0.10, "project": 0.08, "job": 0.06}
 _NOISE = 0.05
+#: The same where the formula's constants were fitted to these very runs (`learning`): at this four of
+#: five of T9's runs that were held out lie inside (`benchmarks.advisor.coverage`).
+_NOISE_FITTED = 0.035
 #: Of a level's spread (squared) this part stands between the runs that it was seen by.
 _BETWEEN_RUNS = 1 / 12
 #: So many like runs of the own project make a grade A.
@@ -75,6 +80,8 @@ class Asked:
     gpus: int
     environment: str = ""
     probed: bool = False
+    #: The formula's constants were fitted to the runs.
+    fitted: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,15 +102,16 @@ def correction(asked: Asked, runs: Sequence[Run]) -> Correction:
     """The factor that the kept runs bear out; 1 where there are none."""
     usable = [run for run in runs if _counts(run, asked)]
     mean, variance = 0.0, SPREAD[Grade.PROBE if asked.probed else Grade.FORMULA] ** 2
+    noise = _NOISE_FITTED if asked.fitted else _NOISE
     for level in _LEVELS:
         like = [run for run in usable if _alike(run, asked, level)]
         if not like:
             break
-        mean, variance = _shrunk(mean, variance, level, *_voices(asked, like))
+        mean, variance = _shrunk((mean, variance), level, noise, _voices(asked, like))
     near = [run for run in usable if _alike(run, asked, "family")]
     weight = float(np.sum(_voices(asked, near)[1]))
-    own = sum(_weight(run) for run in near if run.project == asked.project)
-    spread = float(np.sqrt(variance + _NOISE**2)) + _beyond(asked, near)
+    own = sum(faded(run.age_s) for run in near if run.project == asked.project)
+    spread = float(np.sqrt(variance + noise**2)) + _beyond(asked, near)
     return Correction(
         factor=float(np.exp(np.clip(mean, -_BOUND, _BOUND))),
         spread=spread,
@@ -122,8 +130,9 @@ def _alike(run: Run, asked: Asked, level: str) -> bool:
     return all(getattr(run, one) == getattr(asked, one) for one in _LEVELS[: depth + 1])
 
 
-def _weight(run: Run) -> float:
-    return float(0.5 ** (run.age_s / HALF_LIFE_S))
+def faded(age_s: float) -> float:
+    """What a run of this age counts, beside one of today."""
+    return float(0.5 ** (age_s / HALF_LIFE_S))
 
 
 def _voices(asked: Asked, runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
@@ -132,7 +141,7 @@ def _voices(asked: Asked, runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
     others: dict[str, list[tuple[float, float]]] = {}
     for run in runs:
         mine = found if run.project == asked.project else others.setdefault(run.project, [])
-        mine.append((float(np.log(run.measured_s / run.formula_s)), _weight(run)))
+        mine.append((float(np.log(run.measured_s / run.formula_s)), faded(run.age_s)))
     for voice in others.values():
         ratios = np.array([ratio for ratio, _ in voice])
         found.append((float(np.median(ratios)), min(1.0, sum(weight for _, weight in voice))))
@@ -140,15 +149,16 @@ def _voices(asked: Asked, runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _shrunk(
-    mean: float, variance: float, level: str, ratios: np.ndarray, weights: np.ndarray
+    believed: tuple[float, float], level: str, noise: float, seen: tuple[np.ndarray, np.ndarray]
 ) -> tuple[float, float]:
     """What is believed after a level's runs, from what was believed before."""
+    (mean, variance), (ratios, weights) = believed, seen
     spread = _SPREADS[level] ** 2
-    seen = float(np.average(_trimmed(ratios), weights=weights))
-    of_mean = (_NOISE**2 + spread * _BETWEEN_RUNS) / float(np.sum(weights))
+    typical = float(np.average(_trimmed(ratios), weights=weights))
+    of_mean = (noise**2 + spread * _BETWEEN_RUNS) / float(np.sum(weights))
     before = max(variance, spread)
     share = before / (before + of_mean)
-    return mean + share * (seen - mean), (1 - share) * before + of_mean * share**2
+    return mean + share * (typical - mean), (1 - share) * before + of_mean * share**2
 
 
 def _trimmed(ratios: np.ndarray) -> np.ndarray:

@@ -31,6 +31,8 @@ class Seen:
     nodes: int
     local_batch: float
     step_s: float
+    #: What it counts beside others: old points fade.
+    weight: float = 1.0
 
 
 #: Logarithms of: what a step costs beside its batch, over the batch's own; the same of
@@ -39,6 +41,8 @@ class Seen:
 #: what was seen between nodes tells of the inside, and one size of training of another.
 _MIDDLE = np.log(np.array([0.3, 0.15, 3.0, 0.08, 0.05, 1.0, 1.0]))
 _LOOSE = np.array([0.8, 0.8, 0.6, 0.6, 0.6, 0.5, 0.5])
+#: No training is believed to be further from the usual (log units): what says more is a mistake.
+_FARTHEST = 4.0
 #: So many nodes have one pair of ports between them.
 _PAIR = 2
 #: How exactly a step is measured, and how exactly this form holds.
@@ -166,7 +170,8 @@ def _fitted(seen: Sequence[Seen], unit_batch: float, middle: Vector, loose: Vect
         )
 
     prior = Prior(loose=np.append(loose, 1.0), noise=_NOISE, bound=4.0, rounds=40)
-    moves, cost = fit(predict, seconds, np.ones(len(seen)), prior)
+    weights = np.array([one.weight for one in seen])
+    moves, cost = fit(predict, seconds, weights, prior)
     return Fitted(middle + moves[:-1], unit_s * float(np.exp(moves[-1])), cost)
 
 
@@ -174,7 +179,8 @@ def believed_from(others: Sequence[Scaling]) -> Believed:
     """What other trainings on the same GPUs showed, beside what is believed in general."""
     if len(others) < _ENOUGH:
         return Believed(_general(), _LOOSE)
-    each = np.stack([one.best.logarithms for one in others])
+    told = np.stack([one.best.logarithms for one in others])
+    each = np.clip(told, _MIDDLE - _FARTHEST, _MIDDLE + _FARTHEST)
     typical = np.median(each, axis=0)
     # How much slower links between nodes are, and what further GPUs add, the links decide.
     general = []

@@ -47,6 +47,7 @@ from gpucommons.scheduler.principal import Principal, member_teams
 from gpucommons.scheduler.service.authorization.sight import is_person
 from gpucommons.scheduler.service.in_memory.activity import ActivityBoard
 from gpucommons.scheduler.service.in_memory.importances import Importances
+from gpucommons.scheduler.service.in_memory.lessons import Lessons
 from gpucommons.scheduler.service.in_memory.rate_limits import (
     UPLOAD_GIB_PER_DAY,
     Allowance,
@@ -226,6 +227,7 @@ class Service:
     forecasts: Forecasts = field(default_factory=NoForecasts)
     trials: KnownTrials = field(default_factory=KnownTrials)
     importances: Importances = field(default_factory=Importances)
+    lessons: Lessons = field(default_factory=Lessons)
     #: Where checkpoints and results of jobs are kept, by executor; local jobs keep their own.
     files: Mapping[str, JobFiles] = field(default_factory=dict)
     #: What jobs made that ran on this machine; None where none do.

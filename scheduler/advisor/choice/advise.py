@@ -189,7 +189,7 @@ def spread_after(points: int) -> float:
 
 def _from_runs(question: Question, pool: Pool) -> list[Plan]:
     """Data parallel, at scales no further than twice what this very training was seen at."""
-    scaling = scaling_of(question.seen)
+    scaling = scaling_of(question.seen, question.believed)
     count = len(question.seen)
     grade = Grade.HISTORY if count >= ENOUGH else Grade.PROBE
     learned = Correction(factor=1.0, spread=spread_after(count), grade=grade, runs=float(count))

@@ -14,7 +14,7 @@ from gpucommons.scheduler.advisor.kinds import Pool
 from gpucommons.scheduler.advisor.layout import Layout
 from gpucommons.scheduler.advisor.network import Network
 from gpucommons.scheduler.advisor.recipe import Recipe
-from gpucommons.scheduler.advisor.scaling import Seen
+from gpucommons.scheduler.advisor.scaling import Believed, Seen
 from gpucommons.scheduler.advisor.search import Ways
 
 
@@ -83,6 +83,8 @@ class Question:
     asked: Asked | None = None
     #: Points measured of this very training, where nothing else is known of it.
     seen: Sequence[Seen] = ()
+    #: What other trainings showed of how such ones scale on these GPUs.
+    believed: Believed | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

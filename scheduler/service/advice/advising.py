@@ -11,7 +11,6 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.advisor.choice.advise import among, refusal
 from gpucommons.scheduler.advisor.choice.interruption_cost import Terms
 from gpucommons.scheduler.advisor.choice.question import Objective, Plan, Question, Range
-from gpucommons.scheduler.advisor.history import Asked
 from gpucommons.scheduler.advisor.kinds import shipped
 from gpucommons.scheduler.advisor.search import Ways
 from gpucommons.scheduler.core.model.types import Spec
@@ -21,6 +20,7 @@ from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization, costs
 from gpucommons.scheduler.service.advice import describing, past, similar_jobs, views, waits
 from gpucommons.scheduler.service.advice.asking import Asking
+from gpucommons.scheduler.service.advice.lessons import Taught, asked_of, taught
 from gpucommons.scheduler.service.advice.offering import offer
 from gpucommons.scheduler.service.advice.places import Place, place_of, with_sizes
 from gpucommons.scheduler.service.advice.waits import NOT_KNOWN, Size, Wait
@@ -56,7 +56,7 @@ def advise(
         notes=notes,
         quoted={},
         now_ms=now_ms,
-        like=past.like(service, request, spec, now_ms),
+        like=past.like(service, request, spec),
         seen=seen,
         currency=currency,
     )
@@ -108,7 +108,7 @@ def _declined(asking: Asking) -> str:
         return " ".join(asking.notes) or "There are no GPUs to plan for."
     if not asking.specs:
         return next(text for place in asking.places for text in place.refused.values())
-    reasons = [refusal(_question(asking, one, {})) for one in asking.places if one.specs]
+    reasons = [refusal(_question(asking, one, {}, None)) for one in asking.places if one.specs]
     return "" if None in reasons else str(reasons[0])
 
 
@@ -136,7 +136,9 @@ def _pending(service: Service, asking: Asking) -> models.AdviceView | Pending[mo
 
 def _answer(service: Service, asking: Asking, known: Mapping[Size, Wait]) -> models.AdviceView:
     """The plans, each kept as it is said: a job that takes one is judged by it."""
-    questions = [_question(asking, place, known) for place in asking.places]
+    questions = [
+        _question(asking, place, known, taught(service, asking, place)) for place in asking.places
+    ]
     found = among(questions)
     offered: list[ChosenPlan] = []
 
@@ -152,7 +154,9 @@ def _answer(service: Service, asking: Asking, known: Mapping[Size, Wait]) -> mod
     return answer
 
 
-def _question(asking: Asking, place: Place, known: Mapping[Size, Wait]) -> Question:
+def _question(
+    asking: Asking, place: Place, known: Mapping[Size, Wait], of_runs: Taught | None
+) -> Question:
     request = asking.request
     deadline_ms = request.deadline_ms
     return Question(
@@ -169,18 +173,13 @@ def _question(asking: Asking, place: Place, known: Mapping[Size, Wait]) -> Quest
         ),
         most_gpus=place.most,
         sizes=tuple(place.specs),
-        known=place.known,
+        known=place.known if of_runs is None else of_runs.learned.constants,
         wait_s=partial(_wait_s, place.name, known),
-        runs=() if place.simulated else asking.like.runs,
+        runs=() if of_runs is None else of_runs.learned.runs,
         seen=asking.seen.get(place.name, ()),
-        asked=Asked(
-            job=asking.like.signature,
-            project=asking.like.team,
-            family=asking.like.family,
-            kind=place.pool.kind.name,
-            gpus=1,
-            environment=asking.like.environment,
-            probed=place.measured_ms is not None and not place.simulated,
+        believed=None if of_runs is None else of_runs.believed,
+        asked=replace(
+            asked_of(asking.like, place), fitted=of_runs is not None and of_runs.learned.fitted
         ),
     )
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.advisor.history import Run
 from gpucommons.scheduler.advisor.scaling import Seen
 from gpucommons.scheduler.core.model.types import Millis, Spec
 from gpucommons.scheduler.service.advice.places import Place
 from gpucommons.scheduler.service.advice.waits import Size, Wait
+from gpucommons.scheduler.store.plans.base import JudgedRun
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,7 +22,7 @@ class Like:
     environment: str
     signature: str
     family: str
-    runs: tuple[Run, ...] = ()
+    runs: tuple[JudgedRun, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

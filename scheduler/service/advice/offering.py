@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.advisor.choice.question import Plan, Range
+from gpucommons.scheduler.advisor.learning.training import written, written_points
+from gpucommons.scheduler.advisor.network import Unknown
 from gpucommons.scheduler.plans import ChosenPlan, Said
+from gpucommons.scheduler.service.advice import describing
 from gpucommons.scheduler.service.advice.asking import Asking, Like
 from gpucommons.scheduler.service.advice.places import Place
 
@@ -37,7 +40,16 @@ def offer(asking: Asking, view: models.PlanView, plan: Plan, like: Like) -> Chos
         formula_s=plan.formula_s,
         signature=like.signature,
         family=like.family,
+        training=_training(asking, plan),
     )
+
+
+def _training(asking: Asking, plan: Plan) -> str:
+    request = asking.request
+    network, recipe = describing.network_of(request.network), describing.recipe_of(request)
+    if isinstance(network, Unknown):
+        return written_points(asking.seen.get(plan.pool, ()))
+    return written(network, recipe, plan.layout)
 
 
 def _cost(gpu_hours: Said, place: Place) -> Said | None:

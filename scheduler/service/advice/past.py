@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler import models
-from gpucommons.scheduler.advisor import history
-from gpucommons.scheduler.advisor.signature import UNKNOWN, family_of, signature_of
+from gpucommons.scheduler.advisor.signature import family_of, signature_of
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, Spec, Workload
 from gpucommons.scheduler.curves.choice import best_source, without_repeats
@@ -24,8 +21,6 @@ from gpucommons.scheduler.store.base import LogPoint
 from gpucommons.scheduler.store.plans.base import JudgedRun
 
 _MINUTE_MS, _DAY_MS = 60_000, 86_400_000
-#: A run that says more than this of a formula is a mistake: another script, another count of steps.
-_ABSURD = 3.0
 #: A run that held its GPUs for less teaches nothing: its steps cost nobody anything, true or not.
 _SHORTEST_MS = 5 * _MINUTE_MS
 
@@ -83,37 +78,20 @@ def calibration(
     return view.model_copy(update=told)
 
 
-def like(service: Service, request: models.AdviceRequest, spec: Spec, now_ms: Millis) -> Like:
+def like(service: Service, request: models.AdviceRequest, spec: Spec) -> Like:
     """Where a training belongs, and the runs that may teach something of it."""
     network, recipe = describing.network_of(request.network), describing.recipe_of(request)
+    named = request.network.like if isinstance(request.network, models.UnknownModel) else ()
     return Like(
         team=spec.team,
         environment=spec.environment,
-        signature=signature_of(network, recipe),
+        signature=f"like {named[0]}" if named else signature_of(network, recipe),
         family=family_of(network),
-        runs=tuple(_teaching(service, now_ms)),
+        runs=tuple(run for run in service.store.plans.runs() if _teaches(run)),
     )
 
 
-def _teaching(service: Service, now_ms: Millis) -> Iterator[history.Run]:
-    for run in service.store.plans.runs():
-        plan, measured = run.plan, run.actual.step_s
-        if measured is None or plan.simulated or not run.followed:
-            continue
-        if plan.family == UNKNOWN:
-            continue  # no formula stood behind it
-        if run.actual.held_milli_gpu_ms < _SHORTEST_MS * plan.gpus * WHOLE_MILLI_GPU:
-            continue
-        if not 1 / _ABSURD <= measured / plan.formula_s <= _ABSURD:
-            continue
-        yield history.Run(
-            job=plan.signature,
-            project=run.team,
-            family=plan.family,
-            kind=plan.gpu_kind,
-            gpus=plan.gpus,
-            measured_s=measured,
-            formula_s=plan.formula_s,
-            age_s=max(0, now_ms - run.ended_ms) / 1000,
-            environment=run.actual.environment,
-        )
+def _teaches(run: JudgedRun) -> bool:
+    plan = run.plan
+    is_long = run.actual.held_milli_gpu_ms >= _SHORTEST_MS * plan.gpus * WHOLE_MILLI_GPU
+    return run.followed and run.actual.step_s is not None and not plan.simulated and is_long

@@ -1,0 +1,94 @@
+"""What other trainings of the hub showed is in the card of one that never ran."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from builders import a_node
+from judged_runs import a_plan, a_run
+from service_world import ServiceWorld, done
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.advisor.learning.training import written_points
+from gpucommons.scheduler.advisor.scaling import Seen
+from gpucommons.scheduler.advisor.signature import UNKNOWN
+from gpucommons.scheduler.core.model.types import Millis, TeamName, WorkloadId
+from gpucommons.scheduler.service import advice
+from gpucommons.scheduler.service.advice import alike
+from gpucommons.scheduler.store.plans.base import JudgedRun
+
+BATCH = 64
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceWorld:
+    node = a_node("n1", 8, pool="gpu")
+    real = tuple(replace(device, simulated=False) for device in node.devices)
+    world = ServiceWorld(tmp_path, nodes=(replace(node, devices=real),))
+    seen = [Seen(gpus=gpus, nodes=1, local_batch=BATCH / gpus, step_s=1.0) for gpus in (1, 2)]
+    monkeypatch.setattr(alike, "seen_of", lambda *_: ({"gpu": seen}, ()))
+    return world
+
+
+def told(world: ServiceWorld, name: str, steps: Sequence[float]) -> JudgedRun:
+    """A training without a formula whose steps took so long on 1, 2, 4 and 8 GPUs."""
+    seen = [
+        Seen(gpus=gpus, nodes=1, local_batch=BATCH / gpus, step_s=step_s)
+        for gpus, step_s in zip((1, 2, 4, 8), steps, strict=True)
+    ]
+    (node,) = world.loop.cluster.nodes.values()
+    plan = a_plan(
+        gpu_kind=node.devices[0].kind,
+        pool="gpu",
+        batch=BATCH,
+        gpus=8,
+        family=UNKNOWN,
+        signature=f"like {name}",
+        training=written_points(seen[:3]),
+    )
+    run = a_run(int.from_bytes(name.encode()), plan=plan, gpus=8, pool="gpu", step_s=steps[-1])
+    run = replace(run, team=TeamName("vision"), ended_ms=Millis(world.now_ms))
+    run = replace(run, actual=replace(run.actual, environment="", held_milli_gpu_ms=10**12))
+    return replace(run, workload_id=WorkloadId(f"w-{name}"))
+
+
+def speed(world: ServiceWorld, gpus: int = 4) -> float:
+    network = {"kind": "unknown", "like": ["mine"]}
+    request = models.AdviceRequest.model_validate(
+        {"network": network, "batch": BATCH, "steps": 100}
+    )
+    found = advice.advise(world.service, world.principal("ann"), request)
+    view = found if isinstance(found, models.AdviceView) else done(found)
+    assert isinstance(view, models.AdviceView)
+    return next(plan for plan in view.plans if plan.gpus == gpus).samples_per_s.middle
+
+
+def test_other_trainings_that_stopped_gaining_make_four_gpus_slower_on_the_card(
+    world: ServiceWorld,
+) -> None:
+    alone = speed(world)
+    slow = [told(world, name, (1.0, 1.0, 1.6, 2.6)) for name in "abc"]
+    world.store.plans.judge(world.loop.epoch, slow)
+    assert speed(world) < 0.95 * alone
+
+
+def test_those_of_another_environment_or_on_simulated_gpus_say_nothing(world: ServiceWorld) -> None:
+    alone = speed(world)
+    slow = [told(world, name, (1.0, 1.0, 1.6, 2.6)) for name in "abc"]
+    elsewhere = [replace(one, actual=replace(one.actual, environment="other")) for one in slow]
+    simulated = [replace(one, plan=replace(one.plan, simulated=True)) for one in slow]
+    for strange in (elsewhere, simulated):
+        world.store.plans.judge(world.loop.epoch, strange)
+        assert speed(world) == pytest.approx(alone)
+
+
+def test_the_same_runs_are_worked_out_once(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.store.plans.judge(world.loop.epoch, [told(world, "a", (1.0, 1.0, 1.0, 1.0))])
+    first = speed(world)
+    monkeypatch.setattr("gpucommons.scheduler.service.advice.lessons._worked_out", None)
+    assert speed(world) == first
