@@ -1,4 +1,4 @@
-"""``POST gpucommons/advise``: plans for a model whose configuration lies beside the user's files."""
+"""``POST gpucommons/advise``: plans for a model whose configuration lies beside the user's files, or that jobs trained."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from typing import Annotated, Any
 
 from jupyter_server.auth.decorator import authorized
-from pydantic import StringConstraints, ValidationError
+from pydantic import Field, StringConstraints, ValidationError
 from tornado import web
 
 from gpucommons.labextension.requests import sentence_of
@@ -18,10 +18,12 @@ from gpucommons.scheduler.errors import BadRequest, SchedulerError
 
 
 class PlanQuestion(models.Model):
-    """A file, and all else that is asked: the fields of ``POST /v1/advise`` without the network."""
+    """A file or jobs, and all else that is asked: the fields of ``POST /v1/advise`` without the network."""
 
     #: A ``config.json`` below this server's folder.
-    config: Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+    config: Annotated[str, StringConstraints(max_length=1024)] = ""
+    #: In its place: jobs that trained it with this batch.
+    like: list[models.Name] = Field(default_factory=list, max_length=8)
     asked: dict[str, Any]
 
 
@@ -35,13 +37,20 @@ class AdviceHandler(FileHandler):
         try:
             self.require_owner()
             question = self.body_as(PlanQuestion)
-            file = await asyncio.to_thread(self.desk().locate, question.config)
-            network = await asyncio.to_thread(of_config_file, file)
+            network = await self._network(question)
             view = await self.scheduler().send(calls.advise(_request(question.asked, network)))
         except SchedulerError as error:
             self.refuse(error)
         else:
             self.answer(view)
+
+    async def _network(self, question: PlanQuestion) -> models.NetworkModel:
+        if bool(question.config) == bool(question.like):
+            raise BadRequest("Name the model's config.json, or jobs that trained it.")
+        if question.like:
+            return models.UnknownModel(kind="unknown", like=question.like)
+        file = await asyncio.to_thread(self.desk().locate, question.config)
+        return await asyncio.to_thread(of_config_file, file)
 
 
 def _request(asked: dict[str, Any], network: models.NetworkModel) -> models.AdviceRequest:

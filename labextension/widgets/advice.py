@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -56,18 +56,19 @@ class Advice:
 
 
 def advise(
-    model: Any,
+    model: Any = None,
     data: Any = None,
     *,
+    like: str | Sequence[str] = (),
     epochs: int = 1,
     connect_to: Callable[[], SchedulerClient] = connect,
-    limit_s: float = LIMIT_S,
     **options: Any,
 ) -> Advice:
     """Plans for training ``model`` on ``data``.
 
     ``model`` is a module of torch (a Hugging Face model is one, too) or a built Keras model; ``data`` a
-    loader, or one batch: a tensor, a tuple of tensors, or a mapping of them. ``options`` are the fields
+    loader, or one batch: a tensor, a tuple of tensors, or a mapping of them. In place of a model ``like``
+    names jobs that trained it with this batch, if only for minutes. ``options`` are the fields
     of ``POST /v1/advise``: ``batch``, ``steps``, ``sequence``, ``objective``, ``deadline_ms``,
     ``precision``, ``team``, ``pools`` …; what is given wins over what the data says.
 
@@ -75,11 +76,17 @@ def advise(
     ------
     BadRequest
         When neither the data nor an option says how large a batch is, how long it trains, or of how
-        many tokens a sample of a transformer is.
+        many tokens a sample of a transformer is; when a model and jobs are named, or neither.
     """
-    sample = _sample(data, limit_s)
+    if (model is None) != bool(like):
+        raise BadRequest('Name either the model or jobs that trained it: advise(like="my-job").')
+    sample = _sample(data, LIMIT_S)
     is_keras = hasattr(model, "layers") and hasattr(model, "count_params")
-    network = _described(model, sample, is_keras=is_keras, limit_s=limit_s)
+    if like:
+        names = [like] if isinstance(like, str) else list(like)
+        network: models.NetworkModel = models.UnknownModel(kind="unknown", like=names)
+    else:
+        network = _described(model, sample, is_keras=is_keras, limit_s=LIMIT_S)
     sequence = options.pop("sequence", None)
     batch = options.pop("batch", None) or sample.batch
     if batch is None:

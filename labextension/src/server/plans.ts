@@ -3,6 +3,8 @@
 export interface IPlanQuestion {
   /** A `config.json` below the server's folder. */
   config: string;
+  /** In its place: jobs that trained it with this batch. */
+  like: string[];
   asked: {
     batch: number;
     sequence: number;

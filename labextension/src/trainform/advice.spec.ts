@@ -48,6 +48,8 @@ const ADVICE: IAdvice = {
   now_ms: new Date(2026, 10, 24, 12, 0).getTime()
 };
 
+const NO_JOBS = { timeLimits: [], jobs: [], whoami: null };
+
 function made(): TrainModel {
   const train = new TrainModel(fakeApi(), () => false);
   train.setCandidates([
@@ -63,7 +65,7 @@ function made(): TrainModel {
 }
 
 function drawn(element: React.ReactElement, train = made()): string {
-  const context = { train, msg, model: { timeLimits: [] }, commands: {} };
+  const context = { train, msg, model: NO_JOBS, commands: {} };
   return renderToStaticMarkup(
     React.createElement(
       PanelContext.Provider,
@@ -88,7 +90,7 @@ it('asks for a deadline where that counts, and for nothing before it is said', a
   train.advise = advise;
   const host = document.createElement('div');
   const root = createRoot(host);
-  const context = { train, msg, model: { timeLimits: [] }, commands: {} };
+  const context = { train, msg, model: NO_JOBS, commands: {} };
   const button = () => host.querySelector('button') as HTMLButtonElement;
   const fill = (selector: string, value: string) => {
     const field = host.querySelector(selector) as HTMLInputElement;
@@ -125,6 +127,58 @@ it('asks for a deadline where that counts, and for nothing before it is said', a
   expect(advise.mock.calls[0]?.[0].asked).toMatchObject({
     objective: 'cheapest_by_deadline',
     deadline_ms: new Date(2026, 11, 4, 9, 0).getTime()
+  });
+  act(() => {
+    root.unmount();
+  });
+});
+
+it('names one of the reader’s last jobs in place of a file', async () => {
+  vi.stubGlobal('IS_REACT_ACT_ENVIRONMENT', true);
+  const advise = vi.fn<(question: IPlanQuestion) => Promise<IAdvice>>(() =>
+    Promise.resolve(ADVICE)
+  );
+  const train = made();
+  train.advise = advise;
+  const mine = makeJob({ id: 'j1', name: 'try-it', owner: 'ada' });
+  const other = makeJob({ id: 'j2', name: 'of-bob', owner: 'bob' });
+  const trial = makeJob({ id: 'j3', name: 'trial-3', owner: 'ada' });
+  trial.part_of = { kind: 'sweep' } as never;
+  const model = {
+    timeLimits: [],
+    whoami: { name: 'ada' },
+    jobs: [mine, other, trial]
+  };
+  const host = document.createElement('div');
+  const root = createRoot(host);
+  const context = { train, msg, model, commands: {} };
+  act(() => {
+    root.render(
+      React.createElement(
+        PanelContext.Provider,
+        { value: context as never },
+        React.createElement(TrainAdvice)
+      )
+    );
+  });
+  const choice = host.querySelector('#gc-like') as HTMLSelectElement;
+  expect(
+    Array.from(choice.options, (one: HTMLOptionElement) => one.text)
+  ).toEqual(['a model with a config.json', 'the same as try-it']);
+  act(() => {
+    choice.value = 'j1';
+    choice.dispatchEvent(new Event('change', { bubbles: true }));
+  });
+  expect(host.querySelector('#gc-config')).toBeNull();
+  expect(host.querySelector('#gc-sequence')).toBeNull();
+  await act(() => {
+    (host.querySelector('button') as HTMLButtonElement).click();
+    return Promise.resolve();
+  });
+  expect(advise.mock.calls[0]?.[0]).toMatchObject({
+    config: '',
+    like: ['j1'],
+    asked: { sequence: 1 }
   });
   act(() => {
     root.unmount();

@@ -5,6 +5,7 @@ import { ActionButton, Callout, Pill } from '../components/parts';
 import { usePanel, useWords } from '../components/context';
 import { RecordLink } from '../components/recordlink';
 import { Fragment, h } from '../components/h';
+import { sorted } from '../model/jobs';
 import { told } from '../server/api';
 import type { IAdvice, IPlan } from '../server/plans';
 import { clock, duration } from '../text/format';
@@ -14,6 +15,8 @@ import { trainMessages } from './messages';
 /** What is asked beside the form; numbers as they are typed. */
 interface IQuestion {
   config: string;
+  /** The id of a job that trained it; '' = the file says what is trained. */
+  like: string;
   batch: string;
   sequence: string;
   steps: string;
@@ -24,15 +27,21 @@ interface IQuestion {
 
 const NUMBERS = ['batch', 'sequence', 'steps'] as const;
 const CONFIG = 'config.json';
+/** So many of the reader's jobs can be named. */
+const LISTED = 8;
 const DAY_MS = 86_400_000;
 const BY_DEADLINE = 'cheapest_by_deadline';
 
 export function TrainAdvice(): React.JSX.Element {
-  const { train, trans } = usePanel();
+  const { model, train, trans } = usePanel();
   const { form } = train;
+  const past = sorted(model.jobs ?? [])
+    .filter(job => !job.part_of && job.owner === model.whoami?.name)
+    .slice(0, LISTED);
   const path = form.source?.kind === 'file' ? form.source.path : '';
   const [question, setQuestion] = React.useState<IQuestion>({
     config: path.replace(/[^/]*$/, CONFIG),
+    like: '',
     batch: '64',
     sequence: '1024',
     steps: '1000',
@@ -60,39 +69,68 @@ export function TrainAdvice(): React.JSX.Element {
   };
   return (
     <section className="gc-Advice" aria-label={trans.__('Advice')}>
-      <div className="gc-Field">
-        <label htmlFor="gc-config">
-          {trans.__('Model: config.json of a Hugging Face model')}
-        </label>
-        <input
-          id="gc-config"
-          className="jp-mod-styled gc-Input"
-          value={question.config}
-          spellCheck={false}
-          onChange={event => {
-            change({ config: event.target.value });
+      {past.length > 0 ? (
+        <SelectField
+          id="gc-like"
+          label={trans.__('What is trained')}
+          value={question.like}
+          options={[
+            { value: '', label: trans.__('a model with a config.json') },
+            ...past.map(job => ({
+              value: job.id,
+              label: trans.__('the same as %1', job.name)
+            }))
+          ]}
+          onChange={like => {
+            change({ like });
           }}
         />
-      </div>
-      <p className="gc-Muted gc-Hint">
-        {trans.__('For any other model: advise(model, loader) in a cell.')}
-      </p>
-      {NUMBERS.map(name => (
-        <div className="gc-Field" key={name}>
-          <label htmlFor={`gc-${name}`}>{labels[name]}</label>
-          <input
-            id={`gc-${name}`}
-            type="number"
-            className="jp-mod-styled gc-Input"
-            value={question[name]}
-            min={1}
-            aria-invalid={isWhole(question[name]) ? undefined : true}
-            onChange={event => {
-              change({ [name]: event.target.value });
-            }}
-          />
-        </div>
-      ))}
+      ) : null}
+      {question.like ? (
+        <p className="gc-Muted gc-Hint">
+          {trans.__(
+            'What its steps took with this batch says how fast it would be elsewhere.'
+          )}
+        </p>
+      ) : (
+        <>
+          <div className="gc-Field">
+            <label htmlFor="gc-config">
+              {trans.__('Model: config.json of a Hugging Face model')}
+            </label>
+            <input
+              id="gc-config"
+              className="jp-mod-styled gc-Input"
+              value={question.config}
+              spellCheck={false}
+              onChange={event => {
+                change({ config: event.target.value });
+              }}
+            />
+          </div>
+          <p className="gc-Muted gc-Hint">
+            {trans.__('For any other model: advise(model, loader) in a cell.')}
+          </p>
+        </>
+      )}
+      {NUMBERS.filter(name => name !== 'sequence' || !question.like).map(
+        name => (
+          <div className="gc-Field" key={name}>
+            <label htmlFor={`gc-${name}`}>{labels[name]}</label>
+            <input
+              id={`gc-${name}`}
+              type="number"
+              className="jp-mod-styled gc-Input"
+              value={question[name]}
+              min={1}
+              aria-invalid={isWhole(question[name]) ? undefined : true}
+              onChange={event => {
+                change({ [name]: event.target.value });
+              }}
+            />
+          </div>
+        )
+      )}
       <SelectField
         id="gc-objective"
         label={trans.__('Best is')}
@@ -125,7 +163,7 @@ export function TrainAdvice(): React.JSX.Element {
         hindrance={
           wrong
             ? trans.__('%1: a whole number above 0.', labels[wrong])
-            : !question.config.trim()
+            : !question.like && !question.config.trim()
               ? trans.__('Name the model’s config.json.')
               : Number.isNaN(deadlineMs)
                 ? trans.__('Say by when it has to be done.')
@@ -153,10 +191,11 @@ export function TrainAdvice(): React.JSX.Element {
     setProblem(null);
     try {
       const answer = await train.advise({
-        config: question.config.trim(),
+        config: question.like ? '' : question.config.trim(),
+        like: question.like ? [question.like] : [],
         asked: {
           batch: Number(question.batch),
-          sequence: Number(question.sequence),
+          sequence: question.like ? 1 : Number(question.sequence),
           steps: Number(question.steps),
           objective: question.objective,
           deadline_ms: deadlineMs,

@@ -24,6 +24,19 @@ async def test_a_file_is_read_here_and_only_its_numbers_are_sent(served: Any, ap
     assert "hunter2" not in json.dumps(sent)
 
 
+async def test_jobs_that_trained_it_are_named_in_place_of_a_file(served: Any, api: Any) -> None:
+    asked = {"like": ["my-job"], "asked": {**ASKED, "sequence": 1}}
+    answer = await served.http.post("gpucommons/advise", json=asked)
+
+    assert answer.status_code == 200, answer.text
+    assert api.body("/v1/advise")["network"] == {"kind": "unknown", "like": ["my-job"]}
+
+    for both in ({**asked, "config": "config.json"}, {"asked": ASKED}):
+        answer = await served.http.post("gpucommons/advise", json=both)
+        assert answer.status_code == 422
+        assert "or jobs that trained it" in answer.json()["message"]
+
+
 async def test_no_other_file_and_no_other_field_gets_through(served: Any, api: Any) -> None:
     (served.root / "config.json").write_text(json.dumps(CONFIG))
     (served.root / "notes.txt").write_text("not JSON")

@@ -132,6 +132,15 @@ def test_keras_is_read_from_its_layers(connect: Connect, sent: list[dict[str, An
     }
 
 
+def test_jobs_are_named_in_place_of_a_model(connect: Connect, sent: list[dict[str, Any]]) -> None:
+    advise(like="try-it", batch=64, steps=1000, connect_to=connect)
+    assert sent[0]["network"] == {"kind": "unknown", "like": ["try-it"]}
+    assert (sent[0]["batch"], sent[0]["sequence"]) == (64, 1)
+    for both in ({"model": HuggingFaceModel(), "like": ["try-it"]}, {}):
+        with pytest.raises(BadRequest, match="either the model or jobs"):
+            advise(**both, batch=64, steps=10, connect_to=connect)
+
+
 def test_what_is_no_model_is_sent_as_unknown(connect: Connect, sent: list[dict[str, Any]]) -> None:
     advise(object(), batch=8, steps=10, connect_to=connect)
     assert sent[0]["network"]["kind"] == "unknown"
