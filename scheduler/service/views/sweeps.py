@@ -67,14 +67,14 @@ def gpus_in_use(rows: Sequence[LedgerRow], from_ms: int, to_ms: int) -> list[mod
     if not held:
         return []
     # Of the first and the last one only a part is known.
-    ends_ms = max(row.minute_ms for row in rows) + _MINUTE_MS
+    ends_ms = min(max(row.minute_ms for row in rows) + _MINUTE_MS, to_ms)
     # A zero behind the last one: nothing was held from there on.
     until = min(to_ms // span_ms, max(held) + 1)
     spans = ((max(from_ms, at * span_ms), at) for at in range(min(held), until + 1))
     return [
         models.GpusInUse(
             at_ms=at_ms,
-            milli_gpu=round(held[at] / (min(ends_ms, (at + 1) * span_ms) - at_ms))
+            milli_gpu=round(held[at] / max(1, min(ends_ms, (at + 1) * span_ms) - at_ms))
             if held[at]
             else 0,
         )

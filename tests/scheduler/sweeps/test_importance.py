@@ -106,6 +106,11 @@ def test_nothing_is_held_before_a_sweep_began() -> None:
     assert [(one.at_ms, one.milli_gpu) for one in found] == [(100_000, 2000), (120_000, 2000)]
 
 
+def test_of_the_minute_in_which_a_sweep_ends_only_its_part_counts() -> None:
+    row = replace(ROW, minute_ms=Millis(60_000), held_milli_gpu_ms=2000 * 20_000)
+    assert [one.milli_gpu for one in gpus_in_use([row], 70_000, 90_000)] == [2000]
+
+
 @pytest.mark.parametrize("begins", [0, 7, 1003])
 def test_what_was_held_all_the_time_is_no_ramp_at_either_end(begins: int) -> None:
     """Twenty hours are drawn in spans of six minutes: of the first and the last only a part is known."""
