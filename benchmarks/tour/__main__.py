@@ -118,7 +118,8 @@ def main() -> int:
     if arguments.without_user_namespaces:
         forbidding.forbid()
     if arguments.uid is not None:
-        other_account.become(arguments.uid)
+        at = sys.argv.index("--as")
+        other_account.begin_again(arguments.uid, sys.argv[1:at] + sys.argv[at + 2 :])
     rows = play_kept_alone if arguments.kept else play
     found = played(lambda: _tour(Timeline(), rows), arguments.json)
     if found is None:

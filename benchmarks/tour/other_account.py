@@ -8,13 +8,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import NoReturn
 
 from benchmarks.tour.timeline import TourFailedError
 from gpucommons.gpu.hibernation.inside import calls
 
 
-def become(uid: int) -> None:
-    """Be this account from here on, in a home of its own; its number need not have a name.
+def begin_again(uid: int, words: list[str]) -> NoReturn:
+    """Be the tour with these words as this account, in a home of its own; it need not have a name.
 
     Raises
     ------
@@ -22,7 +23,7 @@ def become(uid: int) -> None:
         Where there is no interpreter that it may run.
     """
     home = Path(tempfile.mkdtemp(prefix="gctour-home-"))
-    sys.executable = _interpreter(uid, home)
+    interpreter = _interpreter(uid, home)
     os.chown(home, uid, uid)
     os.setgroups([])
     os.setresgid(uid, uid, uid)
@@ -31,7 +32,7 @@ def become(uid: int) -> None:
     for name in [name for name in os.environ if name.startswith("XDG_")]:
         del os.environ[name]
     os.environ |= {"HOME": str(home), "USER": str(uid), "LOGNAME": str(uid)}
-    os.chdir(home)
+    os.execv(interpreter, [interpreter, "-m", "benchmarks.tour", *words])  # noqa: S606 - no shell
 
 
 def _interpreter(uid: int, home: Path) -> str:
