@@ -34,9 +34,9 @@ def _let_pass_to(interpreter: Path) -> None:
     closed = next((one for one in above if not one.stat().st_mode & _OTHERS_MAY_PASS), None)
     if closed is None:
         return
-    held = os.open(interpreter, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     calls.unshare(calls.NEWNS)
     calls.make_private()
+    held = os.open(interpreter, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     calls.mount("tmpfs", str(closed), "tmpfs", calls.NOSUID | calls.NODEV, "mode=755")
     interpreter.mkdir(parents=True)
     calls.mount(f"/proc/self/fd/{held}", str(interpreter), "none", calls.BIND)
