@@ -68,7 +68,7 @@ setup-frameworks: setup ## Install torch, TensorFlow, JAX, Lightning, … apart 
 	$(BIN)/python -m benchmarks.real_scripts.environment
 
 test-frameworks: setup-frameworks ## Scripts of the real frameworks: preempted, resumed, brought to their end
-	$(BIN)/pytest -m frameworks tests/frameworks
+	$(PYTEST) -n 2 -m frameworks tests/frameworks # the scripts one after another, all else beside them
 
 test-slurm: setup ## The contract of executors on a real Slurm of one node (Debian: slurm-wlm; else it says what is missing)
 	$(BIN)/pytest -m slurm tests/contracts/test_executor.py
