@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from kernel_server import until
+from playwright.sync_api import Page, Response, expect
+from playwright.sync_api import TimeoutError as NotInTime
 from ui.fake_server.lab_server import FAKE, SETTINGS, LabServer
 from ui.panel_page import WIDE, Open, picture, section
 
@@ -23,6 +26,8 @@ STOPPED = """<h1>Your notebook server was stopped</h1>
 <span data-gpucommons="lost">Its kernels and terminals ended with it.</span>
 <p data-gpucommons="again">½ GPU is free now.</p>
 <a id="start" href="/hub/spawn/ada?next=%2Flab">Start again</a>"""
+#: Lab takes no key while it still loads.
+SAVED_MS = 10_000
 THEMES = [("light", "JupyterLab Light"), ("dark", "JupyterLab Dark")]
 
 
@@ -118,6 +123,24 @@ def stop(page: Page, lab: LabServer, body: str = STOPPED) -> None:
     lab.go_away()
 
 
+def is_saved_for_good(page: Page, lab: LabServer) -> bool:
+    """A kernel's language that came after the save would make the notebook unsaved again: its server is
+    then started in another tab.
+    """
+    try:
+        with page.expect_response(is_save, timeout=SAVED_MS):
+            page.keyboard.press("ControlOrMeta+S")
+    except NotInTime:
+        return False
+    written = json.loads((lab.folder / "work" / "train.ipynb").read_text())
+    is_known = "version" in written["metadata"]["language_info"]
+    return is_known and page.locator(".jp-mod-dirty").count() == 0
+
+
+def is_save(answer: Response) -> bool:
+    return answer.request.method == "PUT" and "/api/contents/train.ipynb" in answer.url
+
+
 @pytest.mark.parametrize(("name", "theme"), THEMES)
 def test_a_lab_whose_server_was_stopped_says_why_also_without_the_panel(
     lab: LabServer, open_lab: Open, name: str, theme: str
@@ -125,8 +148,7 @@ def test_a_lab_whose_server_was_stopped_says_why_also_without_the_panel(
     page = open_lab(theme=theme)
     page.locator('[data-id="gpucommons-panel"]').first.click()
     page.locator(".jp-Notebook").click()
-    page.keyboard.press("ControlOrMeta+S")
-    expect(page.locator(".jp-mod-dirty")).to_have_count(0)
+    until(lambda: is_saved_for_good(page, lab), "the save with what the kernel says of itself")
     stop(page, lab)
 
     dialog = page.get_by_role("dialog")
@@ -144,8 +166,6 @@ def test_a_lab_whose_server_was_stopped_says_why_also_without_the_panel(
     expect(panel.locator(".gc-Callout").first).to_contain_text(
         "Stopped at 14:02: idle 60 min. Kept: Saved files."
     )
-    # Lab asks before it goes where something is not saved, as a kernel's name that came late.
-    page.on("dialog", lambda asked: asked.accept())
     page.route("**/hub/spawn/**", lambda route: route.fulfill(status=200, body="the hub's form"))
     status.click()
     page.wait_for_url(re.compile(r"/hub/spawn/ada\?next=%2Flab$"))
