@@ -91,4 +91,4 @@ def waits(choice: Choice, now_ms: Millis) -> str:
     """What is missing, for its user."""
     if now_ms - choice.asked_ms > CODE_MS:
         return "No mail goes there before you confirm it: save your choice once more, and a code is sent to it."
-    return "No mail goes there before you enter the code that was sent to it."
+    return "No mail goes there before you enter the code that is mailed to it."

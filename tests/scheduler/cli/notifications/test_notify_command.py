@@ -46,7 +46,7 @@ def test_an_address_is_confirmed_by_its_code_and_admins_alone_forget_a_user(
     settings = NotificationSettings.model_validate(SETTINGS)
     object.__setattr__(world.service, "notifications", settings)
     said = cli("notify", "set", "--mail", "finish", "--address", "ann@example.org").out
-    assert "No mail goes there before you enter the code that was sent to it." in said
+    assert "No mail goes there before you enter the code that is mailed to it." in said
     wrong = cli("notify", "confirm", "AAAA")
     assert (wrong.code, "That is not the code that was sent last" in wrong.err) == (2, True)
     choice = next(one for one in world.store.notifications.choices())
