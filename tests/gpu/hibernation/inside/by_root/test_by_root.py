@@ -155,7 +155,7 @@ def played(place: Path, criu: Criu, who: str, what: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        cwd=Path(__file__).parents[4],
+        cwd=Path(hostile.__file__).parents[2],
     )
     return done.stdout.strip() or done.stderr
 

@@ -16,7 +16,8 @@ from launches import python
 from real_box import Box
 from saved_jobs import ABLE, ALL, STEPS, criu_command, history, paused, steps_in_the_end
 
-from benchmarks.hibernation import forbidding
+from benchmarks.hibernation import forbidding, hostile
+from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.scheduler.core.model.intents import Resume
 from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.executors.local.attempt.hibernating import are_ours
@@ -54,7 +55,15 @@ def place() -> Iterator[Path]:
 
 
 @pytest.fixture
-def box(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
+def criu() -> Iterator[Criu]:
+    """One that all may run, and root alone may change: the cache's may lie in a closed folder."""
+    with tempfile.TemporaryDirectory(prefix="gc") as folder:
+        Path(folder).chmod(0o711)
+        yield hostile.criu_for_all(Criu(command=criu_command(), version=""), Path(folder) / "criu")
+
+
+@pytest.fixture
+def box(place: Path, criu: Criu, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
     folders = os.pathsep.join(path for path in sys.path if path)
     script = place / "python"
     # The supervisor and all that it starts may make no user namespaces.
@@ -69,7 +78,7 @@ def box(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
     made = Box(
         place,
         ABLE,
-        criu_command(),
+        criu.command,
         change=lambda settings: replace(
             settings,
             account_of=lambda _user: Account(uid=UID, gid=UID, groups=(UID, 4444)),
