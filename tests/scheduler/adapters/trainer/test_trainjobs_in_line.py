@@ -32,7 +32,7 @@ from gpucommons.scheduler.models import JobView
 from gpucommons.scheduler.operator.following import Books, Follower, Pace
 from gpucommons.scheduler.service.administration import settings
 from gpucommons.scheduler.service.jobs import jobs
-from tests.harness.fake_api_server import FakeApiServer
+from tests.scheduler.adapters.trainer.fake_api_server import FakeApiServer
 
 PLACE = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/research/trainjobs"
 SENT = PLACE.replace("research", "sent")
