@@ -60,6 +60,12 @@ def test_a_plan_fills_the_form(lab: LabServer, open_lab: Open) -> None:
     expect(train).to_contain_text("Why not 8: The largest node of train has 4 GPUs.")
     assert lab.asked("advise")[-1]["asked"]["batch"] == 128
     picture(train, "train-advice")
+    train.get_by_label("What is trained").select_option(index=1)
+    expect(model).to_have_count(0)
+    picture(train, "train-advice-like")
+    train.get_by_role("button", name="Show plans").click()
+    expect(train).to_contain_text("4 GPUs of train, borrowed")
+    assert len(lab.asked("advise")[-1]["like"]) == 1
     width = train.evaluate("node => [node.scrollWidth, node.clientWidth]")
     assert width[0] <= width[1]
     train.get_by_role("button", name="Use this plan").first.click()
