@@ -17,7 +17,7 @@ from gpucommons.scheduler.advisor.scaling import Seen
 from gpucommons.scheduler.advisor.signature import UNKNOWN
 from gpucommons.scheduler.core.model.types import Millis, TeamName, WorkloadId
 from gpucommons.scheduler.service import advice
-from gpucommons.scheduler.service.advice import alike
+from gpucommons.scheduler.service.advice import similar_jobs
 from gpucommons.scheduler.store.plans.base import JudgedRun
 
 BATCH = 64
@@ -29,7 +29,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceWorld:
     real = tuple(replace(device, simulated=False) for device in node.devices)
     world = ServiceWorld(tmp_path, nodes=(replace(node, devices=real),))
     seen = [Seen(gpus=gpus, nodes=1, local_batch=BATCH / gpus, step_s=1.0) for gpus in (1, 2)]
-    monkeypatch.setattr(alike, "seen_of", lambda *_: ({"gpu": seen}, ()))
+    monkeypatch.setattr(similar_jobs, "seen_of", lambda *_: ({"gpu": seen}, ()))
     return world
 
 
