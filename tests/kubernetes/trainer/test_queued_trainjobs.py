@@ -13,12 +13,14 @@ import yaml
 from kubernetes import client
 
 from gpucommons.scheduler.client import calls
+from tests.kubernetes.api import wait_for
 from tests.kubernetes.cluster.simulated_nodes import SimulatedNodes
 from tests.kubernetes.fixtures import need
 from tests.kubernetes.kubectl import Kubectl
 from tests.kubernetes.trainer import trainer_module
 from tests.kubernetes.trainer.trainer_world import TrainerWorld
 
+TRAINJOBS = "trainjobs.trainer.kubeflow.org"
 #: What Trainer's webhook says of it (``pkg/runtime/framework/plugins/jobset/jobset.go``).
 WEBHOOK = {
     "failurePolicy": "Fail",
@@ -55,12 +57,9 @@ def world(
     own = uuid.uuid4().hex[:6]
     admin = Kubectl(kubeconfig)
     admin("apply", "--server-side", "--force-conflicts", "-k", str(crds))
-    admin(
-        "wait",
-        "--for=condition=Established",
-        "--timeout=120s",
-        "crd/trainjobs.trainer.kubeflow.org",
-    )
+    established = ("wait", "--for=condition=Established", f"crd/{TRAINJOBS}", "--timeout=60s")
+    # A CRD that is a moment old has no conditions yet, which kubectl takes for a mistake.
+    wait_for(lambda: admin.try_(*established).returncode == 0, "Trainer's CRDs hold")
     admin("apply", "-f", "-", stdin=yaml.safe_dump(runtime))
     for kind, spec in (
         ("ValidatingAdmissionPolicy", WEBHOOK),
