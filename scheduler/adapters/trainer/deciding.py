@@ -40,7 +40,7 @@ class Sight:
     attempt: Attempt
     #: None where it is gone.
     trainjob: Document | None
-    #: Its own.
+    #: Its own, also those that outlive it.
     pods: tuple[PodSeen, ...] = ()
     #: The job of its runtime that is placed.
     target: str = ""
@@ -71,11 +71,25 @@ def pods_of(trainjob: Document, pods: Sequence[PodSeen]) -> tuple[PodSeen, ...]:
     )
 
 
+def left_behind(
+    attempt: Attempt, pods: Sequence[PodSeen], trainjobs: Sequence[Document]
+) -> tuple[PodSeen, ...]:
+    """Pods of a TrainJob that was deleted before anybody here had seen it: those that no TrainJob
+    has, on nodes of the attempt.
+    """
+    there = {(one["metadata"]["namespace"], one["metadata"]["name"]) for one in trainjobs}
+    nodes = {one.node_id for one in attempt.placements}
+    return tuple(
+        one for one in pods if (one.namespace, one.attempt_id) not in there and one.node in nodes
+    )
+
+
 def judge(sight: Sight) -> Verdict:
     """Judge."""
     if sight.trainjob is None:
-        # Its pods go with it, by Kubernetes' own collection of what nobody owns.
-        return Verdict(ended=_gone(sight.attempt))
+        # Kubernetes ends its pods, as nobody owns them. Until they are gone, they hold what they had.
+        ended = None if sight.living else _gone(sight.attempt)
+        return Verdict(signalled=sight.stopped, hurry=sight.late, ended=ended)
     if sight.stopped:
         return _stopping(sight, sight.trainjob)
     return _running(sight, sight.trainjob)

@@ -60,6 +60,8 @@ class Order:
     made: bool = False
     #: The job of its runtime that is placed.
     target: str = ""
+    #: Uids of its pods when its TrainJob was last seen: they may outlive it. None = never seen.
+    pods: frozenset[str] | None = None
     stopped: bool = False
     #: Why it can never run.
     refusal: str = ""
@@ -179,7 +181,9 @@ class TrainJobExecutor:
 
     def log(self, attempt: Attempt, *, rank: int, offset: int, limit_bytes: int) -> LogChunk:
         """See the protocol: as long as its pod is there."""
-        pod = next((one for one in self._pods_of(attempt.attempt_id) if one.index == rank), None)
+        of_rank = [one for one in self._pods_of(attempt.attempt_id) if one.index == rank]
+        # What prepares data is numbered, too, and nobody places it.
+        pod = min(of_rank, key=lambda one: not one.placed, default=None)
         nothing = LogChunk(lines=(), next_offset=offset, end=pod is None or pod.terminal)
         if pod is None:
             return nothing
@@ -224,6 +228,8 @@ class TrainJobExecutor:
     def look(self) -> None:
         """Find what is due for each attempt, and do it."""
         for order in [one for one in list(self._orders.values()) if not one.ended]:
+            if self._orders.get(order.attempt.attempt_id) is not order:
+                continue  # Another scheduler leads by now.
             before = dict(order.told)
             try:
                 self._drive(order)
@@ -242,15 +248,12 @@ class TrainJobExecutor:
         if trainjob is None and order.workload is not None and is_to_be_made:
             self._send(order, order.workload)
             return
-        pods: tuple[PodSeen, ...] = ()
-        if trainjob is not None:
-            if not order.stopped:
-                self._check(order, trainjob)
-            pods = deciding.pods_of(trainjob, self._sights.pods())
+        if trainjob is not None and not order.stopped:
+            self._check(order, trainjob)
         sight = deciding.Sight(
             attempt=order.attempt,
             trainjob=trainjob,
-            pods=pods,
+            pods=self._pods_for(order, trainjob),
             target=order.target,
             stopped=order.stopped,
             now_ms=self._offer.now_ms(),
@@ -259,6 +262,20 @@ class TrainJobExecutor:
         self._tell(order, verdict)
         if trainjob is not None:
             self._act(order, trainjob, verdict)
+        for pod in verdict.hurry:
+            self._requests.hurry(pod, grace_s=1)
+
+    def _pods_for(self, order: Order, trainjob: Document | None) -> tuple[PodSeen, ...]:
+        pods = self._sights.pods()
+        if trainjob is not None:
+            found = deciding.pods_of(trainjob, pods)
+            order.pods = frozenset(one.uid for one in found)
+            return found
+        if order.pods is not None:
+            return tuple(one for one in pods if one.uid in order.pods)
+        if order.workload is not None:
+            return ()  # It was never resumed.
+        return deciding.left_behind(order.attempt, pods, self._sights.trainjobs())
 
     def _trainjob(self, order: Order) -> Document | None:
         attempt_id, ref = order.attempt.attempt_id, order.ref
@@ -269,7 +286,9 @@ class TrainJobExecutor:
                 else one["metadata"]["uid"] == ref.uid
             ):
                 order.made = True
-                return one
+                is_unclear = order.stopped and not deciding.is_for(one, order.attempt)
+                # The watch may not have seen yet that it was resumed for this attempt.
+                return self._connection.get(_path(one)) if is_unclear else one
         if ref is None or order.made:
             return None
         # Perhaps it is too new for the watch, also in the next look.
@@ -316,8 +335,6 @@ class TrainJobExecutor:
             placed = None if rank is None else attempt.placements[rank].node_id
             node = {} if placed is None else self._sights.selector_of(placed)
             self._requests.lift(pod, attempt, rank or 0, node)
-        for pod in verdict.hurry:
-            self._requests.hurry(pod, grace_s=1)
 
     def _send(self, order: Order, workload: Workload) -> None:
         """Make the TrainJob of a job of ours."""
@@ -359,8 +376,9 @@ class TrainJobExecutor:
 
     def _refuse(self, order: Order, text: str) -> None:
         """End it with a sentence; what it has begun is ended first."""
+        if not order.stopped:
+            self._due.set()
         order.refusal, order.stopped = text, True
-        self._due.set()
 
 
 def _path(trainjob: Document) -> str:

@@ -127,6 +127,8 @@ class Intake:
         self._odd = Troubles("handing in a TrainJob")
         #: The version of each in which nothing was due.
         self._done: dict[str, str] = {}
+        #: What each was handed in for: the watch may not have seen yet what was noted of it.
+        self._handed_in: dict[str, str] = {}
 
     async def look(self, *, anew: bool = False) -> None:
         """Once at each that changed, or at all; what is odd about one holds up no other."""
@@ -142,6 +144,7 @@ class Intake:
         for uid in self._books.by_uid.keys() - there:
             self._books.by_uid.pop(uid)
             self._done.pop(uid, None)
+            self._handed_in.pop(uid, None)
         for trainjob in found:
             meta = trainjob["metadata"]
             if self._done.get(meta["uid"]) == meta["resourceVersion"]:
@@ -160,20 +163,35 @@ class Intake:
         known = self._books.by_uid.setdefault(ref.uid, Known(ref=ref, status={}))
         if trainjobs.finished(trainjob) is not None or not trainjobs.is_ours(trainjob):
             return
-        known.status.setdefault("jobId", notes.get(trainjobs.JOB))
+        if not known.status.get("jobId"):
+            known.status["jobId"] = await self._own_job(trainjob, notes.get(trainjobs.JOB))
         try:
             asked = await asyncio.to_thread(self._asked, trainjob)
         except BadRequest as error:
             await self._refuse(known, trainjob, str(error))
             return
-        is_new = trainjobs.JOB not in notes
+        is_new = not known.status["jobId"]
         if is_new and not trainjobs.is_suspended(trainjob):
             # Its overrides can be changed once its pods are gone.
             await self._patch(ref, trainjobs.suspending())
         elif is_new and not trainjobs.is_gated(trainjob, asked.target):
             await self._patch(ref, trainjobs.taking_charge(trainjob, asked.target))
-        elif notes.get(trainjobs.ASKED) != asked.mark:
+        elif is_new or self._handed_in.get(ref.uid, notes.get(trainjobs.ASKED)) != asked.mark:
             await self._hand_in(known, trainjob, asked)
+
+    async def _own_job(self, trainjob: Document, job_id: str | None) -> str | None:
+        """The job that its annotation names; None where that was made of something else.
+
+        Whoever may edit a TrainJob may write any job there, and we may cancel every job.
+        """
+        if not job_id:
+            return None
+        try:
+            view = await self._scheduler.send(calls.job(job_id))
+        except NotFound:
+            # One whose history was cleaned up is over, and has left its TrainJob suspended.
+            return job_id if trainjobs.is_suspended(trainjob) else None
+        return job_id if made_of(view) == trainjob["metadata"]["uid"] else None
 
     def _asked(self, trainjob: Document) -> Asked:
         try:
@@ -211,7 +229,7 @@ class Intake:
         edited = f"It was edited: it waits as {view.name} now, at a new place." if before else None
         notes = {trainjobs.JOB: view.id, trainjobs.ASKED: asked.mark, trainjobs.EDITED: edited}
         await asyncio.to_thread(self._objects.note, ref, notes)
-        known.status = {"jobId": view.id}
+        known.status, self._handed_in[ref.uid] = {"jobId": view.id}, asked.mark
 
     async def _is_over(self, job_id: str) -> bool:
         """Whether a job gave its place up; one that runs keeps it, and what it was admitted for."""

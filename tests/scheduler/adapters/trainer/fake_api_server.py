@@ -51,6 +51,8 @@ class FakeApiServer:
         self.objects: dict[str, Document] = {}
         self._lines: list[tuple[str, Line]] = []
         self._log: list[tuple[int, str, bytes]] = []
+        #: Whether what nobody owns is gone at once, as pods whose containers take no time to end.
+        self.collects = True
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -120,6 +122,8 @@ class FakeApiServer:
             gone = self.objects.pop(path)
             self._tell(path, gone, "DELETED")
             # What nobody owns any more is collected.
+            if not self.collects:
+                return
             for place, one in list(self.objects.items()):
                 owners = one["metadata"].get("ownerReferences") or ()
                 if any(owner["uid"] == gone["metadata"]["uid"] for owner in owners):

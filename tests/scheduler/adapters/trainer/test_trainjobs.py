@@ -302,6 +302,23 @@ def test_one_that_is_gone_has_ended() -> None:
     assert ended.text == "Its TrainJob was deleted."
 
 
+def test_its_pods_outlive_a_deleted_one_and_hold_what_they_had() -> None:
+    stop = Stop(why="cancel", text="", announced_ms=NOW, term_ms=NOW, kill_ms=Millis(NOW + 5000))
+    more: dict[str, Any] = {"attempt": an_attempt(stop=stop, started_ms=NOW), "stopped": True}
+    pod = a_pod(0, gates=(), phase="Running", node="n0")
+    assert judged(None, pod).ended is None
+    assert judged(None, pod, a_pod(1), **more).hurry == ()
+    assert judged(None, pod, **{**more, "now_ms": Millis(NOW + 9000)}).hurry == (pod,)
+    assert judged(None, a_pod(1), **more).ended is not None
+
+
+def test_what_a_deleted_one_left_behind_is_found_on_its_nodes() -> None:
+    left, elsewhere = a_pod(0, node="n0"), a_pod(1, node="n7")
+    attempt = an_attempt()
+    assert deciding.left_behind(attempt, (left, elsewhere), ()) == (left,)
+    assert deciding.left_behind(attempt, (left,), (a_trainjob(),)) == ()
+
+
 def test_one_that_was_edited_is_not_resumed() -> None:
     role = Role(count=3, milli_gpu=2000, cpu_milli=500, memory_mib=2048)
     trainjobs.check_admitted(asked_for(), role)

@@ -148,14 +148,14 @@ class World:
         told = read_settings(self._settings)
         tokens = {"intake": {"kind": "service", "name": "gpucommons-operator", "scopes": [ADMIN]}}
         app = an_app(self.world, FakeHubServer(TOKENS | tokens))
-        followed = Followed(self.server, told.namespaces, lambda: None)  # type: ignore[arg-type]
+        self.followed = followed = Followed(self.server, told.namespaces, lambda: None)  # type: ignore[arg-type]
         books = Books(made_of=made_of)
         objects = TrainJobs(self.server, told.namespaces)  # type: ignore[arg-type]
         transport = httpx.ASGITransport(app=app)
         async with AsyncSchedulerClient(
             "http://scheduler", token="intake", transport=transport
         ) as scheduler:
-            intake = Intake(scheduler, followed, objects, books, told)
+            self.intake = intake = Intake(scheduler, followed, objects, books, told)
             pace = Pace(poll_s=0.2, pass_s=0.2)
             follower = Follower(
                 scheduler, objects, books, pace=pace, now_ms=lambda: time.time_ns() // 1_000_000
@@ -300,6 +300,72 @@ def test_deleting_it_ends_its_job(world: World) -> None:
     job = world.job("digits")
     world.server.delete(f"{PLACE}/digits")
     world.until(lambda: world.view(job.id).state == "cancelled", "its job is cancelled")
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_what_was_deleted_holds_its_gpus_until_its_pods_are_gone(
+    world: World, is_restarted: bool
+) -> None:
+    world.make("digits", nodes=2, gpus=4)
+    world.until(lambda: world.is_running("digits", 2), "digits runs")
+    world.make("waits", nodes=2, gpus=4)
+    job = world.job("digits")
+    world.server.collects = False
+    world.server.delete(f"{PLACE}/digits")
+    if is_restarted:
+        world.restart()
+    world.until(lambda: world.view(job.id).state == "cancelling", "its job is to end")
+    time.sleep(0.5)  # Several looks and cycles.
+    assert world.view(job.id).state == "cancelling"
+    assert not world.job("waits").attempts
+    for path, _ in world.pods("digits"):
+        world.server.delete(path)
+    world.until(lambda: world.view(job.id).state == "cancelled", "its job has ended")
+    world.until(lambda: world.is_running("waits", 2), "the next one has its GPUs")
+
+
+def test_a_stop_that_comes_before_the_watch_saw_the_resume_suspends(world: World) -> None:
+    world.make("digits")
+    world.until(lambda: world.is_running("digits", 1), "digits runs")
+    stale = world.trainjob("digits")
+    del stale["metadata"]["annotations"]["gpucommons.io/attempt"]
+    stale["spec"]["suspend"] = True
+    sights = world.executor._sights
+    sights.trainjobs = lambda: (stale,)  # type: ignore[method-assign]
+    jobs.cancel(world.world.service, world.world.admin, world.job("digits").id)
+    world.until(lambda: world.trainjob("digits")["spec"]["suspend"], "it is suspended")
+    world.until(lambda: world.job("digits").state == "cancelled", "its job has ended")
+    assert world.pods("digits") == []
+
+
+def test_an_annotation_that_names_anothers_job_ends_nothing(world: World) -> None:
+    fill(world)
+    role = {"milli_gpu": 4000, "command": ["train"]}
+    request = models.JobRequest.model_validate(
+        {"name": "other", "team": "vision", "environment": "img:1", "roles": [role]}
+    )
+    other = jobs.submit(world.world.service, world.world.principal("ann"), request, key=None)
+    meta = {"name": "forged", "annotations": {"gpucommons.io/job": other.id}}
+    spec = world.trainjob("fills")["spec"]
+    world.server.post(PLACE, {"metadata": meta, "spec": {**spec, "podSpecOverrides": []}})
+    world.until(lambda: world.note("forged", "job") != other.id, "it has a job of its own")
+    assert world.view(other.id).state == "queued"
+    assert world.trainjob("forged")["spec"]["suspend"] is True
+
+
+def test_what_was_handed_in_keeps_its_place_while_the_watch_lags(world: World) -> None:
+    fill(world)
+    world.make("waits", gpus=4)
+    first = world.until(lambda: world.note("waits", "job"), "it is handed in")
+    # As it was seen when something else of it had changed, just before its job was noted.
+    before = world.trainjob("waits")
+    for key in ("job", "asked"):
+        del before["metadata"]["annotations"][f"gpucommons.io/{key}"]
+    before["metadata"]["resourceVersion"] = "before"
+    world.followed.trainjobs = lambda: (before,)  # type: ignore[method-assign]
+    world.until(lambda: world.intake._done.get(before["metadata"]["uid"]) == "before", "it is seen")
+    assert world.note("waits", "job") == first
+    assert world.view(first).state == "queued"
 
 
 def test_one_that_nobody_may_pay_for_waits_with_a_sentence(world: World) -> None:
