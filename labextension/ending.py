@@ -14,6 +14,7 @@ import threading
 import time
 from http import HTTPStatus
 
+from tornado.routing import AnyMatches, Rule
 from tornado.web import Application, RequestHandler
 
 #: For threads that end by themselves.
@@ -35,7 +36,8 @@ def _end(patience_s: float) -> None:
 
 def answer_no_more(application: Application) -> None:
     """Refuse what is asked from now on, as a proxy does whose server is gone; sockets stay open."""
-    application.add_handlers(r".*", [(r".*", _Stopping)])
+    # Before all others: ``add_handlers`` would put it behind those that extensions have added.
+    application.default_router.rules.insert(0, Rule(AnyMatches(), _Stopping))
 
 
 class _Stopping(RequestHandler):
