@@ -25,6 +25,7 @@ from gpucommons.gpu.slices.cgroups import enter
 from gpucommons.scheduler.executors.local.attempt.plan import (
     MAX_REFUSAL_BYTES,
     PID_ONE,
+    Account,
     Plan,
     WorkerPlan,
     as_user,
@@ -84,20 +85,19 @@ def start_worker(plan: Plan, worker: WorkerPlan, start: Start, run: Path) -> Wor
     planned, account = plan.hibernation, plan.account
     by_root = bool(start.prefix) and planned is not None and planned.by_root and account is not None
     words = [sys.executable, "-m", "gpucommons.scheduler.executors.worker"]
-    process = subprocess.Popen(
-        _by_root(plan, start, run, words, write_end) if by_root else words,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        umask=0o077,
-        cwd="/",
-        pass_fds=[write_end],
-        # A tree does not wait for its order, and what it starts has to be under the limit.
-        preexec_fn=partial(_enter, worker.cgroup) if by_root else None,  # noqa: PLW1509
-        **({} if by_root else as_user(account)),
-    )
-    os.close(write_end)
+    try:
+        process = _begin(
+            _by_root(plan, start, run, words, write_end) if by_root else words,
+            write_end,
+            # A tree does not wait for its order, and what it starts has to be under the limit.
+            cgroup=worker.cgroup if by_root else None,
+            account=None if by_root else account,
+        )
+    except OSError:
+        os.close(refusal)
+        raise
+    finally:
+        os.close(write_end)
     order = {
         "command": () if start.woken_from is not None else worker.command,
         "prefix": () if by_root else start.prefix,
@@ -115,13 +115,36 @@ def start_worker(plan: Plan, worker: WorkerPlan, start: Start, run: Path) -> Wor
     if worker.cgroup is not None and not by_root:
         # It waits for its order, so it has allocated nothing yet.
         enter(worker.cgroup, process.pid)
-    with suppress(BrokenPipeError):
-        process.stdin.write(json.dumps(order).encode())
-        process.stdin.close()
-    if start.prefix and plan.account is not None:
+    if start.prefix and account is not None:
         # A woken process opens it again, as its user.
-        os.fchown(process.stdout.fileno(), plan.account.uid, plan.account.gid)
+        os.fchown(process.stdout.fileno(), account.uid, account.gid)
+    with suppress(BrokenPipeError), process.stdin:
+        # Of what root wakes nothing reads an order, and more than a pipe holds would never be written.
+        if not (by_root and start.woken_from is not None):
+            process.stdin.write(json.dumps(order).encode())
     return Worker(process, refusal)
+
+
+def _begin(
+    words: list[str], refusal: int, *, cgroup: str | None, account: Account | None
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            umask=0o077,
+            cwd="/",
+            pass_fds=[refusal],
+            preexec_fn=partial(enter, cgroup) if cgroup else None,  # noqa: PLW1509 - it only writes
+            **as_user(account),
+        )
+    except subprocess.SubprocessError as error:
+        # All that is told of what fails between fork and exec.
+        message = f"{cgroup} took no process"
+        raise OSError(message) from error
 
 
 def _by_root(plan: Plan, start: Start, run: Path, worker: list[str], refusal: int) -> list[str]:
@@ -137,11 +160,6 @@ def _by_root(plan: Plan, start: Start, run: Path, worker: list[str], refusal: in
     if start.woken_from is not None:
         return tree.words("wake", "--places", json.dumps(start.places))
     return [*tree.words("run", "--has-order", "--handed", str(refusal)), "--", *worker]
-
-
-def _enter(cgroup: str | None) -> None:
-    if cgroup is not None:
-        enter(cgroup, os.getpid())
 
 
 def _with_library(env: Mapping[str, str]) -> dict[str, str]:

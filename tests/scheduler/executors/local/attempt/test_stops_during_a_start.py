@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from gpucommons.scheduler.executors import supervisor as supervisor_module
+from gpucommons.scheduler.executors.local.attempt import starts
 from gpucommons.scheduler.executors.local.attempt.answers import Done
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, write_json
 from gpucommons.scheduler.executors.local.attempt.hibernating import Hibernating
-from gpucommons.scheduler.executors.local.attempt.plan import Plan, WorkerPlan
+from gpucommons.scheduler.executors.local.attempt.plan import (
+    Account,
+    HibernationPlan,
+    Plan,
+    WorkerPlan,
+)
 from gpucommons.scheduler.executors.local.attempt.starts import Start
 from gpucommons.scheduler.executors.supervisor import Supervisor
 
@@ -113,3 +121,35 @@ def test_a_start_that_says_nothing_is_waited_for_so_long_and_no_longer(
     supervisor._pump.close()
     assert done.problem == "what became of its start was not said in time"
     assert clock.now_s == 7_000 + most_s
+
+
+def test_a_limit_that_cannot_be_had_is_said_also_of_a_tree_that_root_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = Account(uid=os.getuid(), gid=os.getgid())
+    worker = WorkerPlan(rank=0, command=("true",), env={}, cgroup=str(tmp_path / "no-such-group"))
+    saved = HibernationPlan(criu=("criu",), by_root=True)
+    plan = replace(_plan(), workers=(worker,), account=account, hibernation=saved)
+    monkeypatch.setattr(Hibernating, "ready", lambda _: Start(prefix=("tree",)))
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    supervisor = Supervisor(AttemptFolder(tmp_path), plan)
+    said = supervisor._start() or ""
+    supervisor._pump.close()
+    assert "could not be put under the limit of its slice" in said
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
+
+
+def test_what_root_wakes_is_not_waited_for_to_read_an_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = Account(uid=os.getuid(), gid=os.getgid())
+    # More than a pipe holds.
+    worker = WorkerPlan(rank=0, command=("true",), env={"LONG": "x" * (1 << 20)})
+    saved = HibernationPlan(criu=("criu",), by_root=True)
+    plan = replace(_plan(), workers=(worker,), account=account, hibernation=saved)
+    monkeypatch.setattr(starts, "_by_root", lambda *_: ["sleep", "10"])
+    one = starts.start_worker(plan, worker, Start(prefix=("tree",), woken_from=1), tmp_path)
+    runs = one.process.poll() is None
+    one.end()
+    one.output().close()
+    assert runs
