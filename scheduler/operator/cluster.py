@@ -42,6 +42,11 @@ def api_client() -> client.ApiClient:
     return client.ApiClient()
 
 
+def refusal(status: int, message: str) -> ApiException:
+    """What :class:`Objects` raise where another client than this one was refused."""
+    return ApiException(status=status, reason=message)
+
+
 class KubernetesObjects:
     """See :class:`Objects`."""
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from gpucommons.scheduler.adapters.trainer import trainjobs
@@ -22,11 +23,13 @@ from gpucommons.scheduler.errors import BadRequest, InvalidTransition, NotFound,
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import (
     CONFLICT,
     NOT_FOUND,
+    UNPROCESSABLE,
     ApiError,
     Connection,
 )
 from gpucommons.scheduler.models import JobRequest, JobView
 from gpucommons.scheduler.operator import status
+from gpucommons.scheduler.operator.cluster import refusal
 from gpucommons.scheduler.operator.following import Books, Known
 from gpucommons.scheduler.operator.objects import ObjectRef, ref_of
 from gpucommons.scheduler.threads.repeating import Troubles
@@ -35,6 +38,9 @@ _LOG = logging.getLogger(__name__)
 _BASE = f"/apis/{trainjobs.GROUP}/{trainjobs.VERSION}/namespaces"
 #: States of a job in which its TrainJob runs, or is about to.
 _RUNS = frozenset({"starting", "running", "stopping", "cancelling"})
+#: What of a job's status its TrainJob says, and where.
+_NOTES = {"state": trainjobs.STATE, "reason": trainjobs.REASON}
+_FORBIDDEN = 403
 _LONGEST_NAME, _LONGEST_TEXT = 50, 4_000
 
 
@@ -85,15 +91,16 @@ class TrainJobs:
 
     def jobs(self) -> list[dict[str, Any]]:
         """See the protocol."""
-        answers = (self._connection.get(f"{_BASE}/{one}/trainjobs") for one in self._namespaces)
+        with _as_of_objects():
+            answers = [self._connection.get(f"{_BASE}/{one}/trainjobs") for one in self._namespaces]
         return [body for answer in answers for body in answer["items"]]
 
     def write_status(self, ref: ObjectRef, said: dict[str, Any]) -> None:
         """How its job stands, as annotations: its status is Trainer's."""
-        keys = {"state": trainjobs.STATE, "reason": trainjobs.REASON}
-        notes = {keys[key]: value for key, value in said.items() if key in keys}
+        notes = {_NOTES[key]: value for key, value in said.items() if key in _NOTES}
         if notes:
-            self.note(ref, notes)
+            with _as_of_objects():
+                self.note(ref, notes)
 
     def note(self, ref: ObjectRef, notes: dict[str, str | None]) -> None:
         """Write annotations; one that is gone needs none."""
@@ -101,11 +108,26 @@ class TrainJobs:
 
     def patch(self, ref: ObjectRef, patch: dict[str, Any]) -> None:
         """Change it; one that is gone needs no change."""
+        # The uid makes the server refuse a newer one of the same name.
+        body = {**patch, "metadata": {**patch.get("metadata", {}), "uid": ref.uid}}
         try:
-            self._connection.merge_patch(f"{_BASE}/{ref.namespace}/trainjobs/{ref.name}", patch)
+            self._connection.merge_patch(f"{_BASE}/{ref.namespace}/trainjobs/{ref.name}", body)
         except ApiError as error:
             if error.status != NOT_FOUND:
                 raise
+
+
+@contextmanager
+def _as_of_objects() -> Iterator[None]:
+    """Errors as the follower knows them: those about one TrainJob hold up no other."""
+    try:
+        yield
+    except ApiError as error:
+        if error.status == CONFLICT:
+            return  # A newer one has its name by now.
+        # Trainer's webhook says 403 of a TrainJob that may not be changed as it is.
+        status = UNPROCESSABLE if error.status == _FORBIDDEN else error.status
+        raise refusal(status, error.message) from error
 
 
 class Intake:
@@ -209,7 +231,8 @@ class Intake:
             await self._patch(known.ref, trainjobs.suspending())
         if known.status.get("reason") != text:
             said = {"state": "refused", "reason": text}
-            await asyncio.to_thread(self._objects.write_status, known.ref, said)
+            notes: dict[str, str | None] = {_NOTES[key]: value for key, value in said.items()}
+            await asyncio.to_thread(self._objects.note, known.ref, notes)
             known.status |= said
 
     async def _hand_in(self, known: Known, trainjob: Document, asked: Asked) -> None:

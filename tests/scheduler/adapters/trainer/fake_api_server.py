@@ -53,6 +53,8 @@ class FakeApiServer:
         self._log: list[tuple[int, str, bytes]] = []
         #: Whether what nobody owns is gone at once, as pods whose containers take no time to end.
         self.collects = True
+        #: Paths of objects that a webhook lets nobody change.
+        self.closed: set[str] = set()
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -100,10 +102,13 @@ class FakeApiServer:
     def merge_patch(self, path: str, patch: Document) -> None:
         with self._lock:
             place = path.removesuffix("/status")
+            if place in self.closed:
+                raise ApiError(403, "Forbidden", "admission webhook denied the request")
             found = self.get(place)
-            version = (patch.get("metadata") or {}).get("resourceVersion")
-            if version is not None and version != found["metadata"]["resourceVersion"]:
-                raise ApiError(409, "Conflict", "the object has been modified")
+            asked, meta = patch.get("metadata") or {}, found["metadata"]
+            for key in ("resourceVersion", "uid"):
+                if asked.get(key, meta[key]) != meta[key]:
+                    raise ApiError(409, "Conflict", "the object has been modified")
             after = _merged(found, patch)
             if after != found:
                 self._keep(place, after, "MODIFIED")

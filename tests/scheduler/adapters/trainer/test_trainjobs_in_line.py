@@ -368,6 +368,21 @@ def test_what_was_handed_in_keeps_its_place_while_the_watch_lags(world: World) -
     assert world.view(first).state == "queued"
 
 
+def test_one_that_nobody_may_change_holds_up_no_other(world: World) -> None:
+    fill(world)
+    for name in ("closed", "gone"):
+        world.make(name, gpus=4)
+        world.until(lambda name=name: world.note(name, "state"), "it waits")  # type: ignore[misc]
+    gone = world.job("gone")
+    world.server.closed.add(f"{PLACE}/closed")
+    jobs.pause(world.world.service, world.world.admin, world.job("closed").id)
+    time.sleep(0.5)  # Several passes, in which how it stands cannot be written.
+    world.server.delete(f"{PLACE}/gone")
+    world.until(
+        lambda: world.view(gone.id).state == "cancelled", "the other's job is cancelled", 15
+    )
+
+
 def test_one_that_nobody_may_pay_for_waits_with_a_sentence(world: World) -> None:
     world.make("digits", team="robotics")
     world.until(lambda: "vision, nlp may pay" in world.note("digits", "reason"), "it is said")
