@@ -71,6 +71,20 @@ def pods_of(trainjob: Document, pods: Sequence[PodSeen]) -> tuple[PodSeen, ...]:
     )
 
 
+def of_attempt(
+    attempt: Attempt, trainjobs: Sequence[Document], pods: Sequence[PodSeen]
+) -> Document | None:
+    """Which of those that name an attempt is its own: anybody may write its id into one. The others
+    have no pods where it was placed.
+    """
+    nodes = {one.node_id for one in attempt.placements}
+
+    def running(trainjob: Document) -> int:
+        return sum(one.node in nodes and not one.terminal for one in pods_of(trainjob, pods))
+
+    return max(trainjobs, key=running, default=None)
+
+
 def left_behind(
     attempt: Attempt, pods: Sequence[PodSeen], trainjobs: Sequence[Document]
 ) -> tuple[PodSeen, ...]:

@@ -54,7 +54,7 @@ class Order:
     attempt: Attempt
     #: None of what was taken over: it is only to be stopped, or seen to its end.
     workload: Workload | None = None
-    #: The TrainJob that it is for; None where we make it, or it was taken over.
+    #: The TrainJob that it is for; None where we make it, or none was found.
     ref: ObjectRef | None = None
     #: The watch has seen it, or it was taken over: from then on its absence there is its end.
     made: bool = False
@@ -130,27 +130,30 @@ class TrainJobExecutor:
     def adopt(self, known: Sequence[Attempt]) -> tuple[Live, ...]:
         """See the protocol."""
         self._sights.wait()
-        ours = {one.attempt_id: one for one in known}
-        found = {
-            AttemptId(trainjobs.notes_of(one)[trainjobs.ATTEMPT]): one
-            for one in self._sights.trainjobs()
-            if trainjobs.ATTEMPT in trainjobs.notes_of(one)
-        }
-        live = []
-        for attempt_id, attempt in ours.items():
-            trainjob = found.pop(attempt_id, None)
+        claims: dict[str, list[Document]] = {}
+        for one in self._sights.trainjobs():
+            claims.setdefault(trainjobs.notes_of(one).get(trainjobs.ATTEMPT, ""), []).append(one)
+        claims.pop("", None)
+        live, pods = [], self._sights.pods()
+        for attempt in known:
+            claim = claims.get(attempt.attempt_id, [])
+            trainjob = deciding.of_attempt(attempt, claim, pods)
             if trainjob is None and attempt.state is AttemptState.STARTING:
                 continue  # It is started again.
-            self._orders[attempt_id] = Order(attempt=attempt, made=True)
-            live.append(Live(attempt_id=attempt_id, running=attempt.started_ms is not None))
-        for trainjob in found.values():
+            order = self._orders[attempt.attempt_id] = Order(attempt=attempt, made=True)
+            if trainjob is not None:
+                claim.remove(trainjob)
+                order.ref = ref_of(trainjob)
+            is_running = attempt.started_ms is not None
+            live.append(Live(attempt_id=attempt.attempt_id, running=is_running))
+        for trainjob in (one for claim in claims.values() for one in claim):
             if not trainjobs.is_suspended(trainjob):
                 self._end_stranger(trainjob)
         self._due.set()
         return tuple(live)
 
     def _end_stranger(self, trainjob: Document) -> None:
-        """Nobody knows its attempt."""
+        """Nobody knows its attempt, or that is another TrainJob's."""
         if trainjobs.finished(trainjob) is None:
             _LOG.warning("%s is suspended: nobody here has started it", _path(trainjob))
             self._patch(trainjob, trainjobs.suspending())

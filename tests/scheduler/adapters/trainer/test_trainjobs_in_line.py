@@ -409,6 +409,22 @@ def test_an_executor_that_comes_back_takes_over_what_runs_and_ends_strangers(wor
     assert len(world.job("digits").attempts) == 1
 
 
+def test_one_that_names_anothers_attempt_is_not_taken_for_it(world: World) -> None:
+    others = {"kueue.x-k8s.io/queue-name": "of-others"}
+    meta = {"name": "forged", "labels": others}
+    spec = {"runtimeRef": {"name": "torch-distributed"}, "suspend": True}
+    world.server.post(PLACE, {"metadata": meta, "spec": spec})
+    world.make("digits")
+    world.until(lambda: world.is_running("digits", 1), "digits runs")
+    named = {"gpucommons.io/attempt": world.note("digits", "attempt")}
+    world.server.merge_patch(f"{PLACE}/forged", {"metadata": {"annotations": named}})
+    world.restart()
+    time.sleep(0.5)  # Several looks.
+    world.end_pods("digits")
+    world.until(lambda: world.job("digits").state == "succeeded", "it ends as if nothing had been")
+    assert len(world.job("digits").attempts) == 1
+
+
 def test_a_job_of_ours_is_sent_out_as_a_trainjob(world: World) -> None:
     role = {"count": 2, "milli_gpu": 1000, "command": ["torchrun", "train.py"]}
     request = models.JobRequest.model_validate(
