@@ -25,9 +25,9 @@ from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
 from gpucommons.scheduler.models import NOTEBOOK_OPTIONS, SliceView
 from gpucommons.spawner.form.answers import NotebookOptions, check_size
+from gpucommons.spawner.form.form_mixin import options_form
 from gpucommons.spawner.form.profiles import check_profile, check_sent
 from gpucommons.spawner.form.refusal import bad_options_refused, refusal
-from gpucommons.spawner.form.start_options import options_form
 from gpucommons.spawner.lease import LeaseMixin
 from gpucommons.spawner.pods.pod import Pod, PodNeeds, fitted, notebook_of
 from gpucommons.spawner.pods.pod_changes import changed

@@ -38,8 +38,8 @@ from gpucommons.scheduler.models import (
 )
 from gpucommons.spawner.attachment import Attachment, environment_of
 from gpucommons.spawner.form.answers import NotebookOptions
+from gpucommons.spawner.form.form_mixin import StartOptions
 from gpucommons.spawner.form.refusal import refusal
-from gpucommons.spawner.form.start_options import StartOptions
 from gpucommons.spawner.hub_pages.addresses import pages_address
 from gpucommons.spawner.server_gone import say_goodbye
 

@@ -13,7 +13,7 @@ from tornado.web import HTTPError
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.models import LeaseView
-from gpucommons.spawner.form.start_options import apply_user_options
+from gpucommons.spawner.form.form_mixin import apply_user_options
 from gpucommons.spawner.kube import GpuKubeSpawner
 from gpucommons.spawner.pods.pod import fitted, notebook_of
 

@@ -9,8 +9,8 @@ import pytest
 from tornado.web import HTTPError
 
 from gpucommons.spawner.form.answers import BadOptions
+from gpucommons.spawner.form.form_mixin import read_start
 from gpucommons.spawner.form.start_again import again_url, options_of_last
-from gpucommons.spawner.form.start_options import read_start
 
 LAST = {"milli_gpu": 500, "team": "vision", "pool": "gpu", "environment": "py", "profile": "small"}
 TICKET = {"ticket": "0190aaaa-0000-7000-8000-000000000001"}

@@ -17,7 +17,7 @@ from gpucommons.scheduler.errors import (
     Unreachable,
 )
 from gpucommons.scheduler.models import OfferList
-from gpucommons.spawner.form.start_options import StartOptions, options_form
+from gpucommons.spawner.form.form_mixin import StartOptions, options_form
 
 
 class Spawner(StartOptions):
