@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gpucommons.gpu.hibernation import refusals
-from gpucommons.gpu.hibernation.inside import local_sockets, processes
+from gpucommons.gpu.hibernation.inside import local_sockets, processes, shared_memory
 from gpucommons.gpu.parking.processes import part_of_gpu
 
 _PROC = Path("/proc")
@@ -19,6 +19,8 @@ _PROC = Path("/proc")
 _KNOWN_DEVICES = frozenset({1, 4, 5, *range(136, 144)})
 #: Descriptors that CRIU needs in each process while it wakes it.
 _SPARE_DESCRIPTORS = 128
+#: Left free on the disk: whoever else writes there needs some.
+_SPARE_BYTES = 64 << 20
 
 
 def of_slice() -> str | None:
@@ -44,6 +46,18 @@ def untaken_call() -> str | None:
     """Asked again when everything stands still: a call may have been made meanwhile."""
     is_there = local_sockets.has_untaken_call(processes.numbers())
     return refusals.CALLS_OUTSIDE if is_there else None
+
+
+def no_room(partial: Path, most_bytes: int | None) -> str | None:
+    """What it needs is more than it may take, or than the disk has free; ``None`` = any size may."""
+    disk = os.statvfs(partial)
+    free = disk.f_bavail * disk.f_frsize
+    needed = processes.memory_bytes() + processes.removed_files_bytes() + shared_memory.used_bytes()
+    if most_bytes is not None and needed > most_bytes:
+        return refusals.too_large(needed, most_bytes)
+    if free < needed + _SPARE_BYTES:
+        return refusals.disk_too_full(needed, free)
+    return None
 
 
 def _in_files_of(pid: int) -> str | None:

@@ -28,8 +28,6 @@ from gpucommons.gpu.hibernation.inside import (
 )
 from gpucommons.gpu.hibernation.inside.settings import Settings
 
-#: Left free on the disk: whoever else writes there needs some.
-_SPARE_BYTES = 64 << 20
 _LEAST_S = 0.01
 
 
@@ -80,7 +78,7 @@ def save(
         because = (
             because
             or obstacles.find()
-            or _no_room(partial, bounds.most_bytes)
+            or obstacles.no_room(partial, bounds.most_bytes)
             or _dump(settings, root_pid, pipes, begun, timeout_s=_rest_s(started, bounds))
             or obstacles.untaken_call()
         )
@@ -105,17 +103,6 @@ def save(
 def _rest_s(started: float, bounds: Bounds) -> float:
     """What is left of the time; CRIU wants some."""
     return max(_LEAST_S, bounds.timeout_s - (time.monotonic() - started))
-
-
-def _no_room(partial: Path, most_bytes: int | None) -> str | None:
-    disk = os.statvfs(partial)
-    free = disk.f_bavail * disk.f_frsize
-    needed = processes.memory_bytes() + processes.removed_files_bytes() + shared_memory.used_bytes()
-    if most_bytes is not None and needed > most_bytes:
-        return refusals.too_large(needed, most_bytes)
-    if free < needed + _SPARE_BYTES:
-        return refusals.disk_too_full(needed, free)
-    return None
 
 
 def _dump(
