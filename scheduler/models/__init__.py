@@ -68,12 +68,8 @@ from gpucommons.scheduler.models.fields import (
 from gpucommons.scheduler.models.history import (
     CHANGE_KINDS,
     RECONCILED,
-    REPORT_COLUMNS,
     EventList,
     EventView,
-    LentRow,
-    Report,
-    ReportRow,
 )
 from gpucommons.scheduler.models.jobs.attempt_files import (
     AttemptInputs,
@@ -218,6 +214,7 @@ from gpucommons.scheduler.models.plans.judged import (
     SpeedDrawn,
     WaitDrawn,
 )
+from gpucommons.scheduler.models.reports import REPORT_COLUMNS, LentRow, Report, ReportRow
 
 __all__ = [
     "CHANGE_KINDS",

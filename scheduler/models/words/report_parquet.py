@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.extras import missing
 from gpucommons.scheduler.errors import Misconfigured
-from gpucommons.scheduler.models.history import Report
+from gpucommons.scheduler.models.reports import Report
 from gpucommons.scheduler.models.words.report_rows import TEAM_ITSELF
 from gpucommons.scheduler.money import from_micro
 

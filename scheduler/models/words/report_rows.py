@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.models.history import LENT, REPORT_COLUMNS, Report, ReportRow
+from gpucommons.scheduler.models.reports import LENT, REPORT_COLUMNS, Report, ReportRow
 from gpucommons.scheduler.money import from_micro
 
 #: What a spreadsheet takes for a formula.
