@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpucommons.scheduler.core.model.types import Millis, State
-from gpucommons.scheduler.sweeps.halving import is_held, promotable
+from gpucommons.scheduler.sweeps.successive_halving import is_held, promotable
 from gpucommons.scheduler.sweeps.sweep import OVER, Sweep, Trial, TrialState
 
 #: So many that fail, or tell nothing, before any has told its metric: the rest would as well.

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, State, Workload
-from gpucommons.scheduler.sweeps.halving import is_better
 from gpucommons.scheduler.sweeps.sweep import Sweep, Trial, TrialState
+from gpucommons.scheduler.sweeps.trial_ranking import is_better
 
 
 class _Point(Protocol):

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
 from gpucommons.scheduler.store.base import LedgerRow
-from gpucommons.scheduler.sweeps.halving import best_of
 from gpucommons.scheduler.sweeps.sweep import OVER, Kept, Sweep, Trial
+from gpucommons.scheduler.sweeps.trial_ranking import best_of
 
 _MINUTE_MS = 60_000
 #: Of a line over time.

@@ -8,9 +8,10 @@ is woken, before anything new is begun.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from gpucommons.scheduler.sweeps.sweep import OVER, Sweep, Trial, TrialState
+from gpucommons.scheduler.sweeps.trial_ranking import rank_key
 
 
 def promotable(sweep: Sweep, trials: Sequence[Trial]) -> list[Trial]:
@@ -26,7 +27,7 @@ def promotable(sweep: Sweep, trials: Sequence[Trial]) -> list[Trial]:
     numbered = {one.number: one for one in trials if one.at_rungs}
     for rung in reversed(range(len(halving.rungs))):
         came = [one for one in numbered.values() if len(one.at_rungs) > rung]
-        best = sorted([_order(sweep, one.at_rungs[rung], one.number) for one in came])
+        best = sorted([rank_key(sweep, one.at_rungs[rung], one.number) for one in came])
         able = (numbered[number] for _, number in best[: len(came) // halving.factor])
         found += [
             one
@@ -39,24 +40,3 @@ def promotable(sweep: Sweep, trials: Sequence[Trial]) -> list[Trial]:
 def is_held(trial: Trial) -> bool:
     """Whether it stands at a rung that it may not pass yet."""
     return trial.state is TrialState.LIVE and len(trial.at_rungs) > trial.promoted
-
-
-def best_of(sweep: Sweep, trials: Iterable[Trial]) -> Trial | None:
-    """The trial with the best value so far; of equal ones the first."""
-    told = [one for one in trials if one.best is not None]
-    if not told:
-        return None
-    return min(told, key=lambda one: _order(sweep, one.best or 0.0, one.number))
-
-
-def is_better(sweep: Sweep, one: float, other: float | None) -> bool:
-    """Whether a value beats another."""
-    if other is None:
-        return True
-    return one > other if sweep.maximize else one < other
-
-
-def _order(sweep: Sweep, value: float, number: int) -> tuple[float, int]:
-    if not math.isfinite(value):
-        return (math.inf, number)
-    return (-value if sweep.maximize else value, number)
