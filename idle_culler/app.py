@@ -19,11 +19,10 @@ from gpucommons.gpu.doors.page import serve_page
 from gpucommons.gpu.said_once import log_to_stderr
 from gpucommons.idle_culler.hub import PAGE_SIZE, Hub
 from gpucommons.idle_culler.leases import Leases
-from gpucommons.idle_culler.limits import Rules, changed
+from gpucommons.idle_culler.limits import Limits, Rules, changed
 from gpucommons.idle_culler.loop import Loop, Pace, Source, WallTime
 from gpucommons.idle_culler.metrics import Metrics
 from gpucommons.idle_culler.plain import HubList, PlainRules
-from gpucommons.idle_culler.policy import Limits
 from gpucommons.scheduler.client import AsyncSchedulerClient
 
 

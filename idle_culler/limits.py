@@ -1,4 +1,4 @@
-"""Whose limits apply: the admin's defaults, changed per pool, then per team."""
+"""How long idleness may last, and for whom: the admin's defaults, changed per pool, then per team."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpucommons.idle_culler.policy import Limits
-
+MINUTE_MS = 60_000
 #: What may be set, and the field it sets; lengths of time are seconds.
 _SECONDS = {
     "idle_after_s": "idle_after_ms",
@@ -20,6 +19,41 @@ POOLS_SAY = (
     "on_idle is a setting of pools now: write `on_idle: [release]`, or what users may choose, the"
     " default first, with the pool (`gpucommons apply`), and leave it out here."
 )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """How long idleness may last, for one team and pool."""
+
+    #: Idle for so long: the GPU goes back.
+    idle_after_ms: int = 60 * MINUTE_MS
+    #: Idle for so long: the user is warned.
+    warn_after_ms: int = 50 * MINUTE_MS
+    #: A report or reading older than this is missing.
+    stale_after_ms: int = 3 * MINUTE_MS
+    #: Unseen for so long (promise 11); None = held forever.
+    unverified_after_ms: int | None = 24 * 60 * MINUTE_MS
+
+    def __post_init__(self) -> None:
+        if not 0 < self.warn_after_ms < self.idle_after_ms:
+            message = (
+                f"Warning after {duration(self.warn_after_ms)} and return after"
+                f" {duration(self.idle_after_ms)} idle: the warning must come first."
+            )
+            raise ValueError(message)
+        if self.stale_after_ms <= 0 or (
+            self.unverified_after_ms is not None and self.unverified_after_ms <= self.lead_ms
+        ):
+            message = (
+                "Unverified notebooks must be held for longer than the warning lasts"
+                f" ({duration(self.lead_ms)}), and reports must be allowed some age."
+            )
+            raise ValueError(message)
+
+    @property
+    def lead_ms(self) -> int:
+        """From a warning to the return."""
+        return self.idle_after_ms - self.warn_after_ms
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,3 +103,12 @@ def _millis(name: str, value: object) -> int | None:
     if value == 0 and name == "unverified_after_s":
         return None
     return value * 1000
+
+
+def duration(length_ms: int) -> str:
+    """Write a length of time the way people do: ``45 s``, ``60 min``, ``26 h``."""
+    seconds = length_ms // 1000
+    if seconds < 120:  # noqa: PLR2004 - below two minutes seconds say more
+        return f"{seconds} s"
+    minutes = seconds // 60
+    return f"{minutes} min" if minutes < 48 * 60 else f"{minutes // 60} h"

@@ -16,8 +16,8 @@ from datetime import timedelta
 from functools import partial
 
 from gpucommons.idle_culler.hub import PAGE_SIZE, Hub, HubServer
+from gpucommons.idle_culler.limits import duration
 from gpucommons.idle_culler.loop import Act, run_bounded
-from gpucommons.idle_culler.policy import duration
 
 log = logging.getLogger("gpucommons.culler")
 

@@ -10,46 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from gpucommons.idle_culler.limits import MINUTE_MS, Limits, duration
 from gpucommons.scheduler.on_idle import OnIdle
 
-MINUTE_MS = 60_000
 #: Quiet for less than this is still "active" on screen: nobody wants a timer between two cells.
 SETTLE_MS = 2 * MINUTE_MS
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
-    """How long idleness may last, for one team and pool."""
-
-    #: Idle for so long: the GPU goes back.
-    idle_after_ms: int = 60 * MINUTE_MS
-    #: Idle for so long: the user is warned.
-    warn_after_ms: int = 50 * MINUTE_MS
-    #: A report or reading older than this is missing.
-    stale_after_ms: int = 3 * MINUTE_MS
-    #: Unseen for so long (promise 11); None = held forever.
-    unverified_after_ms: int | None = 24 * 60 * MINUTE_MS
-
-    def __post_init__(self) -> None:
-        if not 0 < self.warn_after_ms < self.idle_after_ms:
-            message = (
-                f"Warning after {duration(self.warn_after_ms)} and return after"
-                f" {duration(self.idle_after_ms)} idle: the warning must come first."
-            )
-            raise ValueError(message)
-        if self.stale_after_ms <= 0 or (
-            self.unverified_after_ms is not None and self.unverified_after_ms <= self.lead_ms
-        ):
-            message = (
-                "Unverified notebooks must be held for longer than the warning lasts"
-                f" ({duration(self.lead_ms)}), and reports must be allowed some age."
-            )
-            raise ValueError(message)
-
-    @property
-    def lead_ms(self) -> int:
-        """From a warning to the return."""
-        return self.idle_after_ms - self.warn_after_ms
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -335,12 +300,3 @@ def _name_missing(activity: Activity, limits: Limits, now_ms: int) -> str:
     if report and usage:
         return "neither report nor GPU reading"
     return "no activity report" if report else "no GPU reading"
-
-
-def duration(length_ms: int) -> str:
-    """Write a length of time the way people do: ``45 s``, ``60 min``, ``26 h``."""
-    seconds = length_ms // 1000
-    if seconds < 120:  # noqa: PLR2004 - below two minutes seconds say more
-        return f"{seconds} s"
-    minutes = seconds // 60
-    return f"{minutes} min" if minutes < 48 * 60 else f"{minutes // 60} h"

@@ -7,8 +7,7 @@ import pytest
 
 from gpucommons.gpu.doors.listening import listen_tcp
 from gpucommons.idle_culler.app import CullerApp
-from gpucommons.idle_culler.limits import Rules, changed
-from gpucommons.idle_culler.policy import Limits
+from gpucommons.idle_culler.limits import Limits, Rules, changed
 
 MINUTE = 60_000
 

@@ -18,13 +18,12 @@ import pytest
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from serving import Served, hang_up
 
+from gpucommons.idle_culler.limits import MINUTE_MS, Limits
 from gpucommons.idle_culler.policy import (
-    MINUTE_MS,
     Activity,
     Cull,
     Decision,
     Keep,
-    Limits,
     Occupant,
     Warn,
     decide,

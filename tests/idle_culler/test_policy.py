@@ -2,18 +2,16 @@ from dataclasses import replace
 
 import pytest
 
+from gpucommons.idle_culler.limits import MINUTE_MS, Limits, duration
 from gpucommons.idle_culler.policy import (
-    MINUTE_MS,
     Activity,
     Cull,
     Hibernate,
     Keep,
-    Limits,
     Occupant,
     Release,
     Warn,
     decide,
-    duration,
 )
 
 START = 1_800_000_000_000

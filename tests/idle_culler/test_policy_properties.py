@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpucommons.idle_culler.limits import MINUTE_MS, Limits
 from gpucommons.idle_culler.policy import (
-    MINUTE_MS,
     Activity,
     Cull,
     Hibernate,
     Keep,
-    Limits,
     Occupant,
     Release,
     Warn,
