@@ -76,7 +76,9 @@ class Asked:
 
 def label_of(ref: ObjectRef) -> dict[str, str]:
     """The label of the job that stands for a TrainJob; only services may write it."""
-    return {OBJECT_LABEL: f"{_OF}{ref.label}"}
+    # With nothing behind the last stroke: there an operator of a release before TrainJobs, which may run
+    # on during an upgrade, looks for its own object, and it cancels jobs whose object is not there.
+    return {OBJECT_LABEL: f"{_OF}{ref.label}/"}
 
 
 def ref_in(labels: Mapping[str, str]) -> ObjectRef | None:
@@ -84,7 +86,7 @@ def ref_in(labels: Mapping[str, str]) -> ObjectRef | None:
     label = labels.get(OBJECT_LABEL, "")
     if not label.startswith(_OF):
         return None
-    namespace, name, uid = label.removeprefix(_OF).split("/")
+    namespace, name, uid, *_ = label.removeprefix(_OF).split("/")
     return ObjectRef(namespace=namespace, name=name, uid=uid)
 
 

@@ -190,6 +190,8 @@ def test_the_operator_takes_it_for_none_of_its_own() -> None:
 
     assert made_of(View()) == "u-1"  # type: ignore[arg-type]
     assert objects.made_of(View()) == ""  # type: ignore[arg-type]
+    # As releases before TrainJobs read it.
+    assert View.request.labels["kubernetes-object"].rpartition("/")[2] == ""
 
 
 # --- what is due -----------------------------------------------------------------------------
