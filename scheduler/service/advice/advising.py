@@ -56,7 +56,7 @@ def advise(
         notes=notes,
         quoted={},
         now_ms=now_ms,
-        like=past.like(service, request, spec),
+        like=past.like(service, principal, request, spec),
         seen=seen,
         currency=currency,
     )

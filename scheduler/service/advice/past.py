@@ -78,14 +78,16 @@ def calibration(
     return view.model_copy(update=told)
 
 
-def like(service: Service, request: models.AdviceRequest, spec: Spec) -> Like:
+def like(service: Service, principal: Principal, request: models.AdviceRequest, spec: Spec) -> Like:
     """Where a training belongs, and the runs that may teach something of it."""
     network, recipe = describing.network_of(request.network), describing.recipe_of(request)
     named = request.network.like if isinstance(request.network, models.UnknownModel) else ()
+    # Whoever asks by its id means the same job as who asks by its name.
+    first = find_job(service, principal, named[0]).workload_id if named else None
     return Like(
         team=spec.team,
         environment=spec.environment,
-        signature=f"like {named[0]}" if named else signature_of(network, recipe),
+        signature=signature_of(network, recipe) if first is None else f"like {first}",
         family=family_of(network),
         runs=tuple(run for run in service.store.plans.runs() if _teaches(run)),
     )

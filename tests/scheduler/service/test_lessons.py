@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from builders import a_node
 from judged_runs import a_plan, a_run
-from service_world import ServiceWorld, done
+from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.advisor.learning.training import written_points
@@ -17,7 +17,8 @@ from gpucommons.scheduler.advisor.scaling import Seen
 from gpucommons.scheduler.advisor.signature import UNKNOWN
 from gpucommons.scheduler.core.model.types import Millis, TeamName, WorkloadId
 from gpucommons.scheduler.service import advice
-from gpucommons.scheduler.service.advice import similar_jobs
+from gpucommons.scheduler.service.advice import past, similar_jobs
+from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.store.plans.base import JudgedRun
 
 BATCH = 64
@@ -30,6 +31,12 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceWorld:
     world = ServiceWorld(tmp_path, nodes=(replace(node, devices=real),))
     seen = [Seen(gpus=gpus, nodes=1, local_batch=BATCH / gpus, step_s=1.0) for gpus in (1, 2)]
     monkeypatch.setattr(similar_jobs, "seen_of", lambda *_: ({"gpu": seen}, ()))
+    jobs.submit(
+        world.service,
+        world.principal("ann"),
+        a_request(name="mine", role={"milli_gpu": 1000}),
+        key=None,
+    )
     return world
 
 
@@ -56,7 +63,7 @@ def told(world: ServiceWorld, name: str, steps: Sequence[float]) -> JudgedRun:
 
 
 def speed(world: ServiceWorld, gpus: int = 4) -> float:
-    network = {"kind": "unknown", "like": ["mine"]}
+    network = {"kind": "unknown", "like": ["mine-1"]}
     request = models.AdviceRequest.model_validate(
         {"network": network, "batch": BATCH, "steps": 100}
     )
@@ -92,3 +99,16 @@ def test_the_same_runs_are_worked_out_once(
     first = speed(world)
     monkeypatch.setattr("gpucommons.scheduler.service.advice.lessons._worked_out", None)
     assert speed(world) == first
+
+
+def test_a_job_is_the_same_training_by_its_name_and_by_its_id(world: ServiceWorld) -> None:
+    ann = world.principal("ann")
+    job = jobs.job(world.service, ann, "mine-1")
+    spec = world.loop.cluster.workloads[WorkloadId(job.id)].spec
+
+    def signature(ref: str) -> str:
+        network = {"kind": "unknown", "like": [ref]}
+        asked = models.AdviceRequest.model_validate({"network": network, "batch": 1, "steps": 1})
+        return past.like(world.service, ann, asked, spec).signature
+
+    assert signature("mine-1") == signature(job.id)
