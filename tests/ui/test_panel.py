@@ -64,7 +64,9 @@ def test_slice_team_and_jobs_say_what_they_are_and_do(open_lab: Open) -> None:
     expect(job_row(page, "resnet-2")).to_contain_text("waiting · 4 GPUs")
     expect(job_row(page, "resnet-2")).to_contain_text("Needs 4 GPUs on one node; 3 are free.")
     expect(job_row(page, "resnet-2")).to_contain_text("2nd in line · likely 10–25 min")
-    expect(job_row(page, "digits-6")).to_contain_text(re.compile(r"finished \d\d:\d\d · 96\.9 %"))
+    expect(job_row(page, "digits-6")).to_contain_text(
+        re.compile(r"finished \d\d:\d\d · accuracy 96\.9 %")
+    )
     expect(section(page, "Jobs")).to_contain_text("simulated")
 
 
