@@ -23,7 +23,7 @@ from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
 from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView, Hears
 from gpucommons.scheduler.executors.kubernetes.cluster_state.offer import Offer, offer_of
-from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import NodeSeen
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 from gpucommons.scheduler.on_idle import ON_IDLE
 from gpucommons.scheduler.service import leases, notebook_offers

@@ -34,7 +34,7 @@ from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiE
 from gpucommons.scheduler.executors.kubernetes.manifests.job_files import PlannedFiles
 from gpucommons.scheduler.executors.kubernetes.manifests.pod_files import PodPlace
 from gpucommons.scheduler.executors.kubernetes.objects import names
-from gpucommons.scheduler.executors.kubernetes.objects.seen import JobSeen, PodSeen
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import JobSeen, PodSeen
 
 ATTEMPT_ID = AttemptId("0190aaaa-0000-7000-8000-000000000001")
 JOB = f"gc-{ATTEMPT_ID}"

@@ -13,7 +13,7 @@ from gpucommons.scheduler.adapters.trainer import trainjobs
 from gpucommons.scheduler.adapters.trainer.trainjobs import Document
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis
-from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import PodSeen
 
 #: A pod that is there so long after its kill time is ended by us.
 _LATE_MS = 2_000

@@ -35,7 +35,7 @@ from gpucommons.scheduler.executors.kubernetes.api_server.connection import (
 )
 from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
 from gpucommons.scheduler.executors.kubernetes.manifests.requests import Requests
-from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import PodSeen
 from gpucommons.scheduler.executors.plugin import Offer
 from gpucommons.scheduler.files.log_reader import LogChunk, cut_log
 from gpucommons.scheduler.operator.objects import ObjectRef, ref_of

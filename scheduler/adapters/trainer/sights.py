@@ -21,7 +21,7 @@ from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
     taken_by_others,
 )
 from gpucommons.scheduler.executors.kubernetes.objects import names
-from gpucommons.scheduler.executors.kubernetes.objects.seen import (
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import (
     NodeSeen,
     OtherPod,
     PodSeen,

@@ -28,7 +28,8 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.executors.base import Bound, Found, Launch, Live
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
 from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
-from gpucommons.scheduler.executors.kubernetes.attempts import complaints, judging
+from gpucommons.scheduler.executors.kubernetes.attempt_workqueue import AttemptWorkqueue
+from gpucommons.scheduler.executors.kubernetes.attempts import api_refusals, judging
 from gpucommons.scheduler.executors.kubernetes.attempts.judging import Remains
 from gpucommons.scheduler.executors.kubernetes.attempts.records import Record
 from gpucommons.scheduler.executors.kubernetes.attempts.witnesses import Witnesses
@@ -38,12 +39,11 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import St
 from gpucommons.scheduler.executors.kubernetes.cluster_state.offer import offer_of
 from gpucommons.scheduler.executors.kubernetes.cluster_state.orphans import Strangers
 from gpucommons.scheduler.executors.kubernetes.logs import PodLogs
-from gpucommons.scheduler.executors.kubernetes.looks import Looks
+from gpucommons.scheduler.executors.kubernetes.loop_wakeup import EVERY_S, LoopWakeup
 from gpucommons.scheduler.executors.kubernetes.manifests.laying_out import expected_of, lay_out
 from gpucommons.scheduler.executors.kubernetes.manifests.requests import Requests
-from gpucommons.scheduler.executors.kubernetes.nudge import EVERY_S, Nudge
-from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen, Why
-from gpucommons.scheduler.executors.kubernetes.objects.traces import Trace
+from gpucommons.scheduler.executors.kubernetes.objects.attempt_cache import Trace
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import PodSeen, Why
 from gpucommons.scheduler.executors.kubernetes.reconciling import Driver, Hands
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 from gpucommons.scheduler.files.log_reader import LogChunk
@@ -68,8 +68,8 @@ class KubernetesExecutor:
         self._lock = threading.RLock()
         self._records: dict[AttemptId, Record] = {}
         self._buried: OrderedDict[AttemptId, None] = OrderedDict()
-        self._looks = Looks(self._look_now)
-        hears = Hears(changed=self._looks.soon, warned=self._warned, nodes_changed=self._touch)
+        self._workqueue = AttemptWorkqueue(self._look_now)
+        hears = Hears(changed=self._workqueue.soon, warned=self._warned, nodes_changed=self._touch)
         self._view = ClusterView(connection, settings, self._lock, hears)
         self._orders = Orders(leading=around.leading)
         self._logs = PodLogs(connection, around.logs)
@@ -81,7 +81,7 @@ class KubernetesExecutor:
                 view=self._view,
                 files=around.files,
                 devices_of=self._devices_of,
-                again=self._looks.soon,
+                again=self._workqueue.soon,
                 before_end=self._before_end,
                 now_ms=around.now_ms,
             )
@@ -96,7 +96,7 @@ class KubernetesExecutor:
             leading=around.leading,
             heard=self._look_now,
         )
-        self._nudge: Nudge | None = None
+        self._wakeup: LoopWakeup | None = None
         self.connection = connection
 
     # --- the cluster -------------------------------------------------------------------------
@@ -116,15 +116,15 @@ class KubernetesExecutor:
     def _open(self) -> None:
         self._view.open()
         self._offer.open()
-        if self._nudge is None:
-            self._nudge = Nudge(self._around.on_change, self._beat, every_s=self._pace_s)
+        if self._wakeup is None:
+            self._wakeup = LoopWakeup(self._around.on_change, self._beat, every_s=self._pace_s)
 
     def bound_to(self, placement: WorkerPlacement) -> Bound | None:
         """Which cards a placement's slots are; None while that is not known."""
         with self._lock:
             found = self._offer.bound_to(placement)
-            if found is None and self._nudge is not None:
-                self._nudge.beat()  # somebody waits for a card to be held, or let go
+            if found is None and self._wakeup is not None:
+                self._wakeup.beat()  # somebody waits for a card to be held, or let go
             return found
 
     def isolation_of(self, pool: Pool) -> str | None:
@@ -154,13 +154,13 @@ class KubernetesExecutor:
             return {
                 **self._strays.sentences,
                 **self._offer.sentences(),
-                **complaints.by_kind(self._records.values()),
+                **api_refusals.by_kind(self._records.values()),
             }
 
     def refusals(self) -> Mapping[WorkloadId, str]:
         """What the cluster refuses to do for jobs, for their owners."""
         with self._lock:
-            return complaints.by_workload(self._records.values())
+            return api_refusals.by_workload(self._records.values())
 
     def agents(self) -> Mapping[NodeId, str]:
         """Address of each node's agent."""
@@ -172,8 +172,8 @@ class KubernetesExecutor:
         return None if found is None else found.visible_devices
 
     def _touch(self) -> None:
-        if (nudge := self._nudge) is not None:
-            nudge.touch()
+        if (wakeup := self._wakeup) is not None:
+            wakeup.touch()
 
     def _pace_s(self) -> float:
         """While thousands start at once, their news come in batches."""
@@ -223,7 +223,7 @@ class KubernetesExecutor:
             pool = self._around.pool_of(attempt.placements[0].node_id)
             record = self._records[attempt.attempt_id] = Record(attempt=attempt)
             record.grace_s = record.grace_s if pool is None else -(-pool.grace_ms // 1000)
-            if (trace := self._view.traces.get(attempt.attempt_id)) is not None:
+            if (trace := self._view.cache.get(attempt.attempt_id)) is not None:
                 record.take_over(trace)
         elif record.attempt.stop != attempt.stop:
             record.attempt = attempt
@@ -280,11 +280,11 @@ class KubernetesExecutor:
         with self._lock:
             ours, found = {attempt.attempt_id for attempt in known}, []
             for attempt in known:
-                trace = self._view.traces.get(attempt.attempt_id)
+                trace = self._view.cache.get(attempt.attempt_id)
                 if (record := self._found(attempt, trace)) is not None:
                     self._look(attempt.attempt_id)
                     found.append(Live(attempt_id=attempt.attempt_id, running=record.ended is None))
-            self._strangers.end(one for one in self._view.traces if one not in ours)
+            self._strangers.end(one for one in self._view.cache if one not in ours)
         return tuple(found)
 
     def _found(self, attempt: Attempt, trace: Trace | None) -> Record | None:
@@ -308,9 +308,9 @@ class KubernetesExecutor:
 
     def _look(self, attempt_id: AttemptId) -> None:
         """Something about an attempt changed: see what it means and what is due."""
-        record, trace = self._records.get(attempt_id), self._view.traces.get(attempt_id)
+        record, trace = self._records.get(attempt_id), self._view.cache.get(attempt_id)
         if record is None:
-            self._view.traces.drop(attempt_id)
+            self._view.cache.drop(attempt_id)
             return
         before = record.told, record.doubtful
         busy = self._driver.is_busy(attempt_id)
@@ -337,7 +337,7 @@ class KubernetesExecutor:
         record = self._records.get(attempt_id)
         if record is not None and not record.started:
             record.warning = why
-            self._looks.soon(attempt_id)
+            self._workqueue.soon(attempt_id)
 
     def _beat(self) -> None:
         """Once a second: what only time brings about."""
@@ -350,7 +350,7 @@ class KubernetesExecutor:
             linger_ms = self._settings.linger_s * 1000
             for attempt_id, record in waiting:
                 record.lose_patience(now_ms, patience_ms=patience_ms, linger_ms=linger_ms)
-                self._looks.now(attempt_id)
+                self._workqueue.now(attempt_id)
             self._offer.beat()
             if self._view.notebooks:
                 self._strays.look(self._view.notebooks, self._around.leases(), now_ms=now_ms)
@@ -374,25 +374,25 @@ class KubernetesExecutor:
         """See the protocol."""
         places = {found: place for place, found in judging.of_ranks(attempt).items()}
         with self._lock:
-            trace = self._view.traces.get(attempt.attempt_id) if rank in places else None
+            trace = self._view.cache.get(attempt.attempt_id) if rank in places else None
             pod = None if trace is None else trace.there(places[rank])
         place = (attempt.attempt_id, rank)
         return self._logs.read(place, pod, offset=offset, limit_bytes=limit_bytes)
 
     def rest(self) -> None:
         """See the protocol. What is seen stays in sight; who is to do what is the leader's."""
-        nudge, self._nudge = self._nudge, None
-        if nudge is not None:
-            nudge.close()
+        wakeup, self._wakeup = self._wakeup, None
+        if wakeup is not None:
+            wakeup.close()
         with self._lock:
             self._records.clear()
             self._witnesses.clear()
 
     def close(self) -> None:
         """See the protocol."""
-        if self._nudge is not None:
-            self._nudge.close()
-        self._looks.close()
+        if self._wakeup is not None:
+            self._wakeup.close()
+        self._workqueue.close()
         self._orders.close()
         self._witnesses.close()
         self._logs.close()

@@ -17,7 +17,7 @@ from pathlib import Path
 from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError, Connection
 from gpucommons.scheduler.executors.kubernetes.objects import names
-from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import PodSeen
 from gpucommons.scheduler.files.log_reader import LogChunk, cut_log, read_log
 
 _LOG = logging.getLogger(__name__)

@@ -17,8 +17,8 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import
 from gpucommons.scheduler.executors.kubernetes.manifests.job_files import JobFiles
 from gpucommons.scheduler.executors.kubernetes.manifests.laying_out import LayOut
 from gpucommons.scheduler.executors.kubernetes.manifests.requests import Requests
-from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen, read_job
-from gpucommons.scheduler.executors.kubernetes.objects.traces import Trace
+from gpucommons.scheduler.executors.kubernetes.objects.attempt_cache import Trace
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import PodSeen, read_job
 
 #: A kill time so much earlier than the pods' own grace gives is worth a request.
 _EARLIER_MS = 5_000
@@ -78,7 +78,7 @@ class Driver:
             with hands.view.lock:
                 for body in made:
                     job = read_job(body)
-                    trace = hands.view.traces.of(attempt_id)
+                    trace = hands.view.cache.of(attempt_id)
                     # The watch may have been faster, and know more.
                     if job is not None and job.name not in trace.jobs:
                         trace.jobs[job.name] = job
@@ -180,7 +180,7 @@ class Driver:
     def _suspended(self, record: Record, job: str, error: ApiError | None) -> None:
         if error is None:
             record.signalled = True
-            self._hands.view.traces.suspended(record.attempt.attempt_id, job)
+            self._hands.view.cache.suspended(record.attempt.attempt_id, job)
         elif error.status == NOT_FOUND:
             record.absent.add(job)
 

@@ -259,7 +259,7 @@ def test_what_ran_on_a_lost_node_counts_as_live_until_it_is_fenced(
 
 
 def _is_gone_from_view(jobs: Jobs, attempt_id: object) -> bool:
-    trace = jobs.executor._view.traces.get(attempt_id)  # type: ignore[arg-type] # an AttemptId
+    trace = jobs.executor._view.cache.get(attempt_id)  # type: ignore[arg-type] # an AttemptId
     return trace is None or all(
         pod.uid in trace.gone or pod.deleting for pod in trace.pods.values()
     )

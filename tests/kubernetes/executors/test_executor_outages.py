@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
 from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
 from gpucommons.scheduler.executors.kubernetes.api_server.watching import Subject, Watch
-from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen, read_node
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import NodeSeen, read_node
 from tests.kubernetes.api import wait_for
 from tests.kubernetes.cluster.cluster import Cluster
 from tests.kubernetes.cluster.control_plane import PROGRAMS, Options

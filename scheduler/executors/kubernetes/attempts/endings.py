@@ -15,7 +15,11 @@ from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.executors.kubernetes.attempts import sentences
 from gpucommons.scheduler.executors.kubernetes.attempts.judging import Seen
 from gpucommons.scheduler.executors.kubernetes.objects import names
-from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen, indexes, seconds_of
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import (
+    PodSeen,
+    indexes,
+    seconds_of,
+)
 from gpucommons.scheduler.in_pod.tree import IMAGE
 from gpucommons.scheduler.in_pod.worker import NOT_BEGUN
 from gpucommons.scheduler.working_folder.reported_image import process_image, said

@@ -13,7 +13,12 @@ from dataclasses import dataclass, field, replace
 from gpucommons.scheduler.core.model.types import Attempt
 from gpucommons.scheduler.executors.kubernetes.attempts import sentences
 from gpucommons.scheduler.executors.kubernetes.objects import names
-from gpucommons.scheduler.executors.kubernetes.objects.seen import JobSeen, PodSeen, Why, indexes
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import (
+    JobSeen,
+    PodSeen,
+    Why,
+    indexes,
+)
 
 #: The cluster cleared it away: its node may still run it.
 _COLLECTED = "DeletionByPodGC"

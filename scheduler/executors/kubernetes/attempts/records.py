@@ -19,8 +19,8 @@ from gpucommons.scheduler.executors.kubernetes.attempts.judging import (
     Failing,
     Seen,
 )
-from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen, Why
-from gpucommons.scheduler.executors.kubernetes.objects.traces import Trace
+from gpucommons.scheduler.executors.kubernetes.objects.attempt_cache import Trace
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import PodSeen, Why
 
 #: What has outlived its kill time is looked at so often though nothing of it changes.
 _PRESS_EVERY_MS = 10_000

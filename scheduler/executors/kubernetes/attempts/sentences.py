@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from gpucommons.scheduler.executors.kubernetes.objects.names import PYTHON
-from gpucommons.scheduler.executors.kubernetes.objects.seen import JobSeen, PodSeen, Why
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import JobSeen, PodSeen, Why
 from gpucommons.scheduler.failures import Failure, headline
 from gpucommons.scheduler.in_pod.worker import NOT_BEGUN
 

@@ -28,8 +28,9 @@ from gpucommons.scheduler.executors.kubernetes.nodes.reservations import (
     reservation_name,
 )
 from gpucommons.scheduler.executors.kubernetes.objects import names
+from gpucommons.scheduler.executors.kubernetes.objects.attempt_cache import DELETED, AttemptCache
 from gpucommons.scheduler.executors.kubernetes.objects.cards_in_use import Use
-from gpucommons.scheduler.executors.kubernetes.objects.seen import (
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import (
     JobSeen,
     NodeSeen,
     OtherPod,
@@ -40,7 +41,6 @@ from gpucommons.scheduler.executors.kubernetes.objects.seen import (
     read_other,
     read_pod,
 )
-from gpucommons.scheduler.executors.kubernetes.objects.traces import DELETED, Traces
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 
 Document = Mapping[str, Any]
@@ -107,7 +107,7 @@ class ClusterView:
         self._hears = hears
         self._resync_s = resync_s
         self._watches: tuple[Watch, ...] = ()
-        self.traces = Traces()
+        self.cache = AttemptCache()
         self.nodes: dict[str, NodeSeen] = {}
         self.others: dict[str, OtherPod] = {}
         self.reservations: dict[str, ReservationSeen] = {}
@@ -240,11 +240,11 @@ class ClusterView:
         self._hears.nodes_changed()
 
     def _all_jobs(self, found: list[JobSeen]) -> None:
-        for attempt_id in self.traces.reset_jobs(found):
+        for attempt_id in self.cache.reset_jobs(found):
             self._hears.changed(attempt_id)
 
     def _job(self, kind: str, job: JobSeen) -> None:
-        self.traces.put_job(kind, job)
+        self.cache.put_job(kind, job)
         self._hears.changed(job.attempt_id)
 
     def _all_pods(self, found: list[Pod]) -> None:
@@ -254,12 +254,12 @@ class ClusterView:
         self.notebooks = {pod.uid: pod for pod in found if isinstance(pod, NotebookSeen)}
         self.version += 1
         ours = [pod for pod in found if isinstance(pod, PodSeen)]
-        for attempt_id in self.traces.reset_pods(ours):
+        for attempt_id in self.cache.reset_pods(ours):
             self._hears.changed(attempt_id)
 
     def _pod(self, kind: str, pod: Pod) -> None:
         if isinstance(pod, PodSeen):
-            self.traces.put_pod(kind, pod)
+            self.cache.put_pod(kind, pod)
             if pod.uses:
                 self.version += 1
             self._hears.changed(pod.attempt_id)
@@ -299,8 +299,8 @@ class ClusterView:
         """
         for uid, notebook in self.notebooks.items():
             yield from () if uid in without else notebook.uses
-        for attempt_id in self.traces:
-            for pod in self.traces.of(attempt_id).pods.values():
+        for attempt_id in self.cache:
+            for pod in self.cache.of(attempt_id).pods.values():
                 yield from () if pod.terminal else pod.uses
 
     def node_selector(self, node: str) -> Mapping[str, str]:

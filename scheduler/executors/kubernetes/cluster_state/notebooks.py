@@ -18,7 +18,7 @@ from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
 from gpucommons.scheduler.executors.kubernetes.manifests.requests import Requests
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.objects.cards_in_use import Use, uses_of
-from gpucommons.scheduler.executors.kubernetes.objects.seen import OtherPod, read_other
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import OtherPod, read_other
 
 _LOG = logging.getLogger(__name__)
 

@@ -42,7 +42,7 @@ from gpucommons.scheduler.executors.kubernetes.nodes.other_systems import (
     why_unusable,
 )
 from gpucommons.scheduler.executors.kubernetes.nodes.taken_back import TakenBack
-from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen, OtherPod
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import NodeSeen, OtherPod
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 
 

@@ -16,7 +16,7 @@ from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiE
 from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders, Turn
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView
 from gpucommons.scheduler.executors.kubernetes.manifests.requests import Requests
-from gpucommons.scheduler.executors.kubernetes.objects.traces import Trace
+from gpucommons.scheduler.executors.kubernetes.objects.attempt_cache import Trace
 from gpucommons.scheduler.ids import made_ms
 
 _LOG = logging.getLogger(__name__)
@@ -38,17 +38,17 @@ class Strangers:
 
     def since(self, at_ms: Millis) -> tuple[Found, ...]:
         """Attempts that began since then, of which the API has a Job."""
-        traces = self._view.traces
+        cache = self._view.cache
         return tuple(
             _found(attempt_id, trace)
-            for attempt_id in traces
-            if made_ms(attempt_id) >= at_ms and (trace := traces.of(attempt_id)).jobs
+            for attempt_id in cache
+            if made_ms(attempt_id) >= at_ms and (trace := cache.of(attempt_id)).jobs
         )
 
     def end(self, strangers: Iterable[AttemptId]) -> None:
         """End what nobody knows, at once."""
         for attempt_id in strangers:
-            trace = self._view.traces.get(attempt_id)
+            trace = self._view.cache.get(attempt_id)
             if trace is None:
                 continue
             if _is_left(trace):
@@ -59,11 +59,11 @@ class Strangers:
 
     def clear_away(self, attempt_id: AttemptId) -> None:
         """Remove a stopped attempt's Job; one that ended by itself stays for its log."""
-        trace = self._view.traces.get(attempt_id)
+        trace = self._view.cache.get(attempt_id)
         if trace is None:
             return
         if _ended_by_itself(trace):
-            self._view.traces.drop(attempt_id)
+            self._view.cache.drop(attempt_id)
         else:
             self._remove_jobs(attempt_id, trace)
 
@@ -81,9 +81,9 @@ class Strangers:
         on_record = None if current is None else current()
         found = {
             attempt_id
-            for attempt_id in self._view.traces
+            for attempt_id in self._view.cache
             if not (attempt_id in known if on_record is None else attempt_id in on_record)
-            and (_is_left(trace := self._view.traces.of(attempt_id)) or trace.living())
+            and (_is_left(trace := self._view.cache.of(attempt_id)) or trace.living())
         }
         if on_record is not None:
             # Of those that were fenced nothing may be left here but what is remembered.

@@ -17,7 +17,7 @@ from gpucommons.scheduler.executors.kubernetes.manifests.manifests import Way
 from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import Holdings, nodes_of
 from gpucommons.scheduler.executors.kubernetes.nodes.other_systems import injections
 from gpucommons.scheduler.executors.kubernetes.objects import names
-from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import NodeSeen
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolTraits
 
 Document = Mapping[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpucommons.scheduler.core.model.types import Attempt, WorkerPlacement
 from gpucommons.scheduler.executors.kubernetes.objects import names
-from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import PodSeen
 
 Patch = list[dict[str, Any]]
 

@@ -16,7 +16,7 @@ from gpucommons.scheduler.executors.kubernetes.api_server.connection import (
 from gpucommons.scheduler.executors.kubernetes.manifests import patches
 from gpucommons.scheduler.executors.kubernetes.manifests.laying_out import LayOut
 from gpucommons.scheduler.executors.kubernetes.objects import names
-from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import PodSeen
 
 Document = Mapping[str, Any]
 

@@ -20,7 +20,7 @@ from gpucommons.scheduler.core.model.going_on import HibernationAbility
 from gpucommons.scheduler.core.model.resources import Node, NodeState, Pool
 from gpucommons.scheduler.core.model.types import NodeId
 from gpucommons.scheduler.executors.kubernetes.objects import names
-from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen, OtherPod
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import NodeSeen, OtherPod
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace
 
 PRODUCT, MEMORY = "nvidia.com/gpu.product", "nvidia.com/gpu.memory"

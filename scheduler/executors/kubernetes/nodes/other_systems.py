@@ -25,7 +25,7 @@ from gpucommons.scheduler.errors import BadRequest, Unavailable
 from gpucommons.scheduler.executors.base import Bound, Launch
 from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import slots
 from gpucommons.scheduler.executors.kubernetes.objects import names
-from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import NodeSeen
 from gpucommons.scheduler.executors.kubernetes.settings import PoolPlace
 
 #: A size is judged on this card while no node of the pool is there.

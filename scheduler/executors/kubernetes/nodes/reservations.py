@@ -13,7 +13,7 @@ from typing import Any
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.executors.kubernetes.objects import names
-from gpucommons.scheduler.executors.kubernetes.objects.seen import Why
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import Why
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 
 Document = dict[str, Any]

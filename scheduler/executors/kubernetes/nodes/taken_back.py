@@ -14,7 +14,7 @@ from types import MappingProxyType
 from gpucommons.gpu.clouds.notice_source import CloudNotice
 from gpucommons.scheduler.core.model.resources import Node, NodeState
 from gpucommons.scheduler.core.model.types import Millis, NodeId
-from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import NodeSeen
 
 #: From the notice of an interruption to the end: of AWS' node termination handler, and of Google's.
 NOTICES_S: Mapping[str, int] = {

@@ -38,7 +38,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import PodSeen
 from gpucommons.scheduler.operator import objects
 
 GATE = "gpucommons.io/placement"

@@ -19,7 +19,7 @@ from gpucommons.scheduler.executors.kubernetes.api_server.connection import (
     Streaming,
 )
 from gpucommons.scheduler.executors.kubernetes.logs import PodLogs
-from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import PodSeen
 
 ATTEMPT = AttemptId("a")
 POD = PodSeen(name="p", namespace="n", uid="u", attempt_id=ATTEMPT, job="j", index=0)

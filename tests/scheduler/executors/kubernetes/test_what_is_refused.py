@@ -149,7 +149,7 @@ def test_a_stop_that_is_refused_is_said_and_asked_again_later(world: World) -> N
 def test_a_kill_that_is_refused_is_due_again(world: World) -> None:
     with world.executor._lock:
         world.executor._view._pod("ADDED", a_running_pod())
-        world.executor._view.traces.suspended(RUNNING.attempt_id, JOB)
+        world.executor._view.cache.suspended(RUNNING.attempt_id, JOB)
     world.executor.signal(replace(RUNNING, stop=a_stop()), now_ms=Millis(2**50))
     world.beat(5)
     assert len(world.cluster.asked) == 1
@@ -185,7 +185,7 @@ def test_what_is_asked_once_is_not_said_to_be_tried_again() -> None:
 def test_a_refused_kill_of_a_pod_that_is_gone_since_is_not_complained_of(world: World) -> None:
     with world.executor._lock:
         world.executor._view._pod("ADDED", a_running_pod())
-        world.executor._view.traces.suspended(RUNNING.attempt_id, JOB)
+        world.executor._view.cache.suspended(RUNNING.attempt_id, JOB)
     world.executor.signal(replace(RUNNING, stop=a_stop()), now_ms=Millis(2**50))
     until(world.executor.refusals)
     with world.executor._lock:

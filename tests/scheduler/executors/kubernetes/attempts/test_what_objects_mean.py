@@ -27,7 +27,11 @@ from gpucommons.scheduler.executors.kubernetes.attempts.judging import (
     Seen,
 )
 from gpucommons.scheduler.executors.kubernetes.attempts.records import Record
-from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen, Why, seconds_of
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import (
+    PodSeen,
+    Why,
+    seconds_of,
+)
 from gpucommons.scheduler.in_pod.tree import IMAGE
 from gpucommons.scheduler.in_pod.worker import NOT_BEGUN, NOT_FOUND
 

@@ -282,7 +282,7 @@ def test_what_outlives_its_kill_time_is_looked_at_now_and_then_not_all_the_time(
         driven.append(world.now_ms - NOW_MS)
         drive(record, trace)
 
-    world.executor._looks.close()  # whatever is still to be looked at after the order
+    world.executor._workqueue.close()  # whatever is still to be looked at after the order
     monkeypatch.setattr(world.executor._driver, "drive", note)
     for _ in range(25):
         world.pass_ms(1_000)

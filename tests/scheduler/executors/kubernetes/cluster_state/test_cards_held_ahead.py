@@ -22,7 +22,7 @@ from gpucommons.scheduler.executors.kubernetes.nodes.reservations import (
     read_reservation,
     reservation_name,
 )
-from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen, Why
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import NodeSeen, Why
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace
 
 ONE, TWO = DeviceId("n1/gpu-0"), DeviceId("n1/gpu-1")

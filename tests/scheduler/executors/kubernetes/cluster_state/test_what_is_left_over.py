@@ -10,15 +10,15 @@ import pytest
 from cluster_objects import ATTEMPT_ID, a_job_seen, a_running_pod, an_ended_pod
 
 from gpucommons.scheduler.executors.kubernetes.cluster_state.orphans import Strangers
-from gpucommons.scheduler.executors.kubernetes.objects.seen import JobSeen, PodSeen
-from gpucommons.scheduler.executors.kubernetes.objects.traces import Traces
+from gpucommons.scheduler.executors.kubernetes.objects.attempt_cache import AttemptCache
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import JobSeen, PodSeen
 
 
 @dataclass
 class Leftovers:
     """The one attempt of a cluster, and what is ordered to be done with it."""
 
-    traces: Traces = field(default_factory=Traces)
+    cache: AttemptCache = field(default_factory=AttemptCache)
     nodes: dict[str, Any] = field(default_factory=dict)
     removed: list[Hashable] = field(default_factory=list)
 
@@ -36,9 +36,9 @@ class Leftovers:
     hurry = bury = delete_job
 
     def strangers(self, job: JobSeen, *pods: PodSeen, gone: tuple[str, ...] = ()) -> Strangers:
-        self.traces.put_job("ADDED", job)
+        self.cache.put_job("ADDED", job)
         for pod in pods:
-            self.traces.put_pod("DELETED" if pod.uid in gone else "ADDED", pod)
+            self.cache.put_pod("DELETED" if pod.uid in gone else "ADDED", pod)
         return Strangers(cast("Any", self), cast("Any", self), cast("Any", self))
 
 

@@ -22,7 +22,7 @@ from gpucommons.scheduler.executors.kubernetes.nodes.reservations import (
     reservation_name,
 )
 from gpucommons.scheduler.executors.kubernetes.objects import names
-from gpucommons.scheduler.executors.kubernetes.objects.seen import OtherPod, PodSeen
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import OtherPod, PodSeen
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 
 SLOT = DeviceId("n1/gpu-0")

@@ -17,7 +17,7 @@ from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes.manifests.job_files import PlannedFiles
 from gpucommons.scheduler.executors.kubernetes.manifests.laying_out import expected_of, lay_out
 from gpucommons.scheduler.executors.kubernetes.manifests.pod_files import PodPlace
-from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import NodeSeen
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 from gpucommons.scheduler.in_pod.tree import VARIABLE
 

@@ -17,7 +17,7 @@ from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
     nodes_of,
     taken_by_others,
 )
-from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen, OtherPod
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import NodeSeen, OtherPod
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace
 
 TRAIN = Pool(name=PoolName("train"), executor="kubernetes", gpu_kind="A100-40")

@@ -10,7 +10,7 @@ from gpucommons.gpu.clouds.notice_source import CloudNotice
 from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.types import NodeId
 from gpucommons.scheduler.executors.kubernetes.nodes.taken_back import TakenBack
-from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen, read_node
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import NodeSeen, read_node
 
 NOW = 1_000_000
 

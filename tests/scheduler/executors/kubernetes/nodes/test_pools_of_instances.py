@@ -18,7 +18,11 @@ from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
     taken_by_others,
     why_no_part,
 )
-from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen, read_node, read_other
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import (
+    NodeSeen,
+    read_node,
+    read_other,
+)
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace
 
 CUT = "nvidia.com/mig-1g.10gb"

@@ -28,7 +28,7 @@ from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
     taken_by_others,
 )
 from gpucommons.scheduler.executors.kubernetes.nodes.other_systems import isolation_of, why_not
-from gpucommons.scheduler.executors.kubernetes.objects.seen import (
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import (
     NodeSeen,
     OtherPod,
     read_node,

@@ -7,12 +7,16 @@ from typing import Any
 import pytest
 from kubernetes.utils.quantity import parse_quantity
 
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import (
+    OtherPod,
+    read_node,
+    read_other,
+)
 from gpucommons.scheduler.executors.kubernetes.objects.quantities import (
     amount_of,
     cpu_of,
     memory_of,
 )
-from gpucommons.scheduler.executors.kubernetes.objects.seen import OtherPod, read_node, read_other
 
 SMALL = {"name": "c", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
 BIG = {"requests": {"cpu": "4", "memory": "8Gi", "nvidia.com/gpu": "1"}}

@@ -6,7 +6,8 @@ from typing import Any
 
 from cluster_objects import ATTEMPT_ID, JOB, a_job_seen, a_pod, a_pod_seen, an_ended_pod
 
-from gpucommons.scheduler.executors.kubernetes.objects.seen import (
+from gpucommons.scheduler.executors.kubernetes.objects.attempt_cache import DELETED, AttemptCache
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import (
     Why,
     indexes,
     read_job,
@@ -14,7 +15,6 @@ from gpucommons.scheduler.executors.kubernetes.objects.seen import (
     read_other,
     read_pod,
 )
-from gpucommons.scheduler.executors.kubernetes.objects.traces import DELETED, Traces
 
 
 def worker(**state: Any) -> list[dict[str, Any]]:
@@ -129,30 +129,30 @@ def test_a_node() -> None:
 
 
 def test_how_a_pod_ended_is_kept_though_its_last_event_says_less() -> None:
-    traces = Traces()
-    traces.put_pod("ADDED", an_ended_pod(0, 3))
-    traces.put_pod(DELETED, a_pod_seen(0, killed_at_ms=1))
-    trace = traces.of(ATTEMPT_ID)
+    cache = AttemptCache()
+    cache.put_pod("ADDED", an_ended_pod(0, 3))
+    cache.put_pod(DELETED, a_pod_seen(0, killed_at_ms=1))
+    trace = cache.of(ATTEMPT_ID)
     assert trace.pods[JOB, 0].exit_code == 3
     assert trace.gone == {"uid-0"}
     assert trace.bare
 
 
 def test_a_second_pod_for_a_place_is_not_taken_for_the_first() -> None:
-    traces = Traces()
-    traces.put_pod("ADDED", an_ended_pod(0, 3))
-    traces.put_pod("ADDED", a_pod_seen(0, uid="another"))
-    assert traces.of(ATTEMPT_ID).pods[JOB, 0].uid == "uid-0"
+    cache = AttemptCache()
+    cache.put_pod("ADDED", an_ended_pod(0, 3))
+    cache.put_pod("ADDED", a_pod_seen(0, uid="another"))
+    assert cache.of(ATTEMPT_ID).pods[JOB, 0].uid == "uid-0"
 
 
 def test_what_a_new_list_lacks_is_gone() -> None:
-    traces = Traces()
-    traces.put_job("ADDED", a_job_seen())
-    traces.put_pod("ADDED", a_pod_seen(0))
-    traces.put_pod("ADDED", a_pod_seen(1))
-    assert traces.reset_jobs([]) == {ATTEMPT_ID}
-    assert traces.reset_pods([a_pod_seen(1)]) == {ATTEMPT_ID}
-    trace = traces.of(ATTEMPT_ID)
+    cache = AttemptCache()
+    cache.put_job("ADDED", a_job_seen())
+    cache.put_pod("ADDED", a_pod_seen(0))
+    cache.put_pod("ADDED", a_pod_seen(1))
+    assert cache.reset_jobs([]) == {ATTEMPT_ID}
+    assert cache.reset_pods([a_pod_seen(1)]) == {ATTEMPT_ID}
+    trace = cache.of(ATTEMPT_ID)
     assert trace.jobs == {}
     assert trace.gone == {"uid-0"}
     assert not trace.bare

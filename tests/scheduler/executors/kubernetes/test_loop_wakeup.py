@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from gpucommons.scheduler.executors.kubernetes.nudge import Nudge
+from gpucommons.scheduler.executors.kubernetes.loop_wakeup import LoopWakeup
 
 _PATIENCE_S = 90
 
@@ -25,24 +25,24 @@ class Fails:
 
 def test_a_call_that_fails_is_not_the_last_one() -> None:
     change, beat = Fails(), Fails()
-    nudge = Nudge(change, beat, beat_s=0.01)
+    wakeup = LoopWakeup(change, beat, beat_s=0.01)
     try:
-        nudge.touch()
+        wakeup.touch()
         assert change.failed.wait(_PATIENCE_S)
         assert beat.again.wait(_PATIENCE_S)
-        nudge.touch()
+        wakeup.touch()
         assert change.again.wait(_PATIENCE_S)
     finally:
-        nudge.close()
+        wakeup.close()
 
 
 def test_a_beat_that_somebody_waits_for_does_not_wait_for_its_time() -> None:
     beaten = threading.Event()
-    nudge = Nudge(lambda: None, beaten.set, beat_s=3600)
+    wakeup = LoopWakeup(lambda: None, beaten.set, beat_s=3600)
     try:
-        nudge.touch()
+        wakeup.touch()
         assert not beaten.is_set()
-        nudge.beat()
+        wakeup.beat()
         assert beaten.wait(_PATIENCE_S)
     finally:
-        nudge.close()
+        wakeup.close()

@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 
 from gpucommons.scheduler.core.model.types import AttemptId
-from gpucommons.scheduler.executors.kubernetes.looks import Looks
+from gpucommons.scheduler.executors.kubernetes.attempt_workqueue import AttemptWorkqueue
 
 ONE, OTHER = AttemptId("one"), AttemptId("other")
 _PATIENCE_S = 60
@@ -31,33 +31,33 @@ class Eye:
 
 def test_a_thousand_changes_during_a_look_are_one_more_look() -> None:
     eye = Eye()
-    looks = Looks(eye.look)
-    looks.soon(ONE)
+    queue = AttemptWorkqueue(eye.look)
+    queue.soon(ONE)
     assert eye.at_it.wait(_PATIENCE_S)
     for _ in range(1000):
-        looks.soon(ONE)
-    looks.soon(OTHER)
+        queue.soon(ONE)
+    queue.soon(OTHER)
     eye.go_on.set()
     assert eye.last.wait(_PATIENCE_S)
-    looks.close()
+    queue.close()
     assert eye.seen == {ONE: 2, OTHER: 1}
 
 
 def test_an_attempt_that_cannot_be_looked_at_does_not_end_the_looks() -> None:
     eye = Eye()
     eye.go_on.set()
-    looks = Looks(eye.look)
-    looks.soon(OTHER)
+    queue = AttemptWorkqueue(eye.look)
+    queue.soon(OTHER)
     assert eye.last.wait(_PATIENCE_S)
     eye.last.clear()
-    looks.soon(OTHER)
+    queue.soon(OTHER)
     assert eye.last.wait(_PATIENCE_S)
-    looks.close()
+    queue.close()
 
 
 def test_nothing_is_looked_at_after_the_end() -> None:
     eye = Eye()
-    looks = Looks(eye.look)
-    looks.close()
-    looks.soon(ONE)
+    queue = AttemptWorkqueue(eye.look)
+    queue.close()
+    queue.soon(ONE)
     assert not eye.seen

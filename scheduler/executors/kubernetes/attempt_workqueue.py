@@ -20,7 +20,7 @@ _REST = 3.0
 _LONGEST_REST_S = 0.5
 
 
-class Looks:
+class AttemptWorkqueue:
     """A thread that looks at what is named to it."""
 
     def __init__(self, look: Callable[[AttemptId], None]) -> None:
@@ -39,7 +39,9 @@ class Looks:
             first = not self._due
             self._due[attempt_id] = None
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="cluster looks", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._run, name="attempt workqueue", daemon=True
+                )
                 self._thread.start()
             if first:
                 # Else it knows: it takes all that is due by then.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from gpucommons.scheduler.core.model.types import AttemptId
-from gpucommons.scheduler.executors.kubernetes.objects.seen import JobSeen, PodSeen
+from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import JobSeen, PodSeen
 
 DELETED = "DELETED"
 
@@ -40,7 +40,7 @@ class Trace:
         return [pod for pod in self.pods.values() if not pod.terminal and pod.uid not in self.gone]
 
 
-class Traces:
+class AttemptCache:
     """All attempts of this installation. Not thread-safe: its user holds a lock."""
 
     def __init__(self) -> None:

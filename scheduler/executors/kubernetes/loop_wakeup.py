@@ -13,7 +13,7 @@ _LOG = logging.getLogger(__name__)
 EVERY_S = 0.1
 
 
-class Nudge:
+class LoopWakeup:
     """Calls back soon after it was touched, and on a beat."""
 
     def __init__(
@@ -33,7 +33,7 @@ class Nudge:
         self._touched = threading.Event()
         self._beat_due = threading.Event()
         self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="cluster nudge", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="cluster wakeup", daemon=True)
         self._thread.start()
 
     def touch(self) -> None:
