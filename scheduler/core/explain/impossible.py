@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.capacity.placement_slots import capacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.explain import beside_gpus
+from gpucommons.scheduler.core.explain import host_resources
 from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, must_have
 from gpucommons.scheduler.core.model.resources import Node, NodeState
 from gpucommons.scheduler.core.model.types import (
@@ -59,7 +59,7 @@ def fits_nowhere(cycle: CycleState, workload: Workload, pools: Sequence[PoolName
     cpu = max((node.cpu_milli for node in nodes), default=0)
     memory = max((node.memory_mib for node in nodes), default=0)
     text = (
-        f"Needs {beside_gpus.ask_in_words(workload)}, which {where} cannot give even when empty: its nodes have at"
+        f"Needs {host_resources.ask_in_words(workload)}, which {where} cannot give even when empty: its nodes have at"
         f" most {most} GPUs, {cpu / 1000:g} cores and {memory / 1024:.3g} GiB each."
     )
     return Reason(code=ReasonClass.MISCONFIGURED, text=text, unblock="Submit it smaller.")
@@ -90,7 +90,7 @@ def waits_for_nodes(cycle: CycleState, workload: Workload, pool: PoolName) -> Re
     said = [f"{one.node_id} {_why_out(one)}" for one in out[:_NAMED]]
     if len(out) > _NAMED:
         said.append(f"{len(out) - _NAMED} more of its nodes take nothing new either")
-    text = f"Needs {beside_gpus.ask_in_words(workload)}, and in pool {pool} {'; '.join(said)}."
+    text = f"Needs {host_resources.ask_in_words(workload)}, and in pool {pool} {'; '.join(said)}."
     cordoned = [one for one in out if one.state is NodeState.CORDONED and not one.cordoned_outside]
     by_hand = any(one.leaves_ms is None for one in cordoned)
     unblock = "Wait until a node takes work again" + (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.explain import beside_gpus
+from gpucommons.scheduler.core.explain import host_resources
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.model.resources import Quota
 from gpucommons.scheduler.core.model.types import PoolName, Reason, ReasonClass, Workload
@@ -34,9 +34,9 @@ def limited(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) ->
         )
         return Reason(code=ReasonClass.LIMIT, text=text)
     budget = _budget(cycle, workload, found)
-    beyond = beside_gpus.beyond_its_part(cycle, spec, pool)
+    beyond = host_resources.beyond_its_part(cycle, spec, pool)
     if beyond is not None and found.guaranteed_milli_gpu - use.guaranteed >= need:
-        unblock = beside_gpus.within_its_part(cycle, spec, pool)
+        unblock = host_resources.within_its_part(cycle, spec, pool)
         may_not = "it" if not spec.over_quota else spec.team
         why = f": {budget}" if budget else "."
         text = f"{beyond}; beyond that {may_not} would have to borrow, which it may not{why}"

@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.capacity.hold_back import HoldBack, HoldBackReaso
 from gpucommons.scheduler.core.capacity.views import largest_free, whole_free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.explain import beside_gpus, limits, parked_notebook
+from gpucommons.scheduler.core.explain import host_resources, limits, parked_notebook
 from gpucommons.scheduler.core.explain.draining import draining
 from gpucommons.scheduler.core.explain.impossible import (
     fits_nowhere,
@@ -186,7 +186,7 @@ def for_job(cycle: CycleState, workload: Workload) -> Reason:
     elif halves:
         code, text = (
             ReasonClass.FRAGMENTATION,
-            f"Needs {beside_gpus.ask_in_words(workload)}; {halves}.",
+            f"Needs {host_resources.ask_in_words(workload)}; {halves}.",
         )
     else:
         code, text = _no_place(cycle, workload)
@@ -235,13 +235,13 @@ def _no_place(cycle: CycleState, workload: Workload) -> tuple[ReasonClass, str]:
     workers = must_have(workload.spec)
     pool = _pools(cycle, workload)[0]
     first = max(workers, key=lambda worker: worker.milli_gpu)
-    asked = beside_gpus.ask_in_words(workload)
+    asked = host_resources.ask_in_words(workload)
     if first.milli_gpu == 0:
         return ReasonClass.SHARE, f"Needs {asked}; no node has that free."
     hold_class = _class(cycle, workload, pool)
-    short = beside_gpus.short_of(cycle, first, hold_class, pool) if len(workers) == 1 else None
+    short = host_resources.short_of(cycle, first, hold_class, pool) if len(workers) == 1 else None
     if short is not None:
-        beside = beside_gpus.in_words(Load(first.cpu_milli, first.memory_mib))
+        beside = host_resources.in_words(Load(first.cpu_milli, first.memory_mib))
         text = f"Needs {asked} with {beside}; where GPUs are free, not enough {short} are."
         return ReasonClass.FRAGMENTATION, text.replace("memory are", "memory is")
     if first.milli_gpu < WHOLE_MILLI_GPU and len(workers) == 1:
@@ -263,10 +263,10 @@ def _no_place(cycle: CycleState, workload: Workload) -> tuple[ReasonClass, str]:
 
 def _leaner(cycle: CycleState, workload: Workload) -> str | None:
     pool = _pools(cycle, workload)[0]
-    found = beside_gpus.leaner(cycle, workload, _class(cycle, workload, pool), pool)
+    found = host_resources.leaner(cycle, workload, _class(cycle, workload, pool), pool)
     if found is None or job_starts_now(cycle, found[0]) is None:
         return None
-    return f"Would start now with at most {beside_gpus.in_words(found[1])}."
+    return f"Would start now with at most {host_resources.in_words(found[1])}."
 
 
 def _kept(cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass) -> str:
@@ -344,11 +344,11 @@ def job_starts_now(cycle: CycleState, workload: Workload) -> HoldClass | None:
     need = milli_gpu(workers)
     for pool in _pools(cycle, workload):
         if need == 0:
-            if beside_gpus.fit(cycle, workers, HoldClass.CPU, pool):
+            if host_resources.fit(cycle, workers, HoldClass.CPU, pool):
                 return HoldClass.CPU
             continue
         inside = proportions.guarantee_covers(cycle, workload, pool)
-        if inside and beside_gpus.fit(cycle, workers, HoldClass.GUARANTEED, pool):
+        if inside and host_resources.fit(cycle, workers, HoldClass.GUARANTEED, pool):
             return HoldClass.GUARANTEED
         if left_to(cycle, workload, pool) is None and _would_borrow(cycle, workload, pool):
             return HoldClass.OVER_QUOTA
@@ -359,4 +359,4 @@ def _would_borrow(cycle: CycleState, workload: Workload, pool: PoolName) -> bool
     spec, workers = workload.spec, must_have(workload.spec)
     if not spec.over_quota or unused_quota.may_borrow(cycle, spec.team, pool) < milli_gpu(workers):
         return False
-    return beside_gpus.fit(cycle, workers, HoldClass.OVER_QUOTA, pool)
+    return host_resources.fit(cycle, workers, HoldClass.OVER_QUOTA, pool)

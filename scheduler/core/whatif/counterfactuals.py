@@ -12,8 +12,8 @@ from itertools import count
 
 from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.explain.beside_gpus import in_words
 from gpucommons.scheduler.core.explain.blockers import Blocker, BlockerKind, blockers
+from gpucommons.scheduler.core.explain.host_resources import in_words
 from gpucommons.scheduler.core.model.demand import (
     PRIORITIES,
     bounds,

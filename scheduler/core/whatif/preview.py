@@ -14,7 +14,7 @@ from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import leases
-from gpucommons.scheduler.core.explain import beside_gpus
+from gpucommons.scheduler.core.explain import host_resources
 from gpucommons.scheduler.core.explain.draining import would_stop
 from gpucommons.scheduler.core.explain.reasons import STARTS_WITH, free_per_node
 from gpucommons.scheduler.core.model import eviction_cause
@@ -89,7 +89,7 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
             pool,
             hold_class,
             (guaranteed, use.guaranteed),
-            beside_gpus.beyond_its_part(cycle, spec, pool),
+            host_resources.beyond_its_part(cycle, spec, pool),
         ),
         _guaranteed_with(cluster, cycle, job, pool, guaranteed - use.guaranteed),
         _when(job, reason),

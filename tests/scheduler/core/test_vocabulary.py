@@ -24,7 +24,6 @@ ORDINARY = frozenset(
         "applied",
         "availability",
         "below",
-        "beside",
         "board",
         "by",
         "cancel",
