@@ -10,8 +10,8 @@ from gpucommons.scheduler import up
 from gpucommons.scheduler.cli import (
     admin,
     doctor,
-    follow,
     jobs,
+    logs,
     report,
     secrets,
     simulate,
@@ -254,12 +254,12 @@ def _add_jobs(
         "gib", nargs="?", type=admin.gib, metavar="GIB", help="a notebook's memory limit: 12.5"
     )
     resize.set_defaults(run=jobs.resize)
-    logs = commands.add_parser("logs", parents=[shared], help="print a job's log")
-    logs.add_argument("job", help="name or id")
-    logs.add_argument("--rank", type=int, default=0)
-    logs.add_argument("--attempt", type=int)
-    logs.add_argument("-f", "--follow", action="store_true")
-    logs.set_defaults(run=follow.logs)
+    log = commands.add_parser("logs", parents=[shared], help="print a job's log")
+    log.add_argument("job", help="name or id")
+    log.add_argument("--rank", type=int, default=0)
+    log.add_argument("--attempt", type=int)
+    log.add_argument("-f", "--follow", action="store_true")
+    log.set_defaults(run=logs.logs)
     curve = commands.add_parser("curve", parents=[shared], help="print a job's metric curve")
     curve.add_argument("job", help="name or id")
     curve.add_argument(

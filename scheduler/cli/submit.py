@@ -17,7 +17,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.cli import left_out
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.documents import read_job, read_mapping
-from gpucommons.scheduler.cli.follow import follow
+from gpucommons.scheduler.cli.logs import follow
 from gpucommons.scheduler.cli.present import printable, show
 from gpucommons.scheduler.cli.profiles import commands as profiles
 from gpucommons.scheduler.cli.schedules import commands as schedules

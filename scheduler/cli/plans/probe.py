@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.follow import follow, log_so_far
+from gpucommons.scheduler.cli.logs import follow, log_so_far
 from gpucommons.scheduler.cli.plans.probe_program import MARK
 from gpucommons.scheduler.cli.present import printable
 from gpucommons.scheduler.client import SchedulerClient, calls
