@@ -42,7 +42,6 @@ from gpucommons.labextension.parking.ability import ability
 from gpucommons.labextension.parking.holding import Holding
 from gpucommons.labextension.parking.kernels import Kernels
 from gpucommons.labextension.parking.parking import Parking
-from gpucommons.labextension.place import Place
 from gpucommons.labextension.results import Results
 from gpucommons.labextension.routes.advice import AdviceHandler
 from gpucommons.labextension.routes.cell_runs import CellRunsHandler
@@ -57,6 +56,7 @@ from gpucommons.labextension.routes.schedules import ScheduleHandler
 from gpucommons.labextension.routes.stored_variables import StoredVariablesHandler
 from gpucommons.labextension.routes.sweeps import SweepHandler
 from gpucommons.labextension.routes.websocket import TabHandler
+from gpucommons.labextension.server_context import ServerContext
 from gpucommons.labextension.terminal_path import shell_command
 from gpucommons.labextension.variables.folders import Folders, StoredVariables
 from gpucommons.labextension.variables.keeper import (
@@ -103,22 +103,22 @@ class GpuCommonsExtension(ExtensionApp):
 
     def initialize_settings(self) -> None:
         """Make the parts; nothing runs yet."""
-        place, fanout = Place.from_environment(os.environ), Fanout()
-        scheduler = AsyncSchedulerClient(place.url, token=place.token) if place.url else None
-        stored = Folders(state_home(os.environ), owner=place.owner)
-        self._bounds = self._bounds_of(place)
-        results = Results(place, say=lambda text: fanout.send({"type": "error", "message": text}))
-        feed = Feed(scheduler, fanout, place, on_jobs=results.take, keeps=self._keeps())
-        sampler, outputs = Sampler(place.slice_socket, fanout), self._outputs(place)
+        context, fanout = ServerContext.from_environment(os.environ), Fanout()
+        scheduler = AsyncSchedulerClient(context.url, token=context.token) if context.url else None
+        stored = Folders(state_home(os.environ), owner=context.owner)
+        self._bounds = self._bounds_of(context)
+        results = Results(context, say=lambda text: fanout.send({"type": "error", "message": text}))
+        feed = Feed(scheduler, fanout, context, on_jobs=results.take, keeps=self._keeps())
+        sampler, outputs = Sampler(context.slice_socket, fanout), self._outputs(context)
         self.parts = Parts(
-            place=place,
+            context=context,
             scheduler=scheduler,
             fanout=fanout,
             feed=feed,
             results=results,
             stored=stored,
             sampler=sampler,
-            hibernation=self._hibernation(place, fanout, stored),
+            hibernation=self._hibernation(context, fanout, stored),
             outputs=outputs,
             offering=Offering.of(
                 self.serverapp, scheduler, outputs, sampler=sampler, feed=feed, fanout=fanout
@@ -141,11 +141,13 @@ class GpuCommonsExtension(ExtensionApp):
         self._tasks: list[asyncio.Task[None]] = []
         self._put_programs_into_terminals()
 
-    def _hibernation(self, place: Place, fanout: Fanout, stored: Folders) -> Hibernation | None:
+    def _hibernation(
+        self, context: ServerContext, fanout: Fanout, stored: Folders
+    ) -> Hibernation | None:
         """Kernels as ever where it cannot be had: nothing of the server depends on it."""
         try:
             found = Hibernation.begin(
-                self.serverapp, environ=os.environ, server_name=place.server_name
+                self.serverapp, environ=os.environ, server_name=context.server_name
             )
         except Exception:
             self.log.exception("kernels are not kept")
@@ -156,10 +158,10 @@ class GpuCommonsExtension(ExtensionApp):
             keeper.changed = keeper.losses.changed = lambda: fanout.send(keeper.message())
         return found
 
-    def _outputs(self, place: Place) -> Outputs | None:
+    def _outputs(self, context: ServerContext) -> Outputs | None:
         folder = state_home(os.environ) / "gpucommons" / "outputs"
         server: Any = self.serverapp
-        outputs = Outputs(server, server_folder(folder, place.server_name, server.root_dir))
+        outputs = Outputs(server, server_folder(folder, context.server_name, server.root_dir))
         return outputs if outputs.begin(self.settings) else None
 
     def _wake(self, hibernation: Hibernation | None, outputs: Outputs | None) -> None:
@@ -205,12 +207,12 @@ class GpuCommonsExtension(ExtensionApp):
             ]
         )
 
-    def _bounds_of(self, place: Place) -> Bounds:
+    def _bounds_of(self, context: ServerContext) -> Bounds:
         wanted = self.keep_variables_s if self.keep_variables else 0.0
         return Bounds(
             most_bytes=self.keep_variables_mib << 20,
             most_bytes_in_all=self.keep_variables_mib_in_all << 20,
-            seconds=seconds_left(wanted, place.stop_seconds),
+            seconds=seconds_left(wanted, context.stop_seconds),
             days=self.keep_variables_days,
         )
 
@@ -224,7 +226,7 @@ class GpuCommonsExtension(ExtensionApp):
         await asyncio.to_thread(parts.stored.remove_old, now_ms)
         self._start(parts.sampler.run())
         self._start(parts.feed.run())
-        _stop_in_order_when_interrupted(serverapp, on_hub=bool(parts.place.owner))
+        _stop_in_order_when_interrupted(serverapp, on_hub=bool(parts.context.owner))
         if parts.outputs is not None:
             self._start(parts.outputs.run())
         if parts.offering is not None:
@@ -232,13 +234,13 @@ class GpuCommonsExtension(ExtensionApp):
         if parts.hibernation is not None:
             self._start(parts.hibernation.run(self._take_back))
             self._start(self._say_that_kernels_are_kept(parts.hibernation))
-        if parts.scheduler is not None and parts.place.lease_id:
+        if parts.scheduler is not None and parts.context.lease_id:
             collector = collector_for(serverapp, os.environ, lambda: self._traffic.last_ms)
             self._start(self._park_when_asked(parts.scheduler, collector))
             reporter = Reporter(
                 scheduler=parts.scheduler,
                 collector=collector,
-                lease_id=parts.place.lease_id,
+                lease_id=parts.context.lease_id,
                 take_lease=parts.feed.take_lease,
                 take_activity=parts.feed.take_activity,
                 keeps=lambda: parts.feed.keeps,
@@ -258,7 +260,7 @@ class GpuCommonsExtension(ExtensionApp):
         feed = self.parts.feed
         self._parking = Parking(
             scheduler=scheduler,
-            lease_id=self.parts.place.lease_id,
+            lease_id=self.parts.context.lease_id,
             driver=found.driver,
             kernels=Kernels(server=self.serverapp),
             holding=self._holding,
@@ -309,9 +311,9 @@ class GpuCommonsExtension(ExtensionApp):
 
     async def _tell_kept(self, kept: Sequence[KeptKernel]) -> None:
         parts = self.parts
-        if parts.scheduler is not None and parts.hibernation is not None and parts.place.lease_id:
+        if parts.scheduler is not None and parts.hibernation is not None and parts.context.lease_id:
             folder = parts.hibernation.keeper.folder
-            await tell_kept(parts.scheduler, parts.place.lease_id, kept, folder)
+            await tell_kept(parts.scheduler, parts.context.lease_id, kept, folder)
 
     async def _keep_variables(self, whole: Sequence[KeptKernel]) -> None:
         """Of the kernels that are there still, beside those that were saved whole."""
@@ -323,11 +325,11 @@ class GpuCommonsExtension(ExtensionApp):
             notebooks=lambda: notebooks_of(server.session_manager),
             folders=parts.stored,
             bounds=replace(self._bounds, days=min(self._bounds.days, max(1, self._limits.days))),
-            owner=parts.place.owner,
-            server_name=parts.place.server_name,
+            owner=parts.context.owner,
+            server_name=parts.context.server_name,
         )
         report = variables_report(await keeper.keep())
-        if report is None or parts.scheduler is None or not parts.place.lease_id:
+        if report is None or parts.scheduler is None or not parts.context.lease_id:
             return
         if whole:
             saved = kernels_report(whole)
@@ -335,7 +337,7 @@ class GpuCommonsExtension(ExtensionApp):
             numbers = {"kernels": saved.kernels, "kernel_bytes": saved.kernel_bytes}
             report = report.model_copy(update={**numbers, "until_ms": min(ends)})
         try:
-            call = calls.report_kept_kernels(parts.place.lease_id, report)
+            call = calls.report_kept_kernels(parts.context.lease_id, report)
             await asyncio.wait_for(parts.scheduler.send(call), REPORT_SECONDS)
         except (SchedulerError, TimeoutError) as error:
             self.log.warning("That variables are kept is not known to the scheduler: %s", error)
@@ -348,7 +350,7 @@ class GpuCommonsExtension(ExtensionApp):
         kept: Sequence[KeptKernel] = ()
         nothing = keeps_nothing(self.parts.feed.lease, wall_clock_ms())
         if self.parts.hibernation is not None:
-            within_s = saving_seconds(self.parts.place, self._bounds.seconds)
+            within_s = saving_seconds(self.parts.context, self._bounds.seconds)
             kept = await self.parts.hibernation.stop(keeps_nothing=nothing, within_s=within_s)
             await self._tell_kept(kept)
         if self.parts.outputs is not None:
@@ -367,13 +369,13 @@ class GpuCommonsExtension(ExtensionApp):
             await self.parts.scheduler.close()
 
 
-def saving_seconds(place: Place, variables_s: float) -> float:
+def saving_seconds(context: ServerContext, variables_s: float) -> float:
     """How long kernels may take to be saved: where they are killed with the server, variables of those
     that could not be saved are stored after it.
     """
-    if not place.stop_ends_kernels or place.stop_seconds is None:
+    if not context.stop_ends_kernels or context.stop_seconds is None:
         return SAVE_S
-    return max(1.0, place.stop_seconds - variables_s - REST_S)
+    return max(1.0, context.stop_seconds - variables_s - REST_S)
 
 
 def _count_of(stored: StoredVariables | None) -> int:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from gpucommons.labextension.place import Place
+from gpucommons.labextension.server_context import ServerContext
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.results import fetch_results, mark_results
 from gpucommons.scheduler.errors import Conflict, SchedulerError, Unavailable
@@ -43,7 +43,7 @@ class Results:
 
     def __init__(
         self,
-        place: Place,
+        context: ServerContext,
         *,
         home: Callable[[], Path] = Path.home,
         connect: Callable[[], SchedulerClient] | None = None,
@@ -51,11 +51,11 @@ class Results:
         say: Callable[[str], None] = lambda _text: None,
     ) -> None:
         """``say`` tells the owner what has to be done by hand."""
-        self._place = place
+        self._context = context
         self._sleep = sleep
         self._say = say
         self._home = home
-        self._connect = connect or (lambda: SchedulerClient(place.url, token=place.token))
+        self._connect = connect or (lambda: SchedulerClient(context.url, token=context.token))
         self._turn = asyncio.Lock()
         self._under_way: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -70,7 +70,7 @@ class Results:
                 task.add_done_callback(self._tasks.discard)
 
     def _is_due(self, job: JobView) -> bool:
-        ours = job.owner == self._place.owner and job.results_away
+        ours = job.owner == self._context.owner and job.results_away
         return ours and job.id not in self._under_way
 
     async def _fetch_once(self, job: JobView) -> None:

@@ -18,8 +18,8 @@ from pydantic import BaseModel
 from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.live.fanout import Fanout, Message, Tab
 from gpucommons.labextension.live.shown_jobs import SendsCalls, ShownJobs
-from gpucommons.labextension.place import Place
 from gpucommons.labextension.requests import AWAY, TIME_LIMITS_S
+from gpucommons.labextension.server_context import ServerContext
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import NotFound, SchedulerError, Unavailable
@@ -50,7 +50,7 @@ class Feed:
         self,
         scheduler: SendsCalls | None,
         fanout: Fanout,
-        place: Place,
+        context: ServerContext,
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         steady_s: Callable[[], float] = time.monotonic,
@@ -64,8 +64,8 @@ class Feed:
         self._on_jobs = on_jobs
         self._scheduler = scheduler
         self._fanout = fanout
-        self._place = place
-        self._jobs = ShownJobs(place.owner)
+        self._context = context
+        self._jobs = ShownJobs(context.owner)
         self._sleep = sleep
         self._steady_s = steady_s
         self._read_at_s = 0.0
@@ -88,7 +88,7 @@ class Feed:
             "type": "hello",
             "whoami": self._whoami,
             "lease": lease,
-            "shared_account": self._place.shared_account,
+            "shared_account": self._context.shared_account,
             "keeps": self._keeps,
             "scheduler": self._state,
             "now_ms": wall_clock_ms(),
@@ -205,7 +205,7 @@ class Feed:
 
     async def _read_lease(self, scheduler: SendsCalls) -> models.LeaseView | None:
         try:
-            return await scheduler.send(calls.my_lease(self._place.server_name))
+            return await scheduler.send(calls.my_lease(self._context.server_name))
         except NotFound:
             return None
 

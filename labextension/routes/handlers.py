@@ -20,9 +20,9 @@ from gpucommons.labextension.live.fanout import Fanout
 from gpucommons.labextension.live.feed import Feed
 from gpucommons.labextension.live.sampler import Sampler
 from gpucommons.labextension.outputs.listening import Outputs
-from gpucommons.labextension.place import Place
 from gpucommons.labextension.requests import AWAY, sentence_of
 from gpucommons.labextension.results import Results
+from gpucommons.labextension.server_context import ServerContext
 from gpucommons.labextension.variables.folders import Folders
 from gpucommons.scheduler.client import AsyncSchedulerClient
 from gpucommons.scheduler.errors import (
@@ -51,7 +51,7 @@ _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 class Parts:
     """What the handlers work with; one per server."""
 
-    place: Place
+    context: ServerContext
     #: None where there is no scheduler.
     scheduler: AsyncSchedulerClient | None
     fanout: Fanout
@@ -101,7 +101,7 @@ class ApiHandler(Ours, APIHandler):
 
     def require_owner(self) -> None:
         """Refuse whoever is logged in here but is not whose server and token this is."""
-        refuse_others(self, self.parts.place)
+        refuse_others(self, self.parts.context)
 
     def idempotency_key(self) -> str:
         """The page's own key, so that a click whose answer was lost can be repeated; else a new one.
@@ -150,7 +150,7 @@ class ApiHandler(Ours, APIHandler):
         self.finish(view.model_dump_json())
 
 
-def refuse_others(handler: JupyterHandler, place: Place) -> None:
+def refuse_others(handler: JupyterHandler, context: ServerContext) -> None:
     """See :meth:`ApiHandler.require_owner`.
 
     Raises
@@ -159,6 +159,6 @@ def refuse_others(handler: JupyterHandler, place: Place) -> None:
         When the caller is somebody else. Outside a hub there is only one user.
     """
     name = handler.current_user.username
-    if place.owner and name != place.owner:
-        message = f"This is {place.owner}'s server: only they may do this here, not {name}."
+    if context.owner and name != context.owner:
+        message = f"This is {context.owner}'s server: only they may do this here, not {name}."
         raise Forbidden(message)

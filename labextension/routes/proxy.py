@@ -305,7 +305,7 @@ class ProxyHandler(ApiHandler):
                 query=query,
                 body=self.body_as(row.body) if method != "GET" else None,
                 key=self.idempotency_key(),
-                server_name=self.parts.place.server_name,
+                server_name=self.parts.context.server_name,
             )
             view = await self.scheduler().send(row.call(asked))
         except SchedulerError as error:

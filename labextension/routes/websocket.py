@@ -118,7 +118,7 @@ class TabHandler(Ours, WebSocketMixin, WebSocketHandler, JupyterHandler):
             tab=self.tab,
             ref=message.job,
             rank=message.rank,
-            tracking=Tracking(owner=self.parts.place.owner, environ=os.environ),
+            tracking=Tracking(owner=self.parts.context.owner, environ=os.environ),
         )
         task = self.followed[message.job] = asyncio.create_task(follow.run())
         task.add_done_callback(lambda done: self._is_over(message.job, done))

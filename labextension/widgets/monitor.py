@@ -16,7 +16,7 @@ import anywidget
 import traitlets
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
-from gpucommons.labextension.place import Place
+from gpucommons.labextension.server_context import ServerContext
 from gpucommons.labextension.widgets.surroundings import connect, is_in_job, newest_sample
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import SchedulerError
@@ -44,17 +44,17 @@ class GpuMonitor(anywidget.AnyWidget):
 
     def refresh(self) -> str:
         """Ask slice and scheduler once."""
-        self.text = describe(self._slice(), newest_sample(self._place.slice_socket))
+        self.text = describe(self._slice(), newest_sample(self._context.slice_socket))
         return self.text
 
     @property
-    def _place(self) -> Place:
-        return Place.from_environment(self._environ)
+    def _context(self) -> ServerContext:
+        return ServerContext.from_environment(self._environ)
 
     def _slice(self) -> SliceView | None:
         try:
             with connect(self._environ) as scheduler:
-                return scheduler.send(calls.my_lease(self._place.server_name)).slice
+                return scheduler.send(calls.my_lease(self._context.server_name)).slice
         except SchedulerError:
             return None
 

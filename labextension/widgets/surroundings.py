@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpucommons.gpu.doors import unix_sockets
-from gpucommons.labextension.place import Place
+from gpucommons.labextension.server_context import ServerContext
 from gpucommons.scheduler.client import SchedulerClient
 from gpucommons.scheduler.errors import Misconfigured, Unavailable
 
@@ -30,12 +30,12 @@ def connect(environ: Mapping[str, str] | None = None) -> SchedulerClient:
     Unavailable
         Outside GPU Commons.
     """
-    place = Place.from_environment(os.environ if environ is None else environ)
-    if not place.url:
+    context = ServerContext.from_environment(os.environ if environ is None else environ)
+    if not context.url:
         raise Unavailable(
             "There is no GPU Commons scheduler here: open the notebook from your hub's start page."
         )
-    return SchedulerClient(place.url, token=place.token)
+    return SchedulerClient(context.url, token=context.token)
 
 
 def notebook_path(environ: Mapping[str, str]) -> Path:

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from gpucommons.labextension.place import Place
 from gpucommons.labextension.results import Results
+from gpucommons.labextension.server_context import ServerContext
 from gpucommons.scheduler.client import SchedulerClient
 from gpucommons.scheduler.errors import Conflict
 from gpucommons.scheduler.models import JobView, ResultsView
@@ -81,7 +81,7 @@ def scheduler() -> Scheduler:
 @pytest.fixture
 def results(scheduler: Scheduler, tmp_path: Path) -> Results:
     (tmp_path / "work").mkdir()
-    return Results(Place(owner="alice"), home=lambda: tmp_path, connect=scheduler.client)
+    return Results(ServerContext(owner="alice"), home=lambda: tmp_path, connect=scheduler.client)
 
 
 async def settled(results: Results) -> None:
@@ -104,7 +104,7 @@ async def test_a_restarted_server_does_not_fetch_them_again(
     results.take([a_job()])
     await settled(results)
     (tmp_path / "work" / "model").write_text("edited since")
-    again = Results(Place(owner="alice"), home=lambda: tmp_path, connect=scheduler.client)
+    again = Results(ServerContext(owner="alice"), home=lambda: tmp_path, connect=scheduler.client)
     again.take([a_job()])
     await settled(again)
     assert (tmp_path / "work" / "model").read_text() == "edited since"
@@ -155,7 +155,7 @@ class Patience:
         self.pauses: list[float] = []
         self.said: list[str] = []
         self.results = Results(
-            Place(owner="alice"),
+            ServerContext(owner="alice"),
             home=lambda: home,
             connect=scheduler.client,
             sleep=self._sleep,

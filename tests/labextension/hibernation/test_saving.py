@@ -18,7 +18,7 @@ from gpucommons.labextension.hibernation.keeper import Keeper
 from gpucommons.labextension.hibernation.limits import Limits
 from gpucommons.labextension.hibernation.records import Record
 from gpucommons.labextension.hibernation.saving import SAVE_S
-from gpucommons.labextension.place import Place
+from gpucommons.labextension.server_context import ServerContext
 from tests.labextension.hibernation.kernel_records import record
 
 
@@ -88,7 +88,7 @@ def test_who_wants_nothing_kept_has_nothing_saved_and_is_told_why(
 def test_saving_leaves_time_for_variables_where_kernels_are_killed(
     environ: dict[str, str], seconds: float
 ) -> None:
-    assert saving_seconds(Place.from_environment(environ), 5.0) == seconds
+    assert saving_seconds(ServerContext.from_environment(environ), 5.0) == seconds
 
 
 async def test_all_kernels_share_one_bound_and_what_was_looked_at_before_counts(

@@ -8,7 +8,7 @@ import pytest
 
 from gpucommons.labextension.live.fanout import Fanout, Tab
 from gpucommons.labextension.live.feed import Feed
-from gpucommons.labextension.place import Place
+from gpucommons.labextension.server_context import ServerContext
 from gpucommons.scheduler import models
 
 
@@ -24,7 +24,7 @@ async def test_tabs_are_kept_fresh_after_an_odd_answer(client: Any) -> None:
 
     fanout, tab = Fanout(), Tab()
     fanout.add(tab)
-    feed = Feed(Odd(), fanout, Place(), sleep=lambda _seconds: asyncio.sleep(0))
+    feed = Feed(Odd(), fanout, ServerContext(), sleep=lambda _seconds: asyncio.sleep(0))
     running = asyncio.create_task(feed.run())
     said = []
     async with asyncio.timeout(60):
@@ -79,7 +79,7 @@ async def test_the_more_jobs_live_the_less_often_all_are_read(
     jobs = [make_job(id=f"j{number}", name=f"job-{number}") for number in range(count)]
     team = BusyTeam(client, jobs, events=events)
     fanout = Fanout()
-    feed = Feed(team, fanout, Place(), steady_s=lambda: team.now_s)
+    feed = Feed(team, fanout, ServerContext(), steady_s=lambda: team.now_s)
     while len(team.looks) < len(looks):
         await feed._step(team)
     assert team.looks == looks
@@ -105,7 +105,7 @@ def a_lease(idle_since_ms: int | None, state: str = "warned") -> models.LeaseVie
 async def test_a_cell_that_runs_since_ends_an_idleness_before_the_culler_says_so() -> None:
     fanout, tab = Fanout(), Tab()
     fanout.add(tab)
-    feed = Feed(None, fanout, Place())
+    feed = Feed(None, fanout, ServerContext())
     seen = []
     for step in (
         lambda: feed.take_lease(a_lease(1_000)),

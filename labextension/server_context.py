@@ -1,4 +1,4 @@
-"""Where this notebook server stands: in a hub with a lease, or alone. Read once from outside."""
+"""What a notebook server is told from outside: its scheduler, lease and account; nothing where it is alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Self
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class ServerContext:
     """What the spawner tells a notebook server; everything may be missing."""
 
     #: The scheduler; "" = there is none.
@@ -44,7 +44,7 @@ class Place:
 
     def __repr__(self) -> str:
         """Without the token."""
-        return f"Place(url={self.url!r}, owner={self.owner!r}, server_name={self.server_name!r})"
+        return f"ServerContext(url={self.url!r}, owner={self.owner!r}, server_name={self.server_name!r})"
 
 
 def _seconds(text: str) -> int | None:
