@@ -14,11 +14,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from gpucommons.gpu.agent.annexes import Annexes, CannotServe
 from gpucommons.gpu.agent.control.node import has_nvml, node_facts
 from gpucommons.gpu.agent.control.requests import Requests
 from gpucommons.gpu.agent.control.server import AgentServer, MetricsAccess
 from gpucommons.gpu.agent.door.tokens import metrics_token
+from gpucommons.gpu.agent.endpoints import CannotServe, Endpoints
 from gpucommons.gpu.agent.limits.audit import AuditLog
 from gpucommons.gpu.agent.limits.grants import Grants
 from gpucommons.gpu.agent.limits.guard import Guard
@@ -134,7 +134,7 @@ def _serve(options: argparse.Namespace, telemetry: Telemetry, processes: Process
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     try:
-        with Annexes(options, facts.name), notices or nullcontext():
+        with Endpoints(options, facts.name), notices or nullcontext():
             logger.info("Serving %s", options.dir)
             server.run(stop)
     finally:

@@ -26,15 +26,15 @@ class CannotServe(Exception):
     """A port, a token or a socket that the command line names cannot be used."""
 
 
-class Annexes:
-    """Those that the command line asks for, for as long as the block lasts."""
+class Endpoints:
+    """Those that the command line asks for: kubelet, hibernation, door; for as long as the block lasts."""
 
     def __init__(self, options: argparse.Namespace, node: str) -> None:
         self._options = options
         self._node = node
         self._stack = ExitStack()
 
-    def __enter__(self) -> Annexes:
+    def __enter__(self) -> Endpoints:
         """Start them.
 
         Raises
