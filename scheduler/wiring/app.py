@@ -62,8 +62,8 @@ from gpucommons.scheduler.upkeep.sweeps import Sweeps
 from gpucommons.scheduler.upkeep.upkeep import OPERATOR, Upkeep
 from gpucommons.scheduler.wiring import plugins
 from gpucommons.scheduler.wiring.asked import Asked, wall_ms
+from gpucommons.scheduler.wiring.execution_backend import ExecutionBackend, execution_backend
 from gpucommons.scheduler.wiring.options import SchedulerSettings
-from gpucommons.scheduler.wiring.premises import Premises, premises
 from gpucommons.scheduler.wiring.sample import sample_history
 
 #: Bytes of log in one answer.
@@ -91,7 +91,7 @@ class Scheduler:
     log_following: LogFollowing
     retention: Retention
     attempt_key: bytes = field(repr=False)
-    where: Premises
+    where: ExecutionBackend
     hub: Hub | None
     servers: Servers | None
     #: None = the only scheduler of its store.
@@ -136,7 +136,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         pools=lambda: tuple(loop.cluster.pools.values()) or first_pools,
     )
     servers = None if hub is None else _servers(hub, asked, lambda: service)
-    where = premises(settings, kept, asked)
+    where = execution_backend(settings, kept, asked)
     around = Surroundings(
         store=store,
         executors={
@@ -243,7 +243,7 @@ def _places(executor: Executor, parts: StorageParts, retention_ms: int) -> tuple
 class Outside:
     """Those that the service asks."""
 
-    where: Premises
+    where: ExecutionBackend
     hub: Hub | None
     forecaster: Forecaster
     kept: StorageParts

@@ -47,7 +47,7 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Premises:
+class ExecutionBackend:
     """Everything of a scheduler that depends on where jobs run."""
 
     executor: Executor
@@ -78,7 +78,9 @@ class Premises:
     close: Callable[[], None] = _nothing
 
 
-def premises(settings: SchedulerSettings, kept: StorageParts, asked: Asked) -> Premises:
+def execution_backend(
+    settings: SchedulerSettings, kept: StorageParts, asked: Asked
+) -> ExecutionBackend:
     """This machine, or the cluster that a file describes.
 
     Raises
@@ -91,7 +93,7 @@ def premises(settings: SchedulerSettings, kept: StorageParts, asked: Asked) -> P
     agent = AgentClient(settings.agent)
     local = _local_settings(settings, agent, kept.snapshots, asked)
     executor = LocalExecutor(local, agent=agent, on_change=asked.wake)
-    return Premises(
+    return ExecutionBackend(
         executor=executor,
         drop_images=executor.drop_images,
         results=LocalResults(local.state_dir / "attempts", job_of=asked.job),
@@ -117,7 +119,7 @@ def _why_no_secret(settings: SchedulerSettings, user: str, name: str) -> str | N
 
 def _cluster(
     settings: SchedulerSettings, described: Path, kept: StorageParts, asked: Asked
-) -> Premises:
+) -> ExecutionBackend:
     # The client library takes a second that a workstation need not wait.
     with coming_with("kubernetes"):
         from gpucommons.scheduler.cluster.cluster_facts import ClusterFacts, NoAgents  # noqa: PLC0415 - see above
@@ -156,7 +158,7 @@ def _cluster(
             )
 
     if agents is None:
-        return Premises(
+        return ExecutionBackend(
             executor=executor,
             drop_images=drop_images,
             environments=images,
@@ -169,7 +171,7 @@ def _cluster(
             ),
             requests=lambda: executor.connection.requests,
         )
-    return Premises(
+    return ExecutionBackend(
         executor=executor,
         drop_images=drop_images,
         environments=images,
