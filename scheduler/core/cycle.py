@@ -40,8 +40,8 @@ _ROUNDS = 5
 
 def decide(cycle: CycleState, *, explain: bool = True) -> None:
     """Decide one cycle: the cycle state becomes the next cluster. Without ``explain``, step 10 is left out."""
-    # 1 Expire and requeue: what is overdue, and what ran on fenced nodes. Then whoever was promised
-    #   devices gets them, where all who held them have ended.
+    # 1 Expire and requeue: what is overdue, and what ran on fenced nodes. Where a notice ends, SIGTERM is
+    #   sent. Then whoever was promised devices gets them, where all who held them have ended.
     deadlines.expire(cycle)
     cordon_and_fence.end_on_fenced_nodes(cycle)
     cycle.refresh()
@@ -54,6 +54,7 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
         withdraw(cycle, workload)
     # 3 to 7 Everybody has a turn; another round where somebody could have more after its own.
     for _ in range(_ROUNDS):
+        # Gives up every place that a guarantee keeps: step 4 of this round decides all of them anew.
         cycle.begin_round()
         _take_turns(cycle)
         if _settle_round(cycle):
@@ -80,14 +81,16 @@ def _take_turns(cycle: CycleState) -> None:
         notebooks.admit_or_reclaim(cycle, cycle.workloads[workload.workload_id])
     _redeem(cycle)
     # 4 In-guarantee work by priority, share and age; it wins back what others borrow, or a place is kept
-    #   for it. Borrowers that fit their team's guarantee by now have their turn among it. Then what
-    #   borrowers may not have of the rest is held back.
+    #   for it: from other work inside guarantees only, borrowers may have it. Borrowers that fit their
+    #   team's guarantee by now have their turn among it. What is held back from borrowers follows then:
+    #   headroom, what owners may come back for, what a pool does not lend, and fair-share claims.
     entitled = partial(unused_quota.entitled, cycle)
     for workload in ordering.for_guarantee(cycle, entitled, guarantee.upgradable(cycle)):
         guarantee.consider(cycle, workload)
     surplus.hold_back(cycle)
-    # 5 Over-quota work by weighted fair share; work of teams that borrow beyond their share is stopped for
-    #   it, or shrinks. Elastic jobs that were just admitted take more workers.
+    # 5 Over-quota work by weighted fair share. Elastic jobs shrink for it, also those of its own team;
+    #   where that does not suffice, work of teams that borrow beyond their share is stopped. Elastic jobs
+    #   that were just admitted take more workers.
     for workload in ordering.for_surplus(cycle):
         surplus.consider(cycle, workload)
     for workload in ordering.by_standing(cycle, _just_admitted(cycle)):
@@ -116,13 +119,17 @@ def _settle_round(cycle: CycleState) -> bool:
         or guarantee.reserves_in_vain(cycle)
         # A job was to be stopped for somebody who needs it no more: it goes on.
         or _spare_the_unneeded(cycle)
-        # Other GPUs than before are held back from borrowers.
+        # Fair-share claims are not as step 5 took them to be. That other GPUs than before are held back
+        # from borrowers for another reason asks for no other round.
         or surplus.hold_back(cycle)
     )
 
 
 def _redeem(cycle: CycleState) -> None:
-    """Servers that start right now get their granted slice in this cycle, or a refusal."""
+    """Servers that start right now get their granted slice in this cycle.
+
+    Nobody is refused here: for a start that got none, ``advance`` decides the step again without it.
+    """
     for workload_id in sorted(cycle.turns.redeeming):
         leases.redeem(cycle, cycle.workloads[workload_id])
 

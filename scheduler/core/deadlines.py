@@ -32,7 +32,7 @@ from gpucommons.scheduler.core.stopping import grace
 
 
 def expire(cycle: CycleState) -> None:
-    """Apply every deadline that has passed."""
+    """Apply every deadline that has passed. The end of a notice is one: then SIGTERM is sent."""
     times = _look(cycle)
     cycle.clock.look(times, cycle.now_ms)
     passed = cycle.clock.passed(cycle.now_ms) | cycle.index.dependent

@@ -239,7 +239,7 @@ class CycleState:
         self.count_uses()
 
     def begin_round(self) -> None:
-        """Keep no places from before: each round keeps those that it finds nothing better for."""
+        """Give up all reservations of guarantees: each round decides anew which places are kept."""
         self.turns.another_round = False
         self.capacity.unreserve()
 

@@ -89,7 +89,7 @@ def borrow(cycle: CycleState, workload: Workload) -> bool:
 
 
 def hold_back(cycle: CycleState) -> bool:
-    """See what borrowers may not have by what is held now; says whether turns were taken otherwise."""
+    """See what borrowers may not have by what is held now; True where fair-share claims changed."""
     lending.hold_back(cycle)
     return fair_share_reservations.decide(cycle)
 
