@@ -13,9 +13,10 @@ import pytest
 
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.tree import HibernatableTree
+from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.hibernation import hibernation, other_servers, saving
 from gpucommons.labextension.hibernation.hibernation import Hibernation
-from gpucommons.labextension.hibernation.keeper import Keeper, now_ms
+from gpucommons.labextension.hibernation.keeper import Keeper
 from gpucommons.labextension.hibernation.limits import DAY_MS, Limits
 from tests.labextension.hibernation.kernel_records import record
 
@@ -88,7 +89,7 @@ def test_a_folder_where_nothing_is_over_is_not_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of = opened(tmp_path / "own")
-    leave(tmp_path / "other", now_ms())
+    leave(tmp_path / "other", wall_clock_ms())
     taken: list[Path] = []
     monkeypatch.setattr(Keeper, "open", lambda folder, **_: taken.append(folder))
 
@@ -101,7 +102,7 @@ def test_what_was_allowed_when_it_was_saved_counts_not_what_the_next_server_is_t
     tmp_path: Path,
 ) -> None:
     of = opened(tmp_path / "own")
-    two_days_ago = now_ms() - 2 * DAY_MS
+    two_days_ago = wall_clock_ms() - 2 * DAY_MS
     for name, days in (("short", 1), ("long", 3)):
         other = opened(tmp_path / name)
         other.note(record("k1", two_days_ago, kept_days=days))
@@ -119,7 +120,7 @@ def test_the_days_begin_with_the_image_where_a_kernel_saved_itself_long_after_it
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of = opened(tmp_path)
-    saved_ms = now_ms()
+    saved_ms = wall_clock_ms()
     image = SimpleNamespace(made_ms=saved_ms, bytes=7)
     monkeypatch.setattr(HibernatableTree, "image", lambda _: image)
     of.note(record("k1", saved_ms - 30 * DAY_MS, kept_days=3))
