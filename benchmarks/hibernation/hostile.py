@@ -6,11 +6,13 @@ answers what it got; nothing is what must come out.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +21,7 @@ from pathlib import Path
 
 from benchmarks.hibernation.forged_images import with_capability, with_number
 from gpucommons.gpu.hibernation import folder as layout
+from gpucommons.gpu.hibernation import refusals
 from gpucommons.gpu.hibernation import tree as tree_module
 from gpucommons.gpu.hibernation.criu import Criu, criu_at
 from gpucommons.gpu.hibernation.inside.settings import Account
@@ -41,6 +44,8 @@ print([x.split()[1] for x in open("/proc/self/status") if x.startswith(("CapEff"
 _AS_USER = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--")
 #: Its number among the capabilities.
 _CHECKPOINT_RESTORE = 40
+#: PID 1 has few descriptors, and one of them leads there.
+_PERHAPS_THE_COPIES = range(3, 12)
 _NOTHING = ["0000000000000000"] * 4 + ["1"]
 
 
@@ -140,6 +145,29 @@ def image_asks_for_it_behind_a_link(ground: Ground) -> str | None:
     return _woken(ground)
 
 
+def archive_writes_over_what_was_looked_at(ground: Ground) -> str | None:
+    """The archive of shared memory leads to the copies that CRIU reads, by PID 1's own descriptors."""
+    for number in _PERHAPS_THE_COPIES:
+        _new_ground(ground)
+        _saved(ground, ground.folder / "held")
+        image = ground.folder / "tree" / layout.COMPLETE
+        with tarfile.open(image / layout.SHARED_MEMORY, "w") as archive:
+            for path in image.glob("core-*.img"):
+                forged = with_capability(path.read_bytes(), _CHECKPOINT_RESTORE)
+                member = tarfile.TarInfo(f"../../proc/self/fd/{number}/{path.name}")
+                member.size = len(forged)
+                archive.addfile(member, io.BytesIO(forged))
+        _forge(ground, {})
+        tree = _new_tree(ground)
+        with _started(ground, tree.wake_command()) as process:
+            refused = tree.awake(_SECONDS)
+            process.kill()
+        # What is found only in what runs already was not found in time.
+        if refused is None or refused.because == refusals.WANTS_RIGHTS:
+            return f"woken by way of descriptor {number}"
+    return None
+
+
 def tree_of_somebody_else(ground: Ground) -> str | None:
     """The tree's folder is a link to a folder that its user may not enter."""
     private = ground.secret.with_name("private")
@@ -231,6 +259,7 @@ TRIES: tuple[Callable[[Ground], str | None], ...] = (
 #: Where root starts the trees. In a user namespace of their own the right counts there alone, and its
 #: user could have it without any image.
 TRIES_BY_ROOT = (
+    archive_writes_over_what_was_looked_at,
     image_asks_for_the_capability_of_criu,
     image_asks_for_it_behind_a_link,
     pid_one_from_outside,

@@ -18,6 +18,8 @@ _OUTPUTS = (1, 2)
 _MOST_DESCRIPTORS = 1 << 16
 #: Every system has it, and a tree gets another one in its place.
 _COVERED = "/proc"
+#: Far more than ten thousand threads need, and than CRIU's log: an image that needs more is refused.
+_UNSEEN_BYTES = 256 << 20
 #: A process of the machine outside: inside its number means nothing.
 _OF_OUTSIDE = ("JPY_PARENT_PID",)
 
@@ -57,7 +59,7 @@ def _unseen_folder(account: Account) -> int:
 
     Others of the same user cannot take it from a process that has more rights than they have.
     """
-    options = f"mode=0700,uid={account.uid},gid={account.gid}"
+    options = f"mode=0700,uid={account.uid},gid={account.gid},size={_UNSEEN_BYTES}"
     calls.mount("tmpfs", _COVERED, "tmpfs", calls.NOSUID | calls.NODEV, options)
     unseen = os.open(_COVERED, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     calls.unmount(_COVERED)

@@ -53,7 +53,7 @@ def wake(settings: Settings, image: Image, unseen: int | None = None) -> str | N
         arguments += ["--inherit-fd", f"fd[{number}]:{pipe}"]
     done = runs.criu(settings, arguments, images, timeout_s=_TIMEOUT_S)
     script.unlink(missing_ok=True)
-    if done.ok and unseen is not None and rights.any_of(processes.numbers()):
+    if done.ok and unseen is not None and rights.any_of(processes.numbers):
         # Whatever the image was: nothing goes on that could do more than its user.
         return _refused(folder, folder / layout.USED, refusals.WANTS_RIGHTS)
     if done.ok:

@@ -10,7 +10,7 @@ CAP_CHECKPOINT_RESTORE. That one counts on the whole machine, so nothing that wa
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +21,8 @@ _OF_NAMESPACE = (calls.CHECKPOINT_RESTORE, calls.SYS_PTRACE)
 _OF_MACHINE = (calls.CHECKPOINT_RESTORE,)
 #: Until the tree stands: its namespaces, clock and mounts are made, and the bounding set is emptied.
 _AT_START = (*_OF_MACHINE, calls.SETPCAP, calls.SYS_ADMIN, calls.SYS_TIME)
+#: Each takes far less than what starts and ends in between.
+_MOST_LOOKS = 1000
 _SETS = ("CapInh", "CapPrm", "CapEff", "CapAmb", "CapBnd")
 
 
@@ -127,13 +129,22 @@ def let_go(settings: Settings) -> None:
     calls.keep_only(())
 
 
-def any_of(processes: Iterable[int]) -> bool:
-    """Whether a thread of these processes has a right, or could gain one."""
-    return any(
-        not _is_without(status)
-        for pid in processes
-        for status in Path(f"/proc/{pid}/task").glob("*/status")
-    )
+def any_of(numbers: Callable[[], Iterable[int]]) -> bool:
+    """Whether a thread of these processes has a right, or could gain one; also where that stays unknown.
+
+    One that is gone when it is looked at may have left a child behind, so all are looked for again.
+    """
+    for _ in range(_MOST_LOOKS):
+        try:
+            return any(not _is_without(status) for pid in numbers() for status in _threads(pid))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return True
+
+
+def _threads(pid: int) -> Iterator[Path]:
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        yield thread / "status"
 
 
 def _is_without(status: Path) -> bool:

@@ -311,10 +311,15 @@ class Hibernating:
 def are_ours(root: Path, places: Sequence[tuple[str, str]]) -> bool:
     """Whether they lie in attempts' folders below ``root``, which no user makes: only those are mounted."""
     return all(
-        path.parent.parent == root and path.name in _MOUNTED and ".." not in path.parts
+        path.parent.parent == root and path.name in _MOUNTED and _is_whole(path.parent.name)
         for pair in places
         for path in map(Path, pair)
     )
+
+
+def _is_whole(name: str) -> bool:
+    # For the kernel a path ends at a NUL.
+    return name != ".." and "\0" not in name
 
 
 def kept_bytes(root: Path, user: str) -> int:

@@ -129,6 +129,8 @@ def test_a_job_goes_on_where_it_was_and_has_no_right(box: Box, place: Path) -> N
         ("/attempts/b/run", "/attempts/a/../run"),
         ("/attempts/b/run", "/attempts/a/plan.json"),
         ("/home/eve/run", "/attempts/a/run"),
+        # For the kernel it ends at the NUL.
+        ("/attempts/b/run", "/attempts/..\0/run"),
     ],
 )
 def test_root_mounts_nothing_over_another_place(new: str, old: str) -> None:
