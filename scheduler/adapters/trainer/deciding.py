@@ -6,8 +6,8 @@ whatever the TrainJob says of itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from gpucommons.scheduler.adapters.trainer import trainjobs
 from gpucommons.scheduler.adapters.trainer.trainjobs import Document
@@ -42,6 +42,9 @@ class Sight:
     trainjob: Document | None
     #: Its own, also those that outlive it.
     pods: tuple[PodSeen, ...] = ()
+    #: GPUs that they ask for, by a pod's uid and by resource; and what GPUs are called in our pools.
+    devices: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    resources: Collection[str] = ()
     #: The job of its runtime that is placed.
     target: str = ""
     #: It is to end.
@@ -99,7 +102,13 @@ def left_behind(
 
 
 def judge(sight: Sight) -> Verdict:
-    """Judge."""
+    """Judge.
+
+    Raises
+    ------
+    BadRequest
+        When a pod asks for more than was admitted for it.
+    """
     if sight.trainjob is None:
         # Kubernetes ends its pods, as nobody owns them. Until they are gone, they hold what they had.
         ended = None if sight.living else _gone(sight.attempt)
@@ -169,11 +178,7 @@ def _running(sight: Sight, trainjob: Document) -> Verdict:
 def _placing(sight: Sight, trainjob: Document) -> Verdict:
     workers = len(sight.attempt.placements)
     ranks = {pod.uid: _rank(pod, trainjob, sight.target) for pod in sight.pods}
-    lift = tuple(
-        (pod, ranks[pod.uid])
-        for pod in sight.pods
-        if pod.gated and not pod.deleting and (ranks[pod.uid] or 0) < workers
-    )
+    lift = tuple(_to_lift(sight, ranks))
     # Made before the gate was there, or by who took it out: what runs, runs where it was placed.
     strays = tuple(
         one
@@ -184,6 +189,21 @@ def _placing(sight: Sight, trainjob: Document) -> Verdict:
         ranks[one.uid] for one in sight.pods if one.placed and one.phase in ("Running", "Succeeded")
     }
     return Verdict(lift=lift, hurry=strays, started=running >= set(range(workers)))
+
+
+def _to_lift(sight: Sight, ranks: Mapping[str, int | None]) -> Iterator[tuple[PodSeen, int | None]]:
+    """Pods that may go on: one for each worker, and what only prepares, which has no GPU."""
+    taken = {ranks[one.uid] for one in sight.living} - {None}
+    placements = sight.attempt.placements
+    for pod in sight.pods:
+        rank = ranks[pod.uid]
+        if not pod.gated or pod.deleting or rank in taken or (rank or 0) >= len(placements):
+            continue
+        most = 0 if rank is None else len(placements[rank].device_ids)
+        trainjobs.check_devices(pod.name, sight.devices.get(pod.uid, {}), sight.resources, most)
+        if rank is not None:
+            taken.add(rank)
+        yield pod, rank
 
 
 def _rank(pod: PodSeen, trainjob: Document, target: str) -> int | None:

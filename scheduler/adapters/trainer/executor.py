@@ -39,7 +39,7 @@ from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import P
 from gpucommons.scheduler.executors.plugin import Offer
 from gpucommons.scheduler.files.log_reader import LogChunk, cut_log
 from gpucommons.scheduler.operator.objects import ObjectRef, ref_of
-from gpucommons.scheduler.threads.repeating import repeat
+from gpucommons.scheduler.threads.repeating import Troubles, repeat
 
 _LOG = logging.getLogger(__name__)
 #: Between two looks, where nothing happens: kill times pass without an event.
@@ -85,6 +85,7 @@ class TrainJobExecutor:
         self._requests = Requests(self._connection)
         self._orders: dict[AttemptId, Order] = {}
         self._due, self._stopping = threading.Event(), threading.Event()
+        self._odd = Troubles("looking at a TrainJob")
         self._sights = Sights(self._connection, self._settings, self._due.set)
         self._thread = threading.Thread(target=self._work, name="trainjobs", daemon=True)
         self._thread.start()
@@ -171,7 +172,7 @@ class TrainJobExecutor:
                 succeeded=(trainjobs.finished(one) or ("",))[0] == "Complete",
             )
             for one, said in notes
-            if trainjobs.ATTEMPT in said and int(said.get(trainjobs.SINCE, 0)) >= at_ms
+            if trainjobs.ATTEMPT in said and trainjobs.since_ms(said) >= at_ms
         )
 
     def observe(self) -> tuple[Observation, ...]:
@@ -242,6 +243,9 @@ class TrainJobExecutor:
                     self._refuse(order, f"Kubernetes refuses it: {error.message}")
             except BadRequest as error:
                 self._refuse(order, str(error))
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                # Whatever somebody wrote into its objects, it holds up no other.
+                self._odd.note(error)
             if order.told != before:
                 self._offer.wake()
 
@@ -257,6 +261,8 @@ class TrainJobExecutor:
             attempt=order.attempt,
             trainjob=trainjob,
             pods=self._pods_for(order, trainjob),
+            devices=self._sights.devices(),
+            resources=self._settings.resources,
             target=order.target,
             stopped=order.stopped,
             now_ms=self._offer.now_ms(),

@@ -63,6 +63,11 @@ class TrainerSettings(Model):
         sent = () if self.sent is None else (self.sent.namespace,)
         return (*self.namespaces, *sent)
 
+    @property
+    def resources(self) -> frozenset[str]:
+        """What GPUs are called in these pools."""
+        return frozenset(one.gpu_resource for one in self.pools.values())
+
     def place_of(self, pool: str) -> PoolPlace:
         """How a pool lies in the cluster."""
         asked = self.pools[pool]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,15 @@ class Kept:
 
     uid: str
     value: Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Worker:
+    """A pod of a TrainJob, by its labels: whoever may make pods there may write them."""
+
+    pod: PodSeen
+    #: GPUs that it asks for, by resource.
+    devices: Mapping[str, int]
 
 
 class Shelf:
@@ -139,18 +148,28 @@ class Sights(Followed):
         self._nodes = self._follow("/api/v1/nodes", read_node)
         self._pods = self._follow("/api/v1/pods", self._read_pod)
 
-    def _read_pod(self, body: Document) -> PodSeen | OtherPod | None:
+    def _read_pod(self, body: Document) -> Worker | OtherPod | None:
         meta = body["metadata"]
         labels = meta.get("labels") or {}
         if _JOBSET not in labels or meta["namespace"] not in self._settings.watched:
             return read_other(body)
         # Read as one of ours, of an attempt that is named as the TrainJob is.
         marked = {**labels, names.ATTEMPT: labels[_JOBSET]}
-        return read_pod({**body, "metadata": {**meta, "labels": marked}})
+        pod = read_pod({**body, "metadata": {**meta, "labels": marked}})
+        if pod is None:
+            return read_other(body)
+        return Worker(pod=pod, devices=trainjobs.devices_of(body["spec"], self._settings.resources))
 
     def pods(self) -> tuple[PodSeen, ...]:
         """Pods of TrainJobs."""
-        return tuple(one for one in self._pods.all() if isinstance(one, PodSeen))
+        return tuple(one.pod for one in self._workers())
+
+    def devices(self) -> dict[str, Mapping[str, int]]:
+        """GPUs that they ask for, by a pod's uid."""
+        return {one.pod.uid: one.devices for one in self._workers()}
+
+    def _workers(self) -> Iterator[Worker]:
+        return (one for one in self._pods.all() if isinstance(one, Worker))
 
     def selector_of(self, node_id: NodeId) -> dict[str, str]:
         """The label that names a node."""

@@ -7,7 +7,8 @@ Fields and meanings are those of Kubeflow Trainer 2.0.0: ``pkg/apis/trainer/v1al
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -44,6 +45,10 @@ ATTEMPT, SINCE = names.ATTEMPT, f"{names.GROUP}/since"
 #: What a container takes that names nothing, as a job of ours does.
 _CPU_MILLI, _MEMORY_MIB = 1000, 1024
 _LEAST_MIB = 16
+#: Names of GPUs and of parts of them, whoever makes them; pools may name others.
+_GPU = re.compile(r"^nvidia\.com/mig-|/.*gpu|gpu.*/")
+_CLAIMS = "resourceClaims"
+_LONGEST_TIME = 16
 #: Before the object's name in a job's label.
 _OF = "trainjob:"
 
@@ -144,8 +149,10 @@ def asked_for(trainjob: Document, runtime: Document, settings: TrainerSettings) 
     target = training["name"]
     _refuse_selectors(spec, target)
     trainer = spec.get("trainer") or {}
-    needs = asked_of(_pod(training, trainer))
+    pod = _pod(training, trainer)
+    needs = asked_of(pod)
     pools, resource = _pools(labels, settings)
+    _refuse_others(devices_of(pod, settings.resources), resource)
     nodes = trainer.get("numNodes") or (runtime["spec"].get("mlPolicy") or {}).get("numNodes") or 1
     priority = labels.get(PRIORITY)
     if priority is not None and priority not in _PRIORITIES:
@@ -200,7 +207,49 @@ def training_of(runtime: Document) -> Document:
 
 
 def _asks_for_gpus(job: Document) -> bool:
-    return any("gpu" in name for name in asked_of(job["template"]["spec"]["template"]["spec"]))
+    return bool(devices_of(job["template"]["spec"]["template"]["spec"], ()))
+
+
+def devices_of(pod: Document, resources: Collection[str]) -> dict[str, int]:
+    """GPUs that a pod asks for, by resource: of these names, and of all that are known to be GPUs."""
+    found = {
+        name: -(-amount // 1)
+        for name, amount in asked_of(pod).items()
+        if amount and (name in resources or _GPU.search(name))
+    }
+    claims = len(pod.get(_CLAIMS) or ())
+    return {name: int(amount) for name, amount in found.items()} | (
+        {_CLAIMS: claims} if claims else {}
+    )
+
+
+def _refuse_others(devices: Mapping[str, int], resource: str) -> None:
+    others = sorted(set(devices) - {resource})
+    if others:
+        message = (
+            f"It asks for {', '.join(others)}: its pool gives out {resource} alone. Leave that out, or name"
+            f" another pool with the label {POOL}."
+        )
+        raise BadRequest(message)
+
+
+def check_devices(
+    pod: str, devices: Mapping[str, int], resources: Collection[str], most: int
+) -> None:
+    """Refuse to send a pod on its way that asks for more GPUs than are its worker's.
+
+    Raises
+    ------
+    BadRequest
+        With what it asks for. Whoever may edit its TrainJob, its runtime or pods can bring that about.
+    """
+    if set(devices) <= set(resources) and sum(devices.values()) <= most:
+        return
+    told = ", ".join(f"{count} {name}" for name, count in sorted(devices.items()))
+    message = (
+        f"The pod {pod} asks for {told}, and {most} GPUs were admitted for it: it is not started."
+    )
+    raise BadRequest(message)
 
 
 def _pod(training: Document, trainer: Document) -> Document:
@@ -330,6 +379,12 @@ def resuming(trainjob: Document, attempt_id: str, *, now_ms: int) -> dict[str, A
 def notes_for(attempt_id: str, *, now_ms: int) -> dict[str, str]:
     """The annotations of one that runs."""
     return {ATTEMPT: attempt_id, SINCE: str(now_ms)}
+
+
+def since_ms(notes: Mapping[str, str]) -> int:
+    """When it was resumed; 0 where somebody else wrote what is no time."""
+    told = notes.get(SINCE, "")
+    return int(told) if told.isascii() and told.isdigit() and len(told) < _LONGEST_TIME else 0
 
 
 def suspending() -> dict[str, Any]:

@@ -15,7 +15,7 @@ from tests.kubernetes.kubectl import Kubectl
 
 SETTINGS: dict[str, Any] = {
     "namespaces": {"research": {"teams": ["vision"], "user": "ann"}},
-    "pools": {"trainers": {}},
+    "pools": {"trainers": {}, "others": {"gpu_resource": "example.com/card"}},
     "sent": {"namespace": "outbox"},
 }
 GROUP = "trainer.kubeflow.org"
@@ -112,3 +112,10 @@ def test_a_pod_with_a_gpu_waits_at_our_gate_and_nobody_else_lifts_it(guarded: Ku
     refusal = guarded.refused("patch", "pod", "waits", "--type=json", "-p", lifted)
     assert "the scheduler of GPU Commons alone lifts the gate" in refusal
     guarded("label", "pod", "waits", "mine=yes")
+
+
+def test_so_does_one_with_what_a_pool_calls_its_gpus(guarded: Kubectl) -> None:
+    pod = a_pod("now", gpus=0)
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"example.com/card": "1"}}
+    refusal = guarded.refused("create", "-f", "-", stdin=json.dumps(pod))
+    assert "GPUs in this namespace are given in turn" in refusal

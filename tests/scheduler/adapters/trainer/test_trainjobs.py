@@ -261,6 +261,54 @@ def test_a_pod_that_came_around_the_gate_is_ended() -> None:
     assert not verdict.started
 
 
+MINE = {"nvidia.com/gpu": 1}
+
+
+@pytest.mark.parametrize(
+    ("pod", "devices"),
+    [
+        (a_pod(0), {"nvidia.com/gpu": 2}),
+        (a_pod(0), {"nvidia.com/mig-1g.5gb": 1}),
+        (a_pod(0), {"resourceClaims": 1}),
+        (a_pod(0, job="digits-prepare-0"), MINE),
+    ],
+)
+def test_no_pod_gets_more_than_was_admitted_for_it(pod: PodSeen, devices: dict[str, int]) -> None:
+    """Its labels and its runtime are written by others, and it is edited while it waits."""
+    with pytest.raises(BadRequest, match="were admitted for it"):
+        judged(
+            a_trainjob(**RESUMED), pod, devices={pod.uid: devices}, resources=("nvidia.com/gpu",)
+        )
+
+
+def test_a_second_pod_of_the_same_worker_waits() -> None:
+    seen = {"devices": {"p-0": MINE, "copy": MINE}, "resources": ("nvidia.com/gpu",)}
+    copy = a_pod(0, name="copy", uid="copy")
+    assert len(judged(a_trainjob(**RESUMED), a_pod(0), copy, **seen).lift) == 1
+    runs = a_pod(0, gates=(), phase="Running", placed=True)
+    assert judged(a_trainjob(**RESUMED), runs, copy, **seen).lift == ()
+
+
+@pytest.mark.parametrize("other", ["nvidia.com/mig-3g.20gb", "amd.com/gpu"])
+def test_gpus_that_its_pool_does_not_give_out_are_refused(other: str) -> None:
+    amounts = {"limits": {"nvidia.com/gpu": "1", other: "4"}}
+    with pytest.raises(BadRequest, match=f"asks for {other}"):
+        asked_for(trainer={"resourcesPerNode": amounts})
+
+
+def test_a_runtime_with_claims_on_devices_is_refused() -> None:
+    runtime = a_runtime()
+    (job,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    job["template"]["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "gpu"}]
+    with pytest.raises(BadRequest, match="resourceClaims"):
+        trainjobs.asked_for(a_trainjob(), runtime, SETTINGS)
+
+
+@given(st.text())
+def test_a_time_that_somebody_wrote_is_a_number_in_any_case(told: str) -> None:
+    assert trainjobs.since_ms({trainjobs.SINCE: told}) >= 0
+
+
 def test_what_only_prepares_runs_anywhere() -> None:
     (found,) = judged(a_trainjob(**RESUMED), a_pod(0, job="digits-data-0")).lift
     assert found[1] is None

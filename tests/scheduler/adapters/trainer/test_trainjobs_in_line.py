@@ -294,6 +294,64 @@ def test_who_resumes_it_by_hand_starts_nothing(world: World) -> None:
     world.until(lambda: world.is_running("waits", 1), "it runs when it is its turn")
 
 
+def test_one_that_names_another_job_as_its_own_does_nothing_to_that(world: World) -> None:
+    fill(world)
+    world.make("waits", gpus=4)
+    foreign = world.job("waits")
+    notes = {"gpucommons.io/job": foreign.id, "gpucommons.io/asked": "another size"}
+    spec = {"runtimeRef": {"name": "torch-distributed"}, "suspend": False}
+    world.server.post(PLACE, {"metadata": {"name": "eve", "annotations": notes}, "spec": spec})
+    world.until(lambda: world.note("eve", "job") != foreign.id, "it has a job of its own")
+    assert world.view(foreign.id).state == "queued"
+    assert world.trainjob("eve")["spec"]["podSpecOverrides"]
+
+
+def test_one_that_is_refused_is_suspended_whatever_job_it_names(world: World) -> None:
+    world.make("digits")
+    notes = {"gpucommons.io/job": world.job("digits").id}
+    spec = {"runtimeRef": {"name": "none"}, "suspend": False}
+    world.server.post(PLACE, {"metadata": {"name": "eve", "annotations": notes}, "spec": spec})
+    world.until(lambda: world.note("eve", "state") == "refused", "it is refused")
+    assert world.trainjob("eve")["spec"]["suspend"] is True
+
+
+def test_a_pod_that_only_says_whose_it_is_gets_no_gpu(world: World) -> None:
+    world.make("digits")
+    world.until(lambda: world.is_running("digits", 1), "digits runs")
+    ((_, own),) = world.pods("digits")
+    forged = {
+        "metadata": {"name": "eve", "labels": own["metadata"]["labels"]},
+        "spec": {
+            "schedulingGates": [{"name": "gpucommons.io/placement"}],
+            "containers": [{"name": "x", "resources": {"limits": {"nvidia.com/gpu": "3"}}}],
+        },
+    }
+    world.server.post(PODS, forged)
+    world.make("later")
+    world.until(lambda: world.is_running("later", 1), "others go on")
+    assert world.server.get(f"{PODS}/eve")["spec"]["schedulingGates"]
+
+
+def test_a_runtime_that_makes_no_sense_any_more_holds_up_no_other(world: World) -> None:
+    path = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/research/trainingruntimes"
+    world.server.post(path, {**RUNTIME, "metadata": {"name": "own"}})
+    fill(world)
+    spec = {
+        "runtimeRef": {"name": "own", "kind": "TrainingRuntime"},
+        "trainer": {"resourcesPerNode": {"limits": {"nvidia.com/gpu": "1"}}},
+        "suspend": True,
+    }
+    world.server.post(PLACE, {"metadata": {"name": "eve"}, "spec": spec})
+    world.job("eve")
+    world.make("later", gpus=1)
+    world.job("later")
+    world.server.merge_patch(
+        f"{path}/own", {"spec": {"template": {"spec": {"replicatedJobs": None}}}}
+    )
+    world.end_pods("fills")
+    world.until(lambda: world.is_running("later", 1), "the other one runs")
+
+
 def test_deleting_it_ends_its_job(world: World) -> None:
     world.make("digits")
     world.until(lambda: world.is_running("digits", 1), "digits runs")
