@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
+import io
+import json
 import re
+import tarfile
+import zlib
+from pathlib import Path
 
 from gpucommons.gpu.hibernation import files_image
+from gpucommons.gpu.hibernation import folder as layout
+from gpucommons.gpu.hibernation.inside.calls import CHECKPOINT_RESTORE
 
 #: Where CRIU's file of a thread names them.
 _THREAD, _CREDENTIALS, _CAPABILITIES = 5, 10, (9, 10, 11, 12, 19)
 
 
-def with_capability(core: bytes, capability: int) -> bytes:
+def with_capability(core: bytes, capability: int = CHECKPOINT_RESTORE) -> bytes:
     """A thread's file of an image with this capability wherever capabilities are named."""
     word, bit = divmod(capability, 32)
     (record,) = files_image.records(core[files_image.MAGIC_BYTES :])
     changed = _changed(record, (_THREAD, _CREDENTIALS), word, 1 << bit)
     return core[: files_image.MAGIC_BYTES] + len(changed).to_bytes(4, "little") + changed
+
+
+def forge(image: Path, changed: dict[str, bytes]) -> None:
+    """As its owner can: change files of the image, and the checksums and names that speak of them."""
+    path = image / layout.DESCRIPTION
+    told = json.loads(path.read_text())
+    told["open_files"] = []
+    for name, data in changed.items():
+        (image / name).write_bytes(data)
+    for file in told["files"]:
+        data = (image / file["name"]).read_bytes()
+        file.update(bytes=len(data), crc32=zlib.crc32(data))
+    path.write_text(json.dumps(told))
+
+
+def archive_over(image: Path, place: str) -> None:
+    """Shared memory of an image that, unpacked, writes such threads' files to this place below the root."""
+    with tarfile.open(image / layout.SHARED_MEMORY, "w") as archive:
+        for path in image.glob("core-*.img"):
+            forged = with_capability(path.read_bytes())
+            member = tarfile.TarInfo(f"../../{place}/{path.name}")
+            member.size = len(forged)
+            archive.addfile(member, io.BytesIO(forged))
 
 
 def _changed(message: bytes, path: tuple[int, ...], word: int, value: int) -> bytes:

@@ -6,20 +6,16 @@ answers what it got; nothing is what must come out.
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import shutil
 import subprocess
 import sys
-import tarfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.hibernation.forged_images import with_capability, with_number
+from benchmarks.hibernation.forged_images import archive_over, forge, with_capability, with_number
 from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation import refusals
 from gpucommons.gpu.hibernation import tree as tree_module
@@ -42,10 +38,6 @@ print(repr(held.read()), os.getresuid(), flush=True)
 print([x.split()[1] for x in open("/proc/self/status") if x.startswith(("CapEff", "CapPrm", "CapInh", "CapAmb", "NoNewPrivs"))], flush=True)
 """
 _AS_USER = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--")
-#: Its number among the capabilities.
-_CHECKPOINT_RESTORE = 40
-#: PID 1 has few descriptors, and one of them leads there.
-_PERHAPS_THE_COPIES = range(3, 12)
 _NOTHING = ["0000000000000000"] * 4 + ["1"]
 
 
@@ -88,18 +80,17 @@ def and_the_description_is_forged(ground: Ground) -> str | None:
     _saved(ground, own)
     own.unlink()
     own.symlink_to(ground.secret)
-    _forge(ground, {})
+    forge(_image(ground), {})
     return _woken(ground)
 
 
 def image_asks_for_root(ground: Ground) -> str | None:
     """In the image the user's number becomes 0 wherever it stands for who the process is."""
     _saved(ground, ground.folder / "held")
-    uid = ground.folder.stat().st_uid
-    changed = {}
-    for path in (ground.folder / "tree" / layout.COMPLETE).glob("core-*.img"):
-        changed[path.name] = with_number(path.read_bytes(), uid, 0)
-    _forge(ground, changed)
+    uid = _owner(ground)[0]
+    forge(
+        _image(ground), {one.name: with_number(one.read_bytes(), uid, 0) for one in _cores(ground)}
+    )
     return _woken(ground)
 
 
@@ -107,24 +98,24 @@ def image_asks_for_capabilities(ground: Ground) -> str | None:
     """In the image no_new_privs is cleared, and every capability is wanted."""
     _saved(ground, ground.folder / "held")
     changed = {}
-    for path in (ground.folder / "tree" / layout.COMPLETE).glob("core-*.img"):
+    for path in _cores(ground):
         data = path.read_bytes()
         # cap_inh, cap_prm, cap_eff, cap_bnd: fields 9 to 12, two words each, all zero.
         for field in (9, 10, 11, 12):
             tag = bytes([field << 3])
             data = data.replace(tag + b"\0" + tag + b"\0", tag + b"\x7f" + tag + b"\x7f")
         changed[path.name] = data
-    _forge(ground, changed)
+    forge(_image(ground), changed)
     return _woken(ground)
 
 
 def image_asks_for_the_capability_of_criu(ground: Ground) -> str | None:
     """In the image the one capability that CRIU may have on the whole machine is kept."""
     _saved(ground, ground.folder / "held")
-    changed = {}
-    for path in (ground.folder / "tree" / layout.COMPLETE).glob("core-*.img"):
-        changed[path.name] = with_capability(path.read_bytes(), _CHECKPOINT_RESTORE)
-    _forge(ground, changed)
+    forge(
+        _image(ground),
+        {one.name: with_capability(one.read_bytes()) for one in _cores(ground)},
+    )
     return _woken(ground)
 
 
@@ -135,32 +126,24 @@ def image_asks_for_it_behind_a_link(ground: Ground) -> str | None:
         return got
     _new_ground(ground)
     _saved(ground, ground.folder / "held")
-    image = ground.folder / "tree" / layout.COMPLETE
-    for path in list(image.glob("core-*.img")):
+    for path in _cores(ground):
         elsewhere = ground.folder / path.name
-        elsewhere.write_bytes(with_capability(path.read_bytes(), _CHECKPOINT_RESTORE))
+        elsewhere.write_bytes(with_capability(path.read_bytes()))
         path.unlink()
         path.symlink_to(elsewhere)
-    _forge(ground, {})
+    forge(_image(ground), {})
     return _woken(ground)
 
 
 def archive_writes_over_what_was_looked_at(ground: Ground) -> str | None:
     """The archive of shared memory leads to the copies that CRIU reads, by PID 1's own descriptors."""
-    for number in _PERHAPS_THE_COPIES:
+    for number in range(3, 12):  # it has no more of them
         _new_ground(ground)
         _saved(ground, ground.folder / "held")
-        image = ground.folder / "tree" / layout.COMPLETE
-        with tarfile.open(image / layout.SHARED_MEMORY, "w") as archive:
-            for path in image.glob("core-*.img"):
-                forged = with_capability(path.read_bytes(), _CHECKPOINT_RESTORE)
-                member = tarfile.TarInfo(f"../../proc/self/fd/{number}/{path.name}")
-                member.size = len(forged)
-                archive.addfile(member, io.BytesIO(forged))
-        _forge(ground, {})
-        tree = _new_tree(ground)
-        with _started(ground, tree.wake_command()) as process:
-            refused = tree.awake(_SECONDS)
+        archive_over(_image(ground), f"proc/self/fd/{number}")
+        forge(_image(ground), {})
+        with _started(ground, _new_tree(ground).wake_command()) as process:
+            refused = _new_tree(ground).awake(_SECONDS)
             process.kill()
         # What is found only in what runs already was not found in time.
         if refused is None or refused.because == refusals.WANTS_RIGHTS:
@@ -182,9 +165,8 @@ def tree_of_somebody_else(ground: Ground) -> str | None:
 def image_is_a_link(ground: Ground) -> str | None:
     """The folder of the image is a link to another place."""
     _saved(ground, ground.folder / "held")
-    image = ground.folder / "tree" / layout.COMPLETE
-    image.rename(ground.folder / "elsewhere")
-    image.symlink_to(ground.folder / "elsewhere")
+    image = _image(ground).rename(ground.folder / "elsewhere")
+    _image(ground).symlink_to(image)
     return _woken(ground)
 
 
@@ -365,18 +347,12 @@ def _said_when_woken(ground: Ground) -> tuple[str, str] | None:
     return read.strip(), rights.strip()
 
 
-def _forge(ground: Ground, changed: dict[str, bytes]) -> None:
-    """As its owner can: change files of the image, and the checksums and names that speak of them."""
-    image = ground.folder / "tree" / layout.COMPLETE
-    path = image / layout.DESCRIPTION
-    told = json.loads(path.read_text())
-    told["open_files"] = []
-    for name, data in changed.items():
-        (image / name).write_bytes(data)
-    for file in told["files"]:
-        data = (image / file["name"]).read_bytes()
-        file.update(bytes=len(data), crc32=zlib.crc32(data))
-    path.write_text(json.dumps(told))
+def _image(ground: Ground) -> Path:
+    return ground.folder / "tree" / layout.COMPLETE
+
+
+def _cores(ground: Ground) -> list[Path]:
+    return list(_image(ground).glob("core-*.img"))
 
 
 def _owner(ground: Ground) -> tuple[int, int]:

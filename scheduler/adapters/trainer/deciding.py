@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpucommons.scheduler.adapters.trainer import trainjobs
+from gpucommons.scheduler.adapters.trainer.devices import check_devices
 from gpucommons.scheduler.adapters.trainer.trainjobs import Document
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis
@@ -200,7 +201,7 @@ def _to_lift(sight: Sight, ranks: Mapping[str, int | None]) -> Iterator[tuple[Po
         if not pod.gated or pod.deleting or rank in taken or (rank or 0) >= len(placements):
             continue
         most = 0 if rank is None else len(placements[rank].device_ids)
-        trainjobs.check_devices(pod.name, sight.devices.get(pod.uid, {}), sight.resources, most)
+        check_devices(pod.name, sight.devices.get(pod.uid, {}), sight.resources, most)
         if rank is not None:
             taken.add(rank)
         yield pod, rank

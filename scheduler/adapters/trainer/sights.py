@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpucommons.scheduler.adapters.trainer import trainjobs
+from gpucommons.scheduler.adapters.trainer.devices import devices_of
 from gpucommons.scheduler.adapters.trainer.settings import TrainerSettings
 from gpucommons.scheduler.adapters.trainer.trainjobs import Document
 from gpucommons.scheduler.core.model.resources import Node, NodeState, Pool
@@ -158,7 +159,7 @@ class Sights(Followed):
         pod = read_pod({**body, "metadata": {**meta, "labels": marked}})
         if pod is None:
             return read_other(body)
-        return Worker(pod=pod, devices=trainjobs.devices_of(body["spec"], self._settings.resources))
+        return Worker(pod=pod, devices=devices_of(body["spec"], self._settings.resources))
 
     def pods(self) -> tuple[PodSeen, ...]:
         """Pods of TrainJobs."""

@@ -7,11 +7,11 @@ Fields and meanings are those of Kubeflow Trainer 2.0.0: ``pkg/apis/trainer/v1al
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
+from gpucommons.scheduler.adapters.trainer.devices import devices_of
 from gpucommons.scheduler.adapters.trainer.settings import TrainerSettings
 from gpucommons.scheduler.core.model.types import Role
 from gpucommons.scheduler.errors import BadRequest
@@ -45,9 +45,6 @@ ATTEMPT, SINCE = names.ATTEMPT, f"{names.GROUP}/since"
 #: What a container takes that names nothing, as a job of ours does.
 _CPU_MILLI, _MEMORY_MIB = 1000, 1024
 _LEAST_MIB = 16
-#: Names of GPUs and of parts of them, whoever makes them; pools may name others.
-_GPU = re.compile(r"^nvidia\.com/mig-|/.*gpu|gpu.*/")
-_CLAIMS = "resourceClaims"
 _LONGEST_TIME = 16
 #: Before the object's name in a job's label.
 _OF = "trainjob:"
@@ -210,19 +207,6 @@ def _asks_for_gpus(job: Document) -> bool:
     return bool(devices_of(job["template"]["spec"]["template"]["spec"], ()))
 
 
-def devices_of(pod: Document, resources: Collection[str]) -> dict[str, int]:
-    """GPUs that a pod asks for, by resource: of these names, and of all that are known to be GPUs."""
-    found = {
-        name: -(-amount // 1)
-        for name, amount in asked_of(pod).items()
-        if amount and (name in resources or _GPU.search(name))
-    }
-    claims = len(pod.get(_CLAIMS) or ())
-    return {name: int(amount) for name, amount in found.items()} | (
-        {_CLAIMS: claims} if claims else {}
-    )
-
-
 def _refuse_others(devices: Mapping[str, int], resource: str) -> None:
     others = sorted(set(devices) - {resource})
     if others:
@@ -231,25 +215,6 @@ def _refuse_others(devices: Mapping[str, int], resource: str) -> None:
             f" another pool with the label {POOL}."
         )
         raise BadRequest(message)
-
-
-def check_devices(
-    pod: str, devices: Mapping[str, int], resources: Collection[str], most: int
-) -> None:
-    """Refuse to send a pod on its way that asks for more GPUs than are its worker's.
-
-    Raises
-    ------
-    BadRequest
-        With what it asks for. Whoever may edit its TrainJob, its runtime or pods can bring that about.
-    """
-    if set(devices) <= set(resources) and sum(devices.values()) <= most:
-        return
-    told = ", ".join(f"{count} {name}" for name, count in sorted(devices.items()))
-    message = (
-        f"The pod {pod} asks for {told}, and {most} GPUs were admitted for it: it is not started."
-    )
-    raise BadRequest(message)
 
 
 def _pod(training: Document, trainer: Document) -> Document:

@@ -24,6 +24,7 @@ from gpucommons.scheduler.core.model.types import (
     NodeId,
     Parked,
     State,
+    WorkerPlacement,
     Workload,
 )
 from gpucommons.scheduler.core.queue import lending_pause, reclaim_cooldown
@@ -66,9 +67,16 @@ def _noted(cycle: CycleState, lease: Workload, action: NoteParked) -> None:
     if action.because:
         _stays(cycle, lease, action.because)
         return
-    rest = _rest(attempt, action.host_mib)
+    # Its server is its user's: what it says takes no more of the node than its GPUs can hold.
+    rest = _rest(attempt, min(action.host_mib, _gpu_memory_mib(cycle, attempt.placements[0])))
     parked = Parked(place=attempt.placements[0], rest=rest, since_ms=cycle.now_ms)
     cycle.put(replace(lease, parked=parked))
+
+
+def _gpu_memory_mib(cycle: CycleState, place: WorkerPlacement) -> int:
+    node = cycle.nodes.get(place.node_id)
+    devices = () if node is None else node.devices
+    return sum(one.memory_mib for one in devices if one.device_id in place.device_ids)
 
 
 def _rest(attempt: Attempt, host_mib: int) -> Attempt:

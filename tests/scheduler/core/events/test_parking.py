@@ -94,6 +94,17 @@ def test_what_its_node_sees_before_its_server_has_said_so_frees_nothing() -> Non
     assert world.state(first) is State.PARKING
 
 
+def test_a_server_that_says_that_it_took_all_memory_of_its_node_keeps_nobody_out() -> None:
+    world = a_world(gpus=2, fixed=2000)
+    first = a_server(world)
+    park(world, first, host_mib=1 << 30)
+    (device, _) = world.cluster.nodes[NodeId("n1")].devices
+    place = world.get(first).parked
+    assert place is not None
+    assert memory_held(world) <= place.place.memory_mib + device.memory_mib
+    a_server(world, "bob")
+
+
 def test_used_again_before_its_gpu_was_free_it_keeps_it() -> None:
     world = a_world()
     first = a_server(world)
