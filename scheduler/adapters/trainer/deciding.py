@@ -194,7 +194,8 @@ def _placing(sight: Sight, trainjob: Document) -> Verdict:
 
 def _to_lift(sight: Sight, ranks: Mapping[str, int | None]) -> Iterator[tuple[PodSeen, int | None]]:
     """Pods that may go on: one for each worker, and what only prepares, which has no GPU."""
-    taken = {ranks[one.uid] for one in sight.living} - {None}
+    # One without a GPU has nobody's place, whatever its labels say.
+    taken = {ranks[one.uid] for one in sight.living if sight.devices.get(one.uid)} - {None}
     placements = sight.attempt.placements
     for pod in sight.pods:
         rank = ranks[pod.uid]

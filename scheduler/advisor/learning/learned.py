@@ -59,7 +59,7 @@ def learn(asked: Asked, kept: Sequence[Kept], base: Constants) -> Learned:
     by_base = seconds_of(counted, base)
     measured = np.array([one.measured_s for one in counted])
     sane = np.abs(np.log(measured / by_base)) <= np.log(ABSURD)
-    counted = [one for one, is_sane in zip(counted, sane, strict=True) if is_sane][-MOST:]
+    counted = _most([one for one, is_sane in zip(counted, sane, strict=True) if is_sane], asked)
     if not counted:
         return Learned(constants=base)
     weights = _weights(asked, counted)
@@ -68,6 +68,21 @@ def learn(asked: Asked, kept: Sequence[Kept], base: Constants) -> Learned:
     said = seconds_of(counted, constants)
     runs = tuple(_run(one, float(seconds)) for one, seconds in zip(counted, said, strict=True))
     return Learned(constants=constants, runs=runs, fitted=fitted)
+
+
+def _most(kept: Sequence[Kept], asked: Asked) -> list[Kept]:
+    """The newest of the own project, then of each other in turn: no project crowds the others out."""
+    if len(kept) <= MOST:
+        return list(kept)
+    before: Counter[str] = Counter()
+    turns: list[tuple[int, int]] = []
+    for index in sorted(range(len(kept)), key=lambda index: kept[index].age_s):
+        project = kept[index].project
+        turns.append((-1 if project == asked.project else before[project], index))
+        before[project] += 1
+    # Sorted as it was: of the own project's, and of each turn's, the newest stand first.
+    chosen = sorted(index for _, index in sorted(turns, key=lambda one: one[0])[:MOST])
+    return [kept[index] for index in chosen]
 
 
 def seconds_of(kept: Sequence[Kept], known: Constants) -> Vector:

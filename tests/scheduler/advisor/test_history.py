@@ -132,6 +132,17 @@ def test_others_on_the_same_links_tell_that_three_nodes_are_faster_than_two() ->
     assert _at(taught, 3, 3) / _at(taught, 3, 2) < 0.9 < _at(alone, 3, 3) / _at(alone, 3, 2)
 
 
+def test_one_training_that_lies_moves_what_is_believed_of_links_by_little() -> None:
+    places = ((1, 1), (4, 1), (4, 2), (8, 2), (8, 4))
+    honest = _on_slow_pairs(*places)
+    lies = scaling_of(
+        [replace(one, step_s=one.step_s * 40 ** (one.nodes > 1)) for one in honest.seen]
+    )
+    usual, told = believed_from([honest, honest]), believed_from([honest, lies])
+    between = [float(one.middles[0][2]) for one in (usual, told)]
+    assert between[1] - between[0] < 1.0
+
+
 @settings(deadline=None, max_examples=30)
 @given(
     points=st.lists(

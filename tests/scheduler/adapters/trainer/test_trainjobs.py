@@ -287,6 +287,8 @@ def test_a_second_pod_of_the_same_worker_waits() -> None:
     assert len(judged(a_trainjob(**RESUMED), a_pod(0), copy, **seen).lift) == 1
     runs = a_pod(0, gates=(), phase="Running", placed=True)
     assert judged(a_trainjob(**RESUMED), runs, copy, **seen).lift == ()
+    idle = a_pod(0, uid="idle", gates=(), phase="Running", placed=True)
+    assert len(judged(a_trainjob(**RESUMED), idle, copy, **seen).lift) == 1
 
 
 @pytest.mark.parametrize("other", ["nvidia.com/mig-3g.20gb", "amd.com/gpu"])

@@ -14,7 +14,7 @@ from gpucommons.scheduler.advisor.constants import Constants
 from gpucommons.scheduler.advisor.history import HALF_LIFE_S, Asked
 from gpucommons.scheduler.advisor.kinds import Pool, shipped
 from gpucommons.scheduler.advisor.layout import FULL, Layout
-from gpucommons.scheduler.advisor.learning.learned import Kept, Learned, learn, seconds_of
+from gpucommons.scheduler.advisor.learning.learned import MOST, Kept, Learned, learn, seconds_of
 from gpucommons.scheduler.advisor.learning.scalings import Named, believed_of
 from gpucommons.scheduler.advisor.learning.training import (
     Training,
@@ -94,6 +94,20 @@ def test_runs_of_other_sizes_teach_what_another_layout_takes() -> None:
     assert off(learned, new) < 0.03
     assert learned.fitted
     assert all(abs(run.measured_s / run.formula_s - 1) < 0.1 for run in learned.runs)
+
+
+def test_a_project_with_many_runs_crowds_nobody_out() -> None:
+    own = [kept(one, age_s=100.0) for one in TRAININGS]
+    third = [kept(TRAININGS[0], project="third", age_s=200.0)]
+    flood = [kept(TRAININGS[0], slower=2.5, project="eve") for _ in range(2 * MOST)]
+    learned = learn(ASKED, [*third, *own, *flood], Constants())
+
+    assert len(learned.runs) == MOST
+    assert sum(run.project == "p" for run in learned.runs) == len(own)
+    assert sum(run.project == "third" for run in learned.runs) == 1
+    new = training(3072, data=32, micro=4, accumulation=2, zero=3, recompute=FULL)
+    assert learned.fitted
+    assert off(learned, new) < 0.2
 
 
 def test_few_runs_leave_the_constants_as_they_were_and_are_told_on() -> None:
