@@ -36,3 +36,21 @@ def progress_of(point: Point, source: Source, now_ms: Millis) -> Progress:
         source=source.value,
         unit=counter.unit.value,
     )
+
+
+def progress_of_stored(point: LogPoint, before: Progress | None) -> Progress:
+    """How far a run is by a point of its curve; the curve keeps no totals, so the one from before counts."""
+    metrics = dict(point.metrics)
+    epoch, step = metrics.pop("epoch", None), point.step
+    if point.unit == Unit.EPOCH and epoch is not None:
+        step = int(epoch)
+        metrics["epoch"] = float(step)
+    total = before.total_steps if before is not None and before.unit == point.unit else None
+    return Progress(
+        step=step,
+        total_steps=total if total is not None and total >= step else None,
+        metrics=metrics,
+        at_ms=point.at_ms,
+        source=point.source,
+        unit=point.unit,
+    )

@@ -47,6 +47,7 @@ from gpucommons.scheduler.principal import Principal, member_teams
 from gpucommons.scheduler.service.authorization.sight import is_person
 from gpucommons.scheduler.service.in_memory.activity import ActivityBoard
 from gpucommons.scheduler.service.in_memory.importances import Importances
+from gpucommons.scheduler.service.in_memory.last_points import LastPoints
 from gpucommons.scheduler.service.in_memory.lessons import Lessons
 from gpucommons.scheduler.service.in_memory.rate_limits import (
     UPLOAD_GIB_PER_DAY,
@@ -238,6 +239,7 @@ class Service:
     #: What signs a user's webhooks, by the number of the key.
     webhook_key: Callable[[UserName, int], str] = lambda _user, _number: ""
     refused_reports: RefusedReports = field(default_factory=RefusedReports)
+    last_points: LastPoints = field(default_factory=LastPoints)
     held_so_far: HeldSoFar = field(default_factory=HeldSoFar)
     #: How many jobs each user may submit.
     submits: SubmitLimit = field(default_factory=SubmitLimit)

@@ -69,6 +69,7 @@ def view_of(service: Service, principal: Principal, workload: Workload) -> model
     """A job as the caller may see it."""
     likely = service.forecasts.of(workload)
     now_ms = service.now_ms()
+    workload = service.last_points.told(workload, service.store, now_ms)
     view = job_view(workload, principal, service.loop.cluster, likely, now_ms=now_ms)
     if view.request is None:
         return view
