@@ -99,6 +99,8 @@ class Unknown:
     """Nothing is known of it, and why."""
 
     why: str
+    #: Jobs that trained it were named.
+    tried: bool = False
 
 
 Network = Transformer | Traced | Unknown

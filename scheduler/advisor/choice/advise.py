@@ -31,6 +31,7 @@ _AS_FAST = 1.02
 #: trainings that were held out lie inside (`benchmarks.advisor.sia`).
 _SPREADS = ((10, 0.09), (ENOUGH, 0.12), (0, 0.16))
 CANNOT_SAY = "Can't say yet. Try 2 minutes on one GPU? Then: gpucommons advise --like JOB"
+NOT_TOLD = "Can't say yet. No job that was named tells how long its steps take."
 
 
 def advise(question: Question) -> Advice:
@@ -92,7 +93,8 @@ def refusal(question: Question) -> str | None:
     pool, formats = question.pool, recipe.PRECISIONS.get(question.recipe.precision)
     if isinstance(question.network, Unknown):
         # Nothing is guessed: without runs of its own there is no number.
-        reasons = [None if question.seen else f"{question.network.why} {CANNOT_SAY}"]
+        advice = NOT_TOLD if question.network.tried else CANNOT_SAY
+        reasons = [None if question.seen else f"{question.network.why} {advice}"]
     else:
         reasons = [network.refusal(question.network)]
     reasons += [

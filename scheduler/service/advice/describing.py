@@ -23,7 +23,7 @@ def network_of(given: models.NetworkModel) -> Network:
         case models.TracedModel():
             return Traced(**given.model_dump(exclude={"kind"}))
         case models.UnknownModel():
-            return Unknown(why=given.why)
+            return Unknown(why=given.why, tried=bool(given.like))
 
 
 def recipe_of(request: models.AdviceRequest) -> Recipe:

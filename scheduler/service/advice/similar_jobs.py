@@ -19,6 +19,10 @@ from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.whereabouts import pool_of_attempt
 from gpucommons.scheduler.store.base import LogPoint
 
+_REMEDY = (
+    "Let its script print each step with a metric, as in `step 10 loss 0.4`, and run it again."
+)
+
 
 def seen_of(
     service: Service,
@@ -47,8 +51,9 @@ def seen_of(
             local = request.batch / gpus
             by_kind[kind].append(Seen(gpus=gpus, nodes=nodes, local_batch=local, step_s=step_s))
         if not told:
+            remedy = f" {_REMEDY}" if why else ""
             why = why or "it told too few steps on real GPUs of these pools"
-            notes.append(f"{found.spec.name} says nothing of this training's speed: {why}.")
+            notes.append(f"{found.spec.name} says nothing of this training's speed: {why}.{remedy}")
     return {pool: by_kind[kind] for pool, kind in kinds.items()}, tuple(notes)
 
 

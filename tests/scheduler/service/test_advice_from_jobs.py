@@ -11,6 +11,7 @@ from builders import a_node
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.advisor.choice.advise import NOT_TOLD
 from gpucommons.scheduler.core.model.types import Millis, WorkloadId
 from gpucommons.scheduler.errors import Forbidden, UnknownWorkload
 from gpucommons.scheduler.executors.fake import Script
@@ -86,10 +87,12 @@ def test_a_job_that_tells_nothing_of_it_is_named_with_the_reason(world: ServiceW
     job = tried(world, milli_gpu=1000, step_ms=2000, unit="epoch")
     found = asked(world, job)
 
-    assert "Can't say yet." in found.declined
+    # It was tried already: to try is no advice any more.
+    assert found.declined.endswith(NOT_TOLD)
     assert found.notes == [
         f"{job} says nothing of this training's speed: it counts in epochs, not in steps of the"
-        " optimizer."
+        " optimizer. Let its script print each step with a metric, as in `step 10 loss 0.4`, and run"
+        " it again."
     ]
 
 
