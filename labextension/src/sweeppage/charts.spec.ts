@@ -2,7 +2,8 @@
 import { expect, it } from 'vitest';
 
 import type { ITrial } from '../server/sweeps';
-import { canBeCompared, steps, time, told } from './charts';
+import { canBeCompared, gpusInUse, steps, time, told } from './charts';
+import type { IChartWords, IColours } from './charts';
 
 const trial = (number: number, best: number | null) =>
   ({ number, best, best_ms: number }) as ITrial;
@@ -19,4 +20,15 @@ it('names seconds on an axis of a few minutes', () => {
     minutes.map(minute => ({ at: minute * 60_000 }));
   expect(time(moments(0, 3)).axis.format).toBe('%H:%M:%S');
   expect(time(moments(0, 30)).axis.format).toBe('%H:%M');
+});
+
+it('draws no GPUs after the end of a sweep', () => {
+  const drawn = (endMs: number, ...moments: number[]) => {
+    const gpus = moments.map(at_ms => ({ at_ms, milli_gpu: 500 }));
+    const spec = gpusInUse(gpus, endMs, {} as IChartWords, {} as IColours);
+    return (spec.data as { values: { at: number }[] }).values.at(-1)?.at;
+  };
+  expect(drawn(13_000, 0)).toBe(13_000);
+  expect(drawn(90_000, 0, 60_000)).toBe(90_000);
+  expect(drawn(300_000, 0, 60_000)).toBe(120_000);
 });

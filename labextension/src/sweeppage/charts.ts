@@ -137,14 +137,18 @@ export function bestSoFar(
 /** What the sweep held. */
 export function gpusInUse(
   gpus: IFigures['gpus'],
+  endMs: number,
   words: IChartWords,
   colours: IColours
 ): Spec {
-  // What was held from the last moment on is as wide as those before.
+  // What was held from the last moment on is as wide as those before, and ends with the sweep.
   const [first, second] = gpus;
   const wide = first && second ? second.at_ms - first.at_ms : MINUTE_MS;
   const values = [...gpus, ...gpus.slice(-1)].map((each, index) => ({
-    at: each.at_ms + (index === gpus.length ? wide : 0),
+    at:
+      index < gpus.length
+        ? each.at_ms
+        : Math.max(each.at_ms, Math.min(each.at_ms + wide, endMs)),
     gpus: each.milli_gpu / 1000
   }));
   return {

@@ -231,7 +231,14 @@ function Boxes(props: {
           <>
             <Chart
               label={trans.__('GPUs in use over time')}
-              spec={colours => gpusInUse(gpus, words, colours)}
+              spec={colours =>
+                gpusInUse(
+                  gpus,
+                  sweep.ended_ms ?? until + 60_000,
+                  words,
+                  colours
+                )
+              }
               instead={msg.noCharts()}
             />
             <GpusTable gpus={gpus} />
