@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from service_world import ADMIN, ServiceWorld, a_request, done
 
-from gpucommons.scheduler.core.model.types import UserName
+from gpucommons.scheduler.core.model.types import Millis, UserName
 from gpucommons.scheduler.errors import BadRequest, Forbidden, TooManyRequests
 from gpucommons.scheduler.models.notifications import ConfirmRequest, NotificationRequest
 from gpucommons.scheduler.notifications import confirming, smtp
-from gpucommons.scheduler.notifications.choice import About, Channel, Notification
+from gpucommons.scheduler.notifications.choice import About, Channel, Choice, Notification
 from gpucommons.scheduler.notifications.settings import NotificationSettings
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.service.notifications import choosing
@@ -102,6 +102,20 @@ def test_mail_begins_with_the_code(world: ServiceWorld, tell: Tell) -> None:
     assert tell() == []
     with pytest.raises(BadRequest, match="No address of yours waits"):
         confirm(world, code)
+
+
+@pytest.mark.parametrize(
+    ("page_url", "where"),
+    [
+        ("https://hub.example/gpucommons/notifications", "on https://hub.example/gpucommons/notif"),
+        ("/services/gpucommons/notifications", "on the page What you are told of GPU Commons or"),
+        ("", "code or in a terminal"),
+    ],
+)
+def test_the_mail_names_no_address_that_a_mail_cannot_open(page_url: str, where: str) -> None:
+    choice = Choice(owner=UserName("ann"), address="ann@home.example", asked_ms=Millis(1))
+
+    assert where in confirming.text(choice, "key", page_url)
 
 
 def test_an_address_by_the_admins_rule_needs_no_code(world: ServiceWorld, tell: Tell) -> None:
