@@ -34,8 +34,9 @@ class LastPoints:
         if not is_final(job) or not job.attempts or not _of_log(job.progress):
             return job
         known = job.workload_id
-        if known in self._settled:
-            return replace(job, progress=self._settled[known])
+        with self._turn:
+            if known in self._settled:
+                return replace(job, progress=self._settled[known])
         progress = _last(job, store)
         if job.ended_ms is not None and job.ended_ms + _SETTLED_MS < now_ms:
             with self._turn:
