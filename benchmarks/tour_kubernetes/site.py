@@ -218,6 +218,8 @@ class Site:
             self._service("scheduler") | self._keys,
         )
         wait_for("the scheduler", lambda: _answers(f"{self.api_url}/healthz"), timeout_s=90)
+        # It answers before its first cycle has read the teams of the file.
+        wait_for("its teams", lambda: "vision" in self.cli("teams").stdout, timeout_s=90)
 
     def _start_hub(self) -> None:
         facts = self._folder / "facts.json"
