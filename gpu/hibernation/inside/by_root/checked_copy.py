@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+import struct
 from pathlib import Path
 
 from gpucommons.gpu.hibernation import refusals
@@ -63,12 +64,8 @@ def is_without_rights(content: bytes) -> bool:
     try:
         threads = list(records(content[MAGIC_BYTES:]))
         return bool(threads) and all(_is_record_without(thread) for thread in threads)
-    except (IndexError, KeyError, ValueError, AssertionError, ArithmeticError):
+    except (IndexError, KeyError, ValueError, AssertionError, ArithmeticError, struct.error):
         return False
-    except Exception as error:  # struct's own
-        if type(error).__name__ == "error":
-            return False
-        raise
 
 
 def _is_record_without(record: bytes) -> bool:
