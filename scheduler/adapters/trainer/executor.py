@@ -44,7 +44,6 @@ from gpucommons.scheduler.threads.repeating import Troubles, repeat
 _LOG = logging.getLogger(__name__)
 #: Between two looks, where nothing happens: kill times pass without an event.
 _LOOK_S = 1.0
-_BASE = f"/apis/{trainjobs.GROUP}/{trainjobs.VERSION}/namespaces"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -302,7 +301,7 @@ class TrainJobExecutor:
             return None
         # Perhaps it is too new for the watch, also in the next look.
         try:
-            found = self._connection.get(f"{_BASE}/{ref.namespace}/trainjobs/{ref.name}")
+            found = self._connection.get(trainjobs.path_of(ref.namespace, ref.name))
         except ApiError as error:
             if error.status != NOT_FOUND:
                 raise
@@ -358,7 +357,7 @@ class TrainJobExecutor:
             target=trainjobs.training_of(runtime)["name"],
             resource=self._settings.pools[self._pool_of(attempt)].gpu_resource,
         )
-        path = f"{_BASE}/{sent.namespace}/trainjobs"
+        path = trainjobs.path_of(sent.namespace)
         try:
             made = self._connection.post(path, body)
         except ApiError as error:
@@ -392,4 +391,4 @@ class TrainJobExecutor:
 
 def _path(trainjob: Document) -> str:
     meta = trainjob["metadata"]
-    return f"{_BASE}/{meta['namespace']}/trainjobs/{meta['name']}"
+    return trainjobs.path_of(meta["namespace"], meta["name"])

@@ -30,9 +30,7 @@ class FakeTrainer:
 
     def __init__(self, connection: Connection, namespace: str) -> None:
         self._connection = connection
-        self._trainjobs = (
-            f"/apis/{trainjobs.GROUP}/{trainjobs.VERSION}/namespaces/{namespace}/trainjobs"
-        )
+        self._trainjobs = trainjobs.path_of(namespace)
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
         #: Stops to play, as controllers that are down do.
         self.away = False

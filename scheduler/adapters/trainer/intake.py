@@ -35,7 +35,6 @@ from gpucommons.scheduler.operator.objects import ObjectRef, ref_of
 from gpucommons.scheduler.threads.repeating import Troubles
 
 _LOG = logging.getLogger(__name__)
-_BASE = f"/apis/{trainjobs.GROUP}/{trainjobs.VERSION}/namespaces"
 #: States of a job in which its TrainJob runs, or is about to.
 _RUNS = frozenset({"starting", "running", "stopping", "cancelling"})
 #: What of a job's status its TrainJob says, and where.
@@ -92,7 +91,7 @@ class TrainJobs:
     def jobs(self) -> list[dict[str, Any]]:
         """See the protocol."""
         with _as_of_objects():
-            answers = [self._connection.get(f"{_BASE}/{one}/trainjobs") for one in self._namespaces]
+            answers = [self._connection.get(trainjobs.path_of(one)) for one in self._namespaces]
         return [body for answer in answers for body in answer["items"]]
 
     def write_status(self, ref: ObjectRef, said: dict[str, Any]) -> None:
@@ -111,7 +110,7 @@ class TrainJobs:
         # The uid makes the server refuse a newer one of the same name.
         body = {**patch, "metadata": {**patch.get("metadata", {}), "uid": ref.uid}}
         try:
-            self._connection.merge_patch(f"{_BASE}/{ref.namespace}/trainjobs/{ref.name}", body)
+            self._connection.merge_patch(trainjobs.path_of(ref.namespace, ref.name), body)
         except ApiError as error:
             if error.status != NOT_FOUND:
                 raise

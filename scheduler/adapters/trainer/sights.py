@@ -90,9 +90,8 @@ class Followed:
     ) -> None:
         self._watches: list[Watch] = []
         self._changed, self._connection = changed, connection
-        base = f"/apis/{trainjobs.GROUP}/{trainjobs.VERSION}/namespaces"
         self._trainjobs = [
-            self._follow(f"{base}/{one}/trainjobs", lambda body: body) for one in namespaces
+            self._follow(trainjobs.path_of(one), lambda body: body) for one in namespaces
         ]
 
     def _follow(self, path: str, read: Callable[[Document], Any]) -> Shelf:

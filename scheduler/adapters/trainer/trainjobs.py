@@ -117,6 +117,12 @@ def is_ours(trainjob: Document) -> bool:
     return trainjob["spec"].get("managedBy", BUILT_IN) == BUILT_IN and KUEUE not in labels
 
 
+def path_of(namespace: str, name: str | None = None) -> str:
+    """Where one is read, or all of a namespace."""
+    base = f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/trainjobs"
+    return base if name is None else f"{base}/{name}"
+
+
 def runtime_path(trainjob: Document) -> str:
     """Where its runtime is read."""
     ref = trainjob["spec"]["runtimeRef"]
