@@ -26,8 +26,8 @@ from gpucommons.scheduler.core.passes import (
     elastic_sizes,
     guarantee,
     notebooks,
+    over_quota,
     preemption,
-    surplus,
 )
 from gpucommons.scheduler.core.placement.admission import admit_cleared, withdraw
 from gpucommons.scheduler.core.placement.narrowed_pools import narrow_pools
@@ -62,7 +62,7 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
     else:
         # The last round stands. Even so, nobody is stopped whose end nobody waits for.
         _spare_the_unneeded(cycle)
-        surplus.hold_back(cycle)
+        over_quota.hold_back(cycle)
     # 8 Elastic sizes: in each pool at most one elastic job is stopped and returns with more workers, on
     #   idle GPUs, or with fewer, where these were measured to be as fast.
     elastic_sizes.change(cycle)
@@ -87,14 +87,14 @@ def _take_turns(cycle: CycleState) -> None:
     entitled = partial(unused_quota.entitled, cycle)
     for workload in ordering.for_guarantee(cycle, entitled, guarantee.upgradable(cycle)):
         guarantee.consider(cycle, workload)
-    surplus.hold_back(cycle)
+    over_quota.hold_back(cycle)
     # 5 Over-quota work by weighted fair share. Elastic jobs shrink for it, also those of its own team;
     #   where that does not suffice, work of teams that borrow beyond their share is stopped. Elastic jobs
     #   that were just admitted take more workers.
     for workload in ordering.for_surplus(cycle):
-        surplus.consider(cycle, workload)
+        over_quota.consider(cycle, workload)
     for workload in ordering.by_standing(cycle, _just_admitted(cycle)):
-        surplus.grow(cycle, workload)
+        over_quota.grow(cycle, workload)
     # 6 Preempt inside a team, by priority.
     claims = cycle.index.nominated.copy()
     for workload in ordering.by_priority(cycle, preemption.below(cycle).hopeful):
@@ -121,7 +121,7 @@ def _settle_round(cycle: CycleState) -> bool:
         or _spare_the_unneeded(cycle)
         # Fair-share claims are not as step 5 took them to be. That other GPUs than before are held back
         # from borrowers for another reason asks for no other round.
-        or surplus.hold_back(cycle)
+        or over_quota.hold_back(cycle)
     )
 
 

@@ -36,7 +36,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkerPlacement,
     Workload,
 )
-from gpucommons.scheduler.core.passes import surplus
+from gpucommons.scheduler.core.passes import over_quota
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.placement.admission import (
     admit,
@@ -123,7 +123,7 @@ def _reclaim(cycle: CycleState, workload: Workload) -> bool:
         if plan is not None:
             # Nobody is stopped for what fits where nobody is. Should an owner want that place, the
             # guarantee can win devices back then.
-            if not surplus.borrow_what_is_idle(cycle, workload):
+            if not over_quota.borrow_what_is_idle(cycle, workload):
                 nominate(cycle, workload, plan)
             return True
         cycle.memo.keep(_NOTHING_TO_WIN_BACK, asked, value=True)

@@ -11,7 +11,7 @@ import pytest
 
 from gpucommons.scheduler.core.eviction import feasibility
 from gpucommons.scheduler.core.model.resources import Pool
-from gpucommons.scheduler.core.passes import surplus
+from gpucommons.scheduler.core.passes import over_quota
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.setting import POOL, Setting, simulation_of
 from gpucommons.scheduler.simulation.trace import TraceJob
@@ -52,9 +52,9 @@ def test_what_amounts_rule_out_no_search_finds(seed: int, monkeypatch: pytest.Mo
         assert plan is None or all(said)
         return plan
 
-    could_fit, for_share = feasibility.could_fit, surplus.for_share
+    could_fit, for_share = feasibility.could_fit, over_quota.for_share
     monkeypatch.setattr(feasibility, "could_fit", note)
-    monkeypatch.setattr(surplus, "for_share", searched_anyway)
+    monkeypatch.setattr(over_quota, "for_share", searched_anyway)
     pool = replace(
         Pool(name=POOL, executor="simulation"), half_life_ms=HALF_LIFE_MS, min_run_ms=5_000
     )
