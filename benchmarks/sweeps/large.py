@@ -19,6 +19,7 @@ from typing import Any
 from benchmarks.results import write
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.scheduler import models
+from gpucommons.scheduler.background_tasks.sweeps import Sweeps
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import ProgressReported
 from gpucommons.scheduler.core.model.types import (
@@ -42,7 +43,6 @@ from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.jobs import sweeps
 from gpucommons.scheduler.service.service import Service, ServiceSettings
 from gpucommons.scheduler.store.opening import open_store
-from gpucommons.scheduler.upkeep.sweeps import Sweeps
 
 GPUS, LAST_STEP = 8, 9
 _STEP_MS = 1000

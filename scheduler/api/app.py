@@ -29,9 +29,9 @@ from gpucommons.scheduler.api.routes import (
     sweeps,
 )
 from gpucommons.scheduler.api.routes.routers import a_router, take_routes
+from gpucommons.scheduler.background_tasks.metrics import Metrics
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.service.service import Service
-from gpucommons.scheduler.upkeep.metrics import Metrics
 
 _VERSIONED = (
     cluster.router,

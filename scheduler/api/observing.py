@@ -8,7 +8,7 @@ from http import HTTPStatus
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gpucommons.scheduler.upkeep.metrics import Metrics
+from gpucommons.scheduler.background_tasks.metrics import Metrics
 
 _HEADERS = {
     "Cache-Control": "no-store",

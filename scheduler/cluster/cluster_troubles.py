@@ -11,10 +11,10 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping
 
+from gpucommons.scheduler.background_tasks.upkeep import OPERATOR
 from gpucommons.scheduler.core.model.intents import NoteAgent
 from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.service.service import Service
-from gpucommons.scheduler.upkeep.upkeep import OPERATOR
 
 log = logging.getLogger("gpucommons.scheduler.cluster.cluster_troubles")
 

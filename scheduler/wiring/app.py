@@ -17,6 +17,14 @@ from pydantic import ValidationError
 
 from gpucommons.gpu.extras import coming_with
 from gpucommons.scheduler import models
+from gpucommons.scheduler.background_tasks.budgets import Budgets
+from gpucommons.scheduler.background_tasks.judging import Judging
+from gpucommons.scheduler.background_tasks.notifications import Notifications, Sending
+from gpucommons.scheduler.background_tasks.pipelines import Pipelines
+from gpucommons.scheduler.background_tasks.retention import Kept, Retention
+from gpucommons.scheduler.background_tasks.schedules import Schedules
+from gpucommons.scheduler.background_tasks.sweeps import Sweeps
+from gpucommons.scheduler.background_tasks.upkeep import OPERATOR, Upkeep
 from gpucommons.scheduler.core.events import due_actions
 from gpucommons.scheduler.core.events.leases import NOT_STARTED
 from gpucommons.scheduler.core.model.intents import Cancel, Restarted
@@ -52,14 +60,6 @@ from gpucommons.scheduler.service.views.whereabouts import AWAY
 from gpucommons.scheduler.storage.parts import StorageParts, storage_parts
 from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.store.opening import open_store
-from gpucommons.scheduler.upkeep.budgets import Budgets
-from gpucommons.scheduler.upkeep.judging import Judging
-from gpucommons.scheduler.upkeep.notifications import Notifications, Sending
-from gpucommons.scheduler.upkeep.pipelines import Pipelines
-from gpucommons.scheduler.upkeep.retention import Kept, Retention
-from gpucommons.scheduler.upkeep.schedules import Schedules
-from gpucommons.scheduler.upkeep.sweeps import Sweeps
-from gpucommons.scheduler.upkeep.upkeep import OPERATOR, Upkeep
 from gpucommons.scheduler.wiring import plugins
 from gpucommons.scheduler.wiring.asked import Asked, wall_ms
 from gpucommons.scheduler.wiring.execution_backend import ExecutionBackend, execution_backend

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from gpucommons.gpu.doors import unix_sockets
 from gpucommons.gpu.doors.listening import BACKLOG, listen_tcp
+from gpucommons.scheduler.background_tasks.upkeep import OPERATOR
 from gpucommons.scheduler.hub import attempt_tokens
 from gpucommons.scheduler.hub.missing_servers import MissingServers
 from gpucommons.scheduler.threads.repeating import repeat_task
-from gpucommons.scheduler.upkeep.upkeep import OPERATOR
 from gpucommons.scheduler.wiring import standing_by
 from gpucommons.scheduler.wiring.app import Scheduler, build
 from gpucommons.scheduler.wiring.options import SchedulerSettings

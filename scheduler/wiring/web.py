@@ -21,10 +21,10 @@ from gpucommons.scheduler.api.authentication import (
     MetricsDoor,
     PeerDoor,
 )
+from gpucommons.scheduler.background_tasks.metrics import Metrics
 from gpucommons.scheduler.files.durable_files import write_once
 from gpucommons.scheduler.hub import attempt_tokens
 from gpucommons.scheduler.leadership.parts import address_of
-from gpucommons.scheduler.upkeep.metrics import Metrics
 from gpucommons.scheduler.wiring.app import Scheduler
 
 _ATTEMPT_PREFIX = "gca-"

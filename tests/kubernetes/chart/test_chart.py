@@ -19,12 +19,12 @@ from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.client.agent_transports import DoorTransport
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.idle_culler.app import CullerApp
+from gpucommons.scheduler.background_tasks.metrics import Metrics
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 from gpucommons.scheduler.models import ConfigModel
 from gpucommons.scheduler.operator.options import read_settings as operator_settings
 from gpucommons.scheduler.threads.pulse import Pulse
-from gpucommons.scheduler.upkeep.metrics import Metrics
 from gpucommons.scheduler.wiring import options as scheduler_options
 from tests.kubernetes.chart.chart import (
     CHART,

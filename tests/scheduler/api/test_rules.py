@@ -15,6 +15,7 @@ from service_world import ServiceWorld, a_request, attempt_token, done
 from storages import LinkedMemory
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.background_tasks.pipelines import Pipelines
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.notifications.settings import NotificationSettings
 from gpucommons.scheduler.service import authorization, leases
@@ -22,7 +23,6 @@ from gpucommons.scheduler.service.jobs import jobs, profiles, sweeps
 from gpucommons.scheduler.service.pipelines import pipelines
 from gpucommons.scheduler.service.schedules import schedules
 from gpucommons.scheduler.storage.bucket_files import BucketFiles
-from gpucommons.scheduler.upkeep.pipelines import Pipelines
 
 #: Routes without a rule: they say nothing about anybody.
 PUBLIC = {"healthz", "livez", "readyz"}

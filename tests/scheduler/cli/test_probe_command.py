@@ -11,13 +11,13 @@ from command_line import Cli, WatchedWorld, submitted
 from service_world import done
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.background_tasks.upkeep import OPERATOR
 from gpucommons.scheduler.cli.plans import probe_program
 from gpucommons.scheduler.core.model.intents import NoteFacts, PoolFacts
 from gpucommons.scheduler.core.model.resources import Measured
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service.administration import settings
-from gpucommons.scheduler.upkeep.upkeep import OPERATOR
 
 QUOTA = {"guaranteed_milli_gpu": 4000}
 QUOTAS = {"gpu": QUOTA, "cpu": {"over_quota_weight": 1}}

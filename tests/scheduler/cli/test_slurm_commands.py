@@ -17,11 +17,11 @@ from command_line import Cli, WatchedWorld
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpucommons.scheduler.background_tasks.sweeps import Sweeps
 from gpucommons.scheduler.cli.slurm import options, quantities
 from gpucommons.scheduler.cli.slurm.batch import Script, batch_job
 from gpucommons.scheduler.client.submission import request_for_file
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.upkeep.sweeps import Sweeps
 
 NOW_MS = int(datetime(2026, 11, 24, 15, 0).timestamp() * 1000)
 OPTIONS = (

@@ -13,10 +13,10 @@ from gpucommons.gpu.client.agent_client import NodeReport
 from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.slices.usage import AuditEntry
+from gpucommons.scheduler.background_tasks.upkeep import AGENT_EVENTS, OPERATOR
 from gpucommons.scheduler.cluster.cluster_facts import ClusterFacts, NoAgents
 from gpucommons.scheduler.core.model.intents import NoteFacts, PoolFacts, PutPools
 from gpucommons.scheduler.core.model.types import NodeId, PoolName
-from gpucommons.scheduler.upkeep.upkeep import AGENT_EVENTS, OPERATOR
 
 GPU = PoolName("gpu")
 NAMES = tuple(node.node_id for node in NODES if node.pool == GPU)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from service_world import ADMIN, ServiceWorld, a_request, done
 
+from gpucommons.scheduler.background_tasks.notifications import Notifications, Sending
 from gpucommons.scheduler.core.model.types import Millis, UserName
 from gpucommons.scheduler.errors import BadRequest, Forbidden, TooManyRequests
 from gpucommons.scheduler.models.notifications import ConfirmRequest, NotificationRequest
@@ -18,7 +19,6 @@ from gpucommons.scheduler.notifications.choice import About, Channel, Choice, No
 from gpucommons.scheduler.notifications.settings import NotificationSettings
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.service.notifications import choosing
-from gpucommons.scheduler.upkeep.notifications import Notifications, Sending
 
 SETTINGS = {
     "host": "smtp.invalid",

@@ -10,6 +10,7 @@ from service_world import ServiceWorld, a_request, done
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.slices.slices import GpuSlice, SliceId
 from gpucommons.scheduler import models
+from gpucommons.scheduler.background_tasks.upkeep import OPERATOR
 from gpucommons.scheduler.core.events.leases import NOT_STARTED
 from gpucommons.scheduler.core.model.intents import Cancel
 from gpucommons.scheduler.core.model.types import WorkloadId
@@ -25,7 +26,6 @@ from gpucommons.scheduler.service import leases, notebook_offers
 from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.service.views.leases import IdleLimits
-from gpucommons.scheduler.upkeep.upkeep import OPERATOR
 
 
 def acquire(world: ServiceWorld, user: str = "ann", **ask: object) -> models.LeaseView:

@@ -12,6 +12,8 @@ from judged_runs import MINUTE, a_run, a_window
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.background_tasks import judging
+from gpucommons.scheduler.background_tasks.judging import Judging
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import advice
@@ -21,8 +23,6 @@ from gpucommons.scheduler.service.lookup import workload_of
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.base import LogPoint
 from gpucommons.scheduler.store.plans.base import JudgedRun
-from gpucommons.scheduler.upkeep import judging
-from gpucommons.scheduler.upkeep.judging import Judging
 
 TRAINING: dict[str, Any] = {
     "network": {

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from command_line import Cli, WatchedWorld
 
+from gpucommons.scheduler.background_tasks.pipelines import Pipelines
 from gpucommons.scheduler.executors.fake import Script
-from gpucommons.scheduler.upkeep.pipelines import Pipelines
 
 FILE = """
 name: nightly

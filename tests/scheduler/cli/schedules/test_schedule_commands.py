@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from command_line import Cli, WatchedWorld, submitted
 
+from gpucommons.scheduler.background_tasks.schedules import Schedules
 from gpucommons.scheduler.cli.schedules.commands import local_zone
 from gpucommons.scheduler.executors.fake import Script
-from gpucommons.scheduler.upkeep.schedules import Schedules
 
 ESCAPES = "\x1b]0;owned\x07"
 

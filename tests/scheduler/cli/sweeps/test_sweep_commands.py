@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import Cli, WatchedWorld
 
-from gpucommons.scheduler.upkeep.sweeps import Sweeps
+from gpucommons.scheduler.background_tasks.sweeps import Sweeps
 
 FILE = """
 name: digits-sweep

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.background_tasks.budgets import Budgets
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
     Kind,
@@ -25,7 +26,6 @@ from gpucommons.scheduler.service.administration import budgets, settings
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.store.base import LedgerRow
 from gpucommons.scheduler.store.reports.base import Steps
-from gpucommons.scheduler.upkeep.budgets import Budgets
 
 HOUR = 3_600_000
 PRICED = {

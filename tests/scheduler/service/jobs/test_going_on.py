@@ -8,6 +8,7 @@ import pytest
 from service_world import CONFIG, ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.background_tasks.retention import Known
 from gpucommons.scheduler.core.model.state import CheckpointReported
 from gpucommons.scheduler.core.model.types import Attempt, Checkpoint, WorkloadId
 from gpucommons.scheduler.errors import Forbidden, InvalidTransition, Misconfigured, UnknownWorkload
@@ -15,7 +16,6 @@ from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import job_quote
 from gpucommons.scheduler.service.jobs import jobs, logs, repeating
 from gpucommons.scheduler.store.base import LogPoint
-from gpucommons.scheduler.upkeep.retention import Known
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import pytest
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.background_tasks.retention import Kept, Retention
+from gpucommons.scheduler.background_tasks.sweeps import Sweeps
 from gpucommons.scheduler.core.model.types import UserName
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.service.jobs import jobs, repeating, sweeps
-from gpucommons.scheduler.upkeep.retention import Kept, Retention
-from gpucommons.scheduler.upkeep.sweeps import Sweeps
 
 CONTENT = b"train.py"
 SHA = hashlib.sha256(CONTENT).hexdigest()

@@ -9,6 +9,7 @@ import pytest
 from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.background_tasks.schedules import Schedules
 from gpucommons.scheduler.errors import Forbidden, Misconfigured, NotFound, Unavailable
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.models.jobs.schedules import MetricPost
@@ -16,7 +17,6 @@ from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.service.jobs.jobs import JobFilter
 from gpucommons.scheduler.service.schedules import schedules, triggers
 from gpucommons.scheduler.store.base import WorkloadFilter
-from gpucommons.scheduler.upkeep.schedules import Schedules
 
 SECOND, MINUTE = 1000, 60_000
 PATH = {"data": {"path": "/srv/data", "every_s": 60}}
@@ -225,7 +225,7 @@ def test_a_look_that_failed_for_a_reason_nobody_foresaw_leaves_no_hindrance_behi
         raise ValueError("a version that nobody reads")
 
     with monkeypatch.context() as patched:
-        patched.setattr("gpucommons.scheduler.upkeep.schedules.sensed", fail)
+        patched.setattr("gpucommons.scheduler.background_tasks.schedules.sensed", fail)
         step(world, times=1)
         hindrance = world.store.schedules.all()[0].standing.hindrance
         assert hindrance == "The scheduler failed at this run; its log says why"

@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gpucommons.scheduler.background_tasks.trial_curves import CurveReader, ToldPoints
+from gpucommons.scheduler.background_tasks.upkeep import OPERATOR
 from gpucommons.scheduler.core.model.intents import Action, Cancel, Pause, Resume
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
@@ -39,8 +41,6 @@ from gpucommons.scheduler.sweeps.sweep import (
     TrialState,
 )
 from gpucommons.scheduler.sweeps.trial_progress import over, told
-from gpucommons.scheduler.upkeep.trial_curves import CurveReader, ToldPoints
-from gpucommons.scheduler.upkeep.upkeep import OPERATOR
 
 log = logging.getLogger(__name__)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from gpucommons.scheduler.background_tasks.upkeep import OPERATOR
 from gpucommons.scheduler.core.model.intents import NoteBudgets
 from gpucommons.scheduler.service.administration.budgets import spent
 from gpucommons.scheduler.service.service import Service
-from gpucommons.scheduler.upkeep.upkeep import OPERATOR
 
 _EVERY_MS = 60_000
 

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from service_world import CONFIG, ServiceWorld, a_request
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.background_tasks.sweeps import Sweeps
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import AttemptEnded, ProgressReported
 from gpucommons.scheduler.core.model.types import Progress, State, Workload
@@ -23,7 +24,6 @@ from gpucommons.scheduler.errors import Forbidden, Misconfigured, NotFound, Poli
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service.jobs import jobs, sweeps
 from gpucommons.scheduler.store.memory import MemoryStore
-from gpucommons.scheduler.upkeep.sweeps import Sweeps
 
 MINUTE = 60_000
 GPU = {"milli_gpu": 1000, "cpu_milli": 1000}
@@ -541,7 +541,7 @@ def test_what_passes_is_waited_for_and_what_stays_refused_is_said_of_its_trial(
     def refused(*_: Any) -> models.JobView:
         raise PolicyRefused
 
-    monkeypatch.setattr("gpucommons.scheduler.upkeep.sweeps.submit_trial", refused)
+    monkeypatch.setattr("gpucommons.scheduler.background_tasks.sweeps.submit_trial", refused)
     upkeep.step()
     upkeep.step()
     view = look(world, made.id)

@@ -7,11 +7,11 @@ from pathlib import Path
 from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.background_tasks.sweeps import Sweeps
 from gpucommons.scheduler.core.model.types import Workload
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service.jobs import sweeps
 from gpucommons.scheduler.store.base import LogPoint, WorkloadFilter
-from gpucommons.scheduler.upkeep.sweeps import Sweeps
 
 
 def test_a_trial_is_not_judged_before_all_that_its_job_printed_was_read(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ import pytest
 from service_world import CONFIG, OnDemand, ServiceWorld, a_request
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.background_tasks.pipelines import Pipelines
+from gpucommons.scheduler.background_tasks.retention import Known
 from gpucommons.scheduler.core.model.types import UserName, Workload
 from gpucommons.scheduler.errors import (
     Forbidden,
@@ -28,8 +30,6 @@ from gpucommons.scheduler.service.pipelines import pipelines
 from gpucommons.scheduler.service.pipelines import steps as stepping
 from gpucommons.scheduler.service.pipelines.copies import Copies
 from gpucommons.scheduler.store.base import WorkloadFilter
-from gpucommons.scheduler.upkeep.pipelines import Pipelines
-from gpucommons.scheduler.upkeep.retention import Known
 
 SECOND = 1000
 DIAMOND: tuple[dict[str, Any], ...] = (
@@ -373,7 +373,7 @@ def test_a_retry_during_a_look_leaves_no_job_of_the_earlier_try_running(
         world.store.pipelines.put(changed, next_ms=world.now_ms, before=found)
         return job
 
-    monkeypatch.setattr("gpucommons.scheduler.upkeep.pipelines.submit_step", submit_step)
+    monkeypatch.setattr("gpucommons.scheduler.background_tasks.pipelines.submit_step", submit_step)
     look(world, 3)
     found = world.store.workloads(WorkloadFilter()).items
     assert sorted((job.spec.name, job.state.value) for job in found) == [
@@ -517,6 +517,6 @@ def test_a_pipeline_that_fails_to_be_read_keeps_no_other_from_its_turn(
             raise ValueError("nobody foresaw this")
         return made(service, pipeline, *others)
 
-    monkeypatch.setattr("gpucommons.scheduler.upkeep.pipelines.submit_step", submit_step)
+    monkeypatch.setattr("gpucommons.scheduler.background_tasks.pipelines.submit_step", submit_step)
     look(world, 3)
     assert (states(world), states(world, "nightly-2")) == ({"a": "waiting"}, {"b": "succeeded"})

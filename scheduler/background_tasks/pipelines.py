@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+from gpucommons.scheduler.background_tasks.upkeep import OPERATOR
 from gpucommons.scheduler.core.model.intents import Cancel
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, State, Workload, WorkloadId
@@ -38,7 +39,6 @@ from gpucommons.scheduler.service.pipelines.pipelines import note_over
 from gpucommons.scheduler.service.pipelines.steps import job_of, submit_step
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.base import Epoch
-from gpucommons.scheduler.upkeep.upkeep import OPERATOR
 
 log = logging.getLogger(__name__)
 

@@ -8,6 +8,7 @@ import pytest
 from service_world import ADMIN, ServiceWorld, a_request
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.background_tasks.schedules import Schedules
 from gpucommons.scheduler.core.model.state import ProgressReported
 from gpucommons.scheduler.core.model.types import Millis, Progress, WorkloadId
 from gpucommons.scheduler.errors import Forbidden, Misconfigured
@@ -16,7 +17,6 @@ from gpucommons.scheduler.loop.books import Books
 from gpucommons.scheduler.loop.ledger import LedgerKeeper
 from gpucommons.scheduler.models.jobs.schedules import PromotionRequest
 from gpucommons.scheduler.service.schedules import promotions, schedules
-from gpucommons.scheduler.upkeep.schedules import Schedules
 
 SECOND = 1000
 

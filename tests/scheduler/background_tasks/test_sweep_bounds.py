@@ -9,14 +9,14 @@ import pytest
 from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.background_tasks.sweeps import Sweeps, _is_news
+from gpucommons.scheduler.background_tasks.trial_curves import CurveReader
 from gpucommons.scheduler.core.model.state import ProgressReported
 from gpucommons.scheduler.core.model.types import Progress, State, Workload
 from gpucommons.scheduler.errors import LeaderLost
 from gpucommons.scheduler.service.jobs import sweeps
 from gpucommons.scheduler.store.base import Epoch
 from gpucommons.scheduler.sweeps.sweep import Trial, TrialState
-from gpucommons.scheduler.upkeep.sweeps import Sweeps, _is_news
-from gpucommons.scheduler.upkeep.trial_curves import CurveReader
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from stored_rows import job, point, running
 
+from gpucommons.scheduler.background_tasks import trial_curves
+from gpucommons.scheduler.background_tasks.trial_curves import CurveReader, ToldPoints
 from gpucommons.scheduler.core.model.types import State
 from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.store.base import LogPoint
 from gpucommons.scheduler.store.memory import MemoryStore
-from gpucommons.scheduler.upkeep import trial_curves
-from gpucommons.scheduler.upkeep.trial_curves import CurveReader, ToldPoints
 
 JOB = running(1)
 

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from gpucommons.scheduler.background_tasks.upkeep import OPERATOR
 from gpucommons.scheduler.core.model.intents import Cancel
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
@@ -36,7 +37,6 @@ from gpucommons.scheduler.service.schedules.runs import run_of, submit_run
 from gpucommons.scheduler.service.schedules.trigger_looks import Ends, sensed
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.base import Epoch
-from gpucommons.scheduler.upkeep.upkeep import OPERATOR
 
 log = logging.getLogger(__name__)
 

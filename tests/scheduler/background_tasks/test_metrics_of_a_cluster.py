@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from prometheus_client import generate_latest
 
+from gpucommons.scheduler.background_tasks.metrics import Metrics
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.threads.pulse import Pulse
-from gpucommons.scheduler.upkeep.metrics import Metrics
 
 
 @dataclass

@@ -8,12 +8,12 @@ import pytest
 from service_world import OnDemand, ServiceWorld, a_request
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.background_tasks.pipelines import Pipelines
+from gpucommons.scheduler.background_tasks.sweeps import Sweeps
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service.jobs import sweeps
 from gpucommons.scheduler.service.pipelines import pipelines
 from gpucommons.scheduler.service.pipelines.copies import Copies
-from gpucommons.scheduler.upkeep.pipelines import Pipelines
-from gpucommons.scheduler.upkeep.sweeps import Sweeps
 
 SECOND, MINUTE = 1000, 60_000
 GONE = "JupyterHub knows no user ann any more: nothing of theirs is started."

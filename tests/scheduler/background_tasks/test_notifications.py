@@ -12,6 +12,8 @@ import pytest
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.background_tasks.notifications import Notifications, Sending
+from gpucommons.scheduler.background_tasks.upkeep import OPERATOR
 from gpucommons.scheduler.core.model.going_on import KeptKernels
 from gpucommons.scheduler.core.model.intents import NoteKept
 from gpucommons.scheduler.core.model.types import Millis, UserName, WorkloadId
@@ -35,8 +37,6 @@ from gpucommons.scheduler.service import idle, leases
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.service.notifications import choosing
 from gpucommons.scheduler.store.base import LedgerRow
-from gpucommons.scheduler.upkeep.notifications import Notifications, Sending
-from gpucommons.scheduler.upkeep.upkeep import OPERATOR
 
 SECOND, HOUR, DAY = 1000, 3_600_000, 86_400_000
 ALL = ["idle", "start", "preempt", "finish", "week"]

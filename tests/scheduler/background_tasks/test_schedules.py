@@ -10,6 +10,8 @@ import pytest
 from service_world import ADMIN, ServiceWorld, a_request
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.background_tasks.retention import Known
+from gpucommons.scheduler.background_tasks.schedules import Schedules
 from gpucommons.scheduler.core.model.types import Kind, Millis, UserName
 from gpucommons.scheduler.errors import (
     BadRequest,
@@ -28,8 +30,6 @@ from gpucommons.scheduler.service.jobs.jobs import JobFilter
 from gpucommons.scheduler.service.schedules import runs as due_runs
 from gpucommons.scheduler.service.schedules import schedules
 from gpucommons.scheduler.store.base import WorkloadFilter
-from gpucommons.scheduler.upkeep.retention import Known
-from gpucommons.scheduler.upkeep.schedules import Schedules
 
 MINUTE = 60_000
 
@@ -171,7 +171,7 @@ def test_a_refusal_is_on_record_and_keeps_no_other_schedule_from_its_time(
             raise PolicyRefused(message)
         return made(service, schedule, due_ms)  # type: ignore[arg-type] # as they came
 
-    monkeypatch.setattr("gpucommons.scheduler.upkeep.schedules.submit_run", submit_run)
+    monkeypatch.setattr("gpucommons.scheduler.background_tasks.schedules.submit_run", submit_run)
     running(world).step()
     view = schedules.schedule(world.service, ann, "ann", "nightly")
     assert [(run.outcome, run.text) for run in view.runs] == [
@@ -357,7 +357,7 @@ def test_what_nobody_foresaw_is_a_refusal_and_keeps_no_other_from_its_time(
             raise ValueError("a header of somebody's archive")
         return made(service, schedule, due_ms)  # type: ignore[arg-type] # as they came
 
-    monkeypatch.setattr("gpucommons.scheduler.upkeep.schedules.submit_run", submit_run)
+    monkeypatch.setattr("gpucommons.scheduler.background_tasks.schedules.submit_run", submit_run)
     running(world).step()
     view = schedules.schedule(world.service, ann, "ann", "nightly")
     assert [(run.outcome, run.text) for run in view.runs] == [
@@ -409,7 +409,7 @@ def test_what_cannot_be_replaced_goes_on(
         raise PolicyRefused(message)
 
     with monkeypatch.context() as patched:
-        patched.setattr("gpucommons.scheduler.upkeep.schedules.submit_run", refused)
+        patched.setattr("gpucommons.scheduler.background_tasks.schedules.submit_run", refused)
         running(world).step()
     (job,) = jobs.jobs(world.service, world.principal("ann"), JobFilter(), cursor=None).jobs
     assert (job.name, job.state) == ("nightly-1", "running")

@@ -9,6 +9,7 @@ import pytest
 from service_world import CONFIG, OnDemand, ServiceWorld, a_request
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.background_tasks.pipelines import Pipelines
 from gpucommons.scheduler.core.model.types import UserName
 from gpucommons.scheduler.errors import Misconfigured, TooLarge, TooManyRequests
 from gpucommons.scheduler.executors.fake import Script
@@ -19,7 +20,6 @@ from gpucommons.scheduler.service.jobs import environments, jobs
 from gpucommons.scheduler.service.pipelines import inputs, pipelines
 from gpucommons.scheduler.service.pipelines import steps as stepping
 from gpucommons.scheduler.service.pipelines.copies import Copies
-from gpucommons.scheduler.upkeep.pipelines import Pipelines
 
 READS: tuple[dict[str, Any], ...] = (
     {"name": "a"},
@@ -130,7 +130,7 @@ def test_a_step_that_waits_for_a_cap_is_tried_less_and_less_often(
             tried.append((world.now_ms - began_ms) // 1000)
         return made(service, pipeline, step, *others)
 
-    monkeypatch.setattr("gpucommons.scheduler.upkeep.pipelines.submit_step", submit_step)
+    monkeypatch.setattr("gpucommons.scheduler.background_tasks.pipelines.submit_step", submit_step)
     began_ms = world.now_ms
     assert states(world, seconds=300) == ["waiting", "waiting"]
     assert tried == [0, 5, 15, 35, 75, 155, 275]
