@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucommons.scheduler.background_tasks.upkeep import OPERATOR
+from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR
 from gpucommons.scheduler.core.model.intents import NoteBudgets
 from gpucommons.scheduler.service.administration.budgets import spent
 from gpucommons.scheduler.service.service import Service

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from gpucommons.scheduler.background_tasks.upkeep import OPERATOR
+from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR
 from gpucommons.scheduler.core.model.intents import Cancel
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR
 from gpucommons.scheduler.background_tasks.trial_curves import CurveReader, ToldPoints
-from gpucommons.scheduler.background_tasks.upkeep import OPERATOR
 from gpucommons.scheduler.core.model.intents import Action, Cancel, Pause, Resume
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId

@@ -13,7 +13,7 @@ from typing import Protocol
 from gpucommons.gpu.client.agent_client import NodeReport
 from gpucommons.gpu.errors import GpuError
 from gpucommons.gpu.slices.usage import ISOLATION_MODES, AuditEntry
-from gpucommons.scheduler.background_tasks.upkeep import OPERATOR, ask_facts
+from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR, ask_facts
 from gpucommons.scheduler.core.model.intents import NoteAgent, PoolFacts
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.state import Cluster

@@ -11,7 +11,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping
 
-from gpucommons.scheduler.background_tasks.upkeep import OPERATOR
+from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR
 from gpucommons.scheduler.core.model.intents import NoteAgent
 from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.service.service import Service

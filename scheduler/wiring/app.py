@@ -18,13 +18,13 @@ from pydantic import ValidationError
 from gpucommons.gpu.extras import coming_with
 from gpucommons.scheduler import models
 from gpucommons.scheduler.background_tasks.budgets import Budgets
-from gpucommons.scheduler.background_tasks.judging import Judging
+from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR, Upkeep
 from gpucommons.scheduler.background_tasks.notifications import Notifications, Sending
 from gpucommons.scheduler.background_tasks.pipelines import Pipelines
+from gpucommons.scheduler.background_tasks.plan_outcomes import Judging
 from gpucommons.scheduler.background_tasks.retention import Kept, Retention
 from gpucommons.scheduler.background_tasks.schedules import Schedules
 from gpucommons.scheduler.background_tasks.sweeps import Sweeps
-from gpucommons.scheduler.background_tasks.upkeep import OPERATOR, Upkeep
 from gpucommons.scheduler.core.events import due_actions
 from gpucommons.scheduler.core.events.leases import NOT_STARTED
 from gpucommons.scheduler.core.model.intents import Cancel, Restarted

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from gpucommons.gpu.doors import unix_sockets
 from gpucommons.gpu.doors.listening import BACKLOG, listen_tcp
-from gpucommons.scheduler.background_tasks.upkeep import OPERATOR
+from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR
 from gpucommons.scheduler.hub import attempt_tokens
 from gpucommons.scheduler.hub.missing_servers import MissingServers
 from gpucommons.scheduler.threads.repeating import repeat_task

@@ -12,8 +12,8 @@ import pytest
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR
 from gpucommons.scheduler.background_tasks.notifications import Notifications, Sending
-from gpucommons.scheduler.background_tasks.upkeep import OPERATOR
 from gpucommons.scheduler.core.model.going_on import KeptKernels
 from gpucommons.scheduler.core.model.intents import NoteKept
 from gpucommons.scheduler.core.model.types import Millis, UserName, WorkloadId

@@ -11,7 +11,7 @@ from command_line import Cli, WatchedWorld, submitted
 from service_world import done
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.background_tasks.upkeep import OPERATOR
+from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR
 from gpucommons.scheduler.cli.plans import probe_program
 from gpucommons.scheduler.core.model.intents import NoteFacts, PoolFacts
 from gpucommons.scheduler.core.model.resources import Measured

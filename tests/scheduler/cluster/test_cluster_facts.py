@@ -13,7 +13,7 @@ from gpucommons.gpu.client.agent_client import NodeReport
 from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.slices.usage import AuditEntry
-from gpucommons.scheduler.background_tasks.upkeep import AGENT_EVENTS, OPERATOR
+from gpucommons.scheduler.background_tasks.housekeeping import AGENT_EVENTS, OPERATOR
 from gpucommons.scheduler.cluster.cluster_facts import ClusterFacts, NoAgents
 from gpucommons.scheduler.core.model.intents import NoteFacts, PoolFacts, PutPools
 from gpucommons.scheduler.core.model.types import NodeId, PoolName

@@ -10,7 +10,7 @@ from service_world import ServiceWorld, a_request, done
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.slices.slices import GpuSlice, SliceId
 from gpucommons.scheduler import models
-from gpucommons.scheduler.background_tasks.upkeep import OPERATOR
+from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR
 from gpucommons.scheduler.core.events.leases import NOT_STARTED
 from gpucommons.scheduler.core.model.intents import Cancel
 from gpucommons.scheduler.core.model.types import WorkloadId

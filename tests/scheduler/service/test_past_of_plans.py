@@ -12,8 +12,8 @@ from judged_runs import MINUTE, a_run, a_window
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.background_tasks import judging
-from gpucommons.scheduler.background_tasks.judging import Judging
+from gpucommons.scheduler.background_tasks import plan_outcomes
+from gpucommons.scheduler.background_tasks.plan_outcomes import Judging
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import advice
@@ -288,7 +288,7 @@ def test_a_job_that_cannot_be_judged_keeps_no_other_from_it(
             raise ZeroDivisionError
         return past.judge(service, workload)
 
-    monkeypatch.setattr(judging, "judge", fails)
+    monkeypatch.setattr(plan_outcomes, "judge", fails)
     judge(world)
     assert [one.workload_id for one in world.store.plans.runs()] == [other]
 

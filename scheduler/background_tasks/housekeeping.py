@@ -32,7 +32,7 @@ from gpucommons.scheduler.service.in_memory.slices import slice_ids
 from gpucommons.scheduler.service.jobs.profiles import drop_without_team
 from gpucommons.scheduler.service.service import Pending, Service
 
-log = logging.getLogger("gpucommons.scheduler.background_tasks.upkeep")
+log = logging.getLogger("gpucommons.scheduler.background_tasks.housekeeping")
 
 #: Kinds of the entries in an agent's record.
 AGENT_EVENTS = frozenset(

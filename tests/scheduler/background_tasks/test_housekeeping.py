@@ -12,7 +12,7 @@ from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.slices.slices import MpsDaemon, SliceId
 from gpucommons.gpu.slices.usage import AuditEntry
 from gpucommons.scheduler import models
-from gpucommons.scheduler.background_tasks.upkeep import AGENT_EVENTS, Upkeep
+from gpucommons.scheduler.background_tasks.housekeeping import AGENT_EVENTS, Upkeep
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.service import leases
 from gpucommons.scheduler.service.administration import settings
