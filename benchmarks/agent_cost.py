@@ -18,8 +18,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from gpucommons.gpu.client.agent_client import AgentClient
+from gpucommons.gpu.connections.unix_sockets import connect
 from gpucommons.gpu.devices.devices import DeviceId
-from gpucommons.gpu.doors.unix_sockets import connect
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.linux.processes import LinuxProcesses
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId

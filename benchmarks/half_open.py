@@ -27,7 +27,7 @@ from pathlib import Path
 import httpx
 
 from benchmarks.results import append, percentile
-from gpucommons.gpu.doors import descriptors
+from gpucommons.gpu.connections import descriptors
 
 ATTACKERS = 4
 #: Connections that were closed are opened again, this many a second by all together.

@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 
-from gpucommons.gpu.doors import descriptors
+from gpucommons.gpu.connections import descriptors
 from gpucommons.gpu.extras import MissingExtra, program_of
 from gpucommons.gpu.said_once import log_to_stderr
 from gpucommons.scheduler.errors import SchedulerError

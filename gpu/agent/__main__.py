@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, TextIO
 from gpucommons.gpu.agent.control.node import has_nvml, node_facts
 from gpucommons.gpu.agent.control.requests import Requests
 from gpucommons.gpu.agent.control.server import AgentServer, MetricsAccess
-from gpucommons.gpu.agent.door.tokens import metrics_token
 from gpucommons.gpu.agent.endpoints import CannotServe, Endpoints
+from gpucommons.gpu.agent.http_api.tokens import metrics_token
 from gpucommons.gpu.agent.limits.audit import AuditLog
 from gpucommons.gpu.agent.limits.grants import Grants
 from gpucommons.gpu.agent.limits.guard import Guard
@@ -26,7 +26,7 @@ from gpucommons.gpu.agent.limits.watchdog import Watchdog
 from gpucommons.gpu.agent.options import parse
 from gpucommons.gpu.agent.state.state_file import StateFile
 from gpucommons.gpu.agent.watch import Watch
-from gpucommons.gpu.doors import descriptors
+from gpucommons.gpu.connections import descriptors
 from gpucommons.gpu.linux.processes import Processes, node_processes
 from gpucommons.gpu.node.fake import SimulatedGpus, simulated_devices
 from gpucommons.gpu.node.node_traits import Ground, Wishes, survey

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from gpucommons.gpu.client.wire import Json
-from gpucommons.gpu.doors.unix_sockets import connect
+from gpucommons.gpu.connections.unix_sockets import connect
 from gpucommons.gpu.errors import AgentUnavailable
 
 logger = logging.getLogger("gpucommons.gpu.agent")
@@ -114,8 +114,8 @@ class Endpoints:
 
     def _open_door(self, others: Mapping[str, Callable[[], Json]]) -> None:
         # Nine MiB of HTTP and TLS, which an agent without a door does without.
-        from gpucommons.gpu.agent.door.door import Door  # noqa: PLC0415 - see above
-        from gpucommons.gpu.agent.door.door_settings import DoorSettings, Inside  # noqa: PLC0415 - see above
+        from gpucommons.gpu.agent.http_api.door import Door  # noqa: PLC0415 - see above
+        from gpucommons.gpu.agent.http_api.door_settings import DoorSettings, Inside  # noqa: PLC0415 - see above
 
         host, port = self._options.door
         settings = DoorSettings(

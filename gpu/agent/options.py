@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gpucommons.gpu.clouds.notice_source import LINK_LOCAL, NAMES, host_and_port
-from gpucommons.gpu.doors.addresses import is_loopback
+from gpucommons.gpu.connections.addresses import is_loopback
 from gpucommons.gpu.extras import missing
 from gpucommons.gpu.node.fake import DEFAULT_DEVICES, DEFAULT_KIND, MAX_DEVICES
 from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from gpucommons.gpu.doors.addresses import is_loopback
-from gpucommons.gpu.doors.unix_sockets import connect
+from gpucommons.gpu.connections.addresses import is_loopback
+from gpucommons.gpu.connections.unix_sockets import connect
 
 _RECEIVE_BYTES = 1 << 18
 #: No answer of an honest agent is longer.

@@ -9,7 +9,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from gpucommons.gpu.doors import unix_sockets
+from gpucommons.gpu.connections import unix_sockets
 from gpucommons.labextension.live.fanout import Fanout
 
 log = logging.getLogger("gpucommons.labextension")

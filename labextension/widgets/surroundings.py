@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpucommons.gpu.doors import unix_sockets
+from gpucommons.gpu.connections import unix_sockets
 from gpucommons.labextension.server_context import ServerContext
 from gpucommons.scheduler.client import SchedulerClient
 from gpucommons.scheduler.errors import Misconfigured, Unavailable

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from gpucommons.gpu.doors.unix_sockets import short_name
+from gpucommons.gpu.connections.unix_sockets import short_name
 from gpucommons.scheduler.client.calls import Call
 from gpucommons.scheduler.errors import SchedulerError, Unavailable, Unreachable, error_classes
 from gpucommons.scheduler.models import ErrorView

@@ -10,8 +10,8 @@ from typing import Any
 
 import kopf
 
-from gpucommons.gpu.doors.listening import listen_tcp
-from gpucommons.gpu.doors.page import serve_page
+from gpucommons.gpu.connections.listening import listen_tcp
+from gpucommons.gpu.connections.page import serve_page
 from gpucommons.scheduler.client import AsyncSchedulerClient
 from gpucommons.scheduler.operator.cluster import KubernetesObjects, Objects, api_client
 from gpucommons.scheduler.operator.following import Books, Follower

@@ -14,9 +14,9 @@ from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream
 from tornado.web import Application
 
-from gpucommons.gpu.doors import descriptors
-from gpucommons.gpu.doors.crowds import Crowds
-from gpucommons.gpu.doors.heads_first import HalfOpen, HeadsFirst
+from gpucommons.gpu.connections import descriptors
+from gpucommons.gpu.connections.crowds import Crowds
+from gpucommons.gpu.connections.heads_first import HalfOpen, HeadsFirst
 
 MAX_BODY_BYTES = 256 << 10
 MAX_HEAD_BYTES = 32 << 10

@@ -16,7 +16,7 @@ from jupyterhub.services.auth import HubOAuthCallbackHandler
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RedirectHandler, StaticFileHandler
 
-from gpucommons.gpu.doors.listening import BACKLOG
+from gpucommons.gpu.connections.listening import BACKLOG
 from gpucommons.scheduler.client import AsyncSchedulerClient
 from gpucommons.scheduler.pages import (
     admin,

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpucommons.gpu.doors import unix_sockets
-from gpucommons.gpu.doors.listening import BACKLOG, listen_tcp
+from gpucommons.gpu.connections import unix_sockets
+from gpucommons.gpu.connections.listening import BACKLOG, listen_tcp
 from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR
 from gpucommons.scheduler.hub import attempt_tokens
 from gpucommons.scheduler.hub.missing_servers import MissingServers

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from gpucommons.gpu.doors.listening import listen_tcp
+from gpucommons.gpu.connections.listening import listen_tcp
 from gpucommons.idle_culler.app import CullerApp
 from gpucommons.idle_culler.limits import Limits, Rules, changed
 

@@ -11,9 +11,9 @@ import socket
 from collections.abc import Callable
 
 from gpucommons.gpu.agent.control.connections import Connection, LineTooLong
-from gpucommons.gpu.doors.crowds import Crowds
-from gpucommons.gpu.doors.spare import Acceptor
-from gpucommons.gpu.doors.unix_sockets import Peer, peer_of
+from gpucommons.gpu.connections.crowds import Crowds
+from gpucommons.gpu.connections.spare import Acceptor
+from gpucommons.gpu.connections.unix_sockets import Peer, peer_of
 
 #: From a scraper's first byte until it has read the answer.
 SCRAPE_S = 10.0

@@ -6,7 +6,7 @@ together stay within three quarters of what the process may have open.
 
 from __future__ import annotations
 
-from gpucommons.gpu.doors import descriptors
+from gpucommons.gpu.connections import descriptors
 
 #: Enough for people and their proxies; each costs some kilobytes where it is in use.
 _MOST_HALF_OPEN = 1024

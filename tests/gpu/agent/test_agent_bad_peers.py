@@ -17,9 +17,9 @@ import pytest
 
 from gpucommons.gpu.agent.control.channels import SCRAPE_S, MetricsChannel, SliceChannel
 from gpucommons.gpu.client.agent_client import AgentClient
+from gpucommons.gpu.connections.spare import Acceptor
+from gpucommons.gpu.connections.unix_sockets import connect, listen
 from gpucommons.gpu.devices.devices import DeviceId
-from gpucommons.gpu.doors.spare import Acceptor
-from gpucommons.gpu.doors.unix_sockets import connect, listen
 from gpucommons.gpu.errors import AgentUnavailable, GpuError
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 

@@ -15,8 +15,8 @@ from gpucommons.gpu.agent.limits.grants import Grants
 from gpucommons.gpu.agent.limits.guard import Guard
 from gpucommons.gpu.agent.state.state_file import StateFile
 from gpucommons.gpu.agent.watch import Watch
+from gpucommons.gpu.connections.unix_sockets import connect
 from gpucommons.gpu.devices.devices import DeviceId
-from gpucommons.gpu.doors.unix_sockets import connect
 from gpucommons.gpu.linux.fake_processes import FakeProcess, FakeProcesses
 from gpucommons.gpu.node.fake import SimulatedGpus, simulated_devices
 from gpucommons.gpu.providers import NodeTraits, provider_stack

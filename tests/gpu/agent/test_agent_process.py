@@ -19,8 +19,8 @@ import pytest
 from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.clouds.fake import FakeMetadata
 from gpucommons.gpu.clouds.notice_source import CloudNotice
+from gpucommons.gpu.connections.unix_sockets import connect
 from gpucommons.gpu.devices.devices import DeviceId
-from gpucommons.gpu.doors.unix_sockets import connect
 from gpucommons.gpu.errors import (
     AgentUnavailable,
     BadAgentRequest,

@@ -13,7 +13,7 @@ from typing import Any
 import uvicorn
 from service_world import ADMIN, TOKENS, FakeHubServer, ServiceWorld, an_app
 
-from gpucommons.gpu.doors.listening import listen_tcp
+from gpucommons.gpu.connections.listening import listen_tcp
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.models import JobView
 from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL

@@ -17,7 +17,7 @@ import ipywidgets
 import pytest
 
 from gpucommons import labextension
-from gpucommons.gpu.doors import unix_sockets
+from gpucommons.gpu.connections import unix_sockets
 from gpucommons.labextension import GpuMonitor, TrainPanel
 from gpucommons.labextension.widgets import surroundings
 from gpucommons.labextension.widgets.monitor import describe

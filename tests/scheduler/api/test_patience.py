@@ -11,7 +11,7 @@ import httpx
 import pytest
 from fastapi import FastAPI, Response
 
-from gpucommons.gpu.doors.listening import listen_tcp
+from gpucommons.gpu.connections.listening import listen_tcp
 from gpucommons.scheduler.api import server as server_module
 from gpucommons.scheduler.api.limits import waiting
 from gpucommons.scheduler.api.server import PeerProtocol, make_server

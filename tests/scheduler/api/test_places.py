@@ -13,7 +13,7 @@ import httpx
 import pytest
 from service_world import ServiceWorld, a_request, attempt_token
 
-from gpucommons.gpu.doors import descriptors
+from gpucommons.gpu.connections import descriptors
 from gpucommons.scheduler.api.limits import connections
 from gpucommons.scheduler.api.limits.connections import max_connections, max_waiting
 from gpucommons.scheduler.api.limits.places import Places
@@ -111,7 +111,7 @@ def test_half_of_all_connections_are_for_who_does_not_wait() -> None:
 def test_a_process_allows_itself_what_it_may() -> None:
     soft, hard = 300, 700
     code = (
-        "import json; from gpucommons.gpu.doors import descriptors as d;"
+        "import json; from gpucommons.gpu.connections import descriptors as d;"
         "print(json.dumps([d.limit(), d.raise_limit(), d.raise_limit()]))"
     )
     found = subprocess.run(

@@ -15,7 +15,7 @@ from command_line import Cli, Done, WatchedWorld
 from service_world import FakeHubServer
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gpucommons.gpu.doors import unix_sockets
+from gpucommons.gpu.connections import unix_sockets
 from gpucommons.scheduler.api.app import ApiSettings, create_app
 from gpucommons.scheduler.api.authentication import Doors, HubDoor, PeerDoor
 from gpucommons.scheduler.api.server import make_server

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gpucommons.gpu.doors import unix_sockets
+from gpucommons.gpu.connections import unix_sockets
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import AsyncSchedulerClient, SchedulerClient, calls
 from gpucommons.scheduler.errors import (

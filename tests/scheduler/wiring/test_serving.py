@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from free_ports import free_port
 
-from gpucommons.gpu.doors.listening import listen_tcp
+from gpucommons.gpu.connections.listening import listen_tcp
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, NotAuthenticated, Unavailable
 from gpucommons.scheduler.wiring.accounts import account_of, accounts, home_of

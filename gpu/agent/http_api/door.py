@@ -17,11 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import ThreadingHTTPServer
 
-from gpucommons.gpu.agent.door.bad_tokens import BadTokens
-from gpucommons.gpu.agent.door.door_callers import Caller
-from gpucommons.gpu.agent.door.door_settings import DoorSettings, Inside
-from gpucommons.gpu.agent.door.door_tls import Certificate
-from gpucommons.gpu.agent.door.tokens import read_token
+from gpucommons.gpu.agent.http_api.bad_tokens import BadTokens
+from gpucommons.gpu.agent.http_api.door_callers import Caller
+from gpucommons.gpu.agent.http_api.door_settings import DoorSettings, Inside
+from gpucommons.gpu.agent.http_api.door_tls import Certificate
+from gpucommons.gpu.agent.http_api.tokens import read_token
 from gpucommons.gpu.client import wire
 
 logger = logging.getLogger(__name__)

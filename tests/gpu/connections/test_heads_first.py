@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.gpu.doors import unix_sockets
-from gpucommons.gpu.doors.heads_first import HalfOpen, HeadsFirst, is_whole
-from gpucommons.gpu.doors.listening import listen_tcp
-from gpucommons.gpu.doors.page import serve_page
+from gpucommons.gpu.connections import unix_sockets
+from gpucommons.gpu.connections.heads_first import HalfOpen, HeadsFirst, is_whole
+from gpucommons.gpu.connections.listening import listen_tcp
+from gpucommons.gpu.connections.page import serve_page
 
 ASK = b"GET /text HTTP/1.1\r\nHost: here\r\n\r\n"
 HALF = b"GET /text HTTP/1.1\r\nHost:"

@@ -8,8 +8,8 @@ import socket
 
 import pytest
 
-from gpucommons.gpu.doors import spare
-from gpucommons.gpu.doors.spare import Acceptor
+from gpucommons.gpu.connections import spare
+from gpucommons.gpu.connections.spare import Acceptor
 
 
 class Full:

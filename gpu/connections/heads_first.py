@@ -15,9 +15,9 @@ import socket
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from gpucommons.gpu.doors.crowds import Crowds
-from gpucommons.gpu.doors.spare import Acceptor
-from gpucommons.gpu.doors.unix_sockets import peer_of
+from gpucommons.gpu.connections.crowds import Crowds
+from gpucommons.gpu.connections.spare import Acceptor
+from gpucommons.gpu.connections.unix_sockets import peer_of
 
 #: What is not here by then never will be.
 HEAD_S = 10.0
