@@ -114,8 +114,8 @@ class Endpoints:
 
     def _open_door(self, others: Mapping[str, Callable[[], Json]]) -> None:
         # Nine MiB of HTTP and TLS, which an agent without a door does without.
-        from gpucommons.gpu.agent.http_api.door import Door  # noqa: PLC0415 - see above
-        from gpucommons.gpu.agent.http_api.door_settings import DoorSettings, Inside  # noqa: PLC0415 - see above
+        from gpucommons.gpu.agent.http_api.http_server import Door  # noqa: PLC0415 - see above
+        from gpucommons.gpu.agent.http_api.settings import DoorSettings, Inside  # noqa: PLC0415 - see above
 
         host, port = self._options.door
         settings = DoorSettings(

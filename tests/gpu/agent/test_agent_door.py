@@ -24,8 +24,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from free_ports import free_port
 
 from gpucommons.gpu.agent.http_api.bad_tokens import MAX_WRONG, WINDOW_S
-from gpucommons.gpu.agent.http_api.door import MAX_CONNECTION_S, Door
-from gpucommons.gpu.agent.http_api.door_settings import DoorSettings, Inside
+from gpucommons.gpu.agent.http_api.http_server import MAX_CONNECTION_S, Door
+from gpucommons.gpu.agent.http_api.settings import DoorSettings, Inside
 from gpucommons.gpu.agent.options import parse
 from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.client.agent_transports import DoorTransport
@@ -260,7 +260,7 @@ def test_a_caller_who_sends_byte_by_byte_is_sent_away_in_time(
     room: Room, token_file: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As long as a byte comes in time nothing else ends it.
-    monkeypatch.setattr("gpucommons.gpu.agent.http_api.door._TIMEOUT_S", 600.0)
+    monkeypatch.setattr("gpucommons.gpu.agent.http_api.http_server._TIMEOUT_S", 600.0)
     settings = DoorSettings(host="127.0.0.1", port=0, token_file=token_file)
     door = Door(settings, Inside(ask=room.ask, metrics=room.metrics), now_s=clock)
     try:

@@ -12,8 +12,8 @@ import yaml
 from prometheus_client import CollectorRegistry
 from published_schemas import validate
 
-from gpucommons.gpu.agent.http_api.door import Door
-from gpucommons.gpu.agent.http_api.door_settings import DoorSettings, Inside
+from gpucommons.gpu.agent.http_api.http_server import Door
+from gpucommons.gpu.agent.http_api.settings import DoorSettings, Inside
 from gpucommons.gpu.agent.options import parse as agent_options
 from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.client.agent_transports import DoorTransport

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from http.server import ThreadingHTTPServer
 
 from gpucommons.gpu.agent.http_api.bad_tokens import BadTokens
-from gpucommons.gpu.agent.http_api.door_callers import Caller
-from gpucommons.gpu.agent.http_api.door_settings import DoorSettings, Inside
-from gpucommons.gpu.agent.http_api.door_tls import Certificate
+from gpucommons.gpu.agent.http_api.callers import Caller
+from gpucommons.gpu.agent.http_api.settings import DoorSettings, Inside
+from gpucommons.gpu.agent.http_api.tls import Certificate
 from gpucommons.gpu.agent.http_api.tokens import read_token
 from gpucommons.gpu.client import wire
 

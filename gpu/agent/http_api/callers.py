@@ -15,7 +15,7 @@ from typing import Protocol, cast
 
 from gpucommons.gpu.agent.control.requests import REMOTE_REQUESTS, refusal
 from gpucommons.gpu.agent.http_api.bad_tokens import BadTokens
-from gpucommons.gpu.agent.http_api.door_settings import DoorSettings, Inside
+from gpucommons.gpu.agent.http_api.settings import DoorSettings, Inside
 from gpucommons.gpu.agent.http_api.tokens import read_token
 from gpucommons.gpu.client import wire
 from gpucommons.gpu.errors import AgentUnavailable, BadAgentRequest, GpuError
