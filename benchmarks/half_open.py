@@ -27,7 +27,7 @@ from pathlib import Path
 import httpx
 
 from benchmarks.results import append, percentile
-from gpucommons.gpu.connections import descriptors
+from gpucommons.gpu.connections import open_file_limit
 
 ATTACKERS = 4
 #: Connections that were closed are opened again, this many a second by all together.
@@ -96,7 +96,7 @@ def _until_running(up: subprocess.Popen[bytes], said: Path) -> None:
 
 def attack(port: int, connections: int, per_s: int) -> None:
     """Hold as many connections as asked for, until killed; all opened once, then again by rate."""
-    descriptors.raise_limit()
+    open_file_limit.raise_limit()
     selector, opened, began_s = selectors.DefaultSelector(), 0, time.monotonic()
     while True:
         allowed = connections + int((time.monotonic() - began_s) * per_s)

@@ -15,7 +15,7 @@ from traitlets.config import Application
 from traitlets.config.application import catch_config_error
 
 from gpucommons.gpu.connections.listening import listen_tcp
-from gpucommons.gpu.connections.page import serve_page
+from gpucommons.gpu.connections.text_page import serve_page
 from gpucommons.gpu.said_once import log_to_stderr
 from gpucommons.idle_culler.hub import PAGE_SIZE, Hub
 from gpucommons.idle_culler.leases import Leases

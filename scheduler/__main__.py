@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 
-from gpucommons.gpu.connections import descriptors
+from gpucommons.gpu.connections import open_file_limit
 from gpucommons.gpu.extras import MissingExtra, program_of
 from gpucommons.gpu.said_once import log_to_stderr
 from gpucommons.scheduler.errors import SchedulerError
@@ -24,7 +24,7 @@ def main() -> int:
         logging.getLogger(chatty).setLevel(logging.WARNING)
     settings = read_settings(sys.argv[1:], os.environ)
     # Each caller is a connection, and those who wait keep theirs.
-    descriptors.raise_limit()
+    open_file_limit.raise_limit()
     try:
         return asyncio.run(until_signalled(settings))
     except (SchedulerError, MissingExtra, OSError) as error:

@@ -26,7 +26,7 @@ from gpucommons.gpu.agent.limits.watchdog import Watchdog
 from gpucommons.gpu.agent.options import parse
 from gpucommons.gpu.agent.state.state_file import StateFile
 from gpucommons.gpu.agent.watch import Watch
-from gpucommons.gpu.connections import descriptors
+from gpucommons.gpu.connections import open_file_limit
 from gpucommons.gpu.linux.processes import Processes, node_processes
 from gpucommons.gpu.node.fake import SimulatedGpus, simulated_devices
 from gpucommons.gpu.node.node_traits import Ground, Wishes, survey
@@ -102,7 +102,7 @@ def _own(folder: Path) -> TextIO:
 
 def _serve(options: argparse.Namespace, telemetry: Telemetry, processes: Processes) -> None:
     # Each open tab is a descriptor.
-    descriptors.raise_limit()
+    open_file_limit.raise_limit()
     # As the kernel names it in maps: links on the way would make every process look a stranger.
     root = options.dir.resolve() / "slices"
     folders = PodFolders(root) if options.kubernetes else SliceFolders(root)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpucommons.gpu.connections.crowds import Crowds
+from gpucommons.gpu.connections.peer_limits import Crowds
 
 #: Messages that may wait for one tab: some minutes of samples.
 QUEUE_SIZE = 256

@@ -1,6 +1,6 @@
 """The HTTP server: one asyncio loop, a TCP port of this machine, and a unix socket.
 
-Connections come from :class:`~gpucommons.gpu.connections.heads_first.HeadsFirst` with the head of their
+Connections come from :class:`~gpucommons.gpu.connections.request_heads.HeadsFirst` with the head of their
 first request; what becomes of them afterwards is bounded here.
 """
 
@@ -18,8 +18,8 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from gpucommons.gpu.connections import unix_sockets
-from gpucommons.gpu.connections.crowds import Crowds
-from gpucommons.gpu.connections.heads_first import HalfOpen, HeadsFirst
+from gpucommons.gpu.connections.peer_limits import Crowds
+from gpucommons.gpu.connections.request_heads import HalfOpen, HeadsFirst
 from gpucommons.scheduler.api.limits.connections import max_connections, max_half_open, max_idle
 
 #: Long polls end by themselves after 25 s; a shutdown does not wait for them.

@@ -11,7 +11,7 @@ from typing import Any
 import kopf
 
 from gpucommons.gpu.connections.listening import listen_tcp
-from gpucommons.gpu.connections.page import serve_page
+from gpucommons.gpu.connections.text_page import serve_page
 from gpucommons.scheduler.client import AsyncSchedulerClient
 from gpucommons.scheduler.operator.cluster import KubernetesObjects, Objects, api_client
 from gpucommons.scheduler.operator.following import Books, Follower

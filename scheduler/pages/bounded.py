@@ -14,9 +14,9 @@ from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream
 from tornado.web import Application
 
-from gpucommons.gpu.connections import descriptors
-from gpucommons.gpu.connections.crowds import Crowds
-from gpucommons.gpu.connections.heads_first import HalfOpen, HeadsFirst
+from gpucommons.gpu.connections import open_file_limit
+from gpucommons.gpu.connections.peer_limits import Crowds
+from gpucommons.gpu.connections.request_heads import HalfOpen, HeadsFirst
 
 MAX_BODY_BYTES = 256 << 10
 MAX_HEAD_BYTES = 32 << 10
@@ -44,13 +44,13 @@ class BoundedServer(HTTPServer):
             max_buffer_size=MAX_BODY_BYTES + MAX_HEAD_BYTES,
         )
         self._loop = asyncio.get_running_loop()
-        self._served: Crowds[IOStream] = Crowds(descriptors.limit() // 8)
+        self._served: Crowds[IOStream] = Crowds(open_file_limit.limit() // 8)
         self._listening: list[HeadsFirst] = []
         self._sweeping = self._loop.call_later(_SWEEP_S, self._sweep)
 
     def listen_on(self, sockets: Iterable[socket.socket]) -> None:
         """Serve who comes; the sockets stay their opener's."""
-        bounds = HalfOpen(most=min(_MOST_HALF_OPEN, descriptors.limit() // 16))
+        bounds = HalfOpen(most=min(_MOST_HALF_OPEN, open_file_limit.limit() // 16))
         self._listening += [HeadsFirst(one, self._begin, bounds=bounds) for one in sockets]
 
     def _begin(self, connection: socket.socket, peer: Hashable) -> None:

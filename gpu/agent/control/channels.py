@@ -11,8 +11,8 @@ import socket
 from collections.abc import Callable
 
 from gpucommons.gpu.agent.control.connections import Connection, LineTooLong
-from gpucommons.gpu.connections.crowds import Crowds
-from gpucommons.gpu.connections.spare import Acceptor
+from gpucommons.gpu.connections.accepting import Acceptor
+from gpucommons.gpu.connections.peer_limits import Crowds
 from gpucommons.gpu.connections.unix_sockets import Peer, peer_of
 
 #: From a scraper's first byte until it has read the answer.

@@ -15,7 +15,7 @@ from gpucommons.gpu.agent.control.channels import ControlChannel, MetricsChannel
 from gpucommons.gpu.agent.control.metrics import metrics_text
 from gpucommons.gpu.agent.control.requests import Requests, refusal
 from gpucommons.gpu.agent.watch import Watch
-from gpucommons.gpu.connections.spare import Acceptor
+from gpucommons.gpu.connections.accepting import Acceptor
 from gpucommons.gpu.connections.unix_sockets import Peer, listen
 from gpucommons.gpu.errors import GpuError
 from gpucommons.gpu.slices.slices import SliceId

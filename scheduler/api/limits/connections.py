@@ -6,7 +6,7 @@ together stay within three quarters of what the process may have open.
 
 from __future__ import annotations
 
-from gpucommons.gpu.connections import descriptors
+from gpucommons.gpu.connections import open_file_limit
 
 #: Enough for people and their proxies; each costs some kilobytes where it is in use.
 _MOST_HALF_OPEN = 1024
@@ -15,7 +15,7 @@ _MOST_IDLE = 2048
 
 def max_connections() -> int:
     """Half of the descriptors that this process may have."""
-    return descriptors.limit() // 2
+    return open_file_limit.limit() // 2
 
 
 def max_waiting() -> int:
@@ -25,9 +25,9 @@ def max_waiting() -> int:
 
 def max_half_open() -> int:
     """Whose head is not here yet, and as many more whose body is not."""
-    return min(_MOST_HALF_OPEN, descriptors.limit() // 16)
+    return min(_MOST_HALF_OPEN, open_file_limit.limit() // 16)
 
 
 def max_idle() -> int:
     """Kept open between two requests."""
-    return min(_MOST_IDLE, descriptors.limit() // 8)
+    return min(_MOST_IDLE, open_file_limit.limit() // 8)

@@ -17,7 +17,7 @@ import pytest
 
 from gpucommons.gpu.agent.control.channels import SCRAPE_S, MetricsChannel, SliceChannel
 from gpucommons.gpu.client.agent_client import AgentClient
-from gpucommons.gpu.connections.spare import Acceptor
+from gpucommons.gpu.connections.accepting import Acceptor
 from gpucommons.gpu.connections.unix_sockets import connect, listen
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.errors import AgentUnavailable, GpuError

@@ -10,7 +10,7 @@ from typing import cast
 
 from gpucommons.gpu.agent.control.connections import Connection
 from gpucommons.gpu.agent.state.state_file import StateFile
-from gpucommons.gpu.connections.spare import Acceptor
+from gpucommons.gpu.connections.accepting import Acceptor
 
 
 def test_what_names_everybodys_slices_is_for_the_agent_alone(tmp_path: Path) -> None:

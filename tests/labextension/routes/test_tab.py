@@ -13,7 +13,7 @@ import pytest
 from serving import hang_up, until
 from tornado.httpclient import HTTPClientError
 
-from gpucommons.gpu.connections.crowds import Crowds
+from gpucommons.gpu.connections.peer_limits import Crowds
 from gpucommons.labextension.live import fanout
 from gpucommons.labextension.routes import websocket
 from gpucommons.labextension.routes.handlers import SETTING

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from service_world import ServiceWorld, a_request, attempt_token
 
-from gpucommons.gpu.connections import descriptors
+from gpucommons.gpu.connections import open_file_limit
 from gpucommons.scheduler.api.limits import connections
 from gpucommons.scheduler.api.limits.connections import max_connections, max_waiting
 from gpucommons.scheduler.api.limits.places import Places
@@ -104,7 +104,7 @@ async def test_who_waits_most_is_answered_early_when_others_come(
 
 
 def test_half_of_all_connections_are_for_who_does_not_wait() -> None:
-    assert max_connections() <= descriptors.limit() * 3 // 4
+    assert max_connections() <= open_file_limit.limit() * 3 // 4
     assert max_waiting() == max_connections() // 2
 
 

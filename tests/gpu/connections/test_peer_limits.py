@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucommons.gpu.connections.crowds import Crowds
+from gpucommons.gpu.connections.peer_limits import Crowds
 
 
 def test_the_oldest_of_the_largest_crowd_makes_room() -> None:

@@ -8,8 +8,8 @@ import socket
 
 import pytest
 
-from gpucommons.gpu.connections import spare
-from gpucommons.gpu.connections.spare import Acceptor
+from gpucommons.gpu.connections import accepting
+from gpucommons.gpu.connections.accepting import Acceptor
 
 
 class Full:
@@ -30,7 +30,7 @@ def test_a_reserve_that_another_thread_took_is_not_closed_twice(
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     with monkeypatch.context() as full:
-        full.setattr(spare.os, "open", refused)
+        full.setattr(accepting.os, "open", refused)
         assert list(acceptor.accept(Full())) == []  # type: ignore[arg-type] # as much as is asked of it
     others = os.open(os.devnull, os.O_RDONLY)
     assert others == number, "the number is another file's now"

@@ -7,8 +7,8 @@ import socket
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 
-from gpucommons.gpu.connections.crowds import Crowds
-from gpucommons.gpu.connections.heads_first import MAX_HEAD_BYTES, HalfOpen, HeadsFirst
+from gpucommons.gpu.connections.peer_limits import Crowds
+from gpucommons.gpu.connections.request_heads import MAX_HEAD_BYTES, HalfOpen, HeadsFirst
 
 #: Until the answer has been read.
 _ANSWER_S = 10.0

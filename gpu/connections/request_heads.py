@@ -15,8 +15,8 @@ import socket
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from gpucommons.gpu.connections.crowds import Crowds
-from gpucommons.gpu.connections.spare import Acceptor
+from gpucommons.gpu.connections.accepting import Acceptor
+from gpucommons.gpu.connections.peer_limits import Crowds
 from gpucommons.gpu.connections.unix_sockets import peer_of
 
 #: What is not here by then never will be.

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from gpucommons.gpu.connections import unix_sockets
-from gpucommons.gpu.connections.heads_first import HalfOpen, HeadsFirst, is_whole
 from gpucommons.gpu.connections.listening import listen_tcp
-from gpucommons.gpu.connections.page import serve_page
+from gpucommons.gpu.connections.request_heads import HalfOpen, HeadsFirst, is_whole
+from gpucommons.gpu.connections.text_page import serve_page
 
 ASK = b"GET /text HTTP/1.1\r\nHost: here\r\n\r\n"
 HALF = b"GET /text HTTP/1.1\r\nHost:"
