@@ -60,15 +60,15 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
-from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
+from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 from gpucommons.scheduler.ids import IdSource
 from gpucommons.scheduler.loop.acting import current_attempts
 from gpucommons.scheduler.loop.loop import Loop, Surroundings
 from gpucommons.scheduler.store.opening import open_store
-from gpucommons.scheduler.wiring.asked import wall_ms
 from gpucommons.scheduler.wiring.cluster_parts import held_slots
+from gpucommons.scheduler.wiring.scheduler_callbacks import wall_ms
 
 POOL = PoolName("train")
 BORROWERS, OWNERS = TeamName("borrowers"), TeamName("owners")

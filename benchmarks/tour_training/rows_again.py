@@ -12,7 +12,7 @@ from benchmarks.tour_training import figures
 from benchmarks.tour_training.researcher import Researcher
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import pipeline_calls, schedule_calls
-from gpucommons.scheduler.wiring.asked import wall_ms
+from gpucommons.scheduler.wiring.scheduler_callbacks import wall_ms
 
 _MINUTE_MS = 60_000
 _NAME = "each-minute"

@@ -27,8 +27,8 @@ from gpucommons.scheduler.core.model.types import Attempt, NodeId, PoolName
 from gpucommons.scheduler.core.whatif.next_shares import next_shares
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
 from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
-from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
 from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import LeaseHeld, Leases
+from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from gpucommons.scheduler.executors.kubernetes.manifests.homes import WithHome
 from gpucommons.scheduler.executors.kubernetes.manifests.job_files import JobFiles, PlannedFiles
@@ -37,7 +37,7 @@ from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSetting
 from gpucommons.scheduler.loop.acting import current_attempts, parked_leases
 from gpucommons.scheduler.service.in_memory.slices import slice_ids
 from gpucommons.scheduler.storage.parts import StorageParts
-from gpucommons.scheduler.wiring.asked import Asked
+from gpucommons.scheduler.wiring.scheduler_callbacks import Asked
 
 #: As many times as long as it took, what was worked out holds.
 _REST = 9

@@ -37,9 +37,9 @@ from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.storage.parts import StorageParts
 from gpucommons.scheduler.storage.volume_files import VolumeFiles
 from gpucommons.scheduler.wiring.accounts import accounts, home_of
-from gpucommons.scheduler.wiring.asked import Asked
 from gpucommons.scheduler.wiring.local_nodes import local_nodes
 from gpucommons.scheduler.wiring.options import SchedulerSettings
+from gpucommons.scheduler.wiring.scheduler_callbacks import Asked
 
 
 def _nothing() -> None:

@@ -12,8 +12,8 @@ from gpucommons.scheduler.executors.plugin import Offer, guest
 from gpucommons.scheduler.files.snapshots import Snapshots
 from gpucommons.scheduler.launchers.gang import Launcher
 from gpucommons.scheduler.storage.parts import StorageParts
-from gpucommons.scheduler.wiring.asked import Asked
 from gpucommons.scheduler.wiring.options import SchedulerSettings
+from gpucommons.scheduler.wiring.scheduler_callbacks import Asked
 
 _LOG = logging.getLogger(__name__)
 

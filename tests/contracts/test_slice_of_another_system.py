@@ -20,9 +20,9 @@ from gpucommons.scheduler.core.model.types import PoolName, State
 from gpucommons.scheduler.errors import InvalidTransition, Misconfigured
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
 from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
-from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView, Hears
-from gpucommons.scheduler.executors.kubernetes.cluster_state.offer import Offer, offer_of
+from gpucommons.scheduler.executors.kubernetes.cluster_state.offered_nodes import Offer, offer_of
+from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import NodeSeen
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 from gpucommons.scheduler.on_idle import ON_IDLE

@@ -33,11 +33,11 @@ from gpucommons.scheduler.executors.kubernetes.attempts import api_refusals, jud
 from gpucommons.scheduler.executors.kubernetes.attempts.judging import Remains
 from gpucommons.scheduler.executors.kubernetes.attempts.records import Record
 from gpucommons.scheduler.executors.kubernetes.attempts.witnesses import Witnesses
-from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView, Hears
 from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import StrayNotebooks
-from gpucommons.scheduler.executors.kubernetes.cluster_state.offer import offer_of
+from gpucommons.scheduler.executors.kubernetes.cluster_state.offered_nodes import offer_of
 from gpucommons.scheduler.executors.kubernetes.cluster_state.orphans import Strangers
+from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.logs import PodLogs
 from gpucommons.scheduler.executors.kubernetes.loop_wakeup import EVERY_S, LoopWakeup
 from gpucommons.scheduler.executors.kubernetes.manifests.laying_out import expected_of, lay_out

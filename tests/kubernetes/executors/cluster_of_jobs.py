@@ -17,7 +17,7 @@ from gpucommons.scheduler.core.model.state import AttemptEnded, AttemptStarted
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, NodeId, PoolName, Stop
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
-from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
+from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from gpucommons.scheduler.executors.kubernetes.manifests.homes import WithHome
 from gpucommons.scheduler.executors.kubernetes.manifests.job_files import JobFiles, PlannedFiles

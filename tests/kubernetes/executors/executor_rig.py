@@ -20,7 +20,7 @@ from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import Attempt, Millis, PoolName, Stop
 from gpucommons.scheduler.executors.base import Executor, Launch
 from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
-from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
+from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from gpucommons.scheduler.executors.kubernetes.manifests.job_files import PlannedFiles
 from gpucommons.scheduler.executors.kubernetes.manifests.pod_files import PodPlace

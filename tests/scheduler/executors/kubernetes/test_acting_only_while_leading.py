@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import AttemptId, Millis
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError, Connection
 from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
-from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
+from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings

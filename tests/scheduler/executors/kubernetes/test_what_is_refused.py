@@ -25,7 +25,7 @@ from gpucommons.scheduler.core.model.types import AttemptState, Millis, PoolName
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError, Connection
 from gpucommons.scheduler.executors.kubernetes.api_server.refusals import Refusals
 from gpucommons.scheduler.executors.kubernetes.attempts import sentences
-from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
+from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 

@@ -31,7 +31,7 @@ from gpucommons.scheduler.executors.kubernetes import executor
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError, Connection
 from gpucommons.scheduler.executors.kubernetes.attempts.judging import Remains
 from gpucommons.scheduler.executors.kubernetes.attempts.witnesses import Said, is_believed
-from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
+from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from gpucommons.scheduler.executors.kubernetes.manifests import patches
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings

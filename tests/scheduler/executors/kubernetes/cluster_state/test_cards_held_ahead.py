@@ -13,10 +13,10 @@ from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import NodeId, PoolName, WorkerPlacement
 from gpucommons.scheduler.executors.base import Bound
-from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView, Hears
-from gpucommons.scheduler.executors.kubernetes.cluster_state.offer import Offer
+from gpucommons.scheduler.executors.kubernetes.cluster_state.offered_nodes import Offer
 from gpucommons.scheduler.executors.kubernetes.cluster_state.reserving import Reservations
+from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.nodes.installed import Installed
 from gpucommons.scheduler.executors.kubernetes.nodes.reservations import (
     read_reservation,

@@ -15,7 +15,6 @@ from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import PoolName, WorkerPlacement
 from gpucommons.scheduler.executors.base import Bound
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError, Connection
-from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView, Hears
 from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import (
     PATIENCE_MS,
@@ -25,8 +24,9 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import (
     StrayNotebooks,
     read_notebook,
 )
-from gpucommons.scheduler.executors.kubernetes.cluster_state.offer import Offer
+from gpucommons.scheduler.executors.kubernetes.cluster_state.offered_nodes import Offer
 from gpucommons.scheduler.executors.kubernetes.cluster_state.reserving import Reservations
+from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.nodes.installed import Installed
 from gpucommons.scheduler.executors.kubernetes.nodes.reservations import ReservationSeen
 from gpucommons.scheduler.executors.kubernetes.objects import names

@@ -16,7 +16,6 @@ from gpucommons.scheduler.core.model.types import NodeId, WorkerPlacement
 from gpucommons.scheduler.executors.base import Bound
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
 from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
-from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView
 from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import (
     Leases,
@@ -24,6 +23,7 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import (
     is_parked,
 )
 from gpucommons.scheduler.executors.kubernetes.cluster_state.reserving import Reservations
+from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
     Holdings,
     holds_ahead,
