@@ -18,7 +18,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.describing import of_config, of_keras, of_module
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.models.words.plan_words import advice_text
+from gpucommons.scheduler.models.text.plan_words import advice_text
 
 T = TypeVar("T")
 

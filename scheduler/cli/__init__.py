@@ -25,7 +25,7 @@ from gpucommons.scheduler.errors import (
     SchedulerError,
     Unavailable,
 )
-from gpucommons.scheduler.models.words.mistakes import named, said
+from gpucommons.scheduler.models.text.mistakes import named, said
 
 INTERRUPTED = 130
 

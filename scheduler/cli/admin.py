@@ -20,7 +20,7 @@ from gpucommons.scheduler.cli.profiles import commands as profiles
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.call import Call
 from gpucommons.scheduler.errors import BadRequest, NotFound, UnknownTeam
-from gpucommons.scheduler.models.words.state_words import held_words, node_words, state_words
+from gpucommons.scheduler.models.text.state_words import held_words, node_words, state_words
 
 MINUTE_MS = 60_000
 _MIB_PER_GIB = 1024

@@ -19,7 +19,7 @@ from gpucommons.scheduler.client import SchedulerClient, calls, plan_calls
 from gpucommons.scheduler.client.results import fetch_results, mark_results
 from gpucommons.scheduler.errors import BadRequest, NotFound
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
-from gpucommons.scheduler.models.words.state_words import (
+from gpucommons.scheduler.models.text.state_words import (
     attempt_words,
     hold_class_words,
     state_words,

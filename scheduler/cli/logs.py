@@ -10,7 +10,7 @@ from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import printable, show
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.models.jobs.attempts import newest_life
-from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.models.text.state_words import state_words
 
 FINAL = frozenset({"succeeded", "failed", "cancelled"})
 #: How long one request for new log lines may wait.

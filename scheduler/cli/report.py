@@ -11,8 +11,8 @@ from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import show, table
 from gpucommons.scheduler.client import report_calls
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.models.words.report_parquet import report_parquet
-from gpucommons.scheduler.models.words.report_rows import SAMPLE_NOTE, report_csv, report_table
+from gpucommons.scheduler.models.text.report_parquet import report_parquet
+from gpucommons.scheduler.models.text.report_rows import SAMPLE_NOTE, report_csv, report_table
 
 HEADER = ("TEAM", "OWNER", "PROJECT", "HELD", "USED", "IDLE", "BORROWED", "LENT", "LOST")
 _DIGITS = 4

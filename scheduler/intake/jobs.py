@@ -42,7 +42,7 @@ from gpucommons.scheduler.intake.policies import (
 from gpucommons.scheduler.launchers import AUTO, PLAIN, refusal, told_of_each
 from gpucommons.scheduler.launchers.gang import Asked as AskedToStart
 from gpucommons.scheduler.models import RESERVED_VARIABLES, JobRequest, RoleRequest
-from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.models.text.state_words import state_words
 from gpucommons.scheduler.money import to_micro
 from gpucommons.scheduler.plans import ChosenPlan
 from gpucommons.scheduler.principal import Principal

@@ -15,8 +15,8 @@ from typing import Any
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import calls, plan_calls, report_calls
 from gpucommons.scheduler.errors import Forbidden, NotFound, SchedulerError
-from gpucommons.scheduler.models.words.report_parquet import can_write_parquet
-from gpucommons.scheduler.models.words.report_rows import (
+from gpucommons.scheduler.models.text.report_parquet import can_write_parquet
+from gpucommons.scheduler.models.text.report_rows import (
     project_table,
     team_table,
     user_table,

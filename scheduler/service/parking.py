@@ -7,7 +7,7 @@ from gpucommons.scheduler.core.model.intents import NoteParked, Park, Unpark
 from gpucommons.scheduler.core.model.types import State, Workload
 from gpucommons.scheduler.errors import InvalidTransition
 from gpucommons.scheduler.intake.leases import check_on_idle
-from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.models.text.state_words import state_words
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.leases import view

@@ -11,7 +11,7 @@ from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
 from gpucommons.scheduler.core.whatif import counterfactuals, preview
 from gpucommons.scheduler.forecast.estimating import Budget, if_nothing_ends_early
-from gpucommons.scheduler.models.words.state_words import ended_words, state_words
+from gpucommons.scheduler.models.text.state_words import ended_words, state_words
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.in_memory.trial_cycles import Trials

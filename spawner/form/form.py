@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from gpucommons.gpu.providers import isolation_sentence
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.models import LeaseView, OfferList, OfferView, SizeView
-from gpucommons.scheduler.models.words.place_words import place_words
+from gpucommons.scheduler.models.text.place_words import place_words
 
 _MIB_PER_GIB = 1024
 _STALE_AFTER_S = 2

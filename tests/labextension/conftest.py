@@ -46,7 +46,7 @@ from gpucommons.scheduler.models import (
 )
 from gpucommons.scheduler.models.jobs.profiles import ProfileJob
 from gpucommons.scheduler.models.notifications import ChannelView, NotificationsView
-from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.models.text.state_words import state_words
 
 JOB_ID = "018f0000-0000-7000-8000-000000000001"
 LEASE_ID = "018f0000-0000-7000-8000-0000000000aa"

@@ -21,8 +21,8 @@ from gpucommons.scheduler.client.snapshot import MAX_SNAPSHOT_BYTES, Packed, pac
 from gpucommons.scheduler.client.submission import FileJob, command_for, default_name
 from gpucommons.scheduler.errors import BadRequest, Conflict, SchedulerError
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
-from gpucommons.scheduler.models.words.mistakes import first_mistake
-from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.models.text.mistakes import first_mistake
+from gpucommons.scheduler.models.text.state_words import state_words
 
 #: In Airflow's store of the task, which outlives its tries: the key of the job whose end no try told.
 _OPEN = "gpucommons_job_key"

@@ -16,7 +16,7 @@ from gpucommons.scheduler.cli.logs import FINAL, FOLLOW_S
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
 from gpucommons.scheduler.client.call import Call
 from gpucommons.scheduler.errors import Conflict, SchedulerError, Unavailable
-from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.models.text.state_words import state_words
 
 R = TypeVar("R", bound=BaseModel)
 

@@ -10,7 +10,7 @@ from gpucommons.scheduler.cli.admin import HOLDING, notebook
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import show
 from gpucommons.scheduler.client import SchedulerClient, calls, parking_calls
-from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.models.text.state_words import state_words
 
 _STATES = (*HOLDING, "parking", "parked")
 #: Its server does it within seconds; the scheduler gives up after minutes.

@@ -14,7 +14,7 @@ from gpucommons.scheduler.cli.present import by, show
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.client.describing import of_config_file
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.models.words.plan_words import advice_text
+from gpucommons.scheduler.models.text.plan_words import advice_text
 
 Objective = Literal["fastest", "cheapest", "cheapest_by_deadline"]
 _SHAPE = ("layers", "hidden", "heads", "vocabulary")

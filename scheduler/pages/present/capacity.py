@@ -9,7 +9,7 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.providers import isolation_sentence
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.models import DeviceView, HoldView, NodeList, NodeView, PoolView, Report
-from gpucommons.scheduler.models.words.state_words import HELD_WORDS, held_words, node_words
+from gpucommons.scheduler.models.text.state_words import HELD_WORDS, held_words, node_words
 from gpucommons.scheduler.pages.present import words
 from gpucommons.scheduler.pages.present.waiting import WaitingRow
 

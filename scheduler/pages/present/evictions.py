@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpucommons.scheduler.models import EventView, JobView, LeaseView
-from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.models.text.state_words import state_words
 from gpucommons.scheduler.pages.present import words
 
 #: Event kinds of receipts: of stops for somebody else, and of all others.

@@ -15,8 +15,8 @@ from gpucommons.scheduler.models import (
     TeamUseView,
     TeamView,
 )
-from gpucommons.scheduler.models.words.place_words import place_words
-from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.models.text.place_words import place_words
+from gpucommons.scheduler.models.text.state_words import state_words
 from gpucommons.scheduler.pages.present import words
 from gpucommons.scheduler.pages.present.quotas import Segment
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models import Report
-from gpucommons.scheduler.models.words.report_rows import gpu_hours
+from gpucommons.scheduler.models.text.report_rows import gpu_hours
 from gpucommons.scheduler.pages.present.capacity import Figure
 
 _DECEMBER = 12

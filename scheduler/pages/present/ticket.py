@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.models import IdleView, LeaseView, OfferView
 from gpucommons.scheduler.models.notebooks.leases import idle_length
-from gpucommons.scheduler.models.words.place_words import ordinal
-from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.models.text.place_words import ordinal
+from gpucommons.scheduler.models.text.state_words import state_words
 from gpucommons.scheduler.pages.present import words
 
 _HOLDING = frozenset({"granted", "active", "warned"})

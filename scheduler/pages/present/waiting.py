@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpucommons.scheduler.models import ForecastView, JobView, LeaseView, ReasonView
-from gpucommons.scheduler.models.words.place_words import place_words
+from gpucommons.scheduler.models.text.place_words import place_words
 from gpucommons.scheduler.pages.present import words
 from gpucommons.scheduler.pages.present.fragmentation import Pieces
 

@@ -8,7 +8,7 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.forecast.words import span
 from gpucommons.scheduler.models import ForecastView
-from gpucommons.scheduler.models.words.report_rows import gpu_hours
+from gpucommons.scheduler.models.text.report_rows import gpu_hours
 
 __all__ = [
     "about",

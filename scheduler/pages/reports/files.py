@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from gpucommons.scheduler.client import report_calls
 from gpucommons.scheduler.models import Report
-from gpucommons.scheduler.models.words.report_parquet import report_parquet
-from gpucommons.scheduler.models.words.report_rows import report_csv
+from gpucommons.scheduler.models.text.report_parquet import report_parquet
+from gpucommons.scheduler.models.text.report_rows import report_csv
 from gpucommons.scheduler.pages.base import PageHandler
 from gpucommons.scheduler.pages.present.report import month_of
 from gpucommons.scheduler.pages.reports.sample import is_asked

@@ -13,7 +13,7 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.client import report_calls
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.reports import UsePoint, Utilisation
-from gpucommons.scheduler.models.words.report_rows import SAMPLE_NOTE, in_a_spreadsheet
+from gpucommons.scheduler.models.text.report_rows import SAMPLE_NOTE, in_a_spreadsheet
 from gpucommons.scheduler.pages.base import PageHandler
 from gpucommons.scheduler.pages.present.words import iso
 from gpucommons.scheduler.pages.reports import drawing, sample

@@ -13,7 +13,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.advisor.history import Grade
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.forecast.windows import SLACK_MS, in_time, is_over, is_right
-from gpucommons.scheduler.models.words.plan_words import GRADES
+from gpucommons.scheduler.models.text.plan_words import GRADES
 from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.service.advice.plan_beside_outcome import wait_right
 from gpucommons.scheduler.store.estimates import Estimate

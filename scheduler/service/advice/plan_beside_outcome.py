@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.models.words.plan_words import length_of
+from gpucommons.scheduler.models.text.plan_words import length_of
 from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.plans import Said
 from gpucommons.scheduler.store.plans.base import JudgedRun

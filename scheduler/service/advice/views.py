@@ -17,7 +17,7 @@ from gpucommons.scheduler.advisor.layout import (
     Layout,
     words,
 )
-from gpucommons.scheduler.models.words.plan_words import memory_of, plain_line, speed_of
+from gpucommons.scheduler.models.text.plan_words import memory_of, plain_line, speed_of
 from gpucommons.scheduler.service.advice.asking import Asking
 from gpucommons.scheduler.service.advice.places import Place, workers_of
 from gpucommons.scheduler.service.advice.waits import NOT_KNOWN, Size, Wait

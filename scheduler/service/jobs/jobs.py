@@ -24,7 +24,7 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.errors import InvalidTransition, Misconfigured
 from gpucommons.scheduler.intake import Found, job_spec, resized_spec
 from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL
-from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.models.text.state_words import state_words
 from gpucommons.scheduler.parents import Parent, ParentId
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization

@@ -9,7 +9,7 @@ from itertools import islice
 
 from gpucommons.scheduler.core.model.types import Millis, State, UserName
 from gpucommons.scheduler.models import ReportRow
-from gpucommons.scheduler.models.words.report_rows import gpu_hours
+from gpucommons.scheduler.models.text.report_rows import gpu_hours
 from gpucommons.scheduler.money import money_words
 from gpucommons.scheduler.notifications.choice import About, Telling
 from gpucommons.scheduler.service import costs

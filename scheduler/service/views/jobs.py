@@ -31,7 +31,7 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.core.quota.quota import pool_of
 from gpucommons.scheduler.core.whatif.counterfactuals import Way
 from gpucommons.scheduler.forecast.forecast import Forecast
-from gpucommons.scheduler.models.words.state_words import job_words
+from gpucommons.scheduler.models.text.state_words import job_words
 from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization

@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import NodeId, WorkerPlacement, Workload
-from gpucommons.scheduler.models.words.report_rows import gpu_hours
+from gpucommons.scheduler.models.text.report_rows import gpu_hours
 from gpucommons.scheduler.money import money_words
 from gpucommons.scheduler.service import costs
 from gpucommons.scheduler.store.base import LedgerRow

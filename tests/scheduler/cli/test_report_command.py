@@ -22,8 +22,8 @@ from gpucommons.scheduler.core.model.types import (
     UserName,
     WorkloadId,
 )
-from gpucommons.scheduler.models.words import report_parquet
-from gpucommons.scheduler.models.words.report_rows import report_csv
+from gpucommons.scheduler.models.text import report_parquet
+from gpucommons.scheduler.models.text.report_rows import report_csv
 from gpucommons.scheduler.store.base import LedgerRow
 from gpucommons.scheduler.store.quota_minutes.base import QuotaMinute
 

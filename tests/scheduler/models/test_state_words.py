@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from gpucommons.scheduler.core.model.types import State
-from gpucommons.scheduler.models.words.state_words import JOB_WORDS, LEASE_WORDS, state_words
+from gpucommons.scheduler.models.text.state_words import JOB_WORDS, LEASE_WORDS, state_words
 
 MESSAGES = Path(__file__).parents[3] / "labextension" / "src" / "text" / "messages.ts"
 

@@ -9,7 +9,7 @@ import pytest
 from gpucommons.scheduler import models
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.jobs.attempts import AttemptView
-from gpucommons.scheduler.models.words.report_rows import (
+from gpucommons.scheduler.models.text.report_rows import (
     report_csv,
     report_table,
     team_table,

@@ -14,7 +14,7 @@ from gpucommons.scheduler.models.notifications import (
     NotificationsView,
     NotificationView,
 )
-from gpucommons.scheduler.models.words import report_parquet
+from gpucommons.scheduler.models.text import report_parquet
 
 
 async def test_utilisation_shows_lines_tables_and_changes_to_admins_and_leads(visit: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpucommons.scheduler.models.words.place_words import place_words
+from gpucommons.scheduler.models.text.place_words import place_words
 from gpucommons.scheduler.pages.present import words
 
 

@@ -16,7 +16,7 @@ from stored_rows import ledger_row
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.errors import Misconfigured
-from gpucommons.scheduler.models.words.report_rows import report_csv, report_table
+from gpucommons.scheduler.models.text.report_rows import report_csv, report_table
 from gpucommons.scheduler.service import advice, costs, job_quote
 from gpucommons.scheduler.service.administration import cluster, settings, usage_report
 from gpucommons.scheduler.service.jobs import jobs, logs

@@ -9,7 +9,7 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.extras import missing
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.models.reports import Report
-from gpucommons.scheduler.models.words.report_rows import TEAM_ITSELF
+from gpucommons.scheduler.models.text.report_rows import TEAM_ITSELF
 from gpucommons.scheduler.money import from_micro
 
 #: Columns of GPU hours, with the fields of a row that they are made of.
