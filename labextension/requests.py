@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from gpucommons.scheduler.models.text.mistakes import named, said
+from gpucommons.scheduler.models.text.field_errors import named, said
 
 #: Time limits that forms offer, in seconds; None is whatever the team's rules allow.
 TIME_LIMITS_S: tuple[int | None, ...] = (1800, 3600, 7200, 14_400, 28_800, 86_400, None)

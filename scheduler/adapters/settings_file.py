@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.models.text.yaml_mistakes import field_sentences, syntax_sentence
+from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax_sentence
 
 M = TypeVar("M", bound=BaseModel)
 

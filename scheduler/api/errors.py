@@ -24,7 +24,7 @@ from gpucommons.scheduler.errors import (
     Unavailable,
 )
 from gpucommons.scheduler.models import ErrorView
-from gpucommons.scheduler.models.text.mistakes import named, said
+from gpucommons.scheduler.models.text.field_errors import named, said
 
 log = logging.getLogger("gpucommons.scheduler.api")
 

@@ -25,7 +25,7 @@ from gpucommons.scheduler.errors import (
     SchedulerError,
     Unavailable,
 )
-from gpucommons.scheduler.models.text.mistakes import named, said
+from gpucommons.scheduler.models.text.field_errors import named, said
 
 INTERRUPTED = 130
 

@@ -13,8 +13,8 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.client.submission import FileJob, request_for_file
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.models.text.mistakes import named, said
-from gpucommons.scheduler.models.text.yaml_mistakes import field_sentences, syntax_sentence
+from gpucommons.scheduler.models.text.field_errors import named, said
+from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax_sentence
 from gpucommons.scheduler.operator.objects import spec_of
 
 #: A larger file is no description of a job or of teams.

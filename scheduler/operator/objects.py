@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models import JobRequest, JobView, TeamModel, UserName
 from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL
-from gpucommons.scheduler.models.text.mistakes import said
+from gpucommons.scheduler.models.text.field_errors import said
 
 GROUP = "gpucommons.io"
 VERSION = "v1alpha1"

@@ -22,7 +22,7 @@ from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.client.calls import Call
 from gpucommons.scheduler.errors import BadRequest, Forbidden, NotAuthenticated, SchedulerError
 from gpucommons.scheduler.models import JobList, LeaseList, LeaseView, WhoAmI
-from gpucommons.scheduler.models.text.mistakes import first_mistake
+from gpucommons.scheduler.models.text.field_errors import first_mistake
 from gpucommons.scheduler.pages.settings import Site
 
 R = TypeVar("R", bound=BaseModel)

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import plan_calls
 from gpucommons.scheduler.errors import BadRequest, Forbidden
-from gpucommons.scheduler.models.text.mistakes import first_mistake
+from gpucommons.scheduler.models.text.field_errors import first_mistake
 from gpucommons.scheduler.pages.base import PageHandler
 from gpucommons.scheduler.pages.settings import WRITES_OFF
 

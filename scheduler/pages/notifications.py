@@ -14,7 +14,7 @@ from gpucommons.scheduler.models.notifications import (
     NotificationRequest,
     NotificationsView,
 )
-from gpucommons.scheduler.models.text.mistakes import first_mistake
+from gpucommons.scheduler.models.text.field_errors import first_mistake
 from gpucommons.scheduler.pages.base import PageHandler
 
 #: What each choice means, in the order of the form.

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device
 from gpucommons.scheduler.models import ConfigModel, PoolModel, QuotaModel, TeamModel
-from gpucommons.scheduler.models.text.yaml_mistakes import field_sentences, syntax_sentence
+from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax_sentence
 from gpucommons.scheduler.up.state_folder import StateFolder, write_private
 
 #: The team of whoever starts ``up`` without a file.

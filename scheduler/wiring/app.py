@@ -47,7 +47,7 @@ from gpucommons.scheduler.leadership.parts import Replica, join
 from gpucommons.scheduler.loop.acting import executor_of
 from gpucommons.scheduler.loop.gathering import Gathering
 from gpucommons.scheduler.loop.loop import Loop, Surroundings
-from gpucommons.scheduler.models.text.yaml_mistakes import field_sentences, syntax_sentence
+from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax_sentence
 from gpucommons.scheduler.notifications import webhook
 from gpucommons.scheduler.notifications.settings import NotificationSettings
 from gpucommons.scheduler.notifications.settings import read_settings as read_notifications

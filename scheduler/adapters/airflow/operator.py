@@ -21,7 +21,7 @@ from gpucommons.scheduler.client.snapshot import MAX_SNAPSHOT_BYTES, Packed, pac
 from gpucommons.scheduler.client.submission import FileJob, command_for, default_name
 from gpucommons.scheduler.errors import BadRequest, Conflict, SchedulerError
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
-from gpucommons.scheduler.models.text.mistakes import first_mistake
+from gpucommons.scheduler.models.text.field_errors import first_mistake
 from gpucommons.scheduler.models.text.state_words import state_words
 
 #: In Airflow's store of the task, which outlives its tries: the key of the job whose end no try told.

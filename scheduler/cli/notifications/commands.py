@@ -19,7 +19,7 @@ from gpucommons.scheduler.models.notifications import (
     NotificationRequest,
     NotificationsView,
 )
-from gpucommons.scheduler.models.text.mistakes import first_mistake
+from gpucommons.scheduler.models.text.field_errors import first_mistake
 
 _ALL = get_args(AboutName)
 _HEADER = ("MADE", "BY", "SUBJECT", "BECAME", "")

@@ -13,7 +13,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.documents import read_mapping, request_of_mapping
 from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.models.text.yaml_mistakes import field_sentences
+from gpucommons.scheduler.models.text.yaml_errors import field_sentences
 
 #: Of a step; all else is of its job.
 _OF_STEP = ("after", "inputs", "each")

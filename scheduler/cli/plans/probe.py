@@ -23,7 +23,7 @@ from gpucommons.scheduler.cli.present import printable
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.submission import FileJob, request_for_file
 from gpucommons.scheduler.errors import BadRequest, Forbidden
-from gpucommons.scheduler.models.text.mistakes import first_mistake
+from gpucommons.scheduler.models.text.field_errors import first_mistake
 
 _PROGRAM = "probe_program.py"
 _MOST_BYTES = 1 << 20

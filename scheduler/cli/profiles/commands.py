@@ -23,7 +23,7 @@ from gpucommons.scheduler.models.jobs.profiles import (
     ProfileJob,
     ProfilesFile,
 )
-from gpucommons.scheduler.models.text.yaml_mistakes import field_sentences
+from gpucommons.scheduler.models.text.yaml_errors import field_sentences
 
 #: Of a command or value, before a job is started with it.
 _SHOWN = 300

@@ -7,7 +7,7 @@ from itertools import islice
 from gpucommons.scheduler import models
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.models.jobs.schedules import PromotedView, TriggerView
-from gpucommons.scheduler.models.text.what_runs import what_runs
+from gpucommons.scheduler.models.text.job_summary import what_runs
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.schedules import cron_times, promoting, trigger_state
 from gpucommons.scheduler.schedules.deciding import RUNS_KEPT

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from gpucommons.labextension.requests import sentence_of
 from gpucommons.scheduler.models import JobRequest
-from gpucommons.scheduler.models.text.mistakes import named, said
+from gpucommons.scheduler.models.text.field_errors import named, said
 
 ROLE: dict[str, Any] = {"command": ["true"]}
 

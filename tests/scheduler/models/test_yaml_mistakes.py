@@ -7,7 +7,7 @@ import yaml
 from pydantic import ValidationError
 
 from gpucommons.scheduler.models import ConfigModel
-from gpucommons.scheduler.models.text.yaml_mistakes import field_sentences, syntax_sentence
+from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax_sentence
 
 
 @pytest.mark.parametrize(

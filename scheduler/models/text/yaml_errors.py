@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import yaml
 from pydantic import ValidationError
 
-from gpucommons.scheduler.models.text.mistakes import named, said
+from gpucommons.scheduler.models.text.field_errors import named, said
 
 #: Parts of the parser's words, and what a person may do about it.
 _SENTENCES = (
