@@ -16,7 +16,7 @@ from gpucommons.scheduler.core.model.types import Kind, Millis, State, UserName,
 from gpucommons.scheduler.core.queue import back_off
 from gpucommons.scheduler.errors import BadRequest, SchedulerError
 from gpucommons.scheduler.notifications import confirming, message_texts, smtp, webhook
-from gpucommons.scheduler.notifications.choice import (
+from gpucommons.scheduler.notifications.preferences import (
     FIRST_WAIT_MS,
     HOUR_MS,
     KEPT_MS,

@@ -13,7 +13,7 @@ import hmac
 from dataclasses import replace
 
 from gpucommons.scheduler.core.model.types import Millis
-from gpucommons.scheduler.notifications.choice import About, Choice, Telling
+from gpucommons.scheduler.notifications.preferences import About, Choice, Telling
 from gpucommons.scheduler.notifications.settings import MailSettings, default_address
 
 #: A code is good for so long.

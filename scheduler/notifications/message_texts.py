@@ -18,7 +18,7 @@ from gpucommons.scheduler.core.model.going_on import KeptKernels
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.state import Event
 from gpucommons.scheduler.core.model.types import Millis, State, UserName, Workload
-from gpucommons.scheduler.notifications.choice import About, Telling
+from gpucommons.scheduler.notifications.preferences import About, Telling
 from gpucommons.scheduler.parents import ParentKind
 
 #: Before what is kept of kernels is removed.

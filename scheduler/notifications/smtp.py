@@ -9,7 +9,7 @@ from email.message import EmailMessage
 from email.utils import formatdate
 
 from gpucommons.scheduler.errors import BadRequest, Unavailable
-from gpucommons.scheduler.notifications.choice import Notification
+from gpucommons.scheduler.notifications.preferences import Notification
 from gpucommons.scheduler.notifications.settings import MailSettings, read_login, refusal
 
 _TIMEOUT_S = 20.0

@@ -16,7 +16,7 @@ from http import HTTPStatus
 from gpucommons.scheduler.core.model.types import UserName
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 from gpucommons.scheduler.notifications.addresses import Address, Target, read_target, resolve
-from gpucommons.scheduler.notifications.choice import Choice, Notification
+from gpucommons.scheduler.notifications.preferences import Choice, Notification
 from gpucommons.scheduler.notifications.settings import WebhookSettings
 
 #: All of it together, however slowly an answer comes.

@@ -9,7 +9,7 @@ from service_world import METRICS_TOKEN
 
 from gpucommons.scheduler.core.model.types import Millis, UserName
 from gpucommons.scheduler.notifications import confirming
-from gpucommons.scheduler.notifications.choice import About, Choice
+from gpucommons.scheduler.notifications.preferences import About, Choice
 
 
 @dataclass(frozen=True)

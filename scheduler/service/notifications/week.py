@@ -11,7 +11,7 @@ from gpucommons.scheduler.core.model.types import Millis, State, UserName
 from gpucommons.scheduler.models import ReportRow
 from gpucommons.scheduler.models.text.report_rows import gpu_hours
 from gpucommons.scheduler.money import money_words
-from gpucommons.scheduler.notifications.choice import About, Telling
+from gpucommons.scheduler.notifications.preferences import About, Telling
 from gpucommons.scheduler.service import costs
 from gpucommons.scheduler.service.administration.usage_report import priced_sums
 from gpucommons.scheduler.service.service import Service

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from gpucommons.scheduler.core.model.types import Millis, UserName
-from gpucommons.scheduler.notifications.choice import (
+from gpucommons.scheduler.notifications.preferences import (
     Channel,
     Choice,
     Notification,

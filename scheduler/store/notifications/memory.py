@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from gpucommons.scheduler.core.model.types import Millis, UserName
-from gpucommons.scheduler.notifications.choice import (
+from gpucommons.scheduler.notifications.preferences import (
     Channel,
     Choice,
     Fate,

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, delete, func, or_, select, update
 
 from gpucommons.scheduler.core.model.types import Millis, UserName
-from gpucommons.scheduler.notifications.choice import (
+from gpucommons.scheduler.notifications.preferences import (
     Channel,
     Choice,
     Fate,

@@ -9,7 +9,7 @@ import pytest
 
 from gpucommons.scheduler.core.model.types import Millis, UserName
 from gpucommons.scheduler.errors import LeaderLost
-from gpucommons.scheduler.notifications.choice import (
+from gpucommons.scheduler.notifications.preferences import (
     About,
     Channel,
     Choice,

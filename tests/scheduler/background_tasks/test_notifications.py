@@ -21,7 +21,7 @@ from gpucommons.scheduler.errors import TooManyRequests, Unavailable
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.models.notifications import NotificationRequest
 from gpucommons.scheduler.notifications import smtp, webhook
-from gpucommons.scheduler.notifications.choice import (
+from gpucommons.scheduler.notifications.preferences import (
     MOST_MAILS,
     MOST_TRIES,
     MOST_WAITING,
@@ -35,7 +35,7 @@ from gpucommons.scheduler.notifications.choice import (
 from gpucommons.scheduler.notifications.settings import NotificationSettings
 from gpucommons.scheduler.service import idle, leases
 from gpucommons.scheduler.service.jobs import jobs
-from gpucommons.scheduler.service.notifications import choosing
+from gpucommons.scheduler.service.notifications import preferences
 from gpucommons.scheduler.store.base import LedgerRow
 
 SECOND, HOUR, DAY = 1000, 3_600_000, 86_400_000
@@ -116,7 +116,7 @@ def tell(world: ServiceWorld, outside: Outside) -> Tell:
 
 def choose(world: ServiceWorld, user: str = "ann", **request: Any) -> Any:
     asked = NotificationRequest.model_validate(request)
-    return choosing.set_notifications(world.service, world.principal(user), asked)
+    return preferences.set_notifications(world.service, world.principal(user), asked)
 
 
 def submit(world: ServiceWorld, user: str = "ann", **changes: Any) -> models.JobView:
@@ -126,7 +126,7 @@ def submit(world: ServiceWorld, user: str = "ann", **changes: Any) -> models.Job
 
 
 def newest(world: ServiceWorld, user: str = "ann") -> list[Any]:
-    return choosing.notifications(world.service, world.principal(user)).newest
+    return preferences.notifications(world.service, world.principal(user)).newest
 
 
 def test_a_job_tells_its_owner_alone_that_it_started_and_how_it_ended(
@@ -401,9 +401,9 @@ def test_a_week_is_summed_up_from_the_report_each_monday_once(
     assert sent.telling.subject.startswith("your week, ")
     assert "GPU-hours: held 1.500, of these used 0.750" in sent.telling.text
     assert "Jobs: 1 finished, 0 failed, 0 cancelled." in sent.telling.text
-    preview = choosing.notifications_week(world.service, world.principal("ann"))
+    preview = preferences.notifications_week(world.service, world.principal("ann"))
     assert preview.text == sent.telling.text
-    nobody = choosing.notifications_week(world.service, world.principal("alf")).text
+    nobody = preferences.notifications_week(world.service, world.principal("alf")).text
     assert "You held no GPU." in nobody
 
 
@@ -415,7 +415,7 @@ def test_a_choice_is_whole_or_refused_and_its_key_is_shown_once(
     assert first.key == "key-ann-1"
     assert choose(world, webhook=ALL, url="https://example.org/y").key is None
     assert choose(world, webhook=ALL, url="https://example.org/y", new_key=True).key == "key-ann-2"
-    answer = choosing.notifications(world.service, world.principal("ann"))
+    answer = preferences.notifications(world.service, world.principal("ann"))
     assert "key-ann" not in answer.model_dump_json()
     assert "hidden" not in caplog.text
     for request, why in (
@@ -425,14 +425,14 @@ def test_a_choice_is_whole_or_refused_and_its_key_is_shown_once(
     ):
         with pytest.raises(Exception, match=why):
             choose(world, **request)
-    assert choosing.notifications(world.service, world.principal("ann")) == answer
+    assert preferences.notifications(world.service, world.principal("ann")) == answer
     object.__setattr__(world.service, "notifications", NotificationSettings())
-    off = choosing.notifications(world.service, world.principal("ann"))
+    off = preferences.notifications(world.service, world.principal("ann"))
     assert off.mail.why_not == "This installation sends no mail: an admin can name a mail server."
     with pytest.raises(Exception, match="sends no mail"):
         choose(world, mail=["finish"])
     with pytest.raises(Exception, match=r"^Nothing can be sent here\. This installation sends no"):
-        choosing.test_notifications(world.service, world.principal("ann"))
+        preferences.test_notifications(world.service, world.principal("ann"))
 
 
 def test_a_test_goes_every_chosen_way_and_not_many_times(
@@ -440,11 +440,11 @@ def test_a_test_goes_every_chosen_way_and_not_many_times(
 ) -> None:
     ann = world.principal("ann")
     with pytest.raises(Exception, match="Nothing is chosen"):
-        choosing.test_notifications(world.service, ann)
+        preferences.test_notifications(world.service, ann)
     choose(world, mail=["week"], webhook=["week"], url="https://example.org/x")
-    choosing.test_notifications(world.service, ann)
+    preferences.test_notifications(world.service, ann)
     with pytest.raises(Exception, match="The last test is on its way"):
-        choosing.test_notifications(world.service, ann)
+        preferences.test_notifications(world.service, ann)
     tell()
     assert outside.said() == [("test", "a test")]
     assert json.loads(webhook.body_of(outside.posts[0][2]))["text"].startswith("ann asked for this")
@@ -458,13 +458,13 @@ def test_a_test_is_tried_at_once_and_once_also_where_a_receiver_rests(
     sending = Sending(world.service, epoch=lambda: world.loop.epoch, start=lambda work: work())
     outside.away = Unavailable("example.org answered with status 503")
     for number in range(3):
-        choosing.test_notifications(world.service, world.principal("ann"))
+        preferences.test_notifications(world.service, world.principal("ann"))
         sending.step()
         assert newest(world)[0].fate == "failed", number
         assert newest(world)[0].said == "example.org answered with status 503"
         world.pass_time(11 * SECOND)
     outside.away = None
-    choosing.test_notifications(world.service, world.principal("ann"))
+    preferences.test_notifications(world.service, world.principal("ann"))
     sending.step()
     assert newest(world)[0].fate == "sent"
 
@@ -478,9 +478,9 @@ def test_nobody_is_flooded_with_mail(world: ServiceWorld, tell: Tell, outside: O
     tell()
     assert len(outside.mails) == MOST_MAILS
     with pytest.raises(TooManyRequests, match="within an hour"):
-        choosing.test_notifications(world.service, world.principal("ann"))
+        preferences.test_notifications(world.service, world.principal("ann"))
     world.pass_time(HOUR + SECOND)
-    choosing.test_notifications(world.service, world.principal("ann"))
+    preferences.test_notifications(world.service, world.principal("ann"))
     tell()
     assert len(outside.mails) == MOST_MAILS + 1
 

@@ -15,10 +15,10 @@ from gpucommons.scheduler.core.model.types import Millis, UserName
 from gpucommons.scheduler.errors import BadRequest, Forbidden, TooManyRequests
 from gpucommons.scheduler.models.notifications import ConfirmRequest, NotificationRequest
 from gpucommons.scheduler.notifications import confirming, smtp
-from gpucommons.scheduler.notifications.choice import About, Channel, Choice, Notification
+from gpucommons.scheduler.notifications.preferences import About, Channel, Choice, Notification
 from gpucommons.scheduler.notifications.settings import NotificationSettings
 from gpucommons.scheduler.service.jobs import jobs
-from gpucommons.scheduler.service.notifications import choosing
+from gpucommons.scheduler.service.notifications import preferences
 
 SETTINGS = {
     "host": "smtp.invalid",
@@ -62,12 +62,12 @@ def tell(world: ServiceWorld, monkeypatch: pytest.MonkeyPatch) -> Tell:
 
 def choose(world: ServiceWorld, address: str, user: str = "ann") -> None:
     request = NotificationRequest(mail=["finish"], address=address)
-    choosing.set_notifications(world.service, world.principal(user), request)
+    preferences.set_notifications(world.service, world.principal(user), request)
 
 
 def confirm(world: ServiceWorld, code: str, user: str = "ann") -> str:
     request = ConfirmRequest(code=code)
-    return choosing.confirm_address(world.service, world.principal(user), request).mail.waits
+    return preferences.confirm_address(world.service, world.principal(user), request).mail.waits
 
 
 def code_in(mails: list[tuple[str, str, str]]) -> str:
@@ -92,8 +92,8 @@ def test_mail_begins_with_the_code(world: ServiceWorld, tell: Tell) -> None:
     finish_a_job(world)
     assert tell() == []
     with pytest.raises(BadRequest, match="No mail goes there before you enter the code"):
-        choosing.test_notifications(world.service, world.principal("ann"))
-    assert choosing.notifications(world.service, world.principal("ann")).mail.waits
+        preferences.test_notifications(world.service, world.principal("ann"))
+    assert preferences.notifications(world.service, world.principal("ann")).mail.waits
     assert confirm(world, f" {code.lower()} ") == ""
     finish_a_job(world)
     assert [(to, about) for to, about, _ in tell()] == [("ann@home.example", "finish")]
@@ -193,11 +193,11 @@ def test_the_next_of_a_name_inherits_nothing(world: ServiceWorld, tell: Tell) ->
     choose(world, "ann@home.example")
     confirm(world, code_in(tell()))
     with pytest.raises(Forbidden, match="Only admins"):
-        choosing.forget_user(world.service, world.principal("bob"), UserName("ann"))
+        preferences.forget_user(world.service, world.principal("bob"), UserName("ann"))
     admin = world.principal("root", ADMIN)
-    gone = choosing.forget_user(world.service, admin, UserName("ann"))
+    gone = preferences.forget_user(world.service, admin, UserName("ann"))
     assert (gone.chose, gone.messages) == (True, 1)
-    view = choosing.notifications(world.service, world.principal("ann"))
+    view = preferences.notifications(world.service, world.principal("ann"))
     assert (view.mail.about, view.mail.to, view.newest) == ([], "ann@example.org", [])
     finish_a_job(world)
     assert tell() == []

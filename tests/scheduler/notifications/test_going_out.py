@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 from gpucommons.scheduler.core.model.types import Millis, UserName
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 from gpucommons.scheduler.notifications import addresses, smtp, webhook
-from gpucommons.scheduler.notifications.choice import About, Channel, Choice, Telling, notification
+from gpucommons.scheduler.notifications.preferences import (
+    About,
+    Channel,
+    Choice,
+    Telling,
+    notification,
+)
 from gpucommons.scheduler.notifications.settings import (
     MailSettings,
     WebhookSettings,

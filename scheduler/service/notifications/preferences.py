@@ -18,7 +18,7 @@ from gpucommons.scheduler.models.notifications import (
 )
 from gpucommons.scheduler.notifications import confirming
 from gpucommons.scheduler.notifications.addresses import read_target
-from gpucommons.scheduler.notifications.choice import (
+from gpucommons.scheduler.notifications.preferences import (
     CHOICES,
     HOUR_MS,
     MOST_MAILS,
