@@ -44,9 +44,9 @@ from gpucommons.scheduler.forecast.forecast import (
     in_view_of,
     told_of,
 )
-from gpucommons.scheduler.forecast.ledger import EstimateLedger
+from gpucommons.scheduler.forecast.forecast_records import EstimateLedger
+from gpucommons.scheduler.forecast.hypothetical_jobs import Playing, Supposed
 from gpucommons.scheduler.forecast.runs import History
-from gpucommons.scheduler.forecast.supposed import Playing, Supposed
 from gpucommons.scheduler.forecast.windows import Basis, Calibration, Unknown, wait_class
 from gpucommons.scheduler.store.base import Epoch, Store
 from gpucommons.scheduler.store.estimates import Estimate

@@ -45,8 +45,8 @@ from gpucommons.scheduler.ids import IdSource
 from gpucommons.scheduler.intake import plan_pools
 from gpucommons.scheduler.leadership.parts import Replica, join
 from gpucommons.scheduler.loop.acting import executor_of
-from gpucommons.scheduler.loop.gathering import Gathering
 from gpucommons.scheduler.loop.loop import Loop, Surroundings
+from gpucommons.scheduler.loop.usage_readings import Gathering
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax_sentence
 from gpucommons.scheduler.notifications import webhook
 from gpucommons.scheduler.notifications.settings import NotificationSettings

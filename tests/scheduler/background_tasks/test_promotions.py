@@ -13,8 +13,8 @@ from gpucommons.scheduler.core.model.state import ProgressReported
 from gpucommons.scheduler.core.model.types import Millis, Progress, WorkloadId
 from gpucommons.scheduler.errors import Forbidden, Misconfigured
 from gpucommons.scheduler.executors.fake import Script
-from gpucommons.scheduler.loop.books import Books
-from gpucommons.scheduler.loop.ledger import LedgerKeeper
+from gpucommons.scheduler.loop.minute_records import Books
+from gpucommons.scheduler.loop.usage_ledger import LedgerKeeper
 from gpucommons.scheduler.models.jobs.schedules import PromotionRequest
 from gpucommons.scheduler.service.schedules import promotions, schedules
 

@@ -19,8 +19,8 @@ from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.forecast.ended_runs import Past
 from gpucommons.scheduler.forecast.estimating import Budget, estimate
 from gpucommons.scheduler.forecast.forecast import told_of
+from gpucommons.scheduler.forecast.forecast_records import EstimateLedger
 from gpucommons.scheduler.forecast.forecaster import FRESH_MS, REFRESH_S, STALE_MS, Forecaster
-from gpucommons.scheduler.forecast.ledger import EstimateLedger
 from gpucommons.scheduler.forecast.runs import History
 from gpucommons.scheduler.forecast.windows import Calibration
 from gpucommons.scheduler.service import idle, leases, why

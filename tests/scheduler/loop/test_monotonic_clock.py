@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from gpucommons.scheduler.core.model.types import Millis
-from gpucommons.scheduler.loop.onward_clock import OnwardClock
+from gpucommons.scheduler.loop.monotonic_clock import OnwardClock
 
 STORED = Millis(1_700_000_000_000)
 HOUR_S = 3600

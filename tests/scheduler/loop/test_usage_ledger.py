@@ -34,7 +34,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.loop.ledger import MINUTE_MS, LedgerKeeper, Span, rows_of
+from gpucommons.scheduler.loop.usage_ledger import MINUTE_MS, LedgerKeeper, Span, rows_of
 from gpucommons.scheduler.store.base import Epoch, LedgerRow
 from gpucommons.scheduler.store.memory import MemoryStore
 

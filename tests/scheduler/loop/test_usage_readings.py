@@ -12,9 +12,9 @@ from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.gpu.slices.usage import UsageMinute
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.errors import Unavailable
-from gpucommons.scheduler.loop.gathering import PATIENCE_S, Gathering
-from gpucommons.scheduler.loop.ledger import MINUTE_MS, USAGE_DELAY_MS
 from gpucommons.scheduler.loop.loop import Loop, Surroundings
+from gpucommons.scheduler.loop.usage_ledger import MINUTE_MS, USAGE_DELAY_MS
+from gpucommons.scheduler.loop.usage_readings import PATIENCE_S, Gathering
 from gpucommons.scheduler.store.memory import MemoryStore
 
 MINUTE = UsageMinute(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis
-from gpucommons.scheduler.loop.ledger import LedgerKeeper
 from gpucommons.scheduler.loop.quota_minutes import quota_minutes
+from gpucommons.scheduler.loop.usage_ledger import LedgerKeeper
 from gpucommons.scheduler.store.base import Epoch, Store
 from gpucommons.scheduler.store.quota_minutes.base import FOLDED_AFTER_MS
 

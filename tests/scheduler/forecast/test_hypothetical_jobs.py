@@ -15,9 +15,9 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.forecast import supposed
+from gpucommons.scheduler.forecast import hypothetical_jobs
 from gpucommons.scheduler.forecast.forecast import Forecast
-from gpucommons.scheduler.forecast.supposed import Supposed
+from gpucommons.scheduler.forecast.hypothetical_jobs import Supposed
 
 SAID = Forecast(made_ms=Millis(0))
 
@@ -31,7 +31,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(job.spec.owner)
         return SAID
 
-    monkeypatch.setattr(supposed, "_said", said)
+    monkeypatch.setattr(hypothetical_jobs, "_said", said)
     return found
 
 
