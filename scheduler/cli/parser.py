@@ -26,7 +26,7 @@ from gpucommons.scheduler.cli.pipelines import commands as pipelines
 from gpucommons.scheduler.cli.plans import commands as plans
 from gpucommons.scheduler.cli.profiles import commands as profiles
 from gpucommons.scheduler.cli.schedules import commands as schedules
-from gpucommons.scheduler.cli.slurm import commands as slurm
+from gpucommons.scheduler.cli.slurm_commands import commands as slurm
 from gpucommons.scheduler.cli.sweeps import commands as sweeps
 from gpucommons.scheduler.launchers import AUTO, LAUNCHERS
 

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpucommons.scheduler.background_tasks.sweeps import Sweeps
-from gpucommons.scheduler.cli.slurm import options, quantities
-from gpucommons.scheduler.cli.slurm.batch import Script, batch_job
+from gpucommons.scheduler.cli.slurm_commands import options, quantities
+from gpucommons.scheduler.cli.slurm_commands.batch import Script, batch_job
 from gpucommons.scheduler.client.submission import request_for_file
 from gpucommons.scheduler.errors import BadRequest
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import printable, show, table
-from gpucommons.scheduler.cli.slurm import accounting, options
-from gpucommons.scheduler.cli.slurm.accounting import LONG_STATES
-from gpucommons.scheduler.cli.slurm.batch import BatchJob, Script, batch_job
-from gpucommons.scheduler.cli.slurm.names import INDEX, array_of, jobs_of, waited
+from gpucommons.scheduler.cli.slurm_commands import accounting, options
+from gpucommons.scheduler.cli.slurm_commands.accounting import LONG_STATES
+from gpucommons.scheduler.cli.slurm_commands.batch import BatchJob, Script, batch_job
+from gpucommons.scheduler.cli.slurm_commands.names import INDEX, array_of, jobs_of, waited
 from gpucommons.scheduler.client import SchedulerClient, calls, sweep_calls
 from gpucommons.scheduler.client.snapshot import MAX_SNAPSHOT_BYTES
 from gpucommons.scheduler.client.submission import request_for_file

@@ -9,7 +9,7 @@ from datetime import datetime
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import printable, show, table
-from gpucommons.scheduler.cli.slurm.names import jobs_of
+from gpucommons.scheduler.cli.slurm_commands.names import jobs_of
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.fields import base_name

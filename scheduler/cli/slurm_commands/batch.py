@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
-from gpucommons.scheduler.cli.slurm import quantities
-from gpucommons.scheduler.cli.slurm.options import REFUSED, said
+from gpucommons.scheduler.cli.slurm_commands import quantities
+from gpucommons.scheduler.cli.slurm_commands.options import REFUSED, said
 from gpucommons.scheduler.client.submission import FileJob, default_name
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
