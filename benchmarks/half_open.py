@@ -51,7 +51,7 @@ class Machine:
     """A running ``gpucommons up``."""
 
     state: Path
-    #: Door → port.
+    #: Address → port.
     doors: dict[str, int]
     token: str
 

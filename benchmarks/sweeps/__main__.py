@@ -149,7 +149,7 @@ class Ours:
         )
 
     def next(self) -> int | None:
-        """As `upkeep/sweeps.py` carries it out."""
+        """As `background_tasks/sweeps.py` carries it out."""
         began = time.process_time()
         states = {
             number: State.RUNNING if number in self.running else State.PAUSED

@@ -114,11 +114,11 @@ class Endpoints:
 
     def _open_door(self, others: Mapping[str, Callable[[], Json]]) -> None:
         # Nine MiB of HTTP and TLS, which an agent without a door does without.
-        from gpucommons.gpu.agent.http_api.http_server import Door  # noqa: PLC0415 - see above
-        from gpucommons.gpu.agent.http_api.settings import DoorSettings, Inside  # noqa: PLC0415 - see above
+        from gpucommons.gpu.agent.http_api.http_server import HttpApi  # noqa: PLC0415 - see above
+        from gpucommons.gpu.agent.http_api.settings import HttpApiSettings, Inside  # noqa: PLC0415 - see above
 
         host, port = self._options.door
-        settings = DoorSettings(
+        settings = HttpApiSettings(
             host=host,
             port=port,
             token_file=self._options.door_token_file,
@@ -127,7 +127,7 @@ class Endpoints:
             key_file=self._options.door_key_file,
         )
         folder: Path = self._options.dir
-        door = Door(
+        door = HttpApi(
             settings,
             Inside(
                 ask=_asker(folder / "control.sock"),
@@ -137,7 +137,7 @@ class Endpoints:
         )
         self._stack.callback(door.close)
         scheme = "http" if settings.cert_file is None else "https"
-        logger.info("Door: %s://%s:%d", scheme, host, door.port)
+        logger.info("HTTP API: %s://%s:%d", scheme, host, door.port)
 
 
 def _asker(control: Path) -> Callable[[bytes], bytes]:

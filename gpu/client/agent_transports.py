@@ -71,7 +71,7 @@ class SocketTransport:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DoorTransport:
+class HttpTransport:
     """The door: ``https://host:port``; ``http://`` on this machine, and elsewhere on request."""
 
     url: str

@@ -1,4 +1,4 @@
-"""Where callers come in: how many may, how long they may take, and who makes room for whom.
+"""Connections that servers of ours accept: how many, for how long, and which is closed for another.
 
 The API, the pages, the agent and the culler's metrics keep the same bounds, so they stand once.
 """

@@ -74,7 +74,7 @@ def read_token(authorization: str | None) -> str | None:
     return token
 
 
-class Doors:
+class FirstAuthenticator:
     """Several authenticators, asked in order; the first that knows the credentials answers."""
 
     def __init__(self, doors: Sequence[Authenticator]) -> None:
@@ -89,7 +89,7 @@ class Doors:
         return None
 
 
-class AttemptDoor:
+class AttemptAuthenticator:
     """Tokens of running attempts, derived from a key that only the scheduler knows."""
 
     def __init__(
@@ -121,7 +121,7 @@ class AttemptDoor:
         )
 
 
-class MetricsDoor:
+class MetricsAuthenticator:
     """The fixed token for a Prometheus on the same machine; it opens ``/metrics`` alone."""
 
     def __init__(self, token: str) -> None:
@@ -137,7 +137,7 @@ class MetricsDoor:
         )
 
 
-class PeerDoor:
+class PeerAuthenticator:
     """Processes of this machine at the unix socket; the one who runs the scheduler is admin."""
 
     def __init__(self, *, operator_uid: int) -> None:
@@ -167,7 +167,7 @@ class _Remembered:
     until_ms: int
 
 
-class HubDoor:
+class HubAuthenticator:
     """Tokens of JupyterHub, resolved by the hub."""
 
     def __init__(

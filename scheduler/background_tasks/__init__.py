@@ -1,5 +1,5 @@
 """What has to be done every few seconds beside deciding: readings, expiry of files, metrics.
 
 Nothing here answers a request.
-Read `upkeep` first.
+Read `housekeeping` first.
 """

@@ -49,7 +49,7 @@ OPERATOR = Principal(
 FIRST_START = replace(OPERATOR, name=UserName("first configuration"))
 
 
-class Upkeep:
+class Housekeeping:
     """One pass after the other, from one thread."""
 
     def __init__(

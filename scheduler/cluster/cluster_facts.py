@@ -49,7 +49,7 @@ class NoAgents:
 
 
 class ClusterFacts:
-    """One pass after the other, from the thread of the upkeep.
+    """One pass after the other, from the thread of the housekeeping.
 
     ``another`` says how another system keeps a pool's slices apart; None where our agents make them.
     """

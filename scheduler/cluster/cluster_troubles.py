@@ -27,7 +27,7 @@ REFUSED = "refused-by-cluster"
 
 
 class ClusterTroubles:
-    """One pass after the other, from the thread of the upkeep."""
+    """One pass after the other, from the thread of the housekeeping."""
 
     def __init__(
         self,

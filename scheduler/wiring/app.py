@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from gpucommons.gpu.extras import coming_with
 from gpucommons.scheduler import models
 from gpucommons.scheduler.background_tasks.budgets import Budgets
-from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR, Upkeep
+from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR, Housekeeping
 from gpucommons.scheduler.background_tasks.notifications import Notifications, Sending
 from gpucommons.scheduler.background_tasks.pipelines import Pipelines
 from gpucommons.scheduler.background_tasks.plan_outcomes import Judging
@@ -80,7 +80,7 @@ class Scheduler:
     loop: Loop
     service: Service
     forecaster: Forecaster
-    upkeep: Upkeep
+    housekeeping: Housekeeping
     schedules: Schedules
     sweeps: Sweeps
     pipelines: Pipelines
@@ -167,7 +167,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         loop=loop,
         service=service,
         forecaster=forecaster,
-        upkeep=Upkeep(
+        housekeeping=Housekeeping(
             service,
             report=where.report,
             first_config=first_config,

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 from gpucommons.gpu.client.agent_client import AgentClient
-from gpucommons.gpu.client.agent_transports import DoorTransport
+from gpucommons.gpu.client.agent_transports import HttpTransport
 from gpucommons.gpu.clouds.notice_source import CloudNotice
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.gpu.slices.slices import SliceId
@@ -117,7 +117,7 @@ def _client(settings: KubernetesSettings, address: str) -> AgentClient:
     # Read each time: a Secret that is renewed changes its file.
     token = settings.agent_token_file.read_text().strip()
     return AgentClient(
-        DoorTransport(
+        HttpTransport(
             url=address,
             token=token,
             ca_file=settings.agent_ca_file,

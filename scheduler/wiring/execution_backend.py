@@ -70,7 +70,7 @@ class ExecutionBackend:
     drop_images: Callable[[], object] = _nothing
     #: What jobs may run with there.
     environments: Environments = field(default_factory=AsAsked)
-    #: What the upkeep does besides, given the service.
+    #: What the housekeeping does besides, given the service.
     also: Callable[[Service], Callable[[], None]] = lambda _service: _nothing
     #: Requests to a cluster's API server so far, by verb and resource.
     requests: Callable[[], Mapping[tuple[str, str], int]] | None = None

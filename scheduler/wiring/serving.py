@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("gpucommons.scheduler")
 
-#: Between two passes of upkeep; while the first configuration waits for the agent, shorter.
+#: Between two passes of housekeeping; while the first configuration waits for the agent, shorter.
 _UPKEEP_S = 2.0
 _CONFIGURING_S = 0.2
 _MISSING_S = 20.0
@@ -149,26 +149,26 @@ async def _pages(settings: SchedulerSettings, api_url: str) -> None:
 
 
 async def _keep_up(scheduler: Scheduler) -> None:
-    upkeep = scheduler.upkeep
+    housekeeping = scheduler.housekeeping
 
     async def step() -> None:
         if scheduler.loop.leading:
-            await asyncio.to_thread(upkeep.step)
+            await asyncio.to_thread(housekeeping.step)
         else:
-            upkeep.pause()
+            housekeeping.pause()
 
     async def pause() -> None:
-        hurries = scheduler.loop.leading and not upkeep.configured
+        hurries = scheduler.loop.leading and not housekeeping.configured
         await asyncio.sleep(_CONFIGURING_S if hurries else _UPKEEP_S)
 
-    await repeat_task(step, what="a pass of upkeep", pause=pause)
+    await repeat_task(step, what="a pass of housekeeping", pause=pause)
 
 
 async def _look_at(scheduler: Scheduler, step: Callable[[], object], what: str) -> None:
     """One pass after the other while this scheduler leads."""
 
     async def look() -> None:
-        if scheduler.loop.leading and scheduler.upkeep.configured:
+        if scheduler.loop.leading and scheduler.housekeeping.configured:
             await asyncio.to_thread(step)
 
     await repeat_task(look, what=what, pause=partial(asyncio.sleep, _SCHEDULES_S))

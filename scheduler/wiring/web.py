@@ -14,12 +14,12 @@ from fastapi import FastAPI
 
 from gpucommons.scheduler.api.app import ApiSettings, create_app
 from gpucommons.scheduler.api.authentication import (
-    AttemptDoor,
+    AttemptAuthenticator,
     Authenticator,
-    Doors,
-    HubDoor,
-    MetricsDoor,
-    PeerDoor,
+    FirstAuthenticator,
+    HubAuthenticator,
+    MetricsAuthenticator,
+    PeerAuthenticator,
 )
 from gpucommons.scheduler.background_tasks.metrics import Metrics
 from gpucommons.scheduler.files.durable_files import write_once
@@ -67,13 +67,15 @@ def doors(scheduler: Scheduler) -> Authenticator:
     """Every way in, in the order in which credentials are tried."""
     known = partial(attempt_tokens.attempt_of, scheduler.attempt_key)
     found: list[Authenticator] = [
-        PeerDoor(operator_uid=os.geteuid()),
-        AttemptDoor(known, prefix=_ATTEMPT_PREFIX, refused=scheduler.service.refused_reports),
-        MetricsDoor(secret_text(scheduler.settings.state / "metrics-token")),
+        PeerAuthenticator(operator_uid=os.geteuid()),
+        AttemptAuthenticator(
+            known, prefix=_ATTEMPT_PREFIX, refused=scheduler.service.refused_reports
+        ),
+        MetricsAuthenticator(secret_text(scheduler.settings.state / "metrics-token")),
     ]
     if scheduler.hub is not None:
-        found.append(HubDoor(scheduler.hub, now_ms=scheduler.now_ms))
-    return Doors(found)
+        found.append(HubAuthenticator(scheduler.hub, now_ms=scheduler.now_ms))
+    return FirstAuthenticator(found)
 
 
 def secret_text(path: Path) -> str:

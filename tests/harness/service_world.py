@@ -24,7 +24,12 @@ from gpucommons.gpu.slices.slices import GpuSlice, SliceId
 from gpucommons.gpu.slices.usage import UsageSample
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.app import ApiSettings, create_app
-from gpucommons.scheduler.api.authentication import AttemptDoor, Doors, HubDoor, MetricsDoor
+from gpucommons.scheduler.api.authentication import (
+    AttemptAuthenticator,
+    FirstAuthenticator,
+    HubAuthenticator,
+    MetricsAuthenticator,
+)
 from gpucommons.scheduler.core.model.actions import StartServer, StopServer
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Cluster, Observation
@@ -342,15 +347,15 @@ class FakeHubServer:
 
 
 def an_app(world: ServiceWorld, hub: FakeHubServer | None = None, **options: Any) -> FastAPI:
-    doors = Doors(
+    doors = FirstAuthenticator(
         [
-            AttemptDoor(
+            AttemptAuthenticator(
                 lambda token: attempt_of(KEY, token),
                 prefix="gca-",
                 refused=world.service.refused_reports,
             ),
-            MetricsDoor(METRICS_TOKEN),
-            HubDoor((hub or FakeHubServer()).hub(), now_ms=lambda: world.now_ms),
+            MetricsAuthenticator(METRICS_TOKEN),
+            HubAuthenticator((hub or FakeHubServer()).hub(), now_ms=lambda: world.now_ms),
         ]
     )
     return create_app(world.service, doors, settings=ApiSettings(**options))

@@ -1,5 +1,5 @@
-"""The agent's door to other machines: HTTP with a token, in threads of its own.
+"""The agent's HTTP API for other machines: with a token, in threads of its own.
 
-What is asked there is answered by the control socket's requests, never by the door itself.
-Read `door` first.
+What is asked there is answered by the control socket's requests, never by the HTTP server itself.
+Read `http_server` first.
 """

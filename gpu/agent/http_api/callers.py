@@ -1,4 +1,4 @@
-"""One caller at the agent's door: what it may ask, once it has shown its token."""
+"""One caller of the agent's HTTP API: what it may ask, once it has shown its token."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Protocol, cast
 
 from gpucommons.gpu.agent.control.requests import REMOTE_REQUESTS, refusal
 from gpucommons.gpu.agent.http_api.bad_tokens import BadTokens
-from gpucommons.gpu.agent.http_api.settings import DoorSettings, Inside
+from gpucommons.gpu.agent.http_api.settings import HttpApiSettings, Inside
 from gpucommons.gpu.agent.http_api.tokens import read_token
 from gpucommons.gpu.client import wire
 from gpucommons.gpu.errors import AgentUnavailable, BadAgentRequest, GpuError
@@ -31,14 +31,14 @@ _MAX_HEAD_BYTES = 16_384
 
 
 class Behind(Protocol):
-    """What a caller meets behind the door."""
+    """What a caller may ask."""
 
-    settings: DoorSettings
+    settings: HttpApiSettings
     inside: Inside
     bad_tokens: BadTokens
 
     def wrap(self, request: socket.socket) -> socket.socket:
-        """Speak TLS, where the door has a certificate."""
+        """Speak TLS, where there is a certificate."""
         ...
 
     def keep(self, request: socket.socket) -> None:
@@ -153,7 +153,7 @@ class Caller(BaseHTTPRequestHandler):
             tokens = [read_token(path) for path in files if path is not None]
         except ValueError as error:
             logger.warning("%s", error)
-            self._send(HTTPStatus.SERVICE_UNAVAILABLE, b"The door has no token.\n")
+            self._send(HTTPStatus.SERVICE_UNAVAILABLE, b"The HTTP API has no token.\n")
             return False
         given = self.headers.get("Authorization", "").encode(errors="replace")
         if any(hmac.compare_digest(given, f"Bearer {token}".encode()) for token in tokens):

@@ -1,4 +1,4 @@
-"""The agent's door to other machines: the requests of the control socket over HTTP, for who has the token.
+"""The agent's HTTP API: the control socket's requests for other machines, for who has the token.
 
 In threads of its own, so that a slow or hostile caller never keeps the agent from looking; what it
 lets in goes through the control socket like any other request. It lets in what
@@ -19,7 +19,7 @@ from http.server import ThreadingHTTPServer
 
 from gpucommons.gpu.agent.http_api.bad_tokens import BadTokens
 from gpucommons.gpu.agent.http_api.callers import Caller
-from gpucommons.gpu.agent.http_api.settings import DoorSettings, Inside
+from gpucommons.gpu.agent.http_api.settings import HttpApiSettings, Inside
 from gpucommons.gpu.agent.http_api.tls import Certificate
 from gpucommons.gpu.agent.http_api.tokens import read_token
 from gpucommons.gpu.client import wire
@@ -38,11 +38,11 @@ _NOTICE_END_S = 0.25
 _MAX_CONNECTIONS = 64
 
 
-class Door:
+class HttpApi:
     """An HTTP server in threads."""
 
     def __init__(
-        self, settings: DoorSettings, inside: Inside, now_s: Callable[[], float] = time.monotonic
+        self, settings: HttpApiSettings, inside: Inside, now_s: Callable[[], float] = time.monotonic
     ) -> None:
         for path in (settings.token_file, settings.metrics_token_file):
             if path is not None:
@@ -77,7 +77,9 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = _MAX_CONNECTIONS
     allow_reuse_address = True
 
-    def __init__(self, settings: DoorSettings, inside: Inside, now_s: Callable[[], float]) -> None:
+    def __init__(
+        self, settings: HttpApiSettings, inside: Inside, now_s: Callable[[], float]
+    ) -> None:
         self.settings = settings
         self.inside = inside
         self.bad_tokens = BadTokens(now_s)
@@ -152,7 +154,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)  # type: ignore[arg-type]  # its own type is a union
 
     def wrap(self, request: socket.socket) -> socket.socket:
-        """Speak TLS on a connection, where the door has a certificate.
+        """Speak TLS on a connection, where there is a certificate.
 
         Raises
         ------

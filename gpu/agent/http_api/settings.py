@@ -1,4 +1,4 @@
-"""Where the agent's door is, who may pass, and what it leads to."""
+"""Where the agent's HTTP API listens, who may call it, and what answers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gpucommons.gpu.client.wire import Json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DoorSettings:
-    """Where the door is, and who may pass."""
+class HttpApiSettings:
+    """Where the HTTP API listens, and who may call it."""
 
     host: str
     port: int
@@ -26,7 +26,7 @@ class DoorSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inside:
-    """What the door leads to."""
+    """What answers."""
 
     #: Answers a request line; raises ``AgentUnavailable``.
     ask: Callable[[bytes], bytes]

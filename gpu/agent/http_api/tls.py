@@ -1,4 +1,4 @@
-"""The door's certificate: read when the door opens, and anew when whoever keeps it has renewed it."""
+"""The HTTP API's certificate: read when it starts to listen, and anew when whoever keeps it has renewed it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Certificate:
                     self._seen = written
             except OSError as error:
                 # Half replaced: the old one is good until the new one is whole.
-                logger.warning("the door's certificate cannot be read anew: %s", error)
+                logger.warning("the HTTP API's certificate cannot be read anew: %s", error)
             return self._context
 
     def _written(self) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Tokens of the agent: that of its metrics port, and those that open its door to other machines."""
+"""Tokens of the agent: that of its metrics port, and those of its HTTP API for other machines."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read_token(path: Path) -> str:
     try:
         token = path.read_text(encoding="ascii").strip()
     except (OSError, ValueError) as error:
-        message = f"The door's token cannot be read: {error}"
+        message = f"The HTTP API's token cannot be read: {error}"
         raise ValueError(message) from None
     if len(token) < LEAST_TOKEN_CHARACTERS:
         message = f"{path} must hold a token of at least {LEAST_TOKEN_CHARACTERS} characters."

@@ -11,7 +11,7 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from gpucommons.gpu.client.agent_client import AgentClient
-from gpucommons.gpu.client.agent_transports import DoorTransport
+from gpucommons.gpu.client.agent_transports import HttpTransport
 from gpucommons.gpu.errors import AgentUnavailable
 from tests.kubernetes.api import wait_for
 from tests.kubernetes.toolchain.images import PYTHON
@@ -127,7 +127,7 @@ class NodeAgent:
 
     def connect(self, url: str) -> AgentClient:
         """A client with this agent's token."""
-        return AgentClient(DoorTransport(url=url, token=self.token, in_clear=True), timeout_s=20)
+        return AgentClient(HttpTransport(url=url, token=self.token, in_clear=True), timeout_s=20)
 
     @property
     def client(self) -> AgentClient:

@@ -13,8 +13,8 @@ from gpucommons.scheduler.api.authentication import (
     SERVICE_KNOWN_FOR_MS,
     UNKNOWN_FOR_MS,
     Credentials,
-    HubDoor,
-    PeerDoor,
+    HubAuthenticator,
+    PeerAuthenticator,
     identity_of,
     read_token,
 )
@@ -37,12 +37,12 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def door(hub: FakeHubServer, clock: Clock) -> HubDoor:
-    return HubDoor(hub.hub(), now_ms=clock)
+def door(hub: FakeHubServer, clock: Clock) -> HubAuthenticator:
+    return HubAuthenticator(hub.hub(), now_ms=clock)
 
 
 async def test_a_token_is_looked_up_once_in_30_s(
-    hub: FakeHubServer, clock: Clock, door: HubDoor
+    hub: FakeHubServer, clock: Clock, door: HubAuthenticator
 ) -> None:
     for clock.now_ms in (0, KNOWN_FOR_MS - 1):
         identity = await door.identify(Credentials(token="ann-token"))
@@ -55,7 +55,7 @@ async def test_a_token_is_looked_up_once_in_30_s(
 
 
 async def test_unknown_tokens_are_remembered_for_moments(
-    hub: FakeHubServer, clock: Clock, door: HubDoor
+    hub: FakeHubServer, clock: Clock, door: HubAuthenticator
 ) -> None:
     for clock.now_ms in (0, UNKNOWN_FOR_MS - 1):
         assert await door.identify(Credentials(token="new-token")) is None
@@ -65,7 +65,7 @@ async def test_unknown_tokens_are_remembered_for_moments(
     assert await door.identify(Credentials(token="new-token")) is not None
 
 
-async def test_fresh_means_asked_now(hub: FakeHubServer, door: HubDoor) -> None:
+async def test_fresh_means_asked_now(hub: FakeHubServer, door: HubAuthenticator) -> None:
     await door.identify(Credentials(token="root-token"))
     del hub.tokens["root-token"]
     assert await door.identify(Credentials(token="root-token")) is not None
@@ -73,7 +73,9 @@ async def test_fresh_means_asked_now(hub: FakeHubServer, door: HubDoor) -> None:
     assert await door.identify(Credentials(token="root-token")) is None
 
 
-async def test_a_hub_that_fails_is_not_a_refusal(hub: FakeHubServer, door: HubDoor) -> None:
+async def test_a_hub_that_fails_is_not_a_refusal(
+    hub: FakeHubServer, door: HubAuthenticator
+) -> None:
     hub.status = 502
     with pytest.raises(Unavailable):
         await door.identify(Credentials(token="ann-token"))
@@ -82,7 +84,7 @@ async def test_a_hub_that_fails_is_not_a_refusal(hub: FakeHubServer, door: HubDo
 
 
 async def test_a_hub_that_goes_down_still_ends_the_leases_of_its_servers(
-    hub: FakeHubServer, clock: Clock, door: HubDoor
+    hub: FakeHubServer, clock: Clock, door: HubAuthenticator
 ) -> None:
     spawner, user = Credentials(token="hub-token"), Credentials(token="ann-token")
     known = await door.identify(spawner)
@@ -138,7 +140,7 @@ def test_both_schemes_are_read() -> None:
 
 
 async def test_the_operator_at_the_socket_is_admin_others_submit() -> None:
-    door = PeerDoor(operator_uid=4711)
+    door = PeerAuthenticator(operator_uid=4711)
     assert await door.identify(Credentials()) is None
     assert await door.identify(Credentials(token="x", peer_uid=4711)) is None
     operator = await door.identify(Credentials(peer_uid=4711))

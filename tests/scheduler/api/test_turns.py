@@ -12,7 +12,7 @@ import pytest
 from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.api.authentication import Doors
+from gpucommons.scheduler.api.authentication import FirstAuthenticator
 from gpucommons.scheduler.api.caller import Caller, Doorway
 from gpucommons.scheduler.api.limits import turns
 from gpucommons.scheduler.api.limits.waiting import Waiting
@@ -232,7 +232,7 @@ async def test_who_asks_for_one_person_takes_turns_and_the_hub_asks_for_everybod
     )
     doorway = Doorway(
         service=world.service,
-        authenticator=Doors(()),
+        authenticator=FirstAuthenticator(()),
         waiting=Waiting(),
         turns=turns.Turns(of_one=1),
     )

@@ -12,7 +12,7 @@ from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.slices.slices import MpsDaemon, SliceId
 from gpucommons.gpu.slices.usage import AuditEntry
 from gpucommons.scheduler import models
-from gpucommons.scheduler.background_tasks.housekeeping import AGENT_EVENTS, Upkeep
+from gpucommons.scheduler.background_tasks.housekeeping import AGENT_EVENTS, Housekeeping
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.service import leases
 from gpucommons.scheduler.service.administration import settings
@@ -27,17 +27,17 @@ def a_report() -> NodeReport:
 
 def test_the_first_configuration_waits_for_the_devices(tmp_path: Path) -> None:
     world = ServiceWorld(tmp_path, config={}, nodes=())
-    upkeep = Upkeep(world.service, report=None, first_config=FIRST)
-    upkeep.step()
-    assert (upkeep.configured, world.cluster.teams) == (False, {})
+    housekeeping = Housekeeping(world.service, report=None, first_config=FIRST)
+    housekeeping.step()
+    assert (housekeeping.configured, world.cluster.teams) == (False, {})
     world.machine.nodes = (a_node("n1", 1, pool="gpu"),)
     world.pass_time(5000)
-    upkeep.step()
-    assert not upkeep.configured
+    housekeeping.step()
+    assert not housekeeping.configured
     world.machine.nodes = NODES
     world.pass_time(5000)
-    upkeep.step()
-    assert upkeep.configured
+    housekeeping.step()
+    assert housekeeping.configured
     assert set(world.cluster.teams) == {"vision", "nlp"}
     told = world.store.events(kinds=frozenset({"team-created"}))
     assert {one.event.by for one in told} == {"first configuration"}
@@ -46,24 +46,24 @@ def test_the_first_configuration_waits_for_the_devices(tmp_path: Path) -> None:
 def test_later_starts_leave_admins_the_word(tmp_path: Path) -> None:
     world = ServiceWorld(tmp_path)
     other = models.ConfigModel(teams=[models.TeamModel(name="other")])
-    upkeep = Upkeep(world.service, report=None, first_config=other)
-    upkeep.step()
-    assert upkeep.configured
+    housekeeping = Housekeeping(world.service, report=None, first_config=other)
+    housekeeping.step()
+    assert housekeeping.configured
     assert "other" not in world.cluster.teams
 
 
 def test_profiles_go_with_their_team_and_do_not_come_back_with_its_name(tmp_path: Path) -> None:
     world = ServiceWorld(tmp_path)
-    upkeep = Upkeep(world.service, report=None, first_config=None)
+    housekeeping = Housekeeping(world.service, report=None, first_config=None)
     form = models.ProfileRequest.model_validate({"job": {"milli_gpu": 1000}})
     for team in ("vision", "nlp"):
         profiles.put_profile(world.service, world.admin, team, "ddp", form)
-    upkeep.step()
+    housekeeping.step()
     without = models.ConfigModel(removed_teams=["nlp"])
     done(settings.put_config(world.service, world.admin, without))
-    upkeep.step()
+    housekeeping.step()
     done(settings.put_config(world.service, world.admin, FIRST))
-    upkeep.step()
+    housekeeping.step()
     found = profiles.profiles(world.service, world.admin).profiles
     assert [one.team for one in found] == ["vision"]
     (removed,) = world.store.events(kinds=frozenset({"profile-removed"}))
@@ -73,13 +73,13 @@ def test_profiles_go_with_their_team_and_do_not_come_back_with_its_name(tmp_path
 def test_isolation_is_what_the_agent_says(tmp_path: Path) -> None:
     pools = [{"name": "gpu"}, {"name": "cpu"}]
     world = ServiceWorld(tmp_path, config={"pools": pools}, executor="local")
-    upkeep = Upkeep(world.service, report=a_report, first_config=None)
-    upkeep.step()
+    housekeeping = Housekeeping(world.service, report=a_report, first_config=None)
+    housekeeping.step()
     gpu, cpu = world.cluster.pools["gpu"], world.cluster.pools["cpu"]  # type: ignore[index]
     assert (gpu.isolation, gpu.simulated) == ("watched", True)
     assert (cpu.isolation, cpu.simulated) == ("none", False)
     events = world.store.last_event_number()
-    upkeep.step()
+    housekeeping.step()
     assert world.store.last_event_number() == events
 
 
@@ -87,7 +87,7 @@ def test_a_pool_that_opted_in_to_mps_promises_what_the_daemon_keeps(tmp_path: Pa
     pools = [{"name": "gpu", "mps": {"pipe": "/run/mps"}}, {"name": "cpu"}]
     real = replace(NODES[0], devices=tuple(replace(d, simulated=False) for d in NODES[0].devices))
     world = ServiceWorld(tmp_path, config={"pools": pools}, nodes=(real,), executor="local")
-    Upkeep(world.service, report=a_report, first_config=None).step()
+    Housekeeping(world.service, report=a_report, first_config=None).step()
     assert world.cluster.pools[PoolName("gpu")].isolation == "driver"
     assert world.cluster.pools[PoolName("gpu")].mps == MpsDaemon(pipe="/run/mps")
 
@@ -112,7 +112,7 @@ def test_an_agent_that_is_away_changes_nothing(world_of_demo: ServiceWorld) -> N
         raise AgentUnavailable
 
     before = world_of_demo.cluster.pools
-    Upkeep(world_of_demo.service, report=away, first_config=None).step()
+    Housekeeping(world_of_demo.service, report=away, first_config=None).step()
     assert world_of_demo.cluster.pools == before
 
 
@@ -138,16 +138,16 @@ def test_what_an_agent_did_is_in_the_log_of_admins_once(world_of_demo: ServiceWo
     def after(number: int) -> list[AuditEntry]:
         return [one for one in record if one.number > number]
 
-    def upkeep() -> Upkeep:
-        return Upkeep(world.service, report=a_report, first_config=None, record=after)
+    def housekeeping() -> Housekeeping:
+        return Housekeeping(world.service, report=a_report, first_config=None, record=after)
 
-    first = upkeep()
+    first = housekeeping()
     first.step()
     first.step()
     record.append(entry(3))
     # A scheduler that was killed asks again for what it may have missed.
-    upkeep().step()
-    again = upkeep()
+    housekeeping().step()
+    again = housekeeping()
     again._noted = 0
     again.step()
     found = [one.event for one in world.store.events(kinds=AGENT_EVENTS)]

@@ -17,7 +17,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gpucommons.gpu.connections import unix_sockets
 from gpucommons.scheduler.api.app import ApiSettings, create_app
-from gpucommons.scheduler.api.authentication import Doors, HubDoor, PeerDoor
+from gpucommons.scheduler.api.authentication import (
+    FirstAuthenticator,
+    HubAuthenticator,
+    PeerAuthenticator,
+)
 from gpucommons.scheduler.api.server import make_server
 from gpucommons.scheduler.cli import main
 
@@ -59,10 +63,10 @@ def front() -> Iterator[Front]:
 @pytest.fixture
 def state(world: WatchedWorld, front: Front) -> Path:
     """A state folder as ``gpucommons up`` has it, with a live socket."""
-    doors = Doors(
+    doors = FirstAuthenticator(
         [
-            PeerDoor(operator_uid=NOBODY),
-            HubDoor(FakeHubServer().hub(), now_ms=lambda: world.now_ms),
+            PeerAuthenticator(operator_uid=NOBODY),
+            HubAuthenticator(FakeHubServer().hub(), now_ms=lambda: world.now_ms),
         ]
     )
     front.app = create_app(world.service, doors, settings=ApiSettings())

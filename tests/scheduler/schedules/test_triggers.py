@@ -59,7 +59,7 @@ def of(*triggers: Trigger, **changes: object) -> Schedule:
 
 @dataclass
 class Leader:
-    """Looks as `upkeep/schedules.py` does, and may die at each point; what was submitted stays."""
+    """Looks as `background_tasks/schedules.py` does, and may die at each point; what was submitted stays."""
 
     schedule: Schedule
     now: Millis = BEGIN

@@ -24,11 +24,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from free_ports import free_port
 
 from gpucommons.gpu.agent.http_api.bad_tokens import MAX_WRONG, WINDOW_S
-from gpucommons.gpu.agent.http_api.http_server import MAX_CONNECTION_S, Door
-from gpucommons.gpu.agent.http_api.settings import DoorSettings, Inside
+from gpucommons.gpu.agent.http_api.http_server import MAX_CONNECTION_S, HttpApi
+from gpucommons.gpu.agent.http_api.settings import HttpApiSettings, Inside
 from gpucommons.gpu.agent.options import parse
 from gpucommons.gpu.client.agent_client import AgentClient
-from gpucommons.gpu.client.agent_transports import DoorTransport
+from gpucommons.gpu.client.agent_transports import HttpTransport
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.errors import AgentUnavailable, BadAgentRequest, UnknownSlice
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
@@ -80,20 +80,20 @@ def token_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def door(room: Room, clock: Clock, token_file: Path) -> Iterator[Door]:
-    settings = DoorSettings(host="127.0.0.1", port=0, token_file=token_file)
+def door(room: Room, clock: Clock, token_file: Path) -> Iterator[HttpApi]:
+    settings = HttpApiSettings(host="127.0.0.1", port=0, token_file=token_file)
     others = {"held": lambda: {"held": [{"namespace": "n", "pod": "p", "device_ids": ["GPU-1"]}]}}
-    door = Door(settings, Inside(ask=room.ask, metrics=room.metrics, others=others), clock)
+    door = HttpApi(settings, Inside(ask=room.ask, metrics=room.metrics, others=others), clock)
     yield door
     door.close()
 
 
-def client(door: Door, token: str = TOKEN) -> AgentClient:
-    return AgentClient(DoorTransport(url=f"http://127.0.0.1:{door.port}", token=token))
+def client(door: HttpApi, token: str = TOKEN) -> AgentClient:
+    return AgentClient(HttpTransport(url=f"http://127.0.0.1:{door.port}", token=token))
 
 
 def request(
-    door: Door, method: str, path: str, body: bytes | None = None, *, token: str | None = TOKEN
+    door: HttpApi, method: str, path: str, body: bytes | None = None, *, token: str | None = TOKEN
 ) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", door.port, timeout=60)
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -106,19 +106,19 @@ def request(
 
 
 def test_a_scheduler_with_the_token_asks_as_if_it_were_on_the_machine(
-    door: Door, room: Room
+    door: HttpApi, room: Room
 ) -> None:
     assert client(door).slices() == ()
     assert room.asked == [{"request": "slices"}]
 
 
-def test_what_the_agent_refuses_arrives_as_the_error_that_it_is(door: Door, room: Room) -> None:
+def test_what_the_agent_refuses_arrives_as_the_error_that_it_is(door: HttpApi, room: Room) -> None:
     room.answer = b'{"ok":false,"error":"UnknownSlice","message":"open it first"}\n'
     with pytest.raises(UnknownSlice, match="open it first"):
         client(door).reading(SliceId("a"))
 
 
-def test_what_the_kubelet_gave_is_answered_without_the_loop(door: Door, room: Room) -> None:
+def test_what_the_kubelet_gave_is_answered_without_the_loop(door: HttpApi, room: Room) -> None:
     (held,) = client(door).held()
     assert (held.namespace, held.pod, held.device_ids) == ("n", "p", ("GPU-1",))
     assert room.asked == []
@@ -127,7 +127,7 @@ def test_what_the_kubelet_gave_is_answered_without_the_loop(door: Door, room: Ro
 @pytest.mark.parametrize("token", [None, "", "wrong", TOKEN + "0", TOKEN[:-1]])
 @pytest.mark.parametrize(("method", "path"), [("POST", "/v1/ask"), ("GET", "/metrics")])
 def test_without_the_token_nobody_passes(
-    door: Door, room: Room, token: str | None, method: str, path: str
+    door: HttpApi, room: Room, token: str | None, method: str, path: str
 ) -> None:
     status, body = request(door, method, path, b'{"request":"slices"}', token=token)
     assert status == 401
@@ -137,7 +137,7 @@ def test_without_the_token_nobody_passes(
 
 @pytest.mark.parametrize("name", ["bind", "admit", "dismiss", "shutdown", None, 3, ["slices"]])
 def test_what_speaks_of_this_machines_processes_stays_on_it(
-    door: Door, room: Room, name: object
+    door: HttpApi, room: Room, name: object
 ) -> None:
     line = json.dumps({"request": name, "slice_id": "a", "pid": 1, "pod": POD}).encode()
     status, body = request(door, "POST", "/v1/ask", line)
@@ -147,21 +147,21 @@ def test_what_speaks_of_this_machines_processes_stays_on_it(
 
 
 def test_a_name_given_twice_is_heard_once_and_the_same_by_both_sides(
-    door: Door, room: Room
+    door: HttpApi, room: Room
 ) -> None:
     request(door, "POST", "/v1/ask", b'{"request":"bind","request":"slices"}')
     assert room.asked == [{"request": "slices"}]
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff\xfe", b"[" * 5000, b'"slices"'])
-def test_junk_is_refused_with_a_sentence(door: Door, room: Room, body: bytes) -> None:
+def test_junk_is_refused_with_a_sentence(door: HttpApi, room: Room, body: bytes) -> None:
     status, answer = request(door, "POST", "/v1/ask", body)
     assert status == 200
     assert json.loads(answer)["error"] == "BadAgentRequest"
     assert room.asked == []
 
 
-def test_a_request_of_more_than_64_kib_is_not_read(door: Door, room: Room) -> None:
+def test_a_request_of_more_than_64_kib_is_not_read(door: HttpApi, room: Room) -> None:
     with socket.create_connection(("127.0.0.1", door.port), timeout=60) as connection:
         head = f"POST /v1/ask HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n"
         connection.sendall(f"{head}Content-Length: 99999999999\r\n\r\n".encode())
@@ -170,7 +170,7 @@ def test_a_request_of_more_than_64_kib_is_not_read(door: Door, room: Room) -> No
 
 
 @pytest.mark.parametrize("length", ["-1", "+5", "0x10", "²", "1e3", ""])
-def test_a_length_that_is_no_number_is_refused(door: Door, length: str) -> None:
+def test_a_length_that_is_no_number_is_refused(door: HttpApi, length: str) -> None:
     with socket.create_connection(("127.0.0.1", door.port), timeout=60) as connection:
         head = f"POST /v1/ask HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n"
         connection.sendall(f"{head}Content-Length: {length}\r\n\r\n".encode("latin-1", "replace"))
@@ -178,7 +178,7 @@ def test_a_length_that_is_no_number_is_refused(door: Door, length: str) -> None:
 
 
 def test_who_guesses_is_turned_away_for_a_while_and_then_heard_again(
-    door: Door, clock: Clock
+    door: HttpApi, clock: Clock
 ) -> None:
     for _ in range(MAX_WRONG):
         assert request(door, "GET", "/metrics", token="wrong")[0] == 401
@@ -187,7 +187,7 @@ def test_who_guesses_is_turned_away_for_a_while_and_then_heard_again(
     assert request(door, "GET", "/metrics", token="wrong")[0] == 401
 
 
-def test_the_scheduler_passes_whoever_guesses_from_its_address(door: Door) -> None:
+def test_the_scheduler_passes_whoever_guesses_from_its_address(door: HttpApi) -> None:
     for _ in range(MAX_WRONG + 1):
         request(door, "GET", "/metrics", token="wrong")
     assert client(door).slices() == ()
@@ -199,10 +199,10 @@ def test_who_scrapes_metrics_may_ask_for_nothing_else(
     scraper = "a-token-for-the-scraper-of-metrics-alone"
     path = tmp_path / "metrics-token"
     path.write_text(scraper)
-    settings = DoorSettings(
+    settings = HttpApiSettings(
         host="127.0.0.1", port=0, token_file=token_file, metrics_token_file=path
     )
-    door = Door(settings, Inside(ask=room.ask, metrics=room.metrics))
+    door = HttpApi(settings, Inside(ask=room.ask, metrics=room.metrics))
     try:
         assert request(door, "GET", "/metrics", token=scraper)[0] == 200
         assert request(door, "GET", "/metrics")[0] == 200
@@ -213,14 +213,14 @@ def test_who_scrapes_metrics_may_ask_for_nothing_else(
     assert room.asked == []
 
 
-def test_a_new_token_in_the_secret_is_the_token(door: Door, token_file: Path) -> None:
+def test_a_new_token_in_the_secret_is_the_token(door: HttpApi, token_file: Path) -> None:
     other = "another-token-that-nobody-would-guess-1"
     token_file.write_text(other)
     assert request(door, "GET", "/metrics", token=other)[0] == 200
     assert request(door, "GET", "/metrics")[0] == 401
 
 
-def test_without_a_token_any_more_the_door_is_shut(door: Door, token_file: Path) -> None:
+def test_without_a_token_any_more_the_door_is_shut(door: HttpApi, token_file: Path) -> None:
     token_file.unlink()
     assert request(door, "GET", "/metrics", token="")[0] == 503
 
@@ -230,13 +230,13 @@ def test_a_token_that_could_be_guessed_opens_no_door(
     token_file: Path, room: Room, content: str
 ) -> None:
     token_file.write_text(content, encoding="utf-8")
-    settings = DoorSettings(host="127.0.0.1", port=0, token_file=token_file)
+    settings = HttpApiSettings(host="127.0.0.1", port=0, token_file=token_file)
     with pytest.raises(ValueError, match="token"):
-        Door(settings, Inside(ask=room.ask, metrics=room.metrics))
+        HttpApi(settings, Inside(ask=room.ask, metrics=room.metrics))
 
 
 def test_health_is_open_and_says_whether_the_loop_answers(
-    door: Door, room: Room, clock: Clock
+    door: HttpApi, room: Room, clock: Clock
 ) -> None:
     assert request(door, "GET", "/healthz", token=None) == (200, b"ok\n")
     room.is_away = True
@@ -244,7 +244,7 @@ def test_health_is_open_and_says_whether_the_loop_answers(
     assert request(door, "GET", "/healthz", token=None)[0] == 503
 
 
-def test_an_agent_that_is_starting_counts_as_away(door: Door, room: Room) -> None:
+def test_an_agent_that_is_starting_counts_as_away(door: HttpApi, room: Room) -> None:
     room.is_away = True
     with pytest.raises(AgentUnavailable, match="starting"):
         client(door).usage()
@@ -253,7 +253,7 @@ def test_an_agent_that_is_starting_counts_as_away(door: Door, room: Room) -> Non
 def test_nobody_at_the_door_counts_as_away() -> None:
     port = free_port()
     with pytest.raises(AgentUnavailable, match="look at the agent's pod"):
-        AgentClient(DoorTransport(url=f"http://127.0.0.1:{port}", token=TOKEN)).usage()
+        AgentClient(HttpTransport(url=f"http://127.0.0.1:{port}", token=TOKEN)).usage()
 
 
 def test_a_caller_who_sends_byte_by_byte_is_sent_away_in_time(
@@ -261,8 +261,8 @@ def test_a_caller_who_sends_byte_by_byte_is_sent_away_in_time(
 ) -> None:
     # As long as a byte comes in time nothing else ends it.
     monkeypatch.setattr("gpucommons.gpu.agent.http_api.http_server._TIMEOUT_S", 600.0)
-    settings = DoorSettings(host="127.0.0.1", port=0, token_file=token_file)
-    door = Door(settings, Inside(ask=room.ask, metrics=room.metrics), now_s=clock)
+    settings = HttpApiSettings(host="127.0.0.1", port=0, token_file=token_file)
+    door = HttpApi(settings, Inside(ask=room.ask, metrics=room.metrics), now_s=clock)
     try:
         with socket.create_connection(("127.0.0.1", door.port), timeout=60) as slow:
             slow.sendall(b"GET /healthz HTTP/1.1\r\nX: ")
@@ -274,7 +274,7 @@ def test_a_caller_who_sends_byte_by_byte_is_sent_away_in_time(
         door.close()
 
 
-def test_a_head_without_end_is_not_kept(door: Door, room: Room) -> None:
+def test_a_head_without_end_is_not_kept(door: HttpApi, room: Room) -> None:
     with socket.create_connection(("127.0.0.1", door.port), timeout=60) as caller:
         caller.sendall(b"GET /healthz HTTP/1.1\r\n")
         with suppress(OSError):
@@ -287,7 +287,7 @@ def test_a_head_without_end_is_not_kept(door: Door, room: Room) -> None:
 
 
 def test_whoever_asks_for_its_health_all_the_time_does_not_reach_the_agent(
-    door: Door, room: Room
+    door: HttpApi, room: Room
 ) -> None:
     for _ in range(20):
         connection = http.client.HTTPConnection("127.0.0.1", door.port, timeout=60)
@@ -298,7 +298,7 @@ def test_whoever_asks_for_its_health_all_the_time_does_not_reach_the_agent(
     assert len(room.asked) == 1
 
 
-def test_callers_who_say_nothing_do_not_keep_others_out(door: Door) -> None:
+def test_callers_who_say_nothing_do_not_keep_others_out(door: HttpApi) -> None:
     idle = [socket.create_connection(("127.0.0.1", door.port), timeout=60) for _ in range(100)]
     try:
         assert client(door).slices() == ()
@@ -317,8 +317,8 @@ def test_who_has_the_token_is_answered_however_many_come_meanwhile(
         go.wait(60)
         return room.ask(line)
 
-    settings = DoorSettings(host="127.0.0.1", port=0, token_file=token_file)
-    slow = Door(settings, Inside(ask=slowly, metrics=room.metrics))
+    settings = HttpApiSettings(host="127.0.0.1", port=0, token_file=token_file)
+    slow = HttpApi(settings, Inside(ask=slowly, metrics=room.metrics))
     idle: list[socket.socket] = []
     try:
         with ThreadPoolExecutor(1) as pool:
@@ -336,7 +336,7 @@ def test_who_has_the_token_is_answered_however_many_come_meanwhile(
         slow.close()
 
 
-def test_a_crowd_from_one_address_keeps_out_nobody_from_another(door: Door) -> None:
+def test_a_crowd_from_one_address_keeps_out_nobody_from_another(door: HttpApi) -> None:
     with ExitStack() as stack:
         caller = stack.enter_context(socket.create_connection(("127.0.0.1", door.port), 60))
         for _ in range(100):
@@ -385,18 +385,18 @@ def test_with_a_certificate_the_door_is_asked_by_its_name_and_reached_by_its_add
     room: Room, token_file: Path, certificate: tuple[Path, Path]
 ) -> None:
     cert, key = certificate
-    settings = DoorSettings(
+    settings = HttpApiSettings(
         host="127.0.0.1", port=0, token_file=token_file, cert_file=cert, key_file=key
     )
-    door = Door(settings, Inside(ask=room.ask, metrics=room.metrics))
+    door = HttpApi(settings, Inside(ask=room.ask, metrics=room.metrics))
     try:
         url = f"https://127.0.0.1:{door.port}"
-        named = DoorTransport(url=url, token=TOKEN, ca_file=cert, server_name="gpucommons-agent")
+        named = HttpTransport(url=url, token=TOKEN, ca_file=cert, server_name="gpucommons-agent")
         assert AgentClient(named).slices() == ()
         for stranger in (
-            DoorTransport(url=url, token=TOKEN, ca_file=cert),
-            DoorTransport(url=url, token=TOKEN, server_name="gpucommons-agent"),
-            DoorTransport(url=url.replace("https", "http"), token=TOKEN),
+            HttpTransport(url=url, token=TOKEN, ca_file=cert),
+            HttpTransport(url=url, token=TOKEN, server_name="gpucommons-agent"),
+            HttpTransport(url=url.replace("https", "http"), token=TOKEN),
         ):
             with pytest.raises(AgentUnavailable):
                 AgentClient(stranger).slices()
@@ -409,12 +409,12 @@ def test_a_certificate_that_was_renewed_is_shown_to_the_next_caller(
     room: Room, token_file: Path, certificate: tuple[Path, Path]
 ) -> None:
     cert, key = certificate
-    settings = DoorSettings(
+    settings = HttpApiSettings(
         host="127.0.0.1", port=0, token_file=token_file, cert_file=cert, key_file=key
     )
-    door = Door(settings, Inside(ask=room.ask, metrics=room.metrics))
+    door = HttpApi(settings, Inside(ask=room.ask, metrics=room.metrics))
     try:
-        transport = DoorTransport(
+        transport = HttpTransport(
             url=f"https://127.0.0.1:{door.port}",
             token=TOKEN,
             ca_file=cert,
@@ -439,7 +439,7 @@ def test_a_certificate_that_was_renewed_is_shown_to_the_next_caller(
 )
 def test_the_token_does_not_leave_the_machine_in_clear(url: str) -> None:
     with pytest.raises(AgentUnavailable, match="would send the token in clear"):
-        AgentClient(DoorTransport(url=url, token=TOKEN)).slices()
+        AgentClient(HttpTransport(url=url, token=TOKEN)).slices()
 
 
 @pytest.mark.parametrize(
@@ -460,10 +460,10 @@ def test_a_caller_who_never_ends_the_handshake_keeps_nobody_waiting(
     room: Room, token_file: Path, certificate: tuple[Path, Path]
 ) -> None:
     cert, key = certificate
-    settings = DoorSettings(
+    settings = HttpApiSettings(
         host="127.0.0.1", port=0, token_file=token_file, cert_file=cert, key_file=key
     )
-    door = Door(settings, Inside(ask=room.ask, metrics=room.metrics))
+    door = HttpApi(settings, Inside(ask=room.ask, metrics=room.metrics))
     try:
         with socket.create_connection(("127.0.0.1", door.port), timeout=60):
             context = ssl.create_default_context(cafile=cert)
@@ -504,7 +504,7 @@ def test_a_real_agent_serves_its_slices_through_its_door(
         "--simulate", "2", "--ignore-real", "--node", "n1",
         "--door", f"127.0.0.1:{port}", "--door-token-file", str(token_file),
     )  # fmt: skip
-    far = AgentClient(DoorTransport(url=f"http://127.0.0.1:{port}", token=TOKEN), timeout_s=60)
+    far = AgentClient(HttpTransport(url=f"http://127.0.0.1:{port}", token=TOKEN), timeout_s=60)
     report = far.devices()
     assert report.node == "n1"
     gpu_slice = GpuSlice(
