@@ -12,11 +12,11 @@ import yaml
 from prometheus_client import CollectorRegistry
 from published_schemas import validate
 
-from gpucommons.gpu.agent.http_api.http_server import Door
-from gpucommons.gpu.agent.http_api.settings import DoorSettings, Inside
+from gpucommons.gpu.agent.http_api.http_server import HttpApi
+from gpucommons.gpu.agent.http_api.settings import HttpApiSettings, Inside
 from gpucommons.gpu.agent.options import parse as agent_options
 from gpucommons.gpu.client.agent_client import AgentClient
-from gpucommons.gpu.client.agent_transports import DoorTransport
+from gpucommons.gpu.client.agent_transports import HttpTransport
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.idle_culler.app import CullerApp
 from gpucommons.scheduler.background_tasks.metrics import Metrics
@@ -459,7 +459,7 @@ def test_the_scheduler_believes_the_agents_certificate_and_no_other(tmp_path: Pa
     (tmp_path / "token").write_bytes(theirs["token"])
     (tmp_path / "ca").write_bytes(ours["agent-ca"])
     (tmp_path / "other-ca").write_bytes(secret(rendered(), "gpucommons-keys")["agent-ca"])
-    settings = DoorSettings(
+    settings = HttpApiSettings(
         host="127.0.0.1",
         port=0,
         token_file=tmp_path / "token",
@@ -471,12 +471,12 @@ def test_the_scheduler_believes_the_agents_certificate_and_no_other(tmp_path: Pa
         for one in of_kind(documents, "ConfigMap", "gpucommons-scheduler")
     )
     name = KubernetesSettings.model_validate(yaml.safe_load(text)).agent_server_name
-    door = Door(settings, Inside(ask=lambda _line: b'{"ok":true,"slices":[]}\n', metrics=bytes))
+    door = HttpApi(settings, Inside(ask=lambda _line: b'{"ok":true,"slices":[]}\n', metrics=bytes))
     try:
         url, token = f"https://127.0.0.1:{door.port}", ours["agent-token"].decode()
 
         def client(ca: str) -> AgentClient:
-            transport = DoorTransport(url=url, token=token, ca_file=tmp_path / ca, server_name=name)
+            transport = HttpTransport(url=url, token=token, ca_file=tmp_path / ca, server_name=name)
             return AgentClient(transport)
 
         assert client("ca").slices() == ()
