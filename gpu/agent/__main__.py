@@ -116,7 +116,8 @@ def _serve(options: argparse.Namespace, telemetry: Telemetry, processes: Process
         shown=folders.shown_to if isinstance(folders, PodFolders) else None,
     )
     watch.restore(now_ms=time.time_ns() // 1_000_000)
-    facts = node_facts(options.node, provider_stack(ground.traits, ground.providers), watch.devices)
+    stack = provider_stack(ground.traits, ground.providers)
+    facts = node_facts(options.node, stack, watch.devices, telemetry.driver)
     notices = _notices(options)
     told = None if notices is None else (lambda: notices.notice)
     requests = Requests(watch, facts, folders, audit, told)

@@ -50,6 +50,8 @@ class NodeReport:
     troubles: Mapping[DeviceId, str] = field(default_factory=dict)
     #: Isolation of the slices of each device; ``isolation`` is the weakest of them.
     isolations: Mapping[DeviceId, str] = field(default_factory=dict)
+    #: Version of the GPUs' driver; "" where the agent does not tell one.
+    driver: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,6 +131,7 @@ class AgentClient:
             isolation=answer["isolation"],
             troubles=answer["troubles"],
             isolations=answer.get("isolations", {}),
+            driver=answer.get("driver", ""),
         )
 
     def open(self, gpu_slice: GpuSlice, *, used: bool = False) -> Path:

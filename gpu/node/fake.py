@@ -70,7 +70,8 @@ class _Measured:
 class SimulatedGpus:
     """Telemetry of devices that do not exist, from processes that do."""
 
-    driver: str | None = None
+    #: Named, so that what is kept by driver is kept on a machine without one too.
+    driver: str | None = "simulated"
     mig_profiles: Mapping[DeviceId, tuple[MigProfile, ...]] = MappingProxyType({})
 
     def __init__(

@@ -57,7 +57,7 @@ class Telemetry(Protocol):
 
     @property
     def driver(self) -> str | None:
-        """Version of the driver; None where there is none."""
+        """Version of the driver, or who plays one; None where there is none."""
         ...
 
     @property

@@ -215,6 +215,7 @@ def _measured(pool: models.PoolModel, known: Pool | None) -> Measured | None:
         between_mb_s=round(found.between_gb_s * 1000),
         between_ns=round(found.between_us * 1000),
         between_at_ms=Millis(found.between_at_ms),
+        drivers=tuple(sorted(set(found.drivers))),
     )
 
 

@@ -47,6 +47,7 @@ def _node(report: NodeReport, pool: Pool, devices: tuple[Device, ...], cluster: 
         devices=devices,
         cpu_milli=max(report.cpu_milli, _booked_cpu_milli(devices)),
         memory_mib=max(report.memory_mib, _booked_memory_mib(devices)),
+        driver=report.driver if devices else "",
     )
 
 

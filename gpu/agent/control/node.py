@@ -19,7 +19,12 @@ _BYTES_PER_MIB = 1 << 20
 _MILLI = 1000
 
 
-def node_facts(name: str | None, stack: ProviderStack, devices: Sequence[Device]) -> NodeFacts:
+def node_facts(
+    name: str | None,
+    stack: ProviderStack,
+    devices: Sequence[Device],
+    driver: str | None = None,
+) -> NodeFacts:
     """Facts of this machine, or of the container that the agent is in."""
     isolations = {device.device_id: isolation_of(stack, device) for device in devices}
     return NodeFacts(
@@ -28,6 +33,7 @@ def node_facts(name: str | None, stack: ProviderStack, devices: Sequence[Device]
         memory_mib=memory_mib(),
         isolation=max(isolations.values(), key=ISOLATION_MODES.index, default="none"),
         isolations=isolations,
+        driver=driver or "",
     )
 
 

@@ -42,6 +42,8 @@ class NodeFacts:
     isolation: str = "none"
     #: What slices of each device have.
     isolations: Mapping[DeviceId, str] = field(default_factory=dict)
+    #: Version of the GPUs' driver; "" where there is none, or it does not tell.
+    driver: str = ""
 
 
 def refusal(error: GpuError) -> bytes:
@@ -112,6 +114,7 @@ class Requests:
             "memory_mib": self._node.memory_mib,
             "isolation": self._node.isolation,
             "isolations": dict(self._node.isolations),
+            "driver": self._node.driver,
             "troubles": dict(self._watch.troubles),
         }
 

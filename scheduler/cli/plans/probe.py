@@ -74,6 +74,7 @@ def probe(arguments: argparse.Namespace) -> int:
         found = {
             "at_ms": job.ended_ms,
             "gpu_kind": pool.gpu_kind,
+            "drivers": job.attempts[-1].drivers,
             **_found(log_so_far(scheduler, ref)),
         }
         return _keep(scheduler, pool, found)
@@ -158,7 +159,7 @@ def _beside(
     """What was found; links between nodes, at which a probe of one node did not look, stay with their date."""
     if before is None or found.between_gb_s or not before.between_gb_s:
         return found
-    if found.gpu_kind != before.gpu_kind:
+    if (found.gpu_kind, found.drivers) != (before.gpu_kind, before.drivers):
         return found
     return found.model_copy(
         update={

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -56,6 +56,13 @@ class Node:
     missing_since_ms: Millis | None = None
     #: Whether processes can be saved and woken on it; None = not known (yet).
     hibernation: HibernationAbility | None = None
+    #: Version of its GPUs' driver; "" = nobody has told.
+    driver: str = ""
+
+
+def drivers_of(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """Versions of the GPUs' driver on these nodes, each once; "" among them where a node told none."""
+    return tuple(sorted({node.driver for node in nodes if node.devices}))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,6 +99,8 @@ class Measured:
     between_ns: int = 0
     #: When, where a later probe of one node left it as it was; 0: with the rest.
     between_at_ms: Millis = Millis(0)
+    #: Versions of the GPUs' driver on the pool's nodes then; none: kept by an older release.
+    drivers: tuple[str, ...] = ()
 
     @property
     def between_ms(self) -> Millis:

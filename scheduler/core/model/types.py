@@ -297,8 +297,8 @@ class Attempt:
     finished_ms: Millis | None = None  #: When it told that its work is done.
     hibernation: Hibernation | None = None
     image: ProcessImage | None = None  #: Its processes as they were saved when it was stopped.
-    #: Why they could not be saved when that was tried; empty = it was not tried, or they were.
-    not_saved: str = ""
+    not_saved: str = ""  #: Why they could not be; empty = that was not tried, or they were.
+    drivers: tuple[str, ...] = ()  #: Of its nodes' GPUs; "" = not told; none = an older release's.
     pace: Pace | None = None  #: By its progress reports; None = too few.
 
 

@@ -12,7 +12,7 @@ from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import Shape, place_of, placed_milli_gpu, shape
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import admitted, is_lease, move, nominated, withdrawn
-from gpucommons.scheduler.core.model.resources import NodeState
+from gpucommons.scheduler.core.model.resources import NodeState, drivers_of
 from gpucommons.scheduler.core.model.state_words import hold_class_words
 from gpucommons.scheduler.core.model.types import (
     Attempt,
@@ -112,6 +112,7 @@ def admit(
         placements=with_slices(attempt_id, ordered, workload.parked),
         reserved_ms=cycle.now_ms,
         resumed_from=workload.checkpoint,
+        drivers=drivers_of(cycle.nodes[one.node_id] for one in ordered),
     )
     workload = cycle.put(admitted(workload, attempt, cycle.now_ms))
     granted = is_lease(workload)

@@ -45,6 +45,8 @@ class NodeView(View):
     state_text: str = ""
     #: When its cloud takes it back, where that was announced.
     leaves_ms: int | None = None
+    #: Version of its GPUs' driver; "" where nobody tells it.
+    driver: str = ""
     devices: list[DeviceView] = []
 
 

@@ -57,6 +57,10 @@ class MeasuredModel(Model):
     between_us: float = Field(default=0, ge=0, le=1_000_000, allow_inf_nan=False)
     #: When, where a later probe of one node left that as it was; 0: with the rest.
     between_at_ms: int = Field(default=0, strict=True, ge=0)
+    #: Versions of the GPUs' driver then: numbers with another driver are not reckoned with.
+    drivers: list[Annotated[str, StringConstraints(pattern=r"^[ -~]{0,64}$")]] = Field(
+        default=[], max_length=64
+    )
 
 
 class PoolModel(Model):

@@ -63,6 +63,8 @@ class AttemptView(View):
     hold_class: str
     node: str | None = None
     nodes: list[str] = []
+    #: Versions of its GPUs' driver; "" among them where a node told none.
+    drivers: list[str] = []
     milli_gpu: int = 0
     #: Workers of its first role.
     workers: int = 1

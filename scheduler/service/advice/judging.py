@@ -63,6 +63,7 @@ def _actual(seen: Seen, plan: ChosenPlan) -> Actual:
         gpus=0 if longest is None else gpus_of(longest),
         pool=next((row.pool for row in reversed(seen.rows)), workload.spec.pools[0]),
         environment=workload.spec.environment,
+        drivers=() if longest is None else longest.drivers,
         step_s=step_s,
         step_note=note,
         memory_mib=_memory_mib(seen, longest),

@@ -33,7 +33,7 @@ class Taught:
 
 
 def taught(service: Service, asking: Asking, place: Place) -> Taught:
-    """What runs on this pool's kind of GPU and in this environment teach; simulated GPUs teach nothing."""
+    """What runs on this pool's kind of GPU, driver and environment teach; simulated GPUs teach nothing."""
     runs = [one for one in asking.like.runs if _compares(one, asking.like, place)]
     if place.simulated or not runs:
         return Taught(learned=Learned(constants=place.known))
@@ -41,7 +41,8 @@ def taught(service: Service, asking: Asking, place: Place) -> Taught:
     seen = [f"{one.workload_id}/{one.ended_ms}" for one in runs]
     of = (asking.like.team, asking.like.signature, asking.like.family, now_ms)
     question = (
-        f"{of!r} {place.pool!r} {place.known!r} {place.name} {asking.like.environment!r} {seen!r}"
+        f"{of!r} {place.pool!r} {place.known!r} {place.name} {place.drivers!r}"
+        f" {asking.like.environment!r} {seen!r}"
     )
     return service.lessons.of(
         question, lambda: _worked_out(service, asking.like, place, runs, now_ms)
@@ -75,7 +76,19 @@ def asked_of(like: Like, place: Place) -> Asked:
     )
 
 
+def of_another_driver(like: Like, place: Place) -> int:
+    """How many runs would be counted, had they run with the driver that the pool has now."""
+    if place.simulated:
+        return 0
+    alike = [one for one in like.runs if _is_alike(one, like, place)]
+    return sum(not place.has_driver(one.actual.drivers) for one in alike)
+
+
 def _compares(run: JudgedRun, like: Like, place: Place) -> bool:
+    return _is_alike(run, like, place) and place.has_driver(run.actual.drivers)
+
+
+def _is_alike(run: JudgedRun, like: Like, place: Place) -> bool:
     same = run.actual.environment == like.environment
     return same and run.plan.gpu_kind == place.pool.kind.name
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.advisor.constants import Constants
 from gpucommons.scheduler.advisor.kinds import GpuKind, Link, Pool, Tables, kind_called
-from gpucommons.scheduler.core.model.resources import Measured, NodeState
+from gpucommons.scheduler.core.model.resources import Measured, NodeState, drivers_of
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, PoolName, Spec
 from gpucommons.scheduler.errors import SchedulerError
@@ -24,6 +24,8 @@ _NANO, _MEGA, _GIGA = 1e-9, 1e6, 1e9
 FRESH_MS = 30 * 24 * 3_600_000
 #: What is further from a data sheet is a mistake: of a fraction, on a busy node, or made up.
 _LEAST, _MOST = 0.05, 2.5
+#: Of who told no driver, and of what was kept before drivers were.
+_UNKNOWN = ("",)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +45,8 @@ class Place:
     measured_ms: Millis | None = None
     #: Why what was measured is not reckoned with; "" where it is, or nothing was.
     doubt: str = ""
+    #: Versions of the driver on its nodes; "" among them where a node told none.
+    drivers: tuple[str, ...] = ()
     #: By number of GPUs.
     specs: Mapping[int, Spec] = field(default_factory=dict)
     #: Why a submit of so many GPUs would be refused.
@@ -52,6 +56,10 @@ class Place:
     def most(self) -> int:
         """GPUs of the largest job."""
         return max(self.specs, default=0)
+
+    def has_driver(self, drivers: tuple[str, ...]) -> bool:
+        """Whether what ran with these drivers says something of today's; an unknown one only of unknown ones."""
+        return set(drivers or _UNKNOWN) <= set(self.drivers or _UNKNOWN)
 
 
 def place_of(cluster: Cluster, name: PoolName, tables: Tables) -> Place | str:
@@ -95,6 +103,7 @@ def place_of(cluster: Cluster, name: PoolName, tables: Tables) -> Place | str:
         simulated=any(device.simulated for device in devices),
         price=None if price is None else from_micro(price),
         alike=sum(len(node.devices) == largest for node in nodes),
+        drivers=drivers_of(nodes),
     )
     found = cluster.pools[name].measured
     if found is None:
@@ -114,12 +123,23 @@ def _doubt(place: Place, found: Measured, now_ms: int) -> str:
         return f"other GPUs were measured ({found.gpu_kind})"
     if not _is_fresh(found.at_ms, now_ms):
         return "it was measured more than 30 days ago, or will be"
+    if not place.has_driver(found.drivers):
+        before = driver_words(found.drivers)
+        return f"its GPUs had {before} then, and have {driver_words(place.drivers)} now"
     gemm, near = found.gemm_gflops * _GIGA, found.inside_mb_s * _MEGA
     if gemm and not _LEAST * _peak(kind) <= gemm <= _MOST * _peak(kind):
         return f"{gemm / 1e12:.3g} TFLOP/s cannot be of {kind.name}"
     if near and not _LEAST * link <= near <= _MOST * link:
         return f"{near / 1e9:.3g} GB/s between GPUs of a node cannot be of {kind.name}"
     return ""
+
+
+def driver_words(drivers: Iterable[str]) -> str:
+    """``driver 550.54.15``; ``drivers 550.54.15 and 580.95.05``; ``a driver that nobody told``."""
+    known = sorted(filter(None, drivers))
+    if not known:
+        return "a driver that nobody told"
+    return f"driver{'s' if len(known) > 1 else ''} {' and '.join(known)}"
 
 
 def _is_fresh(at_ms: int, now_ms: int) -> bool:

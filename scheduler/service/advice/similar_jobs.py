@@ -22,6 +22,7 @@ from gpucommons.scheduler.store.base import LogPoint
 _REMEDY = (
     "Let its script print each step with a metric, as in `step 10 loss 0.4`, and run it again."
 )
+_TOO_FEW = "it told too few steps on real GPUs of these pools, with the driver that they have now"
 
 
 def seen_of(
@@ -38,7 +39,7 @@ def seen_of(
         When there is no such job, or the caller may not look.
     """
     network = request.network
-    kinds = {one.name: one.pool.kind.name for one in places if not one.simulated}
+    real = {one.name: one for one in places if not one.simulated}
     by_kind: dict[str, list[Seen]] = defaultdict(list)
     notes = []
     for ref in network.like if isinstance(network, models.UnknownModel) else ():
@@ -46,24 +47,26 @@ def seen_of(
         authorization.curve(principal, found)
         points = best_points(service, found)
         why = other_unit(points)
-        told = [] if why else list(_points(service.loop.cluster, found, points, kinds))
+        told = [] if why else list(_points(service.loop.cluster, found, points, real))
         for kind, gpus, nodes, step_s in told:
             local = request.batch / gpus
             by_kind[kind].append(Seen(gpus=gpus, nodes=nodes, local_batch=local, step_s=step_s))
         if not told:
             remedy = f" {_REMEDY}" if why else ""
-            why = why or "it told too few steps on real GPUs of these pools"
+            why = why or _TOO_FEW
             notes.append(f"{found.spec.name} says nothing of this training's speed: {why}.{remedy}")
-    return {pool: by_kind[kind] for pool, kind in kinds.items()}, tuple(notes)
+    return {pool: by_kind[place.pool.kind.name] for pool, place in real.items()}, tuple(notes)
 
 
 def _points(
-    cluster: Cluster, found: Workload, points: Sequence[LogPoint], kinds: Mapping[PoolName, str]
+    cluster: Cluster, found: Workload, points: Sequence[LogPoint], places: Mapping[PoolName, Place]
 ) -> Iterator[tuple[str, int, int, float]]:
     """Of each attempt that told enough: kind of its GPUs, how many, on how many nodes, seconds of a step."""
     for attempt in found.attempts:
         gpus, pool = gpus_of(attempt), pool_of_attempt(cluster, found, attempt)
-        step_s = median_step_s(points, {attempt.number})
-        kind = None if pool is None else kinds.get(pool)
-        if gpus and kind is not None and step_s is not None:
-            yield kind, gpus, len({one.node_id for one in attempt.placements}), step_s
+        nodes, step_s = len({one.node_id for one in attempt.placements}), None
+        place = None if pool is None else places.get(pool)
+        if place is not None and place.has_driver(attempt.drivers):
+            step_s = median_step_s(points, {attempt.number})
+        if gpus and place is not None and step_s is not None:
+            yield place.pool.kind.name, gpus, nodes, step_s

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
@@ -19,7 +19,8 @@ from gpucommons.scheduler.advisor.layout import (
 )
 from gpucommons.scheduler.models.text.plan_words import memory_of, plain_line, speed_of
 from gpucommons.scheduler.service.advice.asking import Asking
-from gpucommons.scheduler.service.advice.places import Place, workers_of
+from gpucommons.scheduler.service.advice.lessons import of_another_driver
+from gpucommons.scheduler.service.advice.places import Place, driver_words, workers_of
 from gpucommons.scheduler.service.advice.waits import NOT_KNOWN, Size, Wait
 
 _MIB = 2**20
@@ -36,6 +37,9 @@ _ONE_NODE = (
 _DOUBTED = (
     "What was measured of {} is not reckoned with: {}. Plans stay on one node. An admin can measure"
     " anew: gpucommons probe {}."
+)
+_OTHER_DRIVER = (
+    "{} on such GPUs not counted for {}: with another driver than its {}, or with one not recorded."
 )
 _MEASURED = "GPUs and links of {} as measured on {}{}."
 _FAR, _NEAR = "; {:.3g} GB/s between nodes", "; plans stay on one node"
@@ -57,10 +61,20 @@ def advice_view(
         why_not=_why_not(asking, found),
         considered=found.considered,
         pruned=[models.PrunedView(reason=why, count=n) for why, n in found.pruned.items() if n],
-        notes=[*asking.notes, *simulated, *filter(None, map(_of_links, asking.places))],
+        notes=[*asking.notes, *simulated, *_of_places(asking)],
         currency=asking.currency,
         now_ms=asking.now_ms,
     )
+
+
+def _of_places(asking: Asking) -> Iterator[str]:
+    """What is reckoned with of each pool, and what not."""
+    for place in asking.places:
+        if links := _of_links(place):
+            yield links
+        if count := of_another_driver(asking.like, place):
+            runs = "1 earlier run" if count == 1 else f"{count} earlier runs"
+            yield _OTHER_DRIVER.format(runs, place.name, driver_words(place.drivers))
 
 
 def _of_links(place: Place) -> str:

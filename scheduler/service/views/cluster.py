@@ -148,6 +148,7 @@ def node_view(node: Node, principal: Principal, cluster: Cluster) -> models.Node
         memory_mib=node.memory_mib,
         state_text=node.state_text if principal.admin else "",
         leaves_ms=node.leaves_ms,
+        driver=node.driver,
         devices=[
             models.DeviceView(
                 id=device.device_id,
@@ -347,6 +348,7 @@ def _measured_model(found: Measured) -> models.MeasuredModel:
         between_gb_s=found.between_mb_s / 1000,
         between_us=found.between_ns / 1000,
         between_at_ms=found.between_at_ms,
+        drivers=list(found.drivers),
     )
 
 

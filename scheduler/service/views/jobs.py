@@ -220,6 +220,7 @@ def attempt_view(workload: Workload, attempt: Attempt) -> models.AttemptView:
         hold_class=attempt.hold_class,
         node=nodes[0] if nodes else None,
         nodes=nodes,
+        drivers=list(attempt.drivers),
         milli_gpu=attempt_milli_gpu(attempt),
         workers=gain.workers_of(workload, attempt),
         times_faster=gain.times_faster(workload, attempt),
@@ -281,10 +282,8 @@ def _lost(workload: Workload, index: int, attempt: Attempt) -> int:
 
 
 def _hold_class(workload: Workload) -> str | None:
-    current = workload.current
-    if current is not None:
-        return current.hold_class
-    return None if workload.nomination is None else workload.nomination.hold_class
+    holder = workload.current or workload.nomination
+    return None if holder is None else holder.hold_class
 
 
 def _pool_of(workload: Workload, cluster: Cluster) -> PoolName | None:

@@ -22,8 +22,11 @@ class Actual:
     #: Of the attempt that ran longest.
     gpus: int
     pool: str
-    #: What it ran in: a driver or an image. Runs in another are not compared.
+    #: The image or environment that it ran in. Runs in another are not compared.
     environment: str = ""
+    #: Versions of its GPUs' driver; "" = its node told none, none at all: an older release kept it.
+    #: Runs with another driver, or an unknown one, are not compared with those of a known one.
+    drivers: tuple[str, ...] = ()
     #: Median seconds of an optimizer step, after the start.
     step_s: float | None = None
     #: Why the speed is not known.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,9 @@ from judged_runs import HOUR, a_plan, a_run
 from gpucommons.scheduler.core.model.types import Millis, WorkloadId
 from gpucommons.scheduler.errors import LeaderLost
 from gpucommons.scheduler.store.base import Store
+from gpucommons.scheduler.store.codec import decode, encode
 from gpucommons.scheduler.store.opening import open_store
+from gpucommons.scheduler.store.plans.base import JudgedRun
 
 
 def test_an_offer_is_found_by_its_number_after_a_restart(url: str, store: Store) -> None:
@@ -39,6 +42,12 @@ def test_an_outcome_is_replaced_by_its_job_and_the_newest_are_read_oldest_first(
         2, step_s=None, step_note="it told too few steps"
     )
     assert store.plans.run(WorkloadId("another")) is None
+
+
+def test_what_an_older_release_kept_has_no_driver() -> None:
+    kept = json.loads(encode(a_run(1, drivers=("580.95.05",))))
+    del kept["d"]["actual"]["drivers"]
+    assert decode(JudgedRun, json.dumps(kept)).actual.drivers == ()
 
 
 def test_old_offers_and_old_outcomes_go_each_by_its_own_age(store: Store) -> None:

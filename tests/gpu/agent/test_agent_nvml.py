@@ -74,6 +74,10 @@ def test_real_devices_win_over_simulated_ones(agent: AgentClient, machine: Any) 
     assert not any(device.simulated for device in devices)
 
 
+def test_the_node_tells_its_driver(agent: AgentClient) -> None:
+    assert agent.devices().driver == "615.71.09"
+
+
 def test_a_slice_sees_its_own_processes_only(
     machine: Any, slice_on: Any, until: Any, worker: Any
 ) -> None:

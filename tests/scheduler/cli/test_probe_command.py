@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR
 from gpucommons.scheduler.cli.plans import probe_program
 from gpucommons.scheduler.core.model.intents import NoteFacts, PoolFacts
 from gpucommons.scheduler.core.model.resources import Measured
+from gpucommons.scheduler.core.model.state import NodesObserved
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service.administration import settings
@@ -40,6 +42,12 @@ def line(**changes: Any) -> str:
 
 def measured(world: WatchedWorld) -> Measured | None:
     return world.cluster.pools[PoolName("gpu")].measured
+
+
+def with_driver(world: WatchedWorld, driver: str) -> None:
+    nodes = tuple(replace(one, driver=driver) for one in world.cluster.nodes.values())
+    world.loop.observe(NodesObserved(executor="fake", nodes=nodes))
+    world.pass_time(1000)
 
 
 def ran(
@@ -99,6 +107,20 @@ def test_a_probe_of_one_node_leaves_what_was_measured_between_nodes(
     assert found is not None
     assert (found.gemm_gflops, found.between_mb_s, found.between_ns) == (200_000, 90_000, 15_000)
     assert found.between_at_ms == before.at_ms < found.at_ms
+
+
+def test_a_probe_is_kept_with_the_driver_that_it_ran_on(cli: Cli, world: WatchedWorld) -> None:
+    with_driver(world, "550.54.15")
+    assert cli("probe", "gpu", "--job", ran(world, line(between_gb_s=90.0)), by="root").code == 0
+    before = measured(world)
+    with_driver(world, "580.95.05")
+    assert cli("probe", "gpu", "--job", ran(world, line()), by="root").code == 0
+    after = measured(world)
+    assert before is not None
+    assert after is not None
+    assert (before.drivers, after.drivers) == (("550.54.15",), ("580.95.05",))
+    # Links that were measured with another driver are not kept beside it.
+    assert (before.between_mb_s, after.between_mb_s) == (90_000, 0)
 
 
 def test_of_simulated_gpus_it_is_shown_and_not_kept(cli: Cli, world: WatchedWorld) -> None:

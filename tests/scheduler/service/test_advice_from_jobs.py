@@ -83,6 +83,15 @@ def test_more_jobs_reach_further_and_their_own_speed_is_what_is_said(world: Serv
     assert plans[2].samples_per_s.low < BATCH / 1.5 < plans[2].samples_per_s.high
 
 
+def test_what_a_job_showed_with_another_driver_is_not_reckoned_with(world: ServiceWorld) -> None:
+    job = tried(world, milli_gpu=1000, step_ms=2000)
+    world.machine.nodes = tuple(replace(one, driver="580.95.05") for one in world.machine.nodes)
+    world.pass_time(60_000)
+    found = asked(world, job)
+    assert found.declined != ""
+    assert "with the driver that they have now" in " ".join(found.notes)
+
+
 def test_a_job_that_tells_nothing_of_it_is_named_with_the_reason(world: ServiceWorld) -> None:
     job = tried(world, milli_gpu=1000, step_ms=2000, unit="epoch")
     found = asked(world, job)

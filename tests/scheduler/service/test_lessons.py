@@ -15,6 +15,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.advisor.learning.training import written_points
 from gpucommons.scheduler.advisor.scaling import Seen
 from gpucommons.scheduler.advisor.signature import UNKNOWN
+from gpucommons.scheduler.core.model.state import NodesObserved
 from gpucommons.scheduler.core.model.types import Millis, TeamName, WorkloadId
 from gpucommons.scheduler.service import advice
 from gpucommons.scheduler.service.advice import past, similar_jobs
@@ -90,6 +91,52 @@ def test_those_of_another_environment_or_on_simulated_gpus_say_nothing(world: Se
     for strange in (elsewhere, simulated):
         world.store.plans.judge(world.loop.epoch, strange)
         assert speed(world) == pytest.approx(alone)
+
+
+def with_driver(world: ServiceWorld, driver: str) -> None:
+    (node,) = world.loop.cluster.nodes.values()
+    world.loop.observe(NodesObserved(executor="fake", nodes=(replace(node, driver=driver),)))
+    world.loop.cycle()
+
+
+def notes(world: ServiceWorld) -> list[str]:
+    request = models.AdviceRequest.model_validate(
+        {"network": {"kind": "unknown", "like": ["mine-1"]}, "batch": BATCH, "steps": 100}
+    )
+    found = advice.advise(world.service, world.principal("ann"), request)
+    view = found if isinstance(found, models.AdviceView) else done(found)
+    assert isinstance(view, models.AdviceView)
+    return view.notes
+
+
+@pytest.mark.parametrize("then", [("550.54.15",), ("550.54.15", "580.95.05"), ("",), ()])
+def test_history_of_another_driver_or_of_an_unknown_one_says_nothing_and_that_is_said(
+    world: ServiceWorld, then: tuple[str, ...]
+) -> None:
+    with_driver(world, "580.95.05")
+    alone = speed(world)
+    slow = [told(world, name, (1.0, 1.0, 1.6, 2.6)) for name in "abc"]
+    world.store.plans.judge(
+        world.loop.epoch, [replace(one, actual=replace(one.actual, drivers=then)) for one in slow]
+    )
+    assert speed(world) == pytest.approx(alone)
+    assert any("3 earlier runs" in note and "580.95.05" in note for note in notes(world))
+
+    same = [replace(one, actual=replace(one.actual, drivers=("580.95.05",))) for one in slow]
+    world.store.plans.judge(world.loop.epoch, same)
+    assert speed(world) < 0.95 * alone
+    assert not any("earlier run" in note for note in notes(world))
+
+
+def test_an_attempt_keeps_the_driver_that_its_nodes_had_when_it_began(world: ServiceWorld) -> None:
+    with_driver(world, "550.54.15")
+    request = a_request(name="other", role={"milli_gpu": 1000})
+    ann = world.principal("ann")
+    job = jobs.submit(world.service, ann, request, key=None)
+    world.loop.cycle()
+    with_driver(world, "580.95.05")
+    (attempt,) = jobs.job(world.service, ann, job.id).attempts
+    assert attempt.drivers == ["550.54.15"]
 
 
 def test_the_same_runs_are_worked_out_once(

@@ -167,6 +167,10 @@ def test_what_was_measured_moves_the_speed(two_nodes: ServiceWorld) -> None:
         ({"inside_gb_s": 0.1}, "0.1 GB/s between GPUs of a node cannot be of A100-40"),
         ({"gpu_kind": "H100-80"}, "other GPUs were measured (H100-80)"),
         ({"at_ms": 2**52}, "or will be"),
+        (
+            {"drivers": ["550.54.15"]},
+            "had driver 550.54.15 then, and have a driver that nobody told now",
+        ),
     ],
 )
 def test_a_probe_that_lies_or_is_stale_is_named_and_not_reckoned_with(
@@ -205,7 +209,8 @@ def test_a_file_without_it_leaves_it_and_the_configuration_shows_it(
     done(settings.put_config(two_nodes.service, two_nodes.admin, config))
     (shown,) = settings.get_config(two_nodes.service, two_nodes.admin).pools
     assert shown.measured is not None
-    assert shown.measured.model_dump() == {"at_ms": two_nodes.now_ms, **FAST, "between_at_ms": 0}
+    kept = {"at_ms": two_nodes.now_ms, **FAST, "between_at_ms": 0, "drivers": []}
+    assert shown.measured.model_dump() == kept
 
 
 @pytest.mark.parametrize(

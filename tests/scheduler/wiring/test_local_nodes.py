@@ -1,5 +1,7 @@
 """One machine's devices, shared out to pools."""
 
+from dataclasses import replace
+
 from builders import a_device, a_node, a_pool
 
 from gpucommons.gpu.client.agent_client import NodeReport
@@ -31,6 +33,12 @@ def shared(report: NodeReport, *pools: Pool) -> dict[str, list[str]]:
 def names(report: NodeReport, pools: list[Pool], *known: Node) -> list[str]:
     cluster = Cluster(nodes={node.node_id: node for node in known})
     return [node.node_id for node in local_nodes(report, pools, cluster)]
+
+
+def test_nodes_with_gpus_have_the_driver_that_the_agent_tells_and_those_without_none() -> None:
+    report = replace(a_report(*devices(1)), driver="580.95.05")
+    found = local_nodes(report, [a_local_pool("gpu"), a_local_pool("cpu")], Cluster())
+    assert {node.pool: node.driver for node in found} == {"gpu": "580.95.05", "cpu": ""}
 
 
 def test_the_pool_called_cpu_has_no_devices() -> None:

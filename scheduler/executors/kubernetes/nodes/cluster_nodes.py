@@ -25,6 +25,9 @@ from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSetting
 
 PRODUCT, MEMORY = "nvidia.com/gpu.product", "nvidia.com/gpu.memory"
 COUNT = "nvidia.com/gpu.count"
+#: As GPU Feature Discovery labels a node: the whole version, or by an older release its parts.
+DRIVER = "nvidia.com/cuda.driver-version.full"
+DRIVER_PARTS = tuple(f"nvidia.com/cuda.driver.{part}" for part in ("major", "minor", "rev"))
 #: No machine has more: a label is only text.
 _MOST_CARDS = 64
 SIMULATED = f"{names.GROUP}/simulated"
@@ -160,7 +163,14 @@ def _node(
         rack=node.labels.get(place.rack_label),
         data=_data(node.labels),
         hibernation=_ability(node, settings),
+        driver=_driver(node.labels) if devices else "",
     )
+
+
+def _driver(labels: Mapping[str, str]) -> str:
+    """Version of the driver; "" where no label says it."""
+    parts = [labels[name] for name in DRIVER_PARTS if labels.get(name)]
+    return labels.get(DRIVER, "") or ".".join(parts)
 
 
 def _ability(node: NodeSeen, settings: KubernetesSettings) -> HibernationAbility | None:

@@ -52,6 +52,28 @@ def slots(node: Node) -> list[str]:
     return [device.device_id for device in node.devices]
 
 
+@pytest.mark.parametrize(
+    ("labels", "driver"),
+    [
+        ({"nvidia.com/cuda.driver-version.full": "580.95.05"}, "580.95.05"),
+        (
+            {
+                "nvidia.com/cuda.driver.major": "550",
+                "nvidia.com/cuda.driver.minor": "54",
+                "nvidia.com/cuda.driver.rev": "15",
+            },
+            "550.54.15",
+        ),
+        ({}, ""),
+    ],
+)
+def test_the_driver_is_what_the_labels_of_feature_discovery_say(
+    labels: dict[str, str], driver: str
+) -> None:
+    (node,) = seen(a_node(labels={"gpucommons.io/pool": "train", **labels}))
+    assert node.driver == driver
+
+
 def test_a_nodes_gpus_are_slots_and_its_label_names_the_pool() -> None:
     (node,) = seen(a_node(), a_node("n2", labels={}))
     assert (node.node_id, node.pool, node.cpu_milli, node.memory_mib) == (
