@@ -23,6 +23,7 @@ from benchmarks.tour.machine import Machine, idle_cost
 from benchmarks.tour.person import Person
 from benchmarks.tour.playing import played
 from benchmarks.tour.timeline import Timeline, check
+from benchmarks.tour_kubernetes import moved_alone
 
 CONFIG = Path(__file__).with_name("tour.yaml")
 IDLE_AFTER_S, WARN_AFTER_S = 14, 8
@@ -65,12 +66,12 @@ def play(line: Timeline, machine: Machine) -> dict[str, object]:
         "lost_jobs": lost,
         "doubled_jobs": doubled,
         "culled_idle_s": culled_s,
-        **asdict(kept),
+        **kept,
     }
 
 
-def play_kept(line: Timeline, machine: Machine, alice: Person, bob: Person) -> rows_kept.Kept:
-    """D3–D9, whichever way holds on this machine; alice has a server, bob has none."""
+def play_kept(line: Timeline, machine: Machine, alice: Person, bob: Person) -> dict[str, object]:
+    """D3–D10, whichever way holds on this machine; alice has a server, bob has none."""
     kept = rows_kept.Kept()
     if rows_kept.can_save(bob):
         rows_kept.notebook(line, machine, bob, kept, team="nlp")
@@ -78,7 +79,7 @@ def play_kept(line: Timeline, machine: Machine, alice: Person, bob: Person) -> r
     else:
         rows_kept.variables(line, machine, bob, team="nlp")
         rows_kept.anew(line, machine, alice, bob)
-    return kept
+    return asdict(kept) | asdict(moved_alone.play(line))
 
 
 def play_kept_alone(line: Timeline, machine: Machine) -> dict[str, object]:
@@ -87,7 +88,7 @@ def play_kept_alone(line: Timeline, machine: Machine) -> dict[str, object]:
     answer = alice.start_server()
     check(answer.status_code in (201, 202), f"{answer.status_code} {answer.text}")
     alice.wait_until_ready(timeout_s=90)
-    return asdict(play_kept(line, machine, alice, bob))
+    return play_kept(line, machine, alice, bob)
 
 
 def _tour(
@@ -107,7 +108,7 @@ def main() -> int:
     """Parse the command line and play."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="also write the figures here")
-    parser.add_argument("--kept", action="store_true", help="play rows D3–D9 alone")
+    parser.add_argument("--kept", action="store_true", help="play rows D3–D10 alone")
     parser.add_argument(
         "--as", type=int, metavar="UID", dest="uid", help="by root: as this account"
     )
@@ -119,7 +120,7 @@ def main() -> int:
         forbidding.forbid()
     if arguments.uid is not None:
         at = sys.argv.index("--as")
-        other_account.begin_again(arguments.uid, sys.argv[1:at] + sys.argv[at + 2 :])
+        return other_account.play_as(arguments.uid, sys.argv[1:at] + sys.argv[at + 2 :])
     rows = play_kept_alone if arguments.kept else play
     found = played(lambda: _tour(Timeline(), rows), arguments.json)
     if found is None:

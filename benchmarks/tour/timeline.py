@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -37,13 +37,20 @@ def check(holds: bool, text: str) -> None:
 def wait_for(
     what: str, ask: Callable[[], T | None], *, timeout_s: float = 30, every_s: float = 0.1
 ) -> T:
-    """Ask until there is an answer; what is waited for is real processes, so real time passes."""
+    """Ask until there is an answer: not None, not False, not something empty; a nought is one.
+
+    What is waited for is real processes, so real time passes.
+    """
     end = time.monotonic() + timeout_s
     while True:
         answer = ask()
-        if answer is not None and answer is not False:
+        if answer is not None and not _says_nothing(answer):
             return answer
         if time.monotonic() > end:
             message = f"{what}: not within {timeout_s:g} s"
             raise TourFailedError(message)
         time.sleep(every_s)
+
+
+def _says_nothing(answer: object) -> bool:
+    return answer is False or (isinstance(answer, Sized) and len(answer) == 0)

@@ -18,15 +18,12 @@ from pathlib import Path
 from benchmarks.tour.playing import played
 from benchmarks.tour.timeline import Timeline, check
 from benchmarks.tour_kubernetes import acts, first_fraction, moving
-from benchmarks.tour_kubernetes.site import Site
+from benchmarks.tour_kubernetes.site import PROGRAMS, Site
 from gpucommons.scheduler.executors.kubernetes.settings import PoolPlace
-from tests.kubernetes.cluster import control_plane
-from tests.kubernetes.node import real_node
 from tests.kubernetes.toolchain import toolchain
 
 IDLE_AFTER_S, WARN_AFTER_S = 30, 15
 DEFAULT = PoolPlace().reservations
-PROGRAMS = [*control_plane.PROGRAMS, *real_node.PROGRAMS, "versitygw"]
 
 
 def play(line: Timeline, site: Site, *, milli_gpu: int) -> dict[str, object]:

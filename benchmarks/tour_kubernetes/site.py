@@ -28,9 +28,11 @@ from benchmarks.tour.timeline import TourFailedError, wait_for
 from gpucommons.gpu.hibernation.criu import VARIABLE, find_criu, state_folder
 from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
 from gpucommons.scheduler.up.proxy import find_proxy
+from tests.kubernetes.cluster import control_plane
 from tests.kubernetes.cluster.cluster import Cluster
 from tests.kubernetes.cluster.control_plane import free_ports
 from tests.kubernetes.gpu.node_agent import PORT, NodeAgent
+from tests.kubernetes.node import real_node
 from tests.kubernetes.node.real_node import REAL, RealNode
 from tests.kubernetes.pods import make_volume
 from tests.kubernetes.toolchain import toolchain
@@ -40,6 +42,8 @@ HERE = Path(__file__).parent
 CONFIG = HERE / "site.yaml"
 HUB, JOBS, SYSTEM, AGENTS = "tour-hub", "tour-jobs", "tour-system", "tour-agents"
 BUCKET = "jobs"
+#: What has to be there to start it.
+PROGRAMS = [*control_plane.PROGRAMS, *real_node.PROGRAMS, "versitygw"]
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
@@ -111,6 +115,10 @@ class Site:
         """The notebooks' home folder, as this machine sees it."""
         return self._folder / "home"
 
+    def agent_said(self, node: str) -> str:
+        """What a node's agent printed."""
+        return self._agents[node].said()
+
     def kill_scheduler(self) -> None:
         """Without a word to it; another one starts on what it left."""
         self._cluster.processes.restart("scheduler", kill=True)
@@ -136,9 +144,11 @@ class Site:
         first, *others = self._cluster.real_nodes()
         agent = NodeAgent(self._cluster.client(), AGENTS, first, driver=CSI_DRIVER, criu=_criu())
         self.saves = agent.criu is not None
+        self._agents = {first: agent}
         agent.start()
         for node in others:
-            agent.beside(node).run()
+            self._agents[node] = agent.beside(node)
+            self._agents[node].run()
         self._agent_token = self._folder / "agent-token"
         self._agent_token.touch(mode=0o600)
         self._agent_token.write_text(agent.token)

@@ -29,6 +29,8 @@ LOOK_EVERY_S = 1.0
 LONGEST_PAUSE_S = 15.0
 AT_WORK = "a kernel is at work"
 _RUNS = frozenset({"active", "warned"})
+#: A server's lease is so only while it is parked.
+_GPU_IS_OTHERS = frozenset({"parked", "waiting"})
 #: It ended under its parked notebook: by an admin, a fence, or a server that took its place.
 ENDED = "Its place is gone, and with it its GPU: {text}. Restart the server to wait in line anew."
 
@@ -123,6 +125,8 @@ class Parking:
             await self._while_parked(self._state)
         elif self._state == "parking":
             await self._park()
+        elif self._state in _GPU_IS_OTHERS:
+            await self._began_in_its_place()
 
     @property
     def _state(self) -> str:
@@ -142,6 +146,20 @@ class Parking:
             return
         self.is_parked, self._host_mib = True, done
         await self._say("")
+
+    async def _began_in_its_place(self) -> None:
+        """The server that was parked has ended, and its pod started this one: it has no GPU either."""
+        await self._look()  # what was heard may be from before it had its GPU again
+        if self._state not in _GPU_IS_OTHERS:
+            return
+        self.holding.is_on = True
+        done = await asyncio.to_thread(self.kernels.park, self.driver)
+        if isinstance(done, str):
+            log.warning("a kernel began on a GPU that others have: %s", done)
+        self.is_parked = not isinstance(done, str)
+        # The cells that waited went with their server.
+        self._told = self._state == "waiting"
+        await self._while_parked(self._state)
 
     async def _say(self, because: str) -> None:
         self._is_said = False

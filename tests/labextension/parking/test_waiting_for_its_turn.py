@@ -218,6 +218,39 @@ def test_what_cannot_have_its_gpu_back_says_once_that_it_is_parked_however_long_
     line.follow(lambda: page.begun == ["y"])
 
 
+@pytest.mark.parametrize("state", ["parked", "waiting"])
+def test_a_server_that_begins_in_the_place_of_a_parked_one_runs_nothing_on_its_gpu(
+    line: Line, state: str
+) -> None:
+    line.server.is_parked = line.holding.is_on = False
+    # A kernel was faster than the first look at the lease.
+    line.kernels.on_gpu, line.state = True, state
+    line.server.heard(line.view())
+    line.follow(lambda: line.holding.is_on and line.server.is_parked)
+    assert not line.kernels.on_gpu
+    # Nobody waits: the cells of the server before went with it.
+    line.follow(lambda: line.state == "parked")
+
+    page = Page()
+    line.cell("x", page)
+    line.follow(lambda: line.state == "waiting")
+    assert page.begun == []
+    line.state = "active"
+    line.follow(lambda: page.begun == ["x"])
+    assert line.kernels.on_gpu
+
+
+def test_what_was_heard_late_parks_nobody(line: Line) -> None:
+    line.server.is_parked = line.holding.is_on = False
+    line.kernels.on_gpu, late = True, line.view()
+    line.state = "active"
+    line.server.heard(late)
+    line.runner.run(line.server.step())
+    assert line.looks == 1
+    assert line.kernels.on_gpu
+    assert not line.holding.is_on
+
+
 def test_a_cell_that_came_while_it_could_not_be_parked_does_not_undo_the_next_time(
     line: Line,
 ) -> None:
