@@ -220,6 +220,6 @@ def _title(status_code: int) -> str:
         403: "Not allowed",
         404: "Not found",
         409: "Not possible now",
-        422: "Cannot be read",
+        422: "Not accepted",
         503: "Not reachable",
     }.get(status_code, HTTPStatus(status_code).phrase)

@@ -31,22 +31,11 @@ _SAID = {
 }
 
 
-class Notifications(PageHandler):
-    """The page and its form."""
+class Choosing(PageHandler):
+    """Whatever answers with the page of one's choice."""
 
-    async def get(self) -> None:
-        """Show it."""
-        await self.whoami()
-        answer = await self.ask(report_calls.notifications())
-        await self._show(answer, said=_SAID.get(self.get_query_argument("said", ""), ""))
-
-    async def post(self) -> None:
-        """Save it, and show what was saved: a new key is shown this once."""
-        await self.whoami()
-        answer = await self.ask(report_calls.set_notifications(self._request()))
-        await self._show(answer, said="Saved.")
-
-    async def _show(self, answer: NotificationsView, *, said: str) -> None:
+    async def show_choice(self, answer: NotificationsView, *, said: str, refused: str = "") -> None:
+        """The page; ``refused`` is why what was asked there is not done."""
         week = await self.ask(report_calls.notifications_week())
         self.show(
             "notifications.html",
@@ -55,7 +44,24 @@ class Notifications(PageHandler):
             meanings=MEANINGS,
             week=week,
             said=said,
+            refused=refused,
         )
+
+
+class Notifications(Choosing):
+    """The page and its form."""
+
+    async def get(self) -> None:
+        """Show it."""
+        await self.whoami()
+        answer = await self.ask(report_calls.notifications())
+        await self.show_choice(answer, said=_SAID.get(self.get_query_argument("said", ""), ""))
+
+    async def post(self) -> None:
+        """Save it, and show what was saved: a new key is shown this once."""
+        await self.whoami()
+        answer = await self.ask(report_calls.set_notifications(self._request()))
+        await self.show_choice(answer, said="Saved.")
 
     def _request(self) -> NotificationRequest:
         fields = {
@@ -74,18 +80,22 @@ class Notifications(PageHandler):
         return self.get_body_argument(name, "") == "on"
 
 
-class Confirm(PageHandler):
+class Confirm(Choosing):
     """The code that came to an address."""
 
     async def post(self) -> None:
-        """Take it, and go back."""
+        """Take it, and go back; who mistyped it is where they can type it again."""
         await self.whoami()
         try:
             request = ConfirmRequest(code=self.get_body_argument("code", "").strip())
-        except ValidationError as error:
-            raise BadRequest(first_mistake(error)) from None
-        await self.ask(report_calls.confirm_address(request))
-        self.redirect(f"{self.site.settings.prefix}notifications?said=confirmed", status=303)
+            await self.ask(report_calls.confirm_address(request))
+        except (ValidationError, BadRequest) as error:
+            refused = first_mistake(error) if isinstance(error, ValidationError) else str(error)
+            self.set_status(BadRequest.status)
+            answer = await self.ask(report_calls.notifications())
+            await self.show_choice(answer, said="", refused=refused)
+        else:
+            self.redirect(f"{self.site.settings.prefix}notifications?said=confirmed", status=303)
 
 
 class SendTest(PageHandler):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import pytest
 from kernel_server import Page
 
 from benchmarks.tour.person import Person
-from benchmarks.tour_kubernetes.site import AGENTS, HUB, Site
+from benchmarks.tour_kubernetes.site import AGENTS, HUB, JOBS, Site
 from gpucommons.gpu.shim.building import CannotBuildShim
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls, parking_calls
@@ -92,8 +92,8 @@ class Notebook:
         self.operator = SchedulerClient(f"unix:{site.state / 'api.sock'}")
         self.page: Page | None = None
 
-    def start(self) -> Page:
-        answer = self.alice.start_server(milli_gpu=1000, team="vision", pool="gpu")
+    def start(self, *, milli_gpu: int = 1000) -> Page:
+        answer = self.alice.start_server(milli_gpu=milli_gpu, team="vision", pool="gpu")
         assert answer.status_code in (201, 202), answer.text + self.site.log("hub")[-3000:]
         self.alice.wait_until_ready(timeout_s=180)
         kernel = self.alice.lab("POST", "api/kernels", json={"name": "python3"})["id"]
@@ -130,8 +130,12 @@ class Notebook:
 
     def is_on(self, uuid: str) -> None:
         """The card shows the kernel's processes from now on."""
+        self.card_shows(uuid, processes_of(self.pod.metadata.uid))
+
+    def card_shows(self, uuid: str, pids: Iterable[int]) -> None:
+        """Beside what it shows already."""
         nvml = self.nvml
-        for pid in processes_of(self.pod.metadata.uid):
+        for pid in pids:
             nvml.process(pid, device=nvml.card_of(uuid), memory_mib=900)
 
     def park(self) -> None:
@@ -139,13 +143,13 @@ class Notebook:
         self.operator.send(parking_calls.park(self.lease.id, models.ParkRequest()))
 
 
-def processes_of(pod: str) -> list[int]:
-    """The kernels of a pod, as this machine numbers them."""
+def processes_of(pod: str, word: bytes = b"ipykernel") -> list[int]:
+    """Those of a pod with this in their command, as this machine numbers them: else its kernels."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            is_kernel = b"ipykernel" in (folder / "cmdline").read_bytes()
-            if is_kernel and f"pod{pod}" in (folder / "cgroup").read_text():
+            is_one = word in (folder / "cmdline").read_bytes()
+            if is_one and f"pod{pod}" in (folder / "cgroup").read_text():
                 found.append(int(folder.name))
     assert found
     return found
@@ -169,33 +173,43 @@ def kill_agent(site: Site, node: str) -> None:
     wait_for(is_back, f"the agent of {node} again", seconds=120)
 
 
-class Everything:
-    """Another team's job that needs every GPU of both nodes."""
+class Job:
+    """Of another team, on so many GPUs until it is stopped."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, *, milli_gpu: int, count: int = 1) -> None:
+        self._site, self._ranks = site, range(count)
         bob = Person(site.url, "bob", site.password)
         bob.http.close()
         self._scheduler = SchedulerClient(site.api_url, token=bob.token)
         script = "import os, time; print(os.environ['NVIDIA_VISIBLE_DEVICES'], flush=True); time.sleep(900)"
         command = ["python", "-c", script]
         role = models.RoleRequest(
-            count=2, milli_gpu=4000, memory_mib=128, cpu_milli=100, command=command
+            count=count, milli_gpu=milli_gpu, memory_mib=128, cpu_milli=100, command=command
         )
-        request = models.JobRequest(name="everything", roles=[role], pools=["gpu"])
+        request = models.JobRequest(name="claim", roles=[role], pools=["gpu"])
         self._id = self._scheduler.send(calls.submit(request, key=None)).id
 
     @property
     def state(self) -> str:
         return self._scheduler.send(calls.job(self._id)).state
 
+    def runs(self) -> None:
+        wait_for(lambda: self.state == "running", "the other team's job", seconds=180)
+
     def given(self) -> set[str]:
         """The cards that its workers were given."""
         found = set()
-        for rank in (0, 1):
+        for rank in self._ranks:
             read = calls.log(self._id, rank=rank)
             (line, *_) = wait_for(lambda read=read: self._scheduler.send(read).lines, "a line")
             found |= set(line.split(","))
         return found
+
+    def processes(self) -> list[int]:
+        """Its scripts, as this machine numbers them."""
+        pods = self._site.client().list_namespaced_pod(JOBS).items
+        own = [one.metadata.uid for one in pods if self._id in str(one.metadata.labels)]
+        return [pid for uid in own for pid in processes_of(uid, b"NVIDIA_VISIBLE_DEVICES")]
 
     def close(self) -> None:
         self._scheduler.close()
@@ -209,11 +223,11 @@ def notebook(site: Site, card: parking_card.Card) -> Iterator[Notebook]:
 
 
 @pytest.fixture
-def job(site: Site) -> Iterator[Callable[[], Everything]]:
-    made: list[Everything] = []
+def job(site: Site) -> Iterator[Callable[..., Job]]:
+    made: list[Job] = []
 
-    def submit() -> Everything:
-        made.append(Everything(site))
+    def submit(*, milli_gpu: int, count: int = 1) -> Job:
+        made.append(Job(site, milli_gpu=milli_gpu, count=count))
         return made[-1]
 
     yield submit
@@ -222,7 +236,7 @@ def job(site: Site) -> Iterator[Callable[[], Everything]]:
 
 
 def test_a_parked_pod_gives_its_gpu_away_and_has_it_back_whatever_is_killed_in_between(
-    site: Site, card: parking_card.Card, notebook: Notebook, job: Callable[[], Everything]
+    site: Site, card: parking_card.Card, notebook: Notebook, job: Callable[..., Job]
 ) -> None:
     page = notebook.start()
     assert page.run(TAKE) == ""
@@ -231,7 +245,7 @@ def test_a_parked_pod_gives_its_gpu_away_and_has_it_back_whatever_is_killed_in_b
     (mine,) = held.visible_devices
     pod = notebook.pod
     notebook.is_on(mine)
-    other = job()
+    other = job(milli_gpu=4000, count=2)
 
     # Its server says that its memory is on the host; the node sees it on the card all the same.
     notebook.park()
@@ -242,7 +256,7 @@ def test_a_parked_pod_gives_its_gpu_away_and_has_it_back_whatever_is_killed_in_b
 
     notebook.nvml.no_processes()
     wait_for(lambda: notebook.lease.state == "parked", "that its node has seen its card free")
-    wait_for(lambda: other.state == "running", "the other team's job", seconds=180)
+    other.runs()
     assert mine in other.given()
     assert notebook.pod.metadata.uid == pod.metadata.uid
 
@@ -265,4 +279,58 @@ def test_a_parked_pod_gives_its_gpu_away_and_has_it_back_whatever_is_killed_in_b
     site.client().delete_namespaced_pod(pod.metadata.name, HUB)
     wait_for(lambda: not notebook.alice.server(), "the hub's notice of it", seconds=120)
     wait_for(lambda: not notebook.leases, "the end of its lease")
-    wait_for(lambda: other.state == "running", "the other team's job again", seconds=180)
+    other.runs()
+
+
+def test_a_parked_half_is_not_given_away_before_its_node_says_so_whoever_is_killed_meanwhile(
+    site: Site, card: parking_card.Card, notebook: Notebook, job: Callable[..., Job]
+) -> None:
+    page = notebook.start(milli_gpu=500)
+    assert page.run(TAKE) == ""
+    held = notebook.lease.slice
+    assert held is not None
+    (mine,) = held.visible_devices
+    # All else is taken: who comes now gets the other half of that card, or waits.
+    for milli_gpu in (4000, 3000):
+        job(milli_gpu=milli_gpu).runs()
+    neighbour = job(milli_gpu=500)
+    neighbour.runs()
+    assert neighbour.given() == {mine}
+    waits = job(milli_gpu=500)
+    notebook.is_on(mine)
+    notebook.card_shows(mine, neighbour.processes())
+
+    # Its server has said that all is on the host; its node has not seen that yet.
+    notebook.park()
+    wait_for(lambda: card.used_mib == 0, "its memory on the host")
+    site.kill_scheduler()
+    kill_agent(site, notebook.pod.spec.node_name)
+    with pytest.raises(TimeoutError):
+        wait_for(lambda: notebook.lease.state != "parking", "what its node sees", seconds=10)
+    assert (waits.state, neighbour.state) == ("queued", "running")
+
+    # The neighbour stays on the card: that keeps nobody from the parked half.
+    notebook.nvml.no_processes()
+    notebook.card_shows(mine, neighbour.processes())
+    wait_for(lambda: notebook.lease.state == "parked", "that its node has seen its half free")
+    waits.runs()
+    assert waits.given() == {mine}
+    assert neighbour.state == "running"
+
+    cell = page.send(READ)
+    page.printed(cell, until="Parked: this cell waits for ½ GPU, and goes on by itself.")
+    assert page.until_done(cell).strip() == "kept 42"
+    gone, stays = sorted((neighbour, waits), key=lambda one: one.state == "running")
+    assert (gone.state, stays.state) == ("queued", "running")
+
+    # Now the server itself: whatever its pod starts in its place has no GPU.
+    notebook.is_on(mine)
+    notebook.park()
+    wait_for(lambda: card.used_mib == 0, "its memory on the host again")
+    pod = notebook.pod
+    assert gone.state == "queued"
+    for pid in processes_of(pod.metadata.uid, b"jupyterhub-singleuser"):
+        os.kill(pid, signal.SIGKILL)
+    gone.runs()
+    assert {one.state for one in notebook.leases} <= {"parked"}
+    assert stays.state == "running"

@@ -186,3 +186,31 @@ async def test_the_report_asks_what_more_gpus_would_have_changed(
     for wrong in ({"gpus": "many"}, {"gpus": "0"}, {"pool": "<b>"}):
         refused = await admin.post("admin/more", data=form | wrong)
         assert "Name a pool, and from 1 to 1000 more GPUs." in refused.text
+
+
+async def test_a_code_that_is_wrong_is_said_where_it_is_typed_again(
+    visit: Any, scheduler: Any, cluster: Any
+) -> None:
+    mail = ChannelView(about=["finish"], to="alice@example.org", waits="No mail goes there yet.")
+    off = ChannelView(about=[], to="", why_not="This installation posts to no webhook.")
+    wrong = "That is not the code that was sent last to alice@example.org: look at the newest mail."
+    scheduler.answers |= {
+        "GET /v1/notifications": NotificationsView(
+            mail=mail, default_address="", domains=["example.org"], webhook=off, newest=[]
+        ),
+        "GET /v1/notifications/week": MessagePreview(subject="s", text="You held no GPU."),
+        "POST /v1/notifications/confirm": cluster.errors.BadRequest(wrong),
+    }
+    alice = await visit("alice")
+    fields = {"_xsrf": await alice.xsrf(), "code": "ABCD-EFGH-IJKL-MNOP"}
+
+    answer = await alice.post("notifications/confirm", data=fields)
+
+    assert answer.status_code == 422
+    assert f'role="alert">{wrong}</p>' in answer.text
+    assert "<h1>What you are told</h1>" in answer.text
+    assert '<input name="code"' in answer.text
+
+    empty = await alice.post("notifications/confirm", data={**fields, "code": ""})
+    assert empty.status_code == 422
+    assert 'role="alert">' in empty.text
