@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from benchmarks.hibernation import forbidding
@@ -91,6 +93,24 @@ def play_kept_alone(line: Timeline, machine: Machine) -> dict[str, object]:
     return play_kept(line, machine, alice, bob)
 
 
+def play_scripts(line: Timeline, machine: Machine, times: int) -> dict[str, object]:
+    """D3–D5 alone, again and again: one wake says little of a machine on which others work."""
+    alice, bob = (Person(machine.url, name, machine.password()) for name in ("alice", "bob"))
+    for person in (alice, bob):
+        answer = person.start_server()
+        check(answer.status_code in (201, 202), f"{answer.status_code} {answer.text}")
+        person.wait_until_ready(timeout_s=90)
+    check(rows_kept.can_save(bob), "nothing can be saved here: D4 is not played")
+    woken_s, load = [], []
+    for _ in range(times):
+        kept = rows_kept.Kept()
+        load.append(round(os.getloadavg()[0], 1))
+        rows_kept.plain_script(line, machine, alice, bob, kept)
+        check(kept.job_steps_repeated == 0, "D4: a step was repeated")
+        woken_s.append(kept.job_wake_to_log_s)
+    return {"job_wake_to_log_s": woken_s, "load": load}
+
+
 def _tour(
     line: Timeline, rows: Callable[[Timeline, Machine], dict[str, object]]
 ) -> dict[str, object]:
@@ -110,6 +130,9 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="also write the figures here")
     parser.add_argument("--kept", action="store_true", help="play rows D3–D10 alone")
     parser.add_argument(
+        "--scripts", type=int, metavar="TIMES", help="play rows D3–D5 alone, so many times"
+    )
+    parser.add_argument(
         "--as", type=int, metavar="UID", dest="uid", help="by root: as this account"
     )
     parser.add_argument(
@@ -122,6 +145,8 @@ def main() -> int:
         at = sys.argv.index("--as")
         return other_account.play_as(arguments.uid, sys.argv[1:at] + sys.argv[at + 2 :])
     rows = play_kept_alone if arguments.kept else play
+    if arguments.scripts is not None:
+        rows = partial(play_scripts, times=arguments.scripts)
     found = played(lambda: _tour(Timeline(), rows), arguments.json)
     if found is None:
         return 1

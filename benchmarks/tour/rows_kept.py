@@ -115,7 +115,7 @@ def anew(line: Timeline, machine: Machine, person: Person, other: Person) -> Non
 
 def _begin(machine: Machine, person: Person) -> tuple[str, Any]:
     """A script that borrows, at work; and the file that ends it."""
-    enough = machine.state / "enough"
+    enough = machine.state / f"enough-{time.monotonic_ns()}"
     source = PLAIN.replace("ENOUGH", repr(str(enough)))
     person.lab(
         "PUT",
@@ -212,9 +212,10 @@ def notebook(line: Timeline, machine: Machine, person: Person, kept: Kept, *, te
     again.close_tab()
     extra = f"{kept.woken_extra_s} s later than a fresh one"
     line.row("D7", f"another size, kernel back {extra}; variable, thread and open file are there")
-    kept.outputs_missing = numbers[-1] + 1 - len(numbers)
+    missing = sorted(set(range(numbers[-1])) - set(numbers))
+    kept.outputs_missing = len(missing)
     check(len(set(numbers)) == len(numbers), "D8: something is shown twice")
-    line.row("D8", f"no tab was open: 0…{numbers[-1]} are kept, {kept.outputs_missing} missing")
+    line.row("D8", f"no tab was open: 0…{numbers[-1]} are kept, missing: {missing or 'none'}")
 
 
 def variables(line: Timeline, machine: Machine, person: Person, *, team: str) -> None:

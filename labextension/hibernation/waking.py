@@ -13,6 +13,7 @@ import time
 from datetime import datetime
 from typing import Any
 
+import zmq
 from jupyter_client.session import new_id_bytes
 from jupyter_core.utils import ensure_async
 
@@ -29,6 +30,9 @@ log = logging.getLogger("gpucommons.labextension")
 _SETTLE_S = 30.0
 #: Longer than CRIU is given: a wake that is cut short would cost the image.
 _WAKE_S = 660.0
+#: Between two tries to reach a kernel that is being woken: what it says before it is heard is lost,
+#: and Jupyter's usual tenth of a second was a line of a cell that prints ten.
+_TRY_EVERY_MS = 5
 _UNSAVED = "It ended with its server, and nothing of its memory was saved."
 
 
@@ -116,6 +120,7 @@ def _put_back(server: Any, record: Record) -> Acquaintance:
     """What Jupyter keeps beside a kernel."""
     kernels = server.kernel_manager
     kernel = kernels.get_kernel(record.kernel_id)
+    kernel.context.setsockopt(zmq.RECONNECT_IVL, _TRY_EVERY_MS)
     acquaintance = Acquaintance(kernel)
     if record.execution_state == "busy":
         # Its cell goes on; an answer to somebody else's question would make it look idle.

@@ -10,6 +10,27 @@ from ui.fake_server.lab_server import TOKEN, LabServer
 from ui.panel_page import WIDE, Open, picture, section, show_panel
 
 pytestmark = pytest.mark.ui
+PROFILES = {
+    "profiles": [
+        {
+            "team": "vision",
+            "name": name,
+            "description": description,
+            "callback_line": "",
+            "job": job,
+            "published_by": "ada",
+            "steerable": False,
+        }
+        for name, description, job in (
+            (
+                "ddp",
+                "Two workers on one node.",
+                {"workers": 2, "environment": "jax", "env": {"NCCL_DEBUG": "INFO"}},
+            ),
+            ("ready", "Evaluates the newest model.", {"command": ["python", "-m", "evaluate"]}),
+        )
+    ]
+}
 
 
 @pytest.mark.parametrize(
@@ -76,6 +97,41 @@ def test_a_plan_fills_the_form(lab: LabServer, open_lab: Open) -> None:
     request = lab.asked("submit-file")[-1]["request"]
     assert (request["launcher"], request["pools"]) == ("torchrun", ["train"])
     assert request["roles"][0]["milli_gpu"] == 4000
+
+
+def test_a_profile_fills_the_form_and_none_takes_it_back(open_lab: Open) -> None:
+    page = open_lab()
+    page.route("**/gpucommons/api/profiles*", lambda route: route.fulfill(json=PROFILES))
+    page.reload()
+    show_panel(page)
+    train = section(page, "Train")
+    profile = train.get_by_label("Profile", exact=True)
+    environment = train.locator("#gc-environment")
+    workers = train.get_by_label("Workers", exact=True)
+    expect(profile.locator("option:checked")).to_have_text("None")
+    expect(train.get_by_label("Environment, this kernel’s own")).to_be_visible()
+    own = environment.locator("option:checked").inner_text()
+    began = workers.input_value()
+    picture(train, "train-profile-none")
+
+    profile.select_option("vision/ddp")
+    expect(train).to_contain_text("Two workers on one node. Published by ada.")
+    expect(train).to_contain_text("NCCL_DEBUG=INFO")
+    expect(workers).to_have_value("2")
+    expect(environment.locator("option:checked")).to_have_text("jax (Python 3.13)")
+    expect(train.get_by_label("Environment", exact=True)).to_be_visible()
+    picture(train, "train-profile-chosen")
+
+    profile.select_option("vision/ready")
+    expect(train).to_contain_text("Evaluates the newest model.")
+    picture(train, "train-profile-ready")
+
+    profile.select_option("")
+    expect(workers).to_have_value(began)
+    expect(environment.locator("option:checked")).to_have_text(own)
+    expect(train).not_to_contain_text("Published by")
+    expect(train.get_by_label("Environment, this kernel’s own")).to_be_visible()
+    picture(train, "train-profile-none-again")
 
 
 def test_large_files_are_asked_about_before_anything_is_sent(
