@@ -125,3 +125,22 @@ it('leaves the form as it was without a profile, but for what was typed since', 
   expect(train.form).toMatchObject({ maxWorkers: 1, memoryGib: 12, cpus: 1 });
   expect(train.form.profile).toBeUndefined();
 });
+
+it('leaves no file with the environment of a profile that it had for a while', () => {
+  const train = made();
+  const job = { command: ['python', '-m', 'team.train'] };
+  train.start(taking(PROFILE, train.form));
+  train.start(taking({ ...PROFILE, name: 'ready', job }, train.form));
+  train.start(leaving(train.form));
+  expect(train.form.source).toEqual({ kind: 'file', path: 'a.py' });
+  expect(train.form.environment).toBe('');
+
+  train.start(taking(PROFILE, train.form));
+  train.choose('b.py');
+  train.choose('a.py');
+  expect(train.form.environment).toBe('torch');
+  train.choose('b.py');
+  train.start(leaving(train.form));
+  train.choose('a.py');
+  expect(train.form.environment).toBe('');
+});

@@ -22,6 +22,7 @@ import {
   Typed
 } from './request';
 import { type ICandidate, NOTHING_OF_A_FILE } from './candidate';
+import { leaving } from './profile';
 import type { IEnvironments } from '../server/jobtokens';
 import type { IAdvice, IPlan, IPlanQuestion } from '../server/plans';
 import { IFilesPreview, IJob, IQuote } from '../server/tokens';
@@ -351,10 +352,10 @@ export class TrainModel {
     const old = this.form.source;
     if (old?.kind === 'file') {
       // What was written for a file is there again with the file.
-      const { name, functionName, environment, leftOut } = this.form;
-      const words = this.form.arguments;
-      const own = { name, functionName, environment, leftOut };
-      this._written.set(old.path, { ...own, arguments: words });
+      const own = { ...this.form, ...leaving(this.form) };
+      const { name, functionName, environment, leftOut } = own;
+      const fields = { name, functionName, environment, leftOut };
+      this._written.set(old.path, { ...fields, arguments: own.arguments });
     }
     // Of a job run again nothing is meant for another file; of another file, what is its own is not.
     const environment = this.form.profile?.environment ?? '';
@@ -362,9 +363,15 @@ export class TrainModel {
       old?.kind === 'job'
         ? { ...EMPTY_FORM, team: this.form.team }
         : { ...this.form, ...NOTHING_OF_A_FILE, environment };
-    const written =
-      source?.kind === 'file' ? this._written.get(source.path) : {};
-    this.form = { ...kept, ...written, source };
+    const written: Partial<ITrainForm> =
+      (source?.kind === 'file' && this._written.get(source.path)) || {};
+    this.form = {
+      ...kept,
+      ...written,
+      // What the file has none of its own of, the profile says.
+      environment: written.environment || kept.environment,
+      source
+    };
     this._isEdited = false;
     this.typed = {};
     this.files = null;
