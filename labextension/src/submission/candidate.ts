@@ -19,14 +19,3 @@ export function trainFunctions(sources: readonly string[]): string[] {
   );
   return [...new Set(found)];
 }
-
-/** Fields of the form that mean something for one file alone. */
-export const NOTHING_OF_A_FILE = {
-  name: '',
-  functionName: '',
-  arguments: '',
-  environment: '',
-  leftOut: '',
-  pool: '',
-  plan: ''
-} as const;

@@ -21,8 +21,8 @@ import {
   taken,
   Typed
 } from './request';
-import { type ICandidate, NOTHING_OF_A_FILE } from './candidate';
-import { leaving } from './profile';
+import type { ICandidate } from './candidate';
+import { withSource, writtenForFile } from './formsource';
 import type { IEnvironments } from '../server/jobtokens';
 import type { IAdvice, IPlan, IPlanQuestion } from '../server/plans';
 import { IFilesPreview, IJob, IQuote } from '../server/tokens';
@@ -351,27 +351,11 @@ export class TrainModel {
   private _setSource(source: Source | null): void {
     const old = this.form.source;
     if (old?.kind === 'file') {
-      // What was written for a file is there again with the file.
-      const own = { ...this.form, ...leaving(this.form) };
-      const { name, functionName, environment, leftOut } = own;
-      const fields = { name, functionName, environment, leftOut };
-      this._written.set(old.path, { ...fields, arguments: own.arguments });
+      this._written.set(old.path, writtenForFile(this.form));
     }
-    // Of a job run again nothing is meant for another file; of another file, what is its own is not.
-    const environment = this.form.profile?.environment ?? '';
-    const kept =
-      old?.kind === 'job'
-        ? { ...EMPTY_FORM, team: this.form.team }
-        : { ...this.form, ...NOTHING_OF_A_FILE, environment };
-    const written: Partial<ITrainForm> =
-      (source?.kind === 'file' && this._written.get(source.path)) || {};
-    this.form = {
-      ...kept,
-      ...written,
-      // What the file has none of its own of, the profile says.
-      environment: written.environment || kept.environment,
-      source
-    };
+    const written =
+      source?.kind === 'file' ? this._written.get(source.path) : undefined;
+    this.form = withSource(this.form, source, written ?? {});
     this._isEdited = false;
     this.typed = {};
     this.files = null;
