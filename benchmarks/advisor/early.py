@@ -59,7 +59,7 @@ def _star_days(data: int, model: int, one_gpu: float, wire: float) -> float:
         link=root,
     )
     pool = Pool(kind=kind, gpus_per_node=data, nodes=1, inside=root, between=root)
-    known = Constants(products=1.0, overlap=1.0, inside=1.0, launch_s=1e-12)
+    known = Constants(products=1.0, overlap=1.0, overlap_at_end=1.0, inside=1.0, launch_s=1e-12)
     # The work of the whole batch is shared out: a rank does one part of it.
     shared = replace(network, forward_flops=1.0 / data)
     return float(step(shared, recipe, layouts_of(Layout(data=data)), pool, known).total[0])

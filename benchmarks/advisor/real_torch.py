@@ -105,7 +105,9 @@ def _said(
     recipe = Recipe(batch=batch, precision="fp32", optimizer="sgd", loss="plain")
     layout = Layout(data=processes, micro=batch // processes)
     # Who computes also sends: nothing is hidden.
-    constants = replace(Constants(), products=1.0, inside=1.0, overlap=1.0, launch_s=1e-6)
+    constants = replace(
+        Constants(), products=1.0, inside=1.0, overlap=1.0, overlap_at_end=1.0, launch_s=1e-6
+    )
     terms = step(Traced(**one["network"]), recipe, layouts_of(layout), pool, constants).terms
     return {name: float(values[0]) for name, values in terms.items()}
 

@@ -30,6 +30,9 @@ class Constants:
     between: float = 0.8
     #: Power of the norm that joins computation and communication; 1 hides nothing.
     overlap: float = 1.5
+    #: The same of what is sent once a step, in pieces of some layers: of what the pass hides, one of
+    #: some thirty pieces is left (NeMo's user guide, *Communication overlap*).
+    overlap_at_end: float = 6.0
     #: Seconds to start one layer's kernels.
     launch_s: float = 0.0004
     #: How much of handing on to the next pipeline stage is not hidden.
@@ -38,7 +41,14 @@ class Constants:
 
 #: How far history may move each, as a factor up or down, and how loosely it is held (log units).
 _BOUND = np.log(4.0)
-_LOOSE = {"products": 0.25, "attention": 0.4, "traffic": 0.4, "recompute": 0.3, "overlap": 0.4}
+_LOOSE = {
+    "products": 0.25,
+    "attention": 0.4,
+    "traffic": 0.4,
+    "recompute": 0.3,
+    "overlap": 0.4,
+    "overlap_at_end": 0.4,
+}
 _LOOSE_ELSE = 0.5
 
 
@@ -51,7 +61,8 @@ def moved(known: Constants, by: NDArray[np.float64]) -> Constants:
         for name, change in zip(names, held, strict=True)
     }
     # A norm of a power below 1 would make two things take longer than one after the other.
-    changed["overlap"] = max(1.0, changed["overlap"])
+    for name in ("overlap", "overlap_at_end"):
+        changed[name] = max(1.0, changed[name])
     return replace(known, **changed)
 
 

@@ -2,7 +2,8 @@
 
 Sources: work of a transformer and pipeline bubble: Narayanan et al. 2021 (arXiv 2104.04473,
 sections 2.2 and 5.1); rings: Patarasuk and Yuan 2009; sharded data parallel: Rajbhandari et al.
-2020 (arXiv 1910.02054, section 7) and Zhao et al. 2023 (arXiv 2304.11277); overlap as a p-norm of
+2020 (arXiv 1910.02054, section 7) and Zhao et al. 2023 (arXiv 2304.11277), gradients in buckets: Li
+et al. 2020 (arXiv 2006.15704, section 3.2); overlap as a p-norm of
 computation and communication: Qiao et al. 2021 (Pollux, OSDI, section 3.2); what is bound by memory
 bandwidth beside products: the roofline of Williams et al. 2009; context parallel: Liu et al. 2023
 (ring attention, arXiv 2310.01889); experts: Fedus et al. 2021 (arXiv 2101.03961).
@@ -39,6 +40,8 @@ _COMPILED = 0.6
 _FUSED = 8.0
 #: What each doubling of context ranks adds to attention: shorter blocks, results merged.
 _RING = 0.12
+#: Of a micro-batch's time, what its backward pass takes.
+_BACKWARD = 2 / 3
 #: What is left of tensor communication that is hidden behind its products.
 _ASYNC = 0.65
 
@@ -89,9 +92,10 @@ def step(
     often, at_end = _data_seconds(network, recipe, layouts, pool, known)
     during = _norm(paced, often, known.overlap)
     passing = _norm(once, often, known.overlap)
-    last = _norm(during, at_end, known.overlap)
+    hiding = _hiding(layouts)
+    last = hiding * _norm(during, at_end / hiding, known.overlap_at_end)
     after = _optimizer_seconds(network, recipe, layouts, pool, known)
-    total = (layouts.accumulation - 1) * during + filled * passing + last + after
+    total = (layouts.accumulation - hiding) * during + filled * passing + last + after
     loading = _loading_seconds(recipe, layouts, pool)
     terms = {
         "computation": compute * layouts.accumulation,
@@ -102,6 +106,20 @@ def step(
         "data loading": np.maximum(loading - total, 0) + (loading >= total) * total,
     }
     return Step(np.maximum(total, loading), terms)
+
+
+def _hiding(layouts: Layouts) -> Numbers:
+    """Micro-batches behind which that is hidden which is sent once a step.
+
+    Gradients are summed during the last backward pass, two thirds of a micro-batch; shared moments'
+    weights are gathered during the first forward pass. Where a rank holds several parts of the model,
+    a part that is done sends while those before it still work, on as many micro-batches as there are
+    stages (NeMo's user guide, *Communication overlap*: the grain of data-parallel communication is
+    the layers of a virtual stage).
+    """
+    behind = (layouts.pipeline - 1) * (1 - 1 / layouts.virtual)
+    share = np.where(layouts.zero == SHARE_NOTHING, _BACKWARD, 1.0)
+    return np.asarray(share * np.minimum(1 + behind, layouts.accumulation))
 
 
 def _norm(one: Numbers, other: Numbers, power: float) -> Numbers:

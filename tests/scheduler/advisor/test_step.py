@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from gpucommons.scheduler.advisor.constants import Constants, moved
 from gpucommons.scheduler.advisor.kinds import Pool, shipped
-from gpucommons.scheduler.advisor.layout import FULL, SHARE_WEIGHTS, Layout, layouts_of
+from gpucommons.scheduler.advisor.layout import (
+    FULL,
+    SHARE_MOMENTS,
+    SHARE_WEIGHTS,
+    Layout,
+    layouts_of,
+)
 from gpucommons.scheduler.advisor.network import Traced, Transformer
 from gpucommons.scheduler.advisor.recipe import Recipe
 from gpucommons.scheduler.advisor.step import step
@@ -55,6 +61,32 @@ def test_the_stage_that_makes_the_logits_sets_the_pace_where_layers_are_equal() 
     alone = Layout(accumulation=64)
     assert seconds(equal, pool(1), recipe) > 1.1 * seconds(weighed, pool(1), recipe)
     assert seconds(alone, pool(1), recipe) == seconds(replace(alone, weighed=1), pool(1), recipe)
+
+
+def test_parts_of_a_pipeline_send_their_gradients_while_those_before_them_still_work() -> None:
+    slow = replace(pool(8), between=replace(pool().between, bytes_per_s=2e10))
+    recipe = Recipe(batch=128, sequence=2048)
+    whole = Layout(data=4, tensor=4, pipeline=4, accumulation=32, zero=SHARE_MOMENTS, weighed=1)
+    links = [
+        float(step(NETWORK, recipe, layouts_of(one), slow, KNOWN).terms["data links"][0])
+        for one in (whole, replace(whole, virtual=3))
+    ]
+    assert links[0] > 0
+    assert links[1] < 0.6 * links[0]
+
+
+def test_gradients_that_take_no_longer_than_the_backward_pass_cost_next_to_nothing() -> None:
+    recipe = Recipe(batch=64, sequence=2048)
+    layout = Layout(data=16, micro=4)
+    fast, crawling = (
+        replace(pool(), between=replace(pool().between, bytes_per_s=speed))
+        for speed in (1.8e11, 1e9)
+    )
+    terms = step(NETWORK, recipe, layouts_of(layout), fast, KNOWN).terms
+    assert 0 < float(terms["data links"][0]) < 0.01 * float(terms["computation"][0])
+    # Nothing hides what takes many times as long: 2 (d - 1) / d of 32-bit gradients.
+    sent = 2 * 15 / 16 * NETWORK.parameters * 4 / (1e9 * KNOWN.between)
+    assert seconds(layout, crawling, recipe) > sent
 
 
 def test_pairs_of_a_node_with_one_root_share_it() -> None:
@@ -124,7 +156,7 @@ def test_more_bandwidth_never_makes_a_step_slower(layout: Layout, more: float, w
 
 
 @settings(deadline=None, max_examples=30)
-@given(moves=st.lists(st.floats(-50, 50), min_size=10, max_size=10))
+@given(moves=st.lists(st.floats(-50, 50), min_size=11, max_size=11))
 def test_history_moves_constants_within_bounds(moves: list[float]) -> None:
     changed = moved(KNOWN, np.array(moves))
     assert changed.overlap >= 1
