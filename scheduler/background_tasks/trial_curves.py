@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
-from gpucommons.scheduler.curves.choice import best_source, without_repeats
+from gpucommons.scheduler.curves.shown_curve import best_source, without_repeats
 from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.store.base import LogPoint, Store
 

@@ -10,8 +10,8 @@ import math
 import re
 from dataclasses import dataclass, field
 
+from gpucommons.scheduler.curves.metric_names import is_metric, is_of_others, stands_beside, tidy
 from gpucommons.scheduler.curves.points import EPOCH_PARTS, MAX_NAMES, Counter, Unit
-from gpucommons.scheduler.curves.words import is_metric, is_of_others, stands_beside, tidy
 
 #: Longer lines are cut: no framework prints its metrics behind so much else.
 MAX_CHARACTERS = 2000

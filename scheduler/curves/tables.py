@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 
 from gpucommons.scheduler.curves.lines import Line, number
+from gpucommons.scheduler.curves.metric_names import is_metric, tidy
 from gpucommons.scheduler.curves.points import Counter, Unit
-from gpucommons.scheduler.curves.words import is_metric, tidy
 
 _COUNTERS = {
     "epoch": Unit.EPOCH,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpucommons.scheduler.curves.lines import number
+from gpucommons.scheduler.curves.metric_names import tidy
 from gpucommons.scheduler.curves.points import MAX_NAMES, Counter, Point, Unit
-from gpucommons.scheduler.curves.words import tidy
 
 #: Where it is posted, below the API's address.
 TRAINER_STATUS_PATH = "/v1/attempt/trainer-status"

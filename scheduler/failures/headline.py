@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass
 
-from gpucommons.scheduler.failures.cause import Cause, find_cause, plain_lines
+from gpucommons.scheduler.failures.last_error import Cause, find_cause, plain_lines
 from gpucommons.scheduler.failures.remedies import remedy_for
 
 #: So much of a log's end is looked at.

@@ -7,7 +7,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.advisor.signature import family_of, signature_of
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, Spec, Workload
-from gpucommons.scheduler.curves.choice import best_source, without_repeats
+from gpucommons.scheduler.curves.shown_curve import best_source, without_repeats
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.advice import describing

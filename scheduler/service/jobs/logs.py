@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Attempt, Millis, Workload
-from gpucommons.scheduler.curves.choice import best_source, in_order
+from gpucommons.scheduler.curves.shown_curve import best_source, in_order
 from gpucommons.scheduler.errors import NotFound
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization

@@ -9,7 +9,7 @@ from dataclasses import replace
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, State, Workload
-from gpucommons.scheduler.curves.choice import best_source
+from gpucommons.scheduler.curves.shown_curve import best_source
 from gpucommons.scheduler.errors import Misconfigured, UnknownWorkload
 from gpucommons.scheduler.models.jobs.schedules import PromotionRequest
 from gpucommons.scheduler.principal import Principal

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import TeamName
-from gpucommons.scheduler.curves.choice import without_repeats
+from gpucommons.scheduler.curves.shown_curve import without_repeats
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service.costs import Cost
 from gpucommons.scheduler.store.base import LogPoint, StoredEvent

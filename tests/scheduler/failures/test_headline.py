@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpucommons.scheduler.failures import Failure, cause, headline
+from gpucommons.scheduler.failures import Failure, headline, last_error
 from gpucommons.scheduler.failures.remedies import remedy_for
 
 TRACEBACK = """\
@@ -148,9 +148,9 @@ def test_a_log_full_of_ends_of_tracebacks_costs_no_more_than_any_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compared = []
-    frames_before = cause._frames_before
+    frames_before = last_error._frames_before
     monkeypatch.setattr(
-        cause, "_frames_before", lambda *of: (compared.append(of), frames_before(*of))[1]
+        last_error, "_frames_before", lambda *of: (compared.append(of), frames_before(*of))[1]
     )
     said = headline(Failure(tail="aError\n" * 9000, exit_code=1))
     assert said == "It ended with exit status 1; it said last: aError"

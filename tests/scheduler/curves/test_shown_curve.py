@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from stored_rows import NOW
 
-from gpucommons.scheduler.curves.choice import best_source, in_order, without_repeats
+from gpucommons.scheduler.curves.shown_curve import best_source, in_order, without_repeats
 from gpucommons.scheduler.store.base import LogPoint
 
 
