@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import httpx
 
-from gpucommons.scheduler.hub.reading import read_up_to
+from gpucommons.scheduler.hub.bounded_answers import read_up_to
 
 log = logging.getLogger("gpucommons.culler")
 

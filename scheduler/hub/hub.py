@@ -14,7 +14,7 @@ from urllib.parse import quote
 import httpx
 
 from gpucommons.scheduler.errors import HubRefusesToken, Unavailable
-from gpucommons.scheduler.hub.reading import read_up_to
+from gpucommons.scheduler.hub.bounded_answers import read_up_to
 
 #: The hub answers a start after 10 s at the latest (``slow_spawn_timeout``), a busy one later.
 _START_TIMEOUT_S = 60.0

@@ -38,9 +38,9 @@ from gpucommons.scheduler.executors.local.local import LocalExecutor
 from gpucommons.scheduler.files.log_reader import LogChunk
 from gpucommons.scheduler.forecast.forecaster import Forecaster
 from gpucommons.scheduler.hub import attempt_tokens
-from gpucommons.scheduler.hub.directory import HubDirectory, NoDirectory
 from gpucommons.scheduler.hub.hub import Hub
 from gpucommons.scheduler.hub.servers import Servers
+from gpucommons.scheduler.hub.user_groups import HubDirectory, NoDirectory
 from gpucommons.scheduler.ids import IdSource
 from gpucommons.scheduler.intake import plan_pools
 from gpucommons.scheduler.leadership.parts import Replica, join

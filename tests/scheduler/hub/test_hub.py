@@ -33,9 +33,9 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import HubRefusesToken, Unavailable
-from gpucommons.scheduler.hub.directory import HubDirectory, NoDirectory
 from gpucommons.scheduler.hub.hub import Hub, HubRefused, TooLarge
 from gpucommons.scheduler.hub.servers import Servers
+from gpucommons.scheduler.hub.user_groups import HubDirectory, NoDirectory
 
 
 class Answers:
