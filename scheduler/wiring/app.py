@@ -61,9 +61,9 @@ from gpucommons.scheduler.storage.parts import StorageParts, storage_parts
 from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.store.opening import open_store
 from gpucommons.scheduler.wiring import plugins
+from gpucommons.scheduler.wiring.demo_data import sample_history
 from gpucommons.scheduler.wiring.execution_backend import ExecutionBackend, execution_backend
 from gpucommons.scheduler.wiring.options import SchedulerSettings
-from gpucommons.scheduler.wiring.sample import sample_history
 from gpucommons.scheduler.wiring.scheduler_callbacks import Asked, wall_ms
 
 #: Bytes of log in one answer.

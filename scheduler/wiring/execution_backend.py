@@ -36,9 +36,9 @@ from gpucommons.scheduler.service.in_memory.slices import Agent
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.storage.parts import StorageParts
 from gpucommons.scheduler.storage.volume_files import VolumeFiles
-from gpucommons.scheduler.wiring.accounts import accounts, home_of
 from gpucommons.scheduler.wiring.local_nodes import local_nodes
 from gpucommons.scheduler.wiring.options import SchedulerSettings
+from gpucommons.scheduler.wiring.os_accounts import accounts, home_of
 from gpucommons.scheduler.wiring.scheduler_callbacks import Asked
 
 

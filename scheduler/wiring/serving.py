@@ -17,7 +17,7 @@ from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR
 from gpucommons.scheduler.hub import attempt_tokens
 from gpucommons.scheduler.hub.missing_servers import MissingServers
 from gpucommons.scheduler.threads.repeating import repeat_task
-from gpucommons.scheduler.wiring import standing_by
+from gpucommons.scheduler.wiring import standby
 from gpucommons.scheduler.wiring.app import Scheduler, build
 from gpucommons.scheduler.wiring.options import SchedulerSettings
 from gpucommons.scheduler.wiring.sockets import close_all
@@ -57,7 +57,7 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
     api_url = f"http://127.0.0.1:{tcp.getsockname()[1]}"
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(close_all, [tcp])
-        if settings.stand_by and not await standing_by.until_led_no_more(settings, tcp, stop):
+        if settings.stand_by and not await standby.until_led_no_more(settings, tcp, stop):
             return 0
         scheduler = await _started(stack, settings, settings.api_url or api_url)
         unix = unix_sockets.listen(settings.state / "api.sock", backlog=BACKLOG)
@@ -92,7 +92,7 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
 def _server(scheduler: Scheduler) -> Server:
     """The HTTP server; imported in a thread, while the loop decides already."""
     from gpucommons.scheduler.api.server import make_server  # noqa: PLC0415 - see above
-    from gpucommons.scheduler.wiring.web import web_app  # noqa: PLC0415 - see above
+    from gpucommons.scheduler.wiring.rest_api import web_app  # noqa: PLC0415 - see above
 
     return make_server(web_app(scheduler))
 

@@ -19,7 +19,7 @@ from gpucommons.scheduler.ids import IdSource
 from gpucommons.scheduler.loop import loop as loop_module
 from gpucommons.scheduler.loop.loop import Loop, Surroundings
 from gpucommons.scheduler.store.memory import MemoryStore
-from gpucommons.scheduler.wiring.web import is_alive, is_healthy
+from gpucommons.scheduler.wiring.rest_api import is_alive, is_healthy
 
 NOW = Millis(1_700_000_000_000)
 

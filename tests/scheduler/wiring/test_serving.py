@@ -16,11 +16,11 @@ from free_ports import free_port
 from gpucommons.gpu.connections.listening import listen_tcp
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, NotAuthenticated, Unavailable
-from gpucommons.scheduler.wiring.accounts import account_of, accounts, home_of
 from gpucommons.scheduler.wiring.app import read_config
 from gpucommons.scheduler.wiring.options import HubOptions, SchedulerSettings, read_settings
+from gpucommons.scheduler.wiring.os_accounts import account_of, accounts, home_of
+from gpucommons.scheduler.wiring.rest_api import secret_text
 from gpucommons.scheduler.wiring.serving import serve
-from gpucommons.scheduler.wiring.web import secret_text
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.memory import MemoryStore
 from gpucommons.scheduler.store.quota_minutes.base import WHOLE_POOL
 from gpucommons.scheduler.store.reports.base import Steps
-from gpucommons.scheduler.wiring.sample import DAYS, sample_history
+from gpucommons.scheduler.wiring.demo_data import DAYS, sample_history
 
 NOW = 1_795_850_000_000
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000

@@ -30,7 +30,7 @@ _MODULES = (
     "alembic.command",
     "gpucommons.scheduler.api.server",
     "gpucommons.scheduler.store.sql.store",
-    "gpucommons.scheduler.wiring.web",
+    "gpucommons.scheduler.wiring.rest_api",
 )
 _CLUSTER_MODULES = ("gpucommons.scheduler.wiring.cluster_parts",)
 _HUB_MODULES = ("gpucommons.scheduler.pages.server",)
