@@ -29,7 +29,7 @@ from gpucommons.scheduler.pages import (
     ticket,
 )
 from gpucommons.scheduler.pages.base import Headers, NoSuchPage, PageHandler
-from gpucommons.scheduler.pages.bounded import BoundedServer
+from gpucommons.scheduler.pages.bounded_server import BoundedServer
 from gpucommons.scheduler.pages.present import words
 from gpucommons.scheduler.pages.reports import files, utilisation
 from gpucommons.scheduler.pages.settings import PagesSettings, Site, new_hub_auth

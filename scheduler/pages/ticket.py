@@ -25,9 +25,9 @@ from gpucommons.scheduler.pages.present.ticket import (
     offer_for,
     ticket_state,
 )
-from gpucommons.scheduler.pages.pressed import is_of_the_hub, remember_pressed, was_pressed
 from gpucommons.scheduler.pages.settings import Site
 from gpucommons.scheduler.pages.ticket_request import Wish, for_address, of_profile, read_wish
+from gpucommons.scheduler.pages.wait_in_line import is_of_the_hub, remember_pressed, was_pressed
 
 _IN_LINE = ("waiting", "granted")
 _SIZE = re.compile(r"[0-9]{1,7}")
