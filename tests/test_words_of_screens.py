@@ -33,7 +33,7 @@ PYTHON = (
     "scheduler/pages/*.py",
     "scheduler/client/*.py",
     "scheduler/cli/submit.py",
-    "scheduler/cli/left_out.py",
+    "scheduler/cli/snapshot_exclusions.py",
     "labextension/**/*.py",
 )
 PAGES = ("labextension/src/**/*.ts*", "labextension/widgets/*.js", "**/templates/**/*.html")

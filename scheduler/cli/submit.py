@@ -14,14 +14,14 @@ from typing import Any
 
 from gpucommons.gpu.slices.slices import parse_milli_gpu
 from gpucommons.scheduler import models
-from gpucommons.scheduler.cli import left_out
+from gpucommons.scheduler.cli import snapshot_exclusions
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.documents import read_job, read_mapping
 from gpucommons.scheduler.cli.logs import follow
 from gpucommons.scheduler.cli.present import printable, show
 from gpucommons.scheduler.cli.profiles import commands as profiles
 from gpucommons.scheduler.cli.schedules import commands as schedules
-from gpucommons.scheduler.cli.schedules import when
+from gpucommons.scheduler.cli.schedules import trigger_options
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.client.submission import LOCK_FILE, FileJob, request_for_file
@@ -62,7 +62,7 @@ def submit(arguments: argparse.Namespace) -> int:
         if any(role.gpu_memory_mib for role in request.roles):
             # What it comes to, before anything is asked for.
             sys.stderr.write(printable(scheduler.send(calls.quote_job(request)).text) + "\n")
-        if when.is_given(arguments):
+        if trigger_options.is_given(arguments):
             return schedules.put(scheduler, arguments, request.name, job=request)
         view = scheduler.send(calls.submit(request, key=str(uuid.uuid4())))
         _say_shortened(request.name, view.name)
@@ -86,7 +86,9 @@ def _wish(arguments: argparse.Namespace) -> Wish:
     def pack(
         environment: Options, profile: models.ProfileView | None
     ) -> tuple[models.JobRequest, Packed]:
-        chosen = replace(job, links_left_out=left_out.are_linked(job.root, arguments.left_out))
+        chosen = replace(
+            job, links_left_out=snapshot_exclusions.are_linked(job.root, arguments.left_out)
+        )
         options = {**_all_options(arguments, profile), **environment}
         role = _role(arguments, profile)
         request, packed = request_for_file(chosen, options, role, max_bytes=max_bytes)
@@ -297,9 +299,9 @@ def _say_packed(packed: Packed, job: FileJob, request: models.JobRequest) -> Non
     files = [file for file in packed.files if file.path != LOCK_FILE]
     size = amounts.size(sum(file.size_bytes for file in files))
     lines = [f"takes along: {amounts.files(len(files))} of {job.root}, {size}"]
-    lines += left_out.named(packed)
+    lines += snapshot_exclusions.named(packed)
     if any(file.linkable for file in packed.excluded):
-        lines.append(left_out.outcome(job, request))
+        lines.append(snapshot_exclusions.outcome(job, request))
     _say(lines)
 
 

@@ -8,19 +8,19 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from gpucommons.gpu.doctor.diagnosis import OK, PROBLEM, Finding
-from gpucommons.scheduler.cli.cluster_doctor import ground, hub, network, pools, rights
+from gpucommons.scheduler.cli.cluster_doctor import hub, network, pools, prerequisites, rights
 from gpucommons.scheduler.cli.cluster_doctor.cluster import Check, Cluster, look
 from gpucommons.scheduler.cli.present import show, table
 from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
 
 CHECKS: Mapping[str, Check] = {
-    "Kubernetes": ground.version,
-    "clocks": ground.clocks,
-    "parts": ground.parts,
+    "Kubernetes": prerequisites.version,
+    "clocks": prerequisites.clocks,
+    "parts": prerequisites.parts,
     "rights": rights.check,
-    "namespaces": ground.pod_security,
+    "namespaces": prerequisites.pod_security,
     "pools": pools.check,
-    "storage": ground.storage,
+    "storage": prerequisites.storage,
     "hub": hub.check,
     "network": network.check,
 }

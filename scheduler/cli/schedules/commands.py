@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect, owner_and_name
 from gpucommons.scheduler.cli.present import printable, show, table
-from gpucommons.scheduler.cli.schedules import describing, when
+from gpucommons.scheduler.cli.schedules import describing, trigger_options
 from gpucommons.scheduler.cli.schedules.documents import read_schedule
 from gpucommons.scheduler.client import SchedulerClient, calls, schedule_calls
 from gpucommons.scheduler.errors import BadRequest, NotFound
@@ -76,8 +76,8 @@ def add_commands(
 
 def add_when(command: argparse.ArgumentParser) -> None:
     """The options that say when; their names are Kubernetes' CronJob's."""
-    when.add_triggers(command)
-    when.add_promotion(command)
+    trigger_options.add_triggers(command)
+    trigger_options.add_promotion(command)
     command.add_argument(
         "--schedule",
         metavar="CRON",
@@ -119,7 +119,7 @@ def check_when(arguments: argparse.Namespace) -> None:
     BadRequest
         With what to add.
     """
-    starts = when.is_given(arguments)
+    starts = trigger_options.is_given(arguments)
     if starts and arguments.follow:
         raise BadRequest("--follow: nothing starts now. Look with `gpucommons schedule show`.")
     options = (
@@ -143,8 +143,8 @@ def put(
     """Make a schedule of a job that was packed, or of one that ran, and say when it comes."""
     asked = {
         "schedule": arguments.schedule,
-        "triggers": when.triggers(arguments),
-        "promote": when.promotion(arguments),
+        "triggers": trigger_options.triggers(arguments),
+        "promote": trigger_options.promotion(arguments),
         "time_zone": arguments.time_zone or local_zone(),
         "concurrency_policy": arguments.concurrency_policy,
         "starting_deadline_s": arguments.starting_deadline,
@@ -177,8 +177,8 @@ def _check_is_new(scheduler: SchedulerClient, owner: str, name: str) -> None:
 
 def repeat(arguments: argparse.Namespace) -> int:
     """Make a schedule of a job that ran."""
-    if not when.is_given(arguments):
-        raise BadRequest(when.SAY_WHEN)
+    if not trigger_options.is_given(arguments):
+        raise BadRequest(trigger_options.SAY_WHEN)
     with connect(arguments) as scheduler:
         job = scheduler.send(calls.job(arguments.job))
         return put(scheduler, arguments, arguments.name or base_name(job.name), of_job=job.id)

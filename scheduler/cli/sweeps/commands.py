@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.cli import left_out
+from gpucommons.scheduler.cli import snapshot_exclusions
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.documents import read_mapping, request_of_mapping
 from gpucommons.scheduler.cli.present import printable, show, table
@@ -87,7 +87,7 @@ def submit(arguments: argparse.Namespace) -> int:
     path, max_bytes = arguments.file, arguments.max_mib << 20
     job, packed = request_of_mapping(path, document, where=str(path), max_bytes=max_bytes)
     if packed is not None:
-        sys.stderr.writelines(printable(line) + "\n" for line in left_out.named(packed))
+        sys.stderr.writelines(printable(line) + "\n" for line in snapshot_exclusions.named(packed))
     try:
         request = models.SweepRequest.model_validate({"job": job, **own})
     except ValidationError as error:
