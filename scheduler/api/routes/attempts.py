@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller
 from gpucommons.scheduler.api.routes.routers import a_router
-from gpucommons.scheduler.service.jobs import attempt_files, attempts, saving
+from gpucommons.scheduler.service.jobs import attempt_files, attempts, hibernation
 
 router = a_router("attempt", prefix="/v1/attempt")
 
@@ -108,13 +108,13 @@ async def attempt_uploads(request: models.UploadRequest, caller: AnyCaller) -> m
 @router.post("/tree")
 async def report_tree(report: models.TreeReport, caller: AnyCaller) -> models.AttemptOrders:
     """Tell, at the start, whether its processes can be saved, and whether they were woken."""
-    return await caller.run(saving.report_tree, report)
+    return await caller.run(hibernation.report_tree, report)
 
 
 @router.get("/saving")
 async def attempt_saving(caller: AnyCaller) -> models.SavingView:
     """Whether its processes are to be saved, of an attempt whose pod was told to end."""
-    return await caller.run(saving.attempt_saving)
+    return await caller.run(hibernation.attempt_saving)
 
 
 @router.post("/kept")

@@ -17,7 +17,7 @@ from gpucommons.scheduler.files.snapshots import Receiving
 from gpucommons.scheduler.service import advice, authorization, job_quote, why
 from gpucommons.scheduler.service.advice import past
 from gpucommons.scheduler.service.jobs import environments as job_environments
-from gpucommons.scheduler.service.jobs import jobs, logs, repeating, snapshots
+from gpucommons.scheduler.service.jobs import jobs, logs, run_again, snapshots
 from gpucommons.scheduler.service.jobs.results import results as job_results
 
 router = a_router("jobs")
@@ -105,7 +105,7 @@ async def again(
     ref: JobRef, caller: AnyCaller, key: IdempotencyKey = None, *, from_here: bool = False
 ) -> models.JobView:
     """Submit the same request again, as a new job; from where an ended job of one's own stood, or anew."""
-    return await caller.run(repeating.again, ref, key=key, from_here=from_here)
+    return await caller.run(run_again.again, ref, key=key, from_here=from_here)
 
 
 @router.get("/jobs/{ref:path}/log")

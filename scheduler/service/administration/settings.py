@@ -15,7 +15,7 @@ from gpucommons.scheduler.errors import CannotLayOut, Conflict, Misconfigured, U
 from gpucommons.scheduler.intake.configuration import plan_config, planned_quotas
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.administration.preview import told_if, what_if
+from gpucommons.scheduler.service.administration.dry_run import told_if, what_if
 from gpucommons.scheduler.service.service import Pending, Service, check, decision
 from gpucommons.scheduler.service.views.cluster import config_model, node_view, team_views
 

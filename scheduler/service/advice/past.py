@@ -13,8 +13,8 @@ from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.advice import describing
 from gpucommons.scheduler.service.advice.asking import Like
 from gpucommons.scheduler.service.advice.calibration import calibration_view
-from gpucommons.scheduler.service.advice.judging import Seen, judged
 from gpucommons.scheduler.service.advice.plan_beside_outcome import plan_record
+from gpucommons.scheduler.service.advice.plan_outcomes import Seen, judged
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.base import LogPoint

@@ -11,9 +11,9 @@ from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import PoolName, Workload
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.advice.judging import gpus_of, median_step_s, other_unit
 from gpucommons.scheduler.service.advice.past import best_points
 from gpucommons.scheduler.service.advice.places import Place
+from gpucommons.scheduler.service.advice.plan_outcomes import gpus_of, median_step_s, other_unit
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.whereabouts import pool_of_attempt

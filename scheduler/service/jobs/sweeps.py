@@ -18,7 +18,7 @@ from gpucommons.scheduler.models.jobs.jobs import ORIGIN_LABEL
 from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
 from gpucommons.scheduler.principal import Principal, PrincipalKind, Sight
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.jobs import repeating
+from gpucommons.scheduler.service.jobs import run_again
 from gpucommons.scheduler.service.jobs.environments import script_reader
 from gpucommons.scheduler.service.jobs.jobs import check_labels, checked_in_time
 from gpucommons.scheduler.service.jobs.owners import owner_of
@@ -322,12 +322,12 @@ def submit_trial(service: Service, sweep: Sweep, trial: Trial) -> models.JobView
         parent_id=sweep.sweep_id, kind=sweep.kind, name=sweep.name, number=trial.number
     )
     key = _key(sweep, trial)
-    return repeating.submit_of_parent(service, owner, job, key=key, part_of=part_of)
+    return run_again.submit_of_parent(service, owner, job, key=key, part_of=part_of)
 
 
 def job_of_trial(service: Service, sweep: Sweep, trial: Trial) -> Workload | None:
     """The job that :func:`submit_trial` made of this trial; None where it made none."""
-    return repeating.scheduled_job(service, sweep.owner, key=_key(sweep, trial))
+    return run_again.scheduled_job(service, sweep.owner, key=_key(sweep, trial))
 
 
 def _key(sweep: Sweep, trial: Trial) -> str:

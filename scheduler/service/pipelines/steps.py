@@ -13,7 +13,7 @@ from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
 from gpucommons.scheduler.pipelines.deciding import try_of
 from gpucommons.scheduler.pipelines.pipeline import Pipeline, Step, StepName
-from gpucommons.scheduler.service.jobs import repeating
+from gpucommons.scheduler.service.jobs import run_again
 from gpucommons.scheduler.service.jobs.owners import owner_of
 from gpucommons.scheduler.service.jobs.submit_limits import check_hour
 from gpucommons.scheduler.service.pipelines.copies import Copies
@@ -67,7 +67,7 @@ def submit_step(
         name=pipeline.name,
         number=pipeline.steps.index(step) + 1,
     )
-    made = repeating.submit_of_parent(service, owner, request, key=key, part_of=part_of)
+    made = run_again.submit_of_parent(service, owner, request, key=key, part_of=part_of)
     copies.forget(key)
     return made
 
@@ -75,7 +75,7 @@ def submit_step(
 def job_of(service: Service, pipeline: Pipeline, step: StepName, number: int) -> Workload | None:
     """The job that :func:`submit_step` made of a try; None where it made none."""
     key = key_of(pipeline, step, number)
-    return repeating.scheduled_job(service, pipeline.owner, key=key)
+    return run_again.scheduled_job(service, pipeline.owner, key=key)
 
 
 def key_of(pipeline: Pipeline, step: StepName, number: int) -> str:

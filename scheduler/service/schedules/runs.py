@@ -11,7 +11,7 @@ from gpucommons.scheduler.models.jobs.jobs import DATA_VERSION_LABEL, MOST_LABEL
 from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
 from gpucommons.scheduler.schedules.deciding import Start
 from gpucommons.scheduler.schedules.schedule import Schedule
-from gpucommons.scheduler.service.jobs import repeating
+from gpucommons.scheduler.service.jobs import run_again
 from gpucommons.scheduler.service.jobs.owners import owner_of
 from gpucommons.scheduler.service.service import Service
 
@@ -35,7 +35,7 @@ def submit_run(service: Service, schedule: Schedule, due: Start) -> models.JobVi
         request = request.model_copy(
             update={"labels": {**request.labels, DATA_VERSION_LABEL: due.version}}
         )
-    return repeating.submit_of_parent(
+    return run_again.submit_of_parent(
         service, owner, request, key=_key(schedule, due), part_of=part_of(schedule)
     )
 
@@ -49,7 +49,7 @@ def part_of(schedule: Schedule) -> Parent:
 
 def run_of(service: Service, schedule: Schedule, due: Start) -> Workload | None:
     """The job that :func:`submit_run` made of this time; None where it made none."""
-    return repeating.scheduled_job(service, schedule.owner, key=_key(schedule, due))
+    return run_again.scheduled_job(service, schedule.owner, key=_key(schedule, due))
 
 
 def stored_request(schedule: Schedule) -> models.JobRequest:

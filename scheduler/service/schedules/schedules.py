@@ -22,7 +22,7 @@ from gpucommons.scheduler.schedules.schedule import (
     too_many,
 )
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.jobs import repeating, snapshots
+from gpucommons.scheduler.service.jobs import run_again, snapshots
 from gpucommons.scheduler.service.jobs.environments import script_reader
 from gpucommons.scheduler.service.jobs.jobs import check_labels, checked_in_time
 from gpucommons.scheduler.service.jobs.owners import owner_of
@@ -113,7 +113,7 @@ def _job_of(
     if request.repeat is not None:
         found = find_job(service, principal, request.repeat)
         snapshots.check_may_run(service, principal, found)
-        job = repeating.own_request(principal, found)
+        job = run_again.own_request(principal, found)
     else:
         assert request.job is not None  # noqa: S101 - the model wants one of the two
         job = request.job

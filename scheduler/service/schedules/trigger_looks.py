@@ -20,7 +20,7 @@ from gpucommons.scheduler.schedules import data_looks, trigger_state
 from gpucommons.scheduler.schedules.schedule import Schedule, Scheduled, Standing
 from gpucommons.scheduler.schedules.trigger_state import Ended
 from gpucommons.scheduler.schedules.triggers import Sensed, Trigger, TriggerKind
-from gpucommons.scheduler.service.jobs import repeating
+from gpucommons.scheduler.service.jobs import run_again
 from gpucommons.scheduler.service.jobs.owners import owner_of
 from gpucommons.scheduler.service.lookup import workload_of
 from gpucommons.scheduler.service.schedules.runs import part_of, stored_request
@@ -131,7 +131,7 @@ def _looked(
     service: Service, schedule: Schedule, trigger: Trigger, before: Sensed, now_ms: Millis
 ) -> Sensed:
     key = f"schedule-{schedule.schedule_id}-{trigger.key}-look-{before.looking_ms}"
-    job = repeating.scheduled_job(service, schedule.owner, key=key)
+    job = run_again.scheduled_job(service, schedule.owner, key=key)
     if job is None:
         _submit(service, schedule, trigger, key)
         return replace(before, asked_ms=max(now_ms, before.looking_ms or now_ms))
@@ -154,7 +154,7 @@ def _submit(service: Service, schedule: Schedule, trigger: Trigger, key: str) ->
     )
     request = look_request(stored_request(schedule), schedule.name, trigger)
     parent = replace(part_of(schedule), kind=ParentKind.LOOK)
-    repeating.submit_of_parent(service, owner, request, key=key, part_of=parent)
+    run_again.submit_of_parent(service, owner, request, key=key, part_of=parent)
 
 
 def look_request(job: models.JobRequest, schedule: str, trigger: Trigger) -> models.JobRequest:

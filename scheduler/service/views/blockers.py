@@ -12,7 +12,7 @@ from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Workload
 from gpucommons.scheduler.core.whatif.counterfactuals import Way
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.service.views.in_the_way import shows_names
+from gpucommons.scheduler.service.views.visible_names import shows_names
 
 _ACTIONS = {
     BlockerKind.IDLE_NOTEBOOK: "release",

@@ -34,7 +34,7 @@ from gpucommons.scheduler.core.quota import quota
 from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization, costs
-from gpucommons.scheduler.service.views.in_the_way import shows_names
+from gpucommons.scheduler.service.views.visible_names import shows_names
 
 
 def _held(cluster: Cluster) -> Iterator[tuple[Workload, Attempt, WorkerPlacement]]:

@@ -37,7 +37,7 @@ from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.views.blockers import blocker_view
 from gpucommons.scheduler.service.views.drills import drill_view
-from gpucommons.scheduler.service.views.in_the_way import names_of_others, shows_names
+from gpucommons.scheduler.service.views.visible_names import names_of_others, shows_names
 from gpucommons.scheduler.service.views.whereabouts import position, results_are_away
 
 

@@ -17,10 +17,10 @@ from gpucommons.scheduler.on_idle import UNLESS_SAID
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.views.blockers import blocker_view
-from gpucommons.scheduler.service.views.in_the_way import names_of_others, shows_names
 from gpucommons.scheduler.service.views.jobs import forecast_view, reason_class, reason_view
 from gpucommons.scheduler.service.views.kept import kept_view
 from gpucommons.scheduler.service.views.on_idle import on_idle_text
+from gpucommons.scheduler.service.views.visible_names import names_of_others, shows_names
 from gpucommons.scheduler.service.views.whereabouts import position
 
 

@@ -15,7 +15,7 @@ from gpucommons.scheduler.background_tasks.retention import Kept, Retention
 from gpucommons.scheduler.background_tasks.sweeps import Sweeps
 from gpucommons.scheduler.core.model.types import UserName
 from gpucommons.scheduler.errors import Misconfigured
-from gpucommons.scheduler.service.jobs import jobs, repeating, sweeps
+from gpucommons.scheduler.service.jobs import jobs, run_again, sweeps
 
 CONTENT = b"train.py"
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -97,7 +97,7 @@ def test_the_snapshot_of_a_cancelled_job_stays_while_it_can_be_run_again(
 
     (tmp_path / "snapshots" / f"{SHA}.tar").unlink()
     with pytest.raises(Misconfigured, match=f"The files that {job.name} ran from are gone"):
-        repeating.again(world.service, ann, job.id, key=None)
+        run_again.again(world.service, ann, job.id, key=None)
 
 
 def test_a_snapshot_stays_for_the_other_job_that_waits_with_it(tmp_path: Path) -> None:

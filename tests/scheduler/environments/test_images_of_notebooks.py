@@ -23,7 +23,7 @@ from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiE
 from gpucommons.scheduler.executors.kubernetes.cluster_state.notebook_images import NotebookImages
 from gpucommons.scheduler.service import job_quote
 from gpucommons.scheduler.service.administration import settings
-from gpucommons.scheduler.service.jobs import environments, jobs, repeating
+from gpucommons.scheduler.service.jobs import environments, jobs, run_again
 
 HEX = "a" * 64
 OWN = f"registry.example/lab@sha256:{HEX}"
@@ -235,6 +235,6 @@ def test_a_job_that_is_run_again_keeps_its_image(tmp_path: Path) -> None:
     world.pass_time(1000)
     ann = replace(world.principal("ann"), server_name="")
     again = [
-        repeating.again(world.service, ann, one.name, key=None) for one in (pinned_one, default)
+        run_again.again(world.service, ann, one.name, key=None) for one in (pinned_one, default)
     ]
     assert [image_of(one) for one in again] == [OWN, ""]

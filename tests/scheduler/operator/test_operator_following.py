@@ -20,7 +20,7 @@ from gpucommons.scheduler.operator.following import Books, Follower, Pace
 from gpucommons.scheduler.operator.handlers import Jobs, Surroundings
 from gpucommons.scheduler.operator.objects import ObjectRef, job_request
 from gpucommons.scheduler.principal import PrincipalKind
-from gpucommons.scheduler.service.jobs import jobs, repeating
+from gpucommons.scheduler.service.jobs import jobs, run_again
 
 SPEC = {"user": "ann", "roles": [{"command": ["x"], "milli_gpu": 1000}]}
 
@@ -158,7 +158,7 @@ async def test_a_job_that_is_run_again_is_no_objects_job(followed: Followed) -> 
     done(jobs.cancel(followed.world.service, followed.world.admin, view.id))
     followed.world.pass_time(60_000)
     ann = followed.world.principal("ann")
-    again = repeating.again(followed.world.service, ann, view.id, key=None)
+    again = run_again.again(followed.world.service, ann, view.id, key=None)
     assert again.request is not None
     assert again.request.labels == {}
     followed.books.by_uid.clear()

@@ -14,9 +14,9 @@ from gpucommons.scheduler.errors import TooLarge, TooManyRequests
 from gpucommons.scheduler.scripts.frameworks import Script
 from gpucommons.scheduler.service import job_quote, leases
 from gpucommons.scheduler.service.in_memory.rate_limits import Allowance, SubmitLimit
-from gpucommons.scheduler.service.jobs import environments, jobs, repeating, sweeps
+from gpucommons.scheduler.service.jobs import environments, jobs, run_again, sweeps
 from gpucommons.scheduler.service.jobs.jobs import JobFilter
-from gpucommons.scheduler.service.views.listed import (
+from gpucommons.scheduler.service.views.job_lists import (
     LISTED_REQUEST_BYTES,
     SHORT_REQUEST_BYTES,
     page_of,
@@ -91,7 +91,7 @@ def test_one_user_submits_so_many_jobs_within_an_hour_and_others_do_not_feel_it(
     with pytest.raises(TooManyRequests, match=r"ann has submitted .* \(2, of 8 KiB each"):
         jobs.submit(service, ann, a_request(), key="c")
     with pytest.raises(TooManyRequests):
-        repeating.again(service, ann, view.id, key=None)
+        run_again.again(service, ann, view.id, key=None)
     # What is stored already is answered, and what is refused takes no name.
     assert jobs.submit(service, ann, a_request(), key="b").name == "digits-2"
     assert jobs.submit(service, alf, a_request(), key=None).name == "digits-3"

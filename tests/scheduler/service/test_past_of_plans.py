@@ -18,7 +18,7 @@ from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import advice
 from gpucommons.scheduler.service.advice import past
-from gpucommons.scheduler.service.jobs import jobs, repeating
+from gpucommons.scheduler.service.jobs import jobs, run_again
 from gpucommons.scheduler.service.lookup import workload_of
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.base import LogPoint
@@ -177,7 +177,7 @@ def test_a_plan_that_is_not_kept_any_more_is_left_out_with_a_warning(world: Serv
 
 def test_who_runs_it_again_does_so_without_what_was_said_then(world: ServiceWorld) -> None:
     job_id = run(world, plans(world)[0])
-    view = repeating.again(world.service, world.principal("ann"), job_id, key=None)
+    view = run_again.again(world.service, world.principal("ann"), job_id, key=None)
     assert view.request is not None
     assert view.request.plan is None
 

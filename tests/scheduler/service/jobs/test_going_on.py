@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.model.types import Attempt, Checkpoint, WorkloadI
 from gpucommons.scheduler.errors import Forbidden, InvalidTransition, Misconfigured, UnknownWorkload
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import job_quote
-from gpucommons.scheduler.service.jobs import jobs, logs, repeating
+from gpucommons.scheduler.service.jobs import jobs, logs, run_again
 from gpucommons.scheduler.store.base import LogPoint
 
 
@@ -90,18 +90,18 @@ def test_run_again_from_here_goes_on_with_one_curve(world: ServiceWorld, ann: Pr
     ]
     world.store.add_points(world.loop.epoch, {WorkloadId(old.id): points})
     with pytest.raises(InvalidTransition, match="resume it if it is paused"):
-        repeating.again(world.service, ann, old.id, key=None, from_here=True)
+        run_again.again(world.service, ann, old.id, key=None, from_here=True)
     done(jobs.cancel(world.service, ann, old.id))
     world.pass_time(1000)
     with pytest.raises(Forbidden, match="only their own"):
-        repeating.again(world.service, world.principal("alf"), old.id, key=None, from_here=True)
-    new = repeating.again(world.service, ann, old.id, key=None, from_here=True)
+        run_again.again(world.service, world.principal("alf"), old.id, key=None, from_here=True)
+    new = run_again.again(world.service, ann, old.id, key=None, from_here=True)
     world.pass_time(1000)
     assert attempt_of(world, new).resumed_from == saved
     # What came after the checkpoint is done again; before it, the curve is the earlier job's.
     found = logs.curve(world.service, ann, new.id).points
     assert [(one.attempt, one.step) for one in found] == [(0, 5), (0, 17)]
-    anew = repeating.again(world.service, ann, old.id, key=None)
+    anew = run_again.again(world.service, ann, old.id, key=None)
     assert logs.curve(world.service, ann, anew.id).points == []
 
 
@@ -163,7 +163,7 @@ def test_what_saved_nothing_or_still_runs_is_refused_with_what_to_do(
 def test_run_again_starts_from_the_beginning(world: ServiceWorld, ann: Principal) -> None:
     old, _ = stopped(world, ann)
     new = jobs.submit(world.service, ann, a_request(resume_from=old.id), key=None)
-    again = repeating.again(world.service, ann, new.id, key=None)
+    again = run_again.again(world.service, ann, new.id, key=None)
     assert again.request is not None
     assert (again.request.resume_from, again.checkpoint) == (None, None)
 

@@ -13,7 +13,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import NodeId, PoolName
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.service import job_quote, leases
-from gpucommons.scheduler.service.jobs import jobs, repeating
+from gpucommons.scheduler.service.jobs import jobs, run_again
 
 GIB = 1024
 
@@ -80,7 +80,7 @@ def test_of_pools_with_other_gpus_those_are_left_that_have_it_at_the_smallest_si
 
 def test_again_and_another_size_keep_the_memory(world: ServiceWorld) -> None:
     ann, job = world.principal("ann"), submitted(world, 12)
-    again = repeating.again(world.service, ann, job.name, key=None)
+    again = run_again.again(world.service, ann, job.name, key=None)
     assert (again.milli_gpu, again.request.roles[0].gpu_memory_mib) == (500, 12 * GIB)  # type: ignore[union-attr] # its owner sees it
     world.pass_time(0)
     done(jobs.pause(world.service, ann, again.id))

@@ -19,7 +19,7 @@ from gpucommons.scheduler.errors import (
     UnknownWorkload,
 )
 from gpucommons.scheduler.service import job_quote
-from gpucommons.scheduler.service.jobs import jobs, logs, repeating
+from gpucommons.scheduler.service.jobs import jobs, logs, run_again
 from gpucommons.scheduler.service.jobs.jobs import JobFilter
 from gpucommons.scheduler.service.views.jobs import job_view
 from gpucommons.scheduler.store.base import WorkloadFilter
@@ -191,10 +191,10 @@ def test_a_job_is_paused_and_resumed(world: ServiceWorld) -> None:
 
 def test_run_again_makes_a_job_of_the_caller(world: ServiceWorld) -> None:
     jobs.submit(world.service, world.principal("ann"), a_request(), key=None)
-    view = repeating.again(world.service, world.principal("alf"), "digits-1", key=None)
+    view = run_again.again(world.service, world.principal("alf"), "digits-1", key=None)
     assert (view.name, view.owner) == ("digits-2", "alf")
     with pytest.raises(UnknownWorkload):
-        repeating.again(world.service, world.principal("bob"), "digits-1", key=None)
+        run_again.again(world.service, world.principal("bob"), "digits-1", key=None)
 
 
 def test_a_teammates_job_run_again_has_neither_my_secrets_nor_my_home(
@@ -202,10 +202,10 @@ def test_a_teammates_job_run_again_has_neither_my_secrets_nor_my_home(
 ) -> None:
     asked = a_request(secrets={"HF": "hf-token"}, results_to="runs")
     mine = jobs.submit(world.service, world.principal("ann"), asked, key=None)
-    theirs = repeating.again(world.service, world.principal("alf"), mine.name, key=None)
+    theirs = run_again.again(world.service, world.principal("alf"), mine.name, key=None)
     assert theirs.request is not None
     assert (theirs.request.secrets, theirs.request.results_to) == ({}, None)
-    own = repeating.again(world.service, world.principal("ann"), mine.name, key=None)
+    own = run_again.again(world.service, world.principal("ann"), mine.name, key=None)
     assert own.request is not None
     assert (own.request.secrets, own.request.results_to) == ({"HF": "hf-token"}, "runs")
 

@@ -20,7 +20,7 @@ from gpucommons.scheduler.core.model.types import AttemptId, UserName, Workload,
 from gpucommons.scheduler.errors import StaleAttempt
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.principal import Identity, Principal, PrincipalKind, resolve
-from gpucommons.scheduler.service.jobs import jobs, saving
+from gpucommons.scheduler.service.jobs import hibernation, jobs
 
 IMAGE = ProcessImage(user="ann", size_bytes=3 << 30, save_ms=5, sha256="0" * 64)
 
@@ -38,7 +38,9 @@ def begun(world: ServiceWorld, name: str) -> Workload:
     request = a_request(name=name, pools=["cpu"], role={"milli_gpu": 0})
     view = jobs.submit(world.service, world.principal("ann"), request, key=None)
     world.pass_time(100)
-    done(saving.report_tree(world.service, pod_of(world, view.id), models.TreeReport(cost_ms=5)))
+    done(
+        hibernation.report_tree(world.service, pod_of(world, view.id), models.TreeReport(cost_ms=5))
+    )
     return world.cluster.workloads[WorkloadId(view.id)]
 
 
@@ -54,7 +56,7 @@ def attempt(world: ServiceWorld, attempt_id: AttemptId) -> Principal:
 
 
 def asked(world: ServiceWorld, job: Workload) -> models.SavingView:
-    return saving.attempt_saving(world.service, pod_of(world, job.workload_id))
+    return hibernation.attempt_saving(world.service, pod_of(world, job.workload_id))
 
 
 def paused(world: ServiceWorld, job: Workload) -> None:
@@ -106,6 +108,6 @@ def test_an_attempt_that_is_over_says_and_asks_nothing(world: ServiceWorld) -> N
     assert current is not None
     world.loop.observe(AttemptEnded(attempt_id=current.attempt_id, exit_code=143, told=True))
     with pytest.raises(StaleAttempt):
-        saving.attempt_saving(world.service, old)
+        hibernation.attempt_saving(world.service, old)
     with pytest.raises(StaleAttempt):
-        saving.report_tree(world.service, old, models.TreeReport())
+        hibernation.report_tree(world.service, old, models.TreeReport())
