@@ -29,8 +29,8 @@ from gpucommons.scheduler.executors.base import Bound, Found, Launch, Live
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
 from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
 from gpucommons.scheduler.executors.kubernetes.attempt_workqueue import AttemptWorkqueue
-from gpucommons.scheduler.executors.kubernetes.attempts import api_refusals, judging
-from gpucommons.scheduler.executors.kubernetes.attempts.judging import Remains
+from gpucommons.scheduler.executors.kubernetes.attempts import api_refusals, observed_state
+from gpucommons.scheduler.executors.kubernetes.attempts.observed_state import Remains
 from gpucommons.scheduler.executors.kubernetes.attempts.records import Record
 from gpucommons.scheduler.executors.kubernetes.attempts.witnesses import Witnesses
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView, Hears
@@ -372,7 +372,7 @@ class KubernetesExecutor:
 
     def log(self, attempt: Attempt, *, rank: int, offset: int, limit_bytes: int) -> LogChunk:
         """See the protocol."""
-        places = {found: place for place, found in judging.of_ranks(attempt).items()}
+        places = {found: place for place, found in observed_state.of_ranks(attempt).items()}
         with self._lock:
             trace = self._view.cache.get(attempt.attempt_id) if rank in places else None
             pod = None if trace is None else trace.there(places[rank])

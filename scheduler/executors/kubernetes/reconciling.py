@@ -10,8 +10,8 @@ from gpucommons.scheduler.core.model.types import Attempt, AttemptId
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import NOT_FOUND, ApiError
 from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders, Turn
 from gpucommons.scheduler.executors.kubernetes.api_server.refusals import is_refusal
-from gpucommons.scheduler.executors.kubernetes.attempts import judging, sentences
-from gpucommons.scheduler.executors.kubernetes.attempts.judging import Failing, Seen
+from gpucommons.scheduler.executors.kubernetes.attempts import observed_state, sentences
+from gpucommons.scheduler.executors.kubernetes.attempts.observed_state import Failing, Seen
 from gpucommons.scheduler.executors.kubernetes.attempts.records import Record
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView
 from gpucommons.scheduler.executors.kubernetes.manifests.job_files import JobFiles
@@ -97,7 +97,7 @@ class Driver:
         return hands.orders.give((attempt_id, "make"), work, done, turn=Turn.NEW)
 
     def _lift(self, record: Record, seen: Seen) -> None:
-        due = list(judging.to_lift(seen, record.lifted))
+        due = list(observed_state.to_lift(seen, record.lifted))
         devices = {rank: self._hands.devices_of(record.attempt, rank) for rank, _ in due}
         if any(found is None for found in devices.values()):
             record.due_again = True
@@ -145,7 +145,7 @@ class Driver:
         now_ms = self._hands.now_ms()
         late = record.kill_ms is not None and now_ms >= record.kill_ms
         record.pressed_ms = now_ms if late else None
-        for pod in judging.to_hurry(seen, record.kill_ms, now_ms):
+        for pod in observed_state.to_hurry(seen, record.kill_ms, now_ms):
             key = (pod.uid, late)
             if key in record.hurried:
                 continue

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from gpucommons.scheduler.core.model.going_on import ProcessImage
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.executors.kubernetes.attempts import sentences
-from gpucommons.scheduler.executors.kubernetes.attempts.judging import Seen
+from gpucommons.scheduler.executors.kubernetes.attempts.observed_state import Seen
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import (
     PodSeen,

@@ -12,8 +12,8 @@ from gpucommons.scheduler.core.model.state import (
     Observation,
 )
 from gpucommons.scheduler.core.model.types import Attempt
-from gpucommons.scheduler.executors.kubernetes.attempts import endings, judging
-from gpucommons.scheduler.executors.kubernetes.attempts.judging import (
+from gpucommons.scheduler.executors.kubernetes.attempts import endings, observed_state
+from gpucommons.scheduler.executors.kubernetes.attempts.observed_state import (
     Believes,
     Expected,
     Failing,
@@ -92,7 +92,7 @@ class Record:
         if trace is not None:
             jobs, gone = trace.jobs, frozenset(trace.gone)
             if not self.ranks:
-                self.ranks = judging.of_ranks(self.attempt)
+                self.ranks = observed_state.of_ranks(self.attempt)
             ranks = self.ranks
             pods = {ranks[place]: pod for place, pod in trace.pods.items() if place in ranks}
         return Seen(
@@ -142,25 +142,31 @@ class Record:
         if self.ended is not None:
             return
         if self.doubtful:
-            self.doubtful = judging.may_have_run(seen, believes)
+            self.doubtful = observed_state.may_have_run(seen, believes)
             if self.doubtful:
                 return
             # Now it is made, or was stopped before it ran.
             self.absent.clear()
             self.due_again = True
             seen = replace(seen, ran=False, absent=frozenset())
-        self.started = self.started or judging.has_started(seen)
+        self.started = self.started or observed_state.has_started(seen)
         if not self.to_suspend and not self.started:
-            self.failing = judging.why_give_up(seen, self.expected, self.lifted)
-            self.doubt = judging.why_uncertain(seen)
+            self.failing = observed_state.why_give_up(seen, self.expected, self.lifted)
+            self.doubt = observed_state.why_uncertain(seen)
             if self.doubt is None:
                 self.uncertain_since_ms = None
-        self.lingers = self.started and judging.is_lingering(seen)
-        if self.failing is None and any(judging.is_stand_in(p, seen) for p in seen.pods.values()):
+        self.lingers = self.started and observed_state.is_lingering(seen)
+        if self.failing is None and any(
+            observed_state.is_stand_in(p, seen) for p in seen.pods.values()
+        ):
             self.failing = Failing("Somebody deleted a pod of it while it ran", again=True)
-        missing = seen.ran and judging.pods_of_its_own(seen) < seen.workers
+        missing = seen.ran and observed_state.pods_of_its_own(seen) < seen.workers
         self.unsettled = bool(seen.gone) or missing or any(p.terminal for p in seen.pods.values())
-        if not busy and (seen.pods or seen.jobs or self.absent) and judging.is_over(seen, believes):
+        if (
+            not busy
+            and (seen.pods or seen.jobs or self.absent)
+            and observed_state.is_over(seen, believes)
+        ):
             self.ended = endings.end_of(seen)
         self._tell()
 

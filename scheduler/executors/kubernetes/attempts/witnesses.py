@@ -18,7 +18,7 @@ from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, NodeId
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError
 from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
-from gpucommons.scheduler.executors.kubernetes.attempts.judging import Remains
+from gpucommons.scheduler.executors.kubernetes.attempts.observed_state import Remains
 
 _LOG = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Any
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.executors.base import Launch
-from gpucommons.scheduler.executors.kubernetes.attempts.judging import Expected
+from gpucommons.scheduler.executors.kubernetes.attempts.observed_state import Expected
 from gpucommons.scheduler.executors.kubernetes.manifests import manifests
 from gpucommons.scheduler.executors.kubernetes.manifests.hibernation import tree_plan
 from gpucommons.scheduler.executors.kubernetes.manifests.job_files import JobFiles

@@ -19,8 +19,8 @@ from cluster_objects import (
 
 from gpucommons.scheduler.core.model.going_on import ProcessImage
 from gpucommons.scheduler.core.model.types import Millis
-from gpucommons.scheduler.executors.kubernetes.attempts import endings, judging
-from gpucommons.scheduler.executors.kubernetes.attempts.judging import (
+from gpucommons.scheduler.executors.kubernetes.attempts import endings, observed_state
+from gpucommons.scheduler.executors.kubernetes.attempts.observed_state import (
     Expected,
     Failing,
     Remains,
@@ -61,21 +61,21 @@ def single(pod: PodSeen, **changes: Any) -> Seen:
 
 def test_a_gang_is_let_go_when_the_last_pod_exists_and_not_before() -> None:
     first, second = a_pod_seen(0), a_pod_seen(1)
-    assert list(judging.to_lift(gang(first), set())) == []
-    assert list(judging.to_lift(gang(first, second), set())) == [(0, first), (1, second)]
-    assert list(judging.to_lift(gang(first, second), {"uid-0"})) == [(1, second)]
+    assert list(observed_state.to_lift(gang(first), set())) == []
+    assert list(observed_state.to_lift(gang(first, second), set())) == [(0, first), (1, second)]
+    assert list(observed_state.to_lift(gang(first, second), {"uid-0"})) == [(1, second)]
 
 
 @pytest.mark.parametrize(
     "second", [an_ended_pod(1, 1), a_pod_seen(1, killed_at_ms=1)], ids=["ended", "being deleted"]
 )
 def test_a_gang_that_lost_a_pod_is_not_let_go(second: PodSeen) -> None:
-    assert list(judging.to_lift(gang(a_pod_seen(0), second), set())) == []
+    assert list(observed_state.to_lift(gang(a_pod_seen(0), second), set())) == []
 
 
 def test_it_has_started_when_every_worker_has() -> None:
-    assert not judging.has_started(gang(a_running_pod(0), a_pod_seen(1)))
-    assert judging.has_started(gang(a_running_pod(0), an_ended_pod(1)))
+    assert not observed_state.has_started(gang(a_running_pod(0), a_pod_seen(1)))
+    assert observed_state.has_started(gang(a_running_pod(0), an_ended_pod(1)))
 
 
 def test_one_that_runs_before_it_was_let_go_has_not_started_and_is_given_up() -> None:
@@ -92,27 +92,27 @@ def test_one_that_runs_before_it_was_let_go_has_not_started_and_is_given_up() ->
 
 
 def test_it_is_over_when_every_pod_is_dead() -> None:
-    assert not judging.is_over(gang(an_ended_pod(0), a_running_pod(1)), answers)
-    assert judging.is_over(gang(an_ended_pod(0), an_ended_pod(1)), answers)
+    assert not observed_state.is_over(gang(an_ended_pod(0), a_running_pod(1)), answers)
+    assert observed_state.is_over(gang(an_ended_pod(0), an_ended_pod(1)), answers)
 
 
 def test_a_pod_that_vanished_with_its_node_counts_as_live() -> None:
     seen = gang(an_ended_pod(0), a_running_pod(1), gone=frozenset({"uid-1"}))
-    assert not judging.is_over(seen, silent)
-    assert judging.is_over(seen, answers)
+    assert not observed_state.is_over(seen, silent)
+    assert observed_state.is_over(seen, answers)
 
 
 def test_a_pod_that_the_cluster_calls_failed_because_its_node_is_lost_counts_as_live() -> None:
     collected = a_running_pod(phase="Failed", disrupted=Why(reason="DeletionByPodGC"))
     for gone in (frozenset[str](), frozenset({"uid-0"})):
         seen = single(collected, gone=gone)
-        assert not judging.is_over(seen, silent)
-        assert judging.is_over(seen, answers)
+        assert not observed_state.is_over(seen, silent)
+        assert observed_state.is_over(seen, answers)
 
 
 def test_a_pod_that_never_had_a_node_is_dead_when_it_is_gone() -> None:
     seen = single(a_pod_seen(), gone=frozenset({"uid-0"}))
-    assert judging.is_over(seen, silent)
+    assert observed_state.is_over(seen, silent)
 
 
 RAN = replace(an_attempt(), started_ms=Millis(1))
@@ -134,9 +134,9 @@ def test_one_that_ran_is_live_though_the_api_knows_nothing_of_it(left: Seen) -> 
         asked.append(remains)
         return False
 
-    assert not judging.is_over(left, never)
+    assert not observed_state.is_over(left, never)
     assert [(one.node, one.ended) for one in asked] == [("n0", False)]
-    assert judging.is_over(left, answers)
+    assert observed_state.is_over(left, answers)
 
 
 @pytest.mark.parametrize("pods", [{}, {0: a_running_pod()}], ids=["after a restart", "unseen end"])
@@ -145,21 +145,23 @@ def test_what_its_job_saw_succeed_is_over_and_what_it_calls_failed_may_be_on_a_l
 ) -> None:
     job = a_job_seen(finished="Complete", completed_indexes="0")
     left = Seen(attempt=RAN, ran=True, jobs={JOB: job}, pods=pods, gone=frozenset({"uid-0"}))
-    assert judging.is_over(left, silent)
+    assert observed_state.is_over(left, silent)
     failed = replace(left, jobs={JOB: a_job_seen(finished="Failed")})
-    assert not judging.is_over(failed, silent)
+    assert not observed_state.is_over(failed, silent)
 
 
 def test_while_its_job_may_make_a_missing_pod_it_is_not_over() -> None:
-    assert not judging.is_over(gang(an_ended_pod(0, 1)), answers)
+    assert not observed_state.is_over(gang(an_ended_pod(0, 1)), answers)
     suspended = a_job_seen(parallelism=2, completions=2, suspended=True)
-    assert judging.is_over(gang(an_ended_pod(0, 1), job=suspended), answers)
+    assert observed_state.is_over(gang(an_ended_pod(0, 1), job=suspended), answers)
 
 
 def test_a_job_that_was_never_there_is_over_when_that_is_certain() -> None:
     nothing = Seen(attempt=GANG, stopped=True)
-    assert not judging.is_over(nothing, answers)
-    assert judging.is_over(Seen(attempt=GANG, stopped=True, absent=frozenset({JOB})), answers)
+    assert not observed_state.is_over(nothing, answers)
+    assert observed_state.is_over(
+        Seen(attempt=GANG, stopped=True, absent=frozenset({JOB})), answers
+    )
 
 
 def test_success_is_every_worker_with_status_zero() -> None:
@@ -185,12 +187,12 @@ def with_a_proxy(index: int, exit_code: int, **changes: Any) -> PodSeen:
 
 
 def test_what_outlives_the_work_in_its_pods_is_noticed() -> None:
-    assert judging.is_lingering(gang(with_a_proxy(0, 0), with_a_proxy(1, 0)))
-    assert judging.is_lingering(gang(a_running_pod(0), with_a_proxy(1, 3)))
+    assert observed_state.is_lingering(gang(with_a_proxy(0, 0), with_a_proxy(1, 0)))
+    assert observed_state.is_lingering(gang(a_running_pod(0), with_a_proxy(1, 3)))
     # A worker that is done may wait for the others.
-    assert not judging.is_lingering(gang(a_running_pod(0), with_a_proxy(1, 0)))
-    assert not judging.is_lingering(gang(an_ended_pod(0), an_ended_pod(1)))
-    assert not judging.is_lingering(
+    assert not observed_state.is_lingering(gang(a_running_pod(0), with_a_proxy(1, 0)))
+    assert not observed_state.is_lingering(gang(an_ended_pod(0), an_ended_pod(1)))
+    assert not observed_state.is_lingering(
         gang(an_ended_pod(0), with_a_proxy(1, 0), gone=frozenset({"uid-1"}))
     )
 
@@ -341,7 +343,7 @@ EXPECTED = Expected(gpus={"worker": 1}, last={"worker": None})
     ],
 )
 def test_a_start_that_cannot_become_right_is_given_up(pod: PodSeen, text: str) -> None:
-    why = judging.why_give_up(single(pod), EXPECTED)
+    why = observed_state.why_give_up(single(pod), EXPECTED)
     assert why is not None
     assert text in why.text
     assert not why.again
@@ -350,19 +352,19 @@ def test_a_start_that_cannot_become_right_is_given_up(pod: PodSeen, text: str) -
 def test_a_webhook_that_takes_away_or_repeats_the_gpu_variable_is_noticed() -> None:
     fraction = Expected(gpus={"worker": 1}, last={"worker": "NVIDIA_VISIBLE_DEVICES"})
     for variables, text in (((), "is missing"), (("NVIDIA_VISIBLE_DEVICES",) * 2, "set twice")):
-        why = judging.why_give_up(single(a_pod_seen(variables=variables)), fraction)
+        why = observed_state.why_give_up(single(a_pod_seen(variables=variables)), fraction)
         assert why is not None
         assert text in why.text
 
 
 def test_what_we_let_go_ourselves_is_no_change() -> None:
-    assert judging.why_give_up(single(a_running_pod(gpus=1)), EXPECTED) is None
-    assert judging.why_give_up(single(a_pod_seen(gates=())), EXPECTED, {"uid-0"}) is None
+    assert observed_state.why_give_up(single(a_running_pod(gpus=1)), EXPECTED) is None
+    assert observed_state.why_give_up(single(a_pod_seen(gates=())), EXPECTED, {"uid-0"}) is None
 
 
 def test_a_job_edited_by_hand_is_given_up_and_tried_again() -> None:
     edited = a_job_seen(parallelism=1, completions=2)
-    why = judging.why_give_up(gang(a_pod_seen(0), a_pod_seen(1), job=edited), None)
+    why = observed_state.why_give_up(gang(a_pod_seen(0), a_pod_seen(1), job=edited), None)
     assert why is not None
     assert why.again
     assert f"number of workers of {JOB} in the cluster from 2 to 1" in why.text
@@ -402,8 +404,8 @@ def test_a_job_edited_by_hand_is_given_up_and_tried_again() -> None:
     ],
 )
 def test_what_may_get_better_is_given_up_only_later(seen: Seen, why: Failing) -> None:
-    assert judging.why_give_up(seen, None) is None
-    assert judging.why_uncertain(seen) == why
+    assert observed_state.why_give_up(seen, None) is None
+    assert observed_state.why_uncertain(seen) == why
 
 
 def test_given_up_for_the_clusters_sake_is_a_loss_and_for_the_jobs_a_failed_start() -> None:
@@ -437,7 +439,7 @@ def test_a_pod_that_no_job_ends_in_time_is_ended_by_us(
         pods={0: pod},
         absent=frozenset({JOB} - jobs.keys()),
     )
-    assert list(judging.to_hurry(seen, 10_000, now_ms)) == ([pod] if due else [])
+    assert list(observed_state.to_hurry(seen, 10_000, now_ms)) == ([pod] if due else [])
 
 
 # --- what was saved ----------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from gpucommons.scheduler.core.model.types import Attempt, AttemptId, AttemptSta
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 from gpucommons.scheduler.executors.kubernetes import executor
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError, Connection
-from gpucommons.scheduler.executors.kubernetes.attempts.judging import Remains
+from gpucommons.scheduler.executors.kubernetes.attempts.observed_state import Remains
 from gpucommons.scheduler.executors.kubernetes.attempts.witnesses import Said, is_believed
 from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
