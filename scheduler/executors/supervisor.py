@@ -20,7 +20,6 @@ from typing import Any
 import psutil
 
 from gpucommons.scheduler.curves.event_process import EventProcess
-from gpucommons.scheduler.executors.local.attempt.answers import Answer, Done
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
     AttemptFolder,
     Records,
@@ -33,7 +32,9 @@ from gpucommons.scheduler.executors.local.attempt.descendants import (
     quietly,
     reap_adopted,
 )
+from gpucommons.scheduler.executors.local.attempt.errand_answers import Answer, Done
 from gpucommons.scheduler.executors.local.attempt.hibernating import Hibernating
+from gpucommons.scheduler.executors.local.attempt.log_pump import Pump
 from gpucommons.scheduler.executors.local.attempt.own_files import (
     COUNT_S,
     OwnFiles,
@@ -41,9 +42,8 @@ from gpucommons.scheduler.executors.local.attempt.own_files import (
     send_on_errand,
 )
 from gpucommons.scheduler.executors.local.attempt.plan import Plan
-from gpucommons.scheduler.executors.local.attempt.pump import Pump
+from gpucommons.scheduler.executors.local.attempt.signals_seen import Told, has_finished, is_done
 from gpucommons.scheduler.executors.local.attempt.starts import Start, Worker, start_worker
-from gpucommons.scheduler.executors.local.attempt.told import Told, has_finished, is_done
 from gpucommons.scheduler.failures import TAIL_BYTES, Failure, headline
 from gpucommons.scheduler.files.log_reader import read_tail
 

@@ -16,7 +16,7 @@ from gpucommons.scheduler.environments.finding import grounds_of
 from gpucommons.scheduler.environments.looking import answer
 from gpucommons.scheduler.environments.reading import Environment
 from gpucommons.scheduler.errors import Misconfigured
-from gpucommons.scheduler.executors.local.attempt.answers import Answer
+from gpucommons.scheduler.executors.local.attempt.errand_answers import Answer
 from gpucommons.scheduler.executors.local.attempt.plan import Account, as_user
 
 #: A home on a network that does not answer must not hold up the service.

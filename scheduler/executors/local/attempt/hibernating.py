@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from gpucommons.gpu.hibernation.folder import SAVED_STATUS
-from gpucommons.scheduler.executors.local.attempt.answers import Answer, Done
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, read_json
 from gpucommons.scheduler.executors.local.attempt.descendants import memory_bytes
+from gpucommons.scheduler.executors.local.attempt.errand_answers import Answer, Done
 from gpucommons.scheduler.executors.local.attempt.own_files import Run, send_on_errand
 from gpucommons.scheduler.executors.local.attempt.plan import Plan
 from gpucommons.scheduler.executors.local.attempt.saving_turns import (

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from gpucommons.scheduler.curves.event_process import EventProcess, Reading
-from gpucommons.scheduler.executors.local.attempt.answers import Answer, Done
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
     AttemptFolder,
     read_json,
     write_json,
 )
+from gpucommons.scheduler.executors.local.attempt.errand_answers import Answer, Done
 from gpucommons.scheduler.executors.local.attempt.plan import Plan, as_user, passed_on
 from gpucommons.scheduler.executors.local.attempt.supervision import MARK, kill_marked, kill_overdue
 from gpucommons.scheduler.working_folder import taking_over

@@ -19,7 +19,7 @@ from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
     read_json,
     write_json,
 )
-from gpucommons.scheduler.executors.local.attempt.told import has_finished
+from gpucommons.scheduler.executors.local.attempt.signals_seen import has_finished
 from gpucommons.scheduler.working_folder.holders import kill_holders
 
 _LOG = logging.getLogger(__name__)

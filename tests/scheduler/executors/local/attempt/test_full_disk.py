@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from gpucommons.scheduler.executors import supervisor as supervisor_module
-from gpucommons.scheduler.executors.local.attempt import pump as pump_module
+from gpucommons.scheduler.executors.local.attempt import log_pump as pump_module
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
     AttemptFolder,
     read_json,
     write_json,
 )
+from gpucommons.scheduler.executors.local.attempt.log_pump import Pump
 from gpucommons.scheduler.executors.local.attempt.plan import Plan, WorkerPlan
-from gpucommons.scheduler.executors.local.attempt.pump import Pump
 from gpucommons.scheduler.executors.supervisor import Supervisor
 
 

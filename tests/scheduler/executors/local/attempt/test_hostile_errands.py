@@ -13,9 +13,9 @@ from launches import a_launch, attempt_id, ended, python, until
 
 from gpucommons.scheduler.core.model.types import State, UserName, WorkloadId
 from gpucommons.scheduler.errors import TooManyRequests
-from gpucommons.scheduler.executors.local.attempt import answers, own_files, supervision
-from gpucommons.scheduler.executors.local.attempt.answers import Answer
+from gpucommons.scheduler.executors.local.attempt import errand_answers, own_files, supervision
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, write_json
+from gpucommons.scheduler.executors.local.attempt.errand_answers import Answer
 from gpucommons.scheduler.executors.local.attempt.plan import Plan
 from gpucommons.scheduler.executors.local.local import LocalExecutor
 from gpucommons.scheduler.executors.local.local_results import LocalResults
@@ -74,7 +74,7 @@ def test_an_errand_cannot_fill_the_memory_of_who_listens(to: str) -> None:
     code = f"import sys\nwhile True: sys.{to}.write('x' * 65536)"
     with Answer(an_errand(code)) as answer:
         done = answer.hear(60)
-        assert sum(map(len, answer._said.values())) <= 2 * answers.MAX_BYTES
+        assert sum(map(len, answer._said.values())) <= 2 * errand_answers.MAX_BYTES
     assert done is not None
     assert done.problem == "it said more than is listened to"
 

@@ -11,8 +11,8 @@ import pytest
 
 from gpucommons.scheduler.executors import supervisor as supervisor_module
 from gpucommons.scheduler.executors.local.attempt import starts
-from gpucommons.scheduler.executors.local.attempt.answers import Done
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, write_json
+from gpucommons.scheduler.executors.local.attempt.errand_answers import Done
 from gpucommons.scheduler.executors.local.attempt.hibernating import Hibernating
 from gpucommons.scheduler.executors.local.attempt.plan import (
     Account,

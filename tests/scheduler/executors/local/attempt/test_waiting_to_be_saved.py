@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from gpucommons.scheduler.executors.local.attempt import hibernating
-from gpucommons.scheduler.executors.local.attempt.answers import Done
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, write_json
+from gpucommons.scheduler.executors.local.attempt.errand_answers import Done
 from gpucommons.scheduler.executors.local.attempt.hibernating import Hibernating
 from gpucommons.scheduler.executors.local.attempt.plan import HibernationPlan, Plan, WorkerPlan
 from gpucommons.scheduler.working_folder.own_image import NAME
