@@ -13,10 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpucommons.scheduler.core.packing.asks import Ask
-from gpucommons.scheduler.core.packing.board import NO_FIT
 from gpucommons.scheduler.core.packing.gradient import Gradient, fits
 from gpucommons.scheduler.core.packing.learning import learned, typical_of
 from gpucommons.scheduler.core.packing.rows import Ints, Rows
+from gpucommons.scheduler.core.packing.score_board import NO_FIT
 
 #: The largest machine by which the original scales what is left: processors and GPUs, in thousandths.
 MOST_CPU = 128_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpucommons.scheduler.core.packing.asks import Ask
-from gpucommons.scheduler.core.packing.board import Board
 from gpucommons.scheduler.core.packing.rows import Rows
+from gpucommons.scheduler.core.packing.score_board import Board
 
 
 def devices_for(board: Board, ask: Ask, row: int) -> tuple[int, ...]:

@@ -14,10 +14,10 @@ from benchmarks.packing.moves import MOST_MOVES, Held, Movables, find
 from benchmarks.packing.traces import TraceNode, read_nodes, read_pods
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.packing.asks import Ask
-from gpucommons.scheduler.core.packing.board import Board
 from gpucommons.scheduler.core.packing.foresight import Foresight
 from gpucommons.scheduler.core.packing.learning import LearnedDemand
 from gpucommons.scheduler.core.packing.rows import Rows
+from gpucommons.scheduler.core.packing.score_board import Board
 
 MIGRATE = "gpucommons-migrate"
 POLICIES = ("bestfit", "fgd", "gpucommons", MIGRATE)

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from benchmarks.packing.holding import devices_for, give, take
 from gpucommons.scheduler.core.packing.asks import Ask
-from gpucommons.scheduler.core.packing.board import Board
 from gpucommons.scheduler.core.packing.rows import Rows
+from gpucommons.scheduler.core.packing.score_board import Board
 
 #: More moves than this for one place disturb more than they help.
 MOST_MOVES = 3

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpucommons.scheduler.amount_words import duration
-from gpucommons.scheduler.core.cycle_state.clock import Times
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.cycle_state.next_deadlines import Times
 from gpucommons.scheduler.core.events import leases, parking
 from gpucommons.scheduler.core.events.drill_records import never_heard
 from gpucommons.scheduler.core.events.endings import fail

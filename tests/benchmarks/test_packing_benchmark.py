@@ -11,7 +11,7 @@ from benchmarks.packing.baselines import BestFit
 from benchmarks.packing.inflation import POLICIES, rows_of
 from benchmarks.packing.traces import BadTrace, TraceNode, read_nodes, read_pods
 from gpucommons.scheduler.core.packing.asks import Ask
-from gpucommons.scheduler.core.packing.board import Board
+from gpucommons.scheduler.core.packing.score_board import Board
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,64000,262144,2,P100\nn1,96000,393216,8,G2\n"
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n"

@@ -8,10 +8,10 @@ from packings import Node
 from benchmarks.packing.holding import devices_for, give, take
 from benchmarks.packing.moves import Held, Movables, Moves, find
 from gpucommons.scheduler.core.packing.asks import Ask
-from gpucommons.scheduler.core.packing.board import Board
 from gpucommons.scheduler.core.packing.foresight import Foresight
 from gpucommons.scheduler.core.packing.learning import NEUTRAL
 from gpucommons.scheduler.core.packing.rows import Rows
+from gpucommons.scheduler.core.packing.score_board import Board
 
 WHOLE = Ask(1, 1000, 4, 4)
 HALF = Ask(1, 500, 2, 2)

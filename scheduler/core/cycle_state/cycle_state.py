@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpucommons.scheduler.core.capacity.capacity import Capacity
-from gpucommons.scheduler.core.capacity.views import asked
-from gpucommons.scheduler.core.cycle_state.clock import Clock
+from gpucommons.scheduler.core.capacity.capacity_arrays import asked
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact, Memo
+from gpucommons.scheduler.core.cycle_state.next_deadlines import Clock
 from gpucommons.scheduler.core.cycle_state.parts import (
     Carried,
     ChangeLog,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.capacity.hold_back import FairShareClaim
-from gpucommons.scheduler.core.cycle_state.clock import Clock
+from gpucommons.scheduler.core.cycle_state.next_deadlines import Clock
 from gpucommons.scheduler.core.cycle_state.versions import Versions
 from gpucommons.scheduler.core.cycle_state.workload_index import WorkloadIndex
 from gpucommons.scheduler.core.model.going_on import Badge, BadgeKey

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 
+from gpucommons.scheduler.core.capacity.capacity_arrays import free_per_node
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
-from gpucommons.scheduler.core.capacity.views import free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction.policies import EvictionPolicy

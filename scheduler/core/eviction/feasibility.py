@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from gpucommons.scheduler.core.capacity.views import View, free_per_node
+from gpucommons.scheduler.core.capacity.capacity_arrays import View, free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction.candidates import held_by

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.core.capacity.capacity_arrays import free_per_node
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.capacity.placement_slots import (
     PlacementSlot,
@@ -17,7 +18,6 @@ from gpucommons.scheduler.core.capacity.placement_slots import (
     placed,
     take,
 )
-from gpucommons.scheduler.core.capacity.views import free_per_node
 from gpucommons.scheduler.core.eviction.gangs import for_gang
 from gpucommons.scheduler.core.eviction.search import Search
 from gpucommons.scheduler.core.model.demand import Worker, milli_gpu

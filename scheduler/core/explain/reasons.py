@@ -10,8 +10,8 @@ from functools import partial
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.amount_words import duration
+from gpucommons.scheduler.core.capacity.capacity_arrays import largest_free, whole_free_per_node
 from gpucommons.scheduler.core.capacity.hold_back import HoldBack, HoldBackReason
-from gpucommons.scheduler.core.capacity.views import largest_free, whole_free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.explain import host_resources, limits, parked_notebook

@@ -18,13 +18,13 @@ from __future__ import annotations
 import numpy as np
 
 from gpucommons.scheduler.core.packing.asks import Ask
-from gpucommons.scheduler.core.packing.board import NO_FIT
 from gpucommons.scheduler.core.packing.gradient import Gradient, fits
 from gpucommons.scheduler.core.packing.learning import Known, typical_of
 from gpucommons.scheduler.core.packing.one_by_one import GRADES, HIGH, RESOLUTION, OneByOne, steps
 from gpucommons.scheduler.core.packing.outlook import Outlook
 from gpucommons.scheduler.core.packing.patterns import FINE
 from gpucommons.scheduler.core.packing.rows import Ints, Rows
+from gpucommons.scheduler.core.packing.score_board import NO_FIT
 
 
 class Foresight:

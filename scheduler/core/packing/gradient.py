@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpucommons.scheduler.core.packing.asks import Ask
-from gpucommons.scheduler.core.packing.board import NO_FIT
 from gpucommons.scheduler.core.packing.rows import Ints, Rows
+from gpucommons.scheduler.core.packing.score_board import NO_FIT
 from gpucommons.scheduler.core.packing.worth import Worth
 
 #: Growth in milli-GPU at which the score reaches 1, 2, … 99: the logistic curve, as whole numbers,

@@ -10,11 +10,11 @@ from typing import overload
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.packing.asks import Ask
-from gpucommons.scheduler.core.packing.board import NO_FIT
 from gpucommons.scheduler.core.packing.gradient import Gradient
 from gpucommons.scheduler.core.packing.outlook import Outlook
 from gpucommons.scheduler.core.packing.patterns import FINE
 from gpucommons.scheduler.core.packing.rows import Ints, Rows
+from gpucommons.scheduler.core.packing.score_board import NO_FIT
 from gpucommons.scheduler.core.packing.worth import Place
 
 #: Losses closer than a hundredth of a GPU are equal: what is learned is no more exact than that.

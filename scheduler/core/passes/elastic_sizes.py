@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpucommons.scheduler.core.capacity.views import free_per_node
+from gpucommons.scheduler.core.capacity.capacity_arrays import free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.elastic import gain
 from gpucommons.scheduler.core.elastic.gain import GROW

@@ -27,10 +27,10 @@ from itertools import islice
 import numpy as np
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
+from gpucommons.scheduler.core.capacity.capacity_arrays import free_per_node
 from gpucommons.scheduler.core.capacity.hold_back import FairShareClaim, HoldBack, HoldBackReason
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.capacity.placement_slots import suits
-from gpucommons.scheduler.core.capacity.views import free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, must_have
 from gpucommons.scheduler.core.model.holds import FULL, FairShareReservation

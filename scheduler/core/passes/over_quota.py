@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.capacity.affinity import affinity_of
-from gpucommons.scheduler.core.capacity.views import free_per_node, largest_free
+from gpucommons.scheduler.core.capacity.capacity_arrays import free_per_node, largest_free
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction import policies, solver

@@ -9,6 +9,7 @@ import numpy as np
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.capacity.affinity import NONE, Affinity, in_order
 from gpucommons.scheduler.core.capacity.capacity import Capacity
+from gpucommons.scheduler.core.capacity.capacity_arrays import View, asked, views_of, whole_free
 from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, NodeCapacity
 from gpucommons.scheduler.core.capacity.placement_slots import (
     PlacementSlot,
@@ -17,13 +18,12 @@ from gpucommons.scheduler.core.capacity.placement_slots import (
     starts,
     tightest,
 )
-from gpucommons.scheduler.core.capacity.views import View, asked, views_of, whole_free
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName
 from gpucommons.scheduler.core.packing.asks import Ask
-from gpucommons.scheduler.core.packing.board import Board
 from gpucommons.scheduler.core.packing.learning import NEUTRAL
 from gpucommons.scheduler.core.packing.rows import Ints
+from gpucommons.scheduler.core.packing.score_board import Board
 
 
 def find(

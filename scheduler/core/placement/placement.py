@@ -19,6 +19,7 @@ import numpy as np
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.capacity.affinity import NONE, Affinity
 from gpucommons.scheduler.core.capacity.capacity import Capacity
+from gpucommons.scheduler.core.capacity.capacity_arrays import View, views_of
 from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, NodeCapacity
 from gpucommons.scheduler.core.capacity.placement_slots import (
     PlacementSlot,
@@ -27,13 +28,12 @@ from gpucommons.scheduler.core.capacity.placement_slots import (
     slots_on,
     take,
 )
-from gpucommons.scheduler.core.capacity.views import View, views_of
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.holds import FULL, Load
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, WorkerPlacement
-from gpucommons.scheduler.core.packing.board import Board
 from gpucommons.scheduler.core.packing.learning import NEUTRAL
 from gpucommons.scheduler.core.packing.rows import Ints
+from gpucommons.scheduler.core.packing.score_board import Board
 from gpucommons.scheduler.core.placement.finding import best_on, find, find_in, find_wished
 
 #: Parts with more nodes than these are not searched through.

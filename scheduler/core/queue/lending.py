@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
+from gpucommons.scheduler.core.capacity.capacity_arrays import whole_free_per_node
 from gpucommons.scheduler.core.capacity.hold_back import HoldBack, HoldBackKey, HoldBackReason
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
-from gpucommons.scheduler.core.capacity.views import whole_free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from packings import Node
 
 from gpucommons.scheduler.core.packing.asks import Ask
-from gpucommons.scheduler.core.packing.board import FEW, NO_FIT, Board
 from gpucommons.scheduler.core.packing.foresight import Foresight
 from gpucommons.scheduler.core.packing.learning import NEUTRAL, Known
 from gpucommons.scheduler.core.packing.outlook import claimed_part
 from gpucommons.scheduler.core.packing.rows import Rows
+from gpucommons.scheduler.core.packing.score_board import FEW, NO_FIT, Board
 
 
 def board_of(known: Known, *nodes: Node) -> Board:

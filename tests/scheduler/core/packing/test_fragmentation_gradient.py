@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from packings import Node, asks, nodes, rows_of
 
 from gpucommons.scheduler.core.packing.asks import Ask
-from gpucommons.scheduler.core.packing.board import NO_FIT, Board
 from gpucommons.scheduler.core.packing.gradient import Gradient
+from gpucommons.scheduler.core.packing.score_board import NO_FIT, Board
 from gpucommons.scheduler.core.packing.worth import Worth
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucommons.scheduler.core.cycle_state.clock import Clock
+from gpucommons.scheduler.core.cycle_state.next_deadlines import Clock
 from gpucommons.scheduler.core.model.types import WorkloadId
 
 JOB, OTHER = WorkloadId("job"), WorkloadId("other")

@@ -21,10 +21,10 @@ from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.holds import FULL
 from gpucommons.scheduler.core.model.types import HoldClass, NodeId, PoolName
 from gpucommons.scheduler.core.packing.asks import Ask
-from gpucommons.scheduler.core.packing.board import Board
 from gpucommons.scheduler.core.packing.foresight import Foresight
 from gpucommons.scheduler.core.packing.learning import Known
 from gpucommons.scheduler.core.packing.rows import Ints, Rows
+from gpucommons.scheduler.core.packing.score_board import Board
 
 #: Classes to which no fixed block is lent.
 _BORROW_NOTHING = frozenset({HoldClass.GUARANTEED, HoldClass.FIXED})
