@@ -25,7 +25,7 @@ import { addPages } from './commands/pages';
 import type { IPanelContext } from './components/context';
 import { DocumentWatcher } from './submission/documents';
 import { OnIdleChoice } from './model/onidle';
-import { Seen } from './model/seen';
+import { Seen } from './model/greeted';
 import { addCards, welcome } from './greeting/welcome';
 import { CATEGORY, CommandIDs, PANEL_RANK, PLUGIN_ID } from './lab/ids';
 import { JobWidget } from './jobpage/jobwidget';
@@ -254,7 +254,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       const stored = await api.stored().catch(() => []);
       if (stored.length > 0) {
         const { offerStored } = await import(
-          /* webpackChunkName: "page-stored" */ './notices/stored'
+          /* webpackChunkName: "page-stored" */ './notices/storedvariables'
         );
         offerStored(stored, { api, msg, commands, notebooks });
       }

@@ -25,7 +25,7 @@ import {
 import { addNotebookCommands } from './notebookcommands';
 import { confirmDrop } from '../notices/notices';
 import { trainFunctions } from '../submission/candidate';
-import { IJob } from '../server/tokens';
+import { IJob } from '../server/types';
 import type { Messages } from '../text/messages';
 
 type Args = ReadonlyPartialJSONObject;

@@ -86,7 +86,7 @@ export function addNotebookCommands(options: ICommandOptions): void {
     execute: () =>
       attempt(options, async () => {
         const { showStored } = await import(
-          /* webpackChunkName: "page-stored" */ '../notices/stored'
+          /* webpackChunkName: "page-stored" */ '../notices/storedvariables'
         );
         await showStored({
           api: model.api,

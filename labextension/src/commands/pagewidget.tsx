@@ -11,7 +11,7 @@ import { IPanelContext, PanelContext } from '../components/context';
 import { keepFocus } from '../components/focus';
 import { h } from '../components/h';
 import { CommandIDs } from '../lab/ids';
-import { ToldPage } from '../toldpage/toldpage';
+import { NotificationsPage } from '../notificationspage/notificationspage';
 
 export interface IPages {
   app: JupyterFrontEnd;
@@ -61,7 +61,7 @@ class PageContent extends ReactWidget {
         ) : this._command === CommandIDs.sweeps ? (
           <Sweeps wanted={this.wanted} renderers={this._renderers} />
         ) : this._command === CommandIDs.told ? (
-          <ToldPage />
+          <NotificationsPage />
         ) : (
           <Pipelines wanted={this.wanted} />
         )}

@@ -4,7 +4,7 @@ import type { CommandRegistry } from '@lumino/commands';
 import type { ISignal } from '@lumino/signaling';
 import * as React from 'react';
 
-import type { Seen } from '../model/seen';
+import type { Seen } from '../model/greeted';
 import type { Messages } from '../text/messages';
 import type { Model, Topic } from '../model/model';
 import type { TrainModel } from '../submission/train';

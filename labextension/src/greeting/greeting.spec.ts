@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 
 import { HELLO } from '../testing/sockets';
 import { makeJob, makeLease, msg } from '../testing/make';
-import { Seen } from '../model/seen';
+import { Seen } from '../model/greeted';
 import { tipNow } from './tips';
 
 /** Settings that lie on the server. */

@@ -3,7 +3,7 @@ import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { ILauncher } from '@jupyterlab/launcher';
 
 import { CATEGORY, CommandIDs } from '../lab/ids';
-import type { Seen } from '../model/seen';
+import type { Seen } from '../model/greeted';
 
 const WELCOME = 'welcome';
 /** Lab's own: 0 notebooks, 20 consoles, 100 the rest. Elsewhere the cards stand last. */

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { FollowedJob } from '../model/followed';
-import { ICurvePoint } from '../server/tokens';
+import { ICurvePoint } from '../server/types';
 import { curveView } from './curve';
 
 const parent = {

@@ -1,6 +1,6 @@
 /** Geometry of the metric curve: two metrics, one axis each, in SVG units. Pure. */
 import { isShare, metric, shortNumber } from '../text/format';
-import { ICurvePoint } from '../server/tokens';
+import { ICurvePoint } from '../server/types';
 
 export interface IBox {
   width: number;

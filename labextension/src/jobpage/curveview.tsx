@@ -8,7 +8,7 @@ import { jobMessages } from './messages';
 import { metric } from '../text/format';
 import { stepWord } from '../model/jobs';
 import type { FollowedJob } from '../model/followed';
-import type { CurveSource, ICurvePoint } from '../server/tokens';
+import type { CurveSource, ICurvePoint } from '../server/types';
 import { usePanel, useWords } from '../components/context';
 
 type Followed = Pick<FollowedJob, 'id' | 'points' | 'source' | 'sources'>;

@@ -24,7 +24,7 @@ import {
   timeLeftMs,
   workersOf
 } from '../model/jobs';
-import { IJob } from '../server/tokens';
+import { IJob } from '../server/types';
 import {
   useNow,
   usePanel,

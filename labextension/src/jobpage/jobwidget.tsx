@@ -10,7 +10,7 @@ import { keepFocus } from '../components/focus';
 import { FollowedJob } from '../model/followed';
 import { gpuIcon } from '../lab/icons';
 import { hasRequest } from '../model/jobs';
-import { IJob } from '../server/tokens';
+import { IJob } from '../server/types';
 
 const JobPage = chunk(() =>
   import(/* webpackChunkName: "page-job" */ './jobpage').then(

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { FollowedJob } from '../model/followed';
 import { LogBuffer } from '../model/log';
 import { makeJob, msg } from '../testing/make';
-import { ServerMessage } from '../server/tokens';
+import { ServerMessage } from '../server/types';
 import { syncLines, textOf } from './logview';
 import { jobMessages } from './messages';
 import { leadOf } from '../trainform/quotaline';

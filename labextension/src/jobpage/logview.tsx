@@ -9,7 +9,7 @@ import { h } from '../components/h';
 import { FollowedJob } from '../model/followed';
 import { currentAttempt, isFinal } from '../model/jobs';
 import { type ILogLine, MOST_IN_ONE } from '../model/log';
-import { Rank } from '../server/tokens';
+import { Rank } from '../server/types';
 import { usePanel, useSignal, useWords } from '../components/context';
 import { LinkButton } from '../components/parts';
 import { jobMessages, type JobMessages } from './messages';

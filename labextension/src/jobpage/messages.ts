@@ -1,8 +1,8 @@
 /** Sentences of a job's page, which come with its code. */
 import { gpuHours, length } from '../text/format';
 import type { Messages } from '../text/messages';
-import { CurveSource, IForecast, IJob } from '../server/tokens';
-import type { IPartOf } from '../server/jobtokens';
+import { CurveSource, IForecast, IJob } from '../server/types';
+import type { IPartOf } from '../server/jobtypes';
 
 export type JobMessages = ReturnType<typeof jobMessages>;
 

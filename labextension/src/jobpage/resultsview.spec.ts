@@ -2,7 +2,7 @@ import * as React from 'react';
 import { renderToStaticMarkup } from 'react-dom/server';
 import { expect, it } from 'vitest';
 
-import type { IResults } from '../server/tokens';
+import type { IResults } from '../server/types';
 import { makeJob, msg } from '../testing/make';
 import { PanelContext } from '../components/context';
 import { openable, Results } from './resultsview';

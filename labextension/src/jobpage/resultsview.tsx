@@ -6,7 +6,7 @@ import { h } from '../components/h';
 import { bytes } from '../text/format';
 import { isFinal } from '../model/jobs';
 import type { ITracked, ITrackedRun } from '../server/jobuse';
-import { IJob, IResults, IWhoAmI } from '../server/tokens';
+import { IJob, IResults, IWhoAmI } from '../server/types';
 import { usePanel } from '../components/context';
 import { LinkButton } from '../components/parts';
 import { showFolder } from '../lab/folder';

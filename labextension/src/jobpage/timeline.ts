@@ -1,7 +1,7 @@
 /** "What happened" to a job: waits and attempts to scale, and the receipts of its stops. No DOM. */
 import { clock, length } from '../text/format';
 import { inside, isFinal, stepText } from '../model/jobs';
-import { IAttempt, IJob } from '../server/tokens';
+import { IAttempt, IJob } from '../server/types';
 import type { JobMessages } from './messages';
 
 export type SegmentKind =

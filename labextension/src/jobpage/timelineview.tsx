@@ -6,7 +6,7 @@ import { h } from '../components/h';
 import { stepText } from '../model/jobs';
 import { jobMessages } from './messages';
 import { timeline } from './timeline';
-import { IJob } from '../server/tokens';
+import { IJob } from '../server/types';
 import type { IJobUse } from '../server/jobuse';
 import { UseView } from './useview';
 import { useNow, usePanel, useWords } from '../components/context';

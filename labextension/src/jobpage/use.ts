@@ -1,6 +1,6 @@
 /** What a job used of its GPUs, to the timeline's scale. Pure. */
 import type { IJobUse, IUseSpan } from '../server/jobuse';
-import type { IAttempt } from '../server/tokens';
+import type { IAttempt } from '../server/types';
 
 export const WIDTH = 1000;
 export const HEIGHT = 40;

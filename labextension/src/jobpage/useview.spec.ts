@@ -5,7 +5,7 @@ import { expect, it } from 'vitest';
 
 import { PanelContext } from '../components/context';
 import { makeAttempt, msg } from '../testing/make';
-import { CurveSource } from '../server/tokens';
+import { CurveSource } from '../server/types';
 import type { IJobUse } from '../server/jobuse';
 import { CurveView } from './curveview';
 import { UseView } from './useview';

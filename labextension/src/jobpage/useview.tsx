@@ -7,7 +7,7 @@ import { usePanel, useWords } from '../components/context';
 import { gpus } from '../text/format';
 import { jobMessages } from './messages';
 import type { IJobUse } from '../server/jobuse';
-import type { IAttempt } from '../server/tokens';
+import type { IAttempt } from '../server/types';
 import { HEIGHT, IBand, useView, WIDTH } from './use';
 
 /** A mean over minutes, to a hundredth of a GPU. */

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 
 import { clock } from '../text/format';
-import { IJobRequest } from '../server/tokens';
+import { IJobRequest } from '../server/types';
 import { makeAttempt, makeJob, msg } from '../testing/make';
 import { jobMessages } from './messages';
 import { workersView } from './workers';

@@ -1,6 +1,6 @@
 /** How many workers an elastic job had when, and what each change of their number was worth. No DOM. */
 import { clock } from '../text/format';
-import { IJob } from '../server/tokens';
+import { IJob } from '../server/types';
 import type { JobMessages } from './messages';
 
 /** The drawing's own units: it is stretched to the width it gets. */

@@ -4,7 +4,7 @@ import type * as React from 'react';
 import { h } from '../components/h';
 
 import { useNow, usePanel, useWords } from '../components/context';
-import { IJob } from '../server/tokens';
+import { IJob } from '../server/types';
 import { jobMessages } from './messages';
 import { HEIGHT, WIDTH, workersView } from './workers';
 

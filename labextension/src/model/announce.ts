@@ -1,6 +1,6 @@
 /** What a screen reader is told about the queue: changes of state or place, nothing that ticks. */
 import type { Messages } from '../text/messages';
-import { IJob } from '../server/tokens';
+import { IJob } from '../server/types';
 
 export function announcement(
   before: readonly IJob[] | null,

@@ -13,7 +13,7 @@ import {
   PageMessage,
   Rank,
   ServerMessage
-} from '../server/tokens';
+} from '../server/types';
 
 export interface IFollowing {
   send(message: PageMessage): boolean;

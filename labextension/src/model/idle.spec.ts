@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { idleLength, idleLine, idleNotice } from './idle';
 import { makeLease, msg } from '../testing/make';
 import type { Keeps } from '../server/lostkernels';
-import { IIdle } from '../server/tokens';
+import { IIdle } from '../server/types';
 
 const MINUTE = 60_000;
 

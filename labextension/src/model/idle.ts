@@ -4,7 +4,7 @@
  */
 import type { Messages } from '../text/messages';
 import type { Keeps } from '../server/lostkernels';
-import { IIdle, ILease } from '../server/tokens';
+import { IIdle, ILease } from '../server/types';
 
 export const KEEP_MINUTES = 30;
 

@@ -2,7 +2,7 @@
 import { clock, count, metric, percent } from '../text/format';
 import type { Messages } from '../text/messages';
 import type { Connection } from '../server/api';
-import { IAttempt, IJob, IProgress, IStop, IWhoAmI } from '../server/tokens';
+import { IAttempt, IJob, IProgress, IStop, IWhoAmI } from '../server/types';
 
 const FINAL = new Set(['succeeded', 'failed', 'cancelled']);
 const LEAVING = new Set(['preempting', 'pausing', 'cancelling']);

@@ -4,7 +4,7 @@ import { Signal } from '@lumino/signaling';
 import { type Api, type Connection, told } from '../server/api';
 import { ServerClock } from '../server/clock';
 import { FollowedJob, IFollowing } from './followed';
-import type { IStopped } from '../server/stopped';
+import type { IStopped } from '../server/stoppedserver';
 import {
   IEvent,
   IJob,
@@ -15,7 +15,7 @@ import {
   PageMessage,
   SchedulerState,
   ServerMessage
-} from '../server/tokens';
+} from '../server/types';
 import type { ILostKernel, IWokenKernel, Keeps } from '../server/lostkernels';
 import { UsageHistory } from './usage';
 

@@ -9,7 +9,7 @@ import { timeline } from '../jobpage/timeline';
 import { LogBuffer, plain } from './log';
 import { teamBars } from './team';
 import { makeAttempt, makeForecast, makeJob, msg } from '../testing/make';
-import { ICurvePoint, ITeamUse } from '../server/tokens';
+import { ICurvePoint, ITeamUse } from '../server/types';
 
 const jobMsg = jobMessages(msg);
 

@@ -1,6 +1,6 @@
 /** The bars of *My team*: what is held of what a team may hold, over all its pools. No DOM. */
 import { percent } from '../text/format';
-import { ITeam } from '../server/tokens';
+import { ITeam } from '../server/types';
 
 export interface IShare {
   used: number;

@@ -1,6 +1,6 @@
 /** The last minutes of the slice, and the line they draw. No DOM. */
 import { percent } from '../text/format';
-import { IUsageSample, UsageState } from '../server/tokens';
+import { IUsageSample, UsageState } from '../server/types';
 
 /** What the sparkline shows. */
 export const WINDOW_MS = 5 * 60_000;

@@ -1,6 +1,6 @@
 /** The question before *Run again from here*. It comes when it is asked. */
 import { stepText } from '../model/jobs';
-import type { IJob } from '../server/tokens';
+import type { IJob } from '../server/types';
 import type { Messages } from '../text/messages';
 import { confirm } from './notices';
 

@@ -4,7 +4,7 @@ import { afterEach, expect, it, vi } from 'vitest';
 
 import { CommandIDs } from '../lab/ids';
 import { Model } from '../model/model';
-import type { IJobOffer } from '../server/tokens';
+import type { IJobOffer } from '../server/types';
 import { TrainModel } from '../submission/train';
 import { msg } from '../testing/make';
 import { fakeApi } from '../testing/sockets';

@@ -5,7 +5,7 @@ import type { CommandRegistry } from '@lumino/commands';
 import { CommandIDs } from '../lab/ids';
 import type { Model } from '../model/model';
 import { told } from '../server/api';
-import type { IEvent, IJobOffer } from '../server/tokens';
+import type { IEvent, IJobOffer } from '../server/types';
 import { AUTO, longEnough } from '../submission/request';
 import type { TrainModel } from '../submission/train';
 import { baseName, clock } from '../text/format';

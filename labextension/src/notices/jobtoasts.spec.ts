@@ -4,7 +4,7 @@ import { afterEach, expect, it } from 'vitest';
 
 import { CommandIDs } from '../lab/ids';
 import { Model } from '../model/model';
-import type { IJob } from '../server/tokens';
+import type { IJob } from '../server/types';
 import { TrainModel } from '../submission/train';
 import { makeAttempt, makeJob, msg } from '../testing/make';
 import { fakeApi, FakeSocket, HELLO } from '../testing/sockets';

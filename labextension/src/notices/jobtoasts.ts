@@ -9,7 +9,7 @@ import {
   isForOthers,
   wayWords
 } from '../model/jobs';
-import type { IEvent, IJob, IStop } from '../server/tokens';
+import type { IEvent, IJob, IStop } from '../server/types';
 import { type ITells, JobOffers } from './joboffer';
 import { TOAST_MS } from './notices';
 

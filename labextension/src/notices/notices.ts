@@ -7,7 +7,7 @@ import { idleNotice, IIdleNotice, KEEP_MINUTES } from '../model/idle';
 import type { Messages } from '../text/messages';
 import type { Model, Topic } from '../model/model';
 import type { Keeps } from '../server/lostkernels';
-import type { IEvent } from '../server/tokens';
+import type { IEvent } from '../server/types';
 import type { TrainModel } from '../submission/train';
 import type { JobToasts } from './jobtoasts';
 

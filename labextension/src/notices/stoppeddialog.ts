@@ -14,7 +14,7 @@ import { Widget } from '@lumino/widgets';
 import { contextOf } from '../submission/documents';
 import type { Messages } from '../text/messages';
 import type { Model } from '../model/model';
-import type { IStopped } from '../server/stopped';
+import type { IStopped } from '../server/stoppedserver';
 
 /** How long the hub may take to notice that the server is gone. */
 const PATIENCE_MS = 5000;

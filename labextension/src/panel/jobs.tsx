@@ -12,7 +12,7 @@ import {
   sorted,
   startableWith
 } from '../model/jobs';
-import { IJob } from '../server/tokens';
+import { IJob } from '../server/types';
 import { useNow, usePanel, useTopics } from '../components/context';
 import { Bar, LinkButton, Pill, Section } from '../components/parts';
 

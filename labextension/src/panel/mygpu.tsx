@@ -7,7 +7,7 @@ import { Fragment, h } from '../components/h';
 import { gpus, percent } from '../text/format';
 import { CommandIDs } from '../lab/ids';
 import { idleLine, KEEP_MINUTES } from '../model/idle';
-import { ILease, IUsageSample } from '../server/tokens';
+import { ILease, IUsageSample } from '../server/types';
 import { spark } from '../model/usage';
 import { useNow, usePanel, useTopics } from '../components/context';
 import {

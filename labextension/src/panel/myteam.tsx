@@ -3,7 +3,7 @@ import type * as React from 'react';
 
 import { Fragment, h } from '../components/h';
 
-import { ITeam } from '../server/tokens';
+import { ITeam } from '../server/types';
 import { IShare, teamBars } from '../model/team';
 import { usePanel, useTopics } from '../components/context';
 import { Bar, Section } from '../components/parts';

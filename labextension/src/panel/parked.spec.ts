@@ -3,7 +3,7 @@ import { renderToStaticMarkup } from 'react-dom/server';
 import { expect, it } from 'vitest';
 
 import { PanelContext } from '../components/context';
-import type { ILease } from '../server/tokens';
+import type { ILease } from '../server/types';
 import { makeLease, msg } from '../testing/make';
 import { Parked } from './parked';
 

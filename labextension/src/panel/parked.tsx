@@ -4,7 +4,7 @@ import * as React from 'react';
 import { useNow, usePanel, useWords } from '../components/context';
 import { Fragment, h } from '../components/h';
 import { ActionButton } from '../components/parts';
-import type { ILease } from '../server/tokens';
+import type { ILease } from '../server/types';
 import { parkedMessages } from './parkedmessages';
 
 /** Its user may give the GPU away at once; nothing is lost by it, so nothing is asked. */

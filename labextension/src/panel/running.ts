@@ -10,7 +10,7 @@ import { CommandIDs } from '../lab/ids';
 import { canCancel, isFinal, sorted } from '../model/jobs';
 import type { Messages } from '../text/messages';
 import type { Model } from '../model/model';
-import { IJob } from '../server/tokens';
+import { IJob } from '../server/types';
 
 export function addRunningJobs(
   managers: IRunningSessionManagers,

@@ -2,7 +2,7 @@
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 
 import type { OnIdleChoice } from '../model/onidle';
-import type { Seen } from '../model/seen';
+import type { Seen } from '../model/greeted';
 import type { Notices } from '../notices/notices';
 import type { GpuPanel } from './widget';
 import type { StatusItem } from './status';

@@ -4,7 +4,7 @@ import * as React from 'react';
 
 import { usePanel, useTopics, useWords } from '../components/context';
 import { h } from '../components/h';
-import { useLooked } from '../components/looked';
+import { useLooked } from '../components/polling';
 import { ActionButton, Callout, LinkButton, Pill } from '../components/parts';
 import { CommandIDs } from '../lab/ids';
 import { Standing } from '../panel/panel';

@@ -2,14 +2,14 @@
  * The only file that talks to the server: one WebSocket per tab, which everything on the page
  * shares, and the REST proxy.
  */
-import type { IEnvironments } from './jobtokens';
+import type { IEnvironments } from './jobtypes';
 import { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 
 import { withoutLogin } from './login';
-import { type IStopped, readStopped } from './stopped';
+import { type IStopped, readStopped } from './stoppedserver';
 import type { IAdvice, IPlanQuestion } from './plans';
-import type { ILoaded, IStored } from './stored';
+import type { ILoaded, IStored } from './storedvariables';
 import {
   CurveSource,
   ICurve,
@@ -23,7 +23,7 @@ import {
   PageMessage,
   SchedulerState,
   ServerMessage
-} from './tokens';
+} from './types';
 
 /** How a hub answers in place of a server that does not run; before JupyterHub 4, with the second. */
 const STOPPED = new Set([424, 503]);

@@ -1,6 +1,6 @@
 /** Profiles of teams as the server shows them, and the calls about them. */
 import type { Api } from './api';
-import type { ExitMeaning, NoticeSignal, Priority } from './tokens';
+import type { ExitMeaning, NoticeSignal, Priority } from './types';
 
 /** What a profile says of a job; what it leaves out stays as the form has it. */
 export interface IProfileJob {

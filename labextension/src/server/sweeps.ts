@@ -1,6 +1,6 @@
 /** Sweeps as the server shows them, and the calls about them; they come with the pages that ask. */
 import type { Api } from './api';
-import type { IJobRequest } from './tokens';
+import type { IJobRequest } from './types';
 
 export type Value = string | number | boolean;
 

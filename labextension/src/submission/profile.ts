@@ -1,6 +1,6 @@
 /** From a profile of a team to the form of *Train*, and from the form to one. Pure. */
 import type { IProfile, IProfileJob } from '../server/profiles';
-import type { IRole } from '../server/tokens';
+import type { IRole } from '../server/types';
 import { AUTO, isLaunched, ITrainForm } from './request';
 import { parseSecrets } from './secrets';
 

@@ -9,7 +9,7 @@ import {
   LeftOut,
   NoticeSignal,
   Priority
-} from '../server/tokens';
+} from '../server/types';
 
 import type { IStartedWith } from './profile';
 import { parseSecrets } from './secrets';

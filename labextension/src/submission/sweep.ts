@@ -1,6 +1,6 @@
 /** From the sweep's part of *Train* to what the server takes. Pure. */
 import { type ITrainForm, jobRequest, submission } from './request';
-import type { IJobRequest } from '../server/tokens';
+import type { IJobRequest } from '../server/types';
 import type { TrainModel } from './train';
 
 export type Scale = 'even' | 'log' | 'choice';

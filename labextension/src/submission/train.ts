@@ -23,9 +23,9 @@ import {
 } from './request';
 import type { ICandidate } from './candidate';
 import { withSource, writtenForFile } from './formsource';
-import type { IEnvironments } from '../server/jobtokens';
+import type { IEnvironments } from '../server/jobtypes';
 import type { IAdvice, IPlan, IPlanQuestion } from '../server/plans';
-import { IFilesPreview, IJob, IQuote } from '../server/tokens';
+import { IFilesPreview, IJob, IQuote } from '../server/types';
 
 /** The quota line may follow the form at most this late. */
 const DEBOUNCE_MS = 300;

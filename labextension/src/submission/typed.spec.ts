@@ -5,7 +5,7 @@ import { makeJob } from '../testing/make';
 import { fakeApi } from '../testing/sockets';
 import type { ICandidate } from './candidate';
 import { TrainModel } from './train';
-import { IFilesPreview } from '../server/tokens';
+import { IFilesPreview } from '../server/types';
 
 let sent: string[] = [];
 

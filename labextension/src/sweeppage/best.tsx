@@ -9,7 +9,7 @@ import { askedBy } from '../model/jobs';
 import { ownZone } from '../schedulepage/zonedtime';
 import { told } from '../server/api';
 import type { ISweep } from '../server/sweeps';
-import type { IJob } from '../server/tokens';
+import type { IJob } from '../server/types';
 import { offeredSizes } from '../submission/request';
 import { keepDraft } from '../submission/sweep';
 import { sweepMessages } from './messages';

@@ -5,7 +5,7 @@ import * as React from 'react';
 
 import { useNow, usePanel, useWords } from '../components/context';
 import { Fragment, h } from '../components/h';
-import { useLooked } from '../components/looked';
+import { useLooked } from '../components/polling';
 import { ActionButton, Bar, Callout, Pill } from '../components/parts';
 import { told } from '../server/api';
 import {

@@ -4,7 +4,7 @@ import * as React from 'react';
 
 import { usePanel, useTopics, useWords } from '../components/context';
 import { h } from '../components/h';
-import { useLooked } from '../components/looked';
+import { useLooked } from '../components/polling';
 import { Callout, LinkButton } from '../components/parts';
 import { Standing } from '../panel/panel';
 import { ISweep, sweepsOf } from '../server/sweeps';

@@ -8,7 +8,7 @@ import {
   IJob,
   ILease,
   IUsageSample
-} from '../server/tokens';
+} from '../server/types';
 
 export const msg = messages(nullTranslator.load('gpucommons'));
 

@@ -3,7 +3,7 @@ import { ServerConnection } from '@jupyterlab/services';
 import { afterEach } from 'vitest';
 
 import { Api } from '../server/api';
-import { ServerMessage } from '../server/tokens';
+import { ServerMessage } from '../server/types';
 
 export class FakeSocket {
   static all: FakeSocket[] = [];

@@ -6,8 +6,8 @@ import { TranslationBundle } from '@jupyterlab/translation';
 
 import { countdown, duration, gpus, preciseClock, span } from './format';
 import type { Connection } from '../server/api';
-import { sliceMessages } from './sliceMessages';
-import { IForecast, IJob } from '../server/tokens';
+import { sliceMessages } from './slicemessages';
+import { IForecast, IJob } from '../server/types';
 
 export type Messages = ReturnType<typeof messages>;
 

@@ -1,5 +1,5 @@
 /** What can be chosen of sizes and time limits, as the fields show it. */
-import type { ITeam } from '../server/tokens';
+import type { ITeam } from '../server/types';
 import { type ITrainForm, offeredSizes } from '../submission/request';
 import { duration, gpus } from '../text/format';
 import type { IOption } from './fields';

@@ -6,8 +6,8 @@ import { expect, it } from 'vitest';
 import { PanelContext } from '../components/context';
 import { makeJob, msg } from '../testing/make';
 import { fakeApi } from '../testing/sockets';
-import type { IEnvironments } from '../server/jobtokens';
-import type { IFilesPreview } from '../server/tokens';
+import type { IEnvironments } from '../server/jobtypes';
+import type { IFilesPreview } from '../server/types';
 import { TrainModel } from '../submission/train';
 import { TrainForm } from './form';
 

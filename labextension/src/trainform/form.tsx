@@ -19,7 +19,7 @@ import {
 import type { Connection } from '../server/api';
 import { putSchedule } from '../server/schedules';
 import { submitSweep } from '../server/sweeps';
-import type { LeftOut } from '../server/tokens';
+import type { LeftOut } from '../server/types';
 import { draftOf, keepDraft, mistakeIn, sweeping } from '../submission/sweep';
 import type { TrainModel } from '../submission/train';
 import {
@@ -35,7 +35,7 @@ import { ActionButton, Callout } from '../components/parts';
 import { ProfileField, PublishProfile, useProfiles } from './profiles';
 import { QuotaLine } from './quotaline';
 import { trainMessages, type TrainMessages } from './messages';
-import { TrainMore } from './more';
+import { TrainMore } from './moreoptions';
 import { SweepFields, SweepQuota } from './sweep';
 import { sweepWords } from './sweepmessages';
 import { ITimes, useTimes, When } from './when';

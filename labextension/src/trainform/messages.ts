@@ -12,11 +12,7 @@ import {
   PLAIN,
   range
 } from '../submission/request';
-import type {
-  ExitMeaning,
-  IFilesPreview,
-  NoticeSignal
-} from '../server/tokens';
+import type { ExitMeaning, IFilesPreview, NoticeSignal } from '../server/types';
 
 export type TrainMessages = ReturnType<typeof trainMessages>;
 

@@ -5,7 +5,7 @@ import { usePanel, useSignal, useWords } from '../components/context';
 import { Fragment, h } from '../components/h';
 import { Callout, LinkButton } from '../components/parts';
 import { told } from '../server/api';
-import type { IQuote } from '../server/tokens';
+import type { IQuote } from '../server/types';
 import {
   draftOf,
   IParameter,

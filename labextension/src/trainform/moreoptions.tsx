@@ -1,6 +1,6 @@
 /** *More…* of *Train*: arguments, team, priority, secrets, and the files that go along. */
 import { bytes } from '../text/format';
-import type { ExitMeaning, NoticeSignal, Priority } from '../server/tokens';
+import type { ExitMeaning, NoticeSignal, Priority } from '../server/types';
 import { usePanel, useWords } from '../components/context';
 import { CheckField, NumberField, SelectField, TextField } from './fields';
 import { Fragment, h } from '../components/h';

@@ -4,7 +4,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { clock, countdown, duration, gib } from './format';
-import type { IStopped } from '../server/stopped';
+import type { IStopped } from '../server/stoppedserver';
 import type { Keeps } from '../server/lostkernels';
 
 export function sliceMessages(trans: TranslationBundle) {

@@ -3,7 +3,7 @@ import * as React from 'react';
 
 import { usePanel, useTopics, useWords } from '../components/context';
 import { h } from '../components/h';
-import { useLooked } from '../components/looked';
+import { useLooked } from '../components/polling';
 import { Callout } from '../components/parts';
 import { Standing } from '../panel/panel';
 import { IMessage, INotifications, notificationsOf } from './notifications';
@@ -12,7 +12,7 @@ import { toldMessages } from './messages';
 
 const REFRESH_MS = 5000;
 
-export function ToldPage(): React.JSX.Element {
+export function NotificationsPage(): React.JSX.Element {
   const { model, trans } = usePanel();
   const msg = useWords(toldMessages);
   useTopics(model, ['status']);

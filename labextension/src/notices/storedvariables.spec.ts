@@ -2,10 +2,10 @@ import { nullTranslator } from '@jupyterlab/translation';
 
 import { describe, expect, it } from 'vitest';
 
-import type { IStored } from '../server/stored';
+import type { IStored } from '../server/storedvariables';
 import { messages } from '../text/messages';
-import { toOffer } from './stored';
-import { storedMessages } from './storedmessages';
+import { toOffer } from './storedvariables';
+import { storedMessages } from './storedvariablemessages';
 
 const msg = storedMessages(messages(nullTranslator.load('gpucommons')));
 

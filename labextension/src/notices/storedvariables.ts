@@ -9,9 +9,9 @@ import type { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 
 import type { Api } from '../server/api';
-import type { ILoaded, IStored } from '../server/stored';
+import type { ILoaded, IStored } from '../server/storedvariables';
 import type { Messages } from '../text/messages';
-import { storedMessages } from './storedmessages';
+import { storedMessages } from './storedvariablemessages';
 
 const TOLD = 'gpucommons:stored-told';
 /** As many as fit beside each other; the rest comes with the command. */

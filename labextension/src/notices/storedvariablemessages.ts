@@ -1,5 +1,5 @@
 /** Sentences about variables of earlier servers, which come with what offers them. */
-import type { ILoaded, ILost, IStored } from '../server/stored';
+import type { ILoaded, ILost, IStored } from '../server/storedvariables';
 import type { Messages } from '../text/messages';
 
 export function storedMessages(msg: Messages) {

@@ -3,12 +3,12 @@
  * WebSocket. Field names are those on the wire.
  */
 
-import type { ICurve, IJob, IJobRequest, IRole } from './jobtokens';
+import type { ICurve, IJob, IJobRequest, IRole } from './jobtypes';
 import type { IJobUse, ITracked } from './jobuse';
 import type { IPlanRecord } from './plans';
 import type { ILostKernel, IWokenKernel, Keeps } from './lostkernels';
 
-export * from './jobtokens';
+export * from './jobtypes';
 
 export interface ISlice {
   slice_id: string;

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 
-import { readStopped } from './stopped';
+import { readStopped } from './stoppedserver';
 
 it('reads what the hub says, as text', () => {
   const said = readStopped(
