@@ -8,7 +8,7 @@ from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.hibernating import hindrances_before_start
 from gpucommons.scheduler.core.model.demand import may_have, milli_gpu, must_have
 from gpucommons.scheduler.core.model.types import Spec
-from gpucommons.scheduler.core.whatif import preview
+from gpucommons.scheduler.core.whatif import quotes
 from gpucommons.scheduler.intake.gpu_memory import in_words
 from gpucommons.scheduler.money import money_words
 from gpucommons.scheduler.principal import Principal
@@ -26,7 +26,7 @@ def quote_job(service: Service, principal: Principal, request: models.JobRequest
     authorization.quote_job(principal, request.user)
     read = script_reader(service, request)
     spec = checked_spec(service, principal, request, read)
-    quoted = preview.quote(service.loop.cluster, spec, service.now_ms())
+    quoted = quotes.quote(service.loop.cluster, spec, service.now_ms())
     return models.Quote(
         hold_class=quoted.hold_class,
         text=" ".join(

@@ -6,12 +6,12 @@ from collections.abc import Generator
 from typing import TypeVar
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_final
+from gpucommons.scheduler.core.explain import current_state
+from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES
 from gpucommons.scheduler.core.model.state import Cluster
-from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
-from gpucommons.scheduler.core.whatif import counterfactuals, preview
+from gpucommons.scheduler.core.model.types import Workload, WorkloadId
+from gpucommons.scheduler.core.whatif import counterfactuals
 from gpucommons.scheduler.forecast.estimating import Budget, if_nothing_ends_early
-from gpucommons.scheduler.models.text.state_words import ended_words, state_words
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.in_memory.trial_cycles import Trials
@@ -87,12 +87,11 @@ def _answer(
     at_latest_ms: int | None = None,
 ) -> models.Why:
     cluster, workload_id = service.loop.cluster, workload.workload_id
-    told = preview.why(cluster, workload_id)
     return models.Why(
         id=workload_id,
         name=workload.spec.name,
         state=workload.state,
-        text=_ended(workload) if told is None else told.text,
+        text=current_state.in_words(cluster.workloads.get(workload_id, workload)),
         reason=waiting_reason(workload, ways, principal, cluster),
         position=position(workload, cluster),
         forecast=forecast_view(service.forecasts.of(workload)),
@@ -100,16 +99,6 @@ def _answer(
         at_latest_ms=at_latest_ms,
         way_to_go_on=way_view(workload, cluster, service.now_ms()),
     )
-
-
-def _ended(workload: Workload) -> str:
-    name = workload.spec.name or "The notebook"
-    if not is_final(workload):
-        return f"{name} is {state_words(workload.state)}."
-    how = ended_words(workload.state)
-    if workload.state is State.SUCCEEDED:
-        return f"{name} {how}."
-    return f"{name} {how}: {workload.ended_text}." if workload.ended_text else f"{name} {how}."
 
 
 def _way_view(way: counterfactuals.Way) -> models.WayView:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.advisor.choice.question import Range
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, Spec, State, Workload
-from gpucommons.scheduler.core.whatif import preview
+from gpucommons.scheduler.core.whatif import quotes
 from gpucommons.scheduler.core.whatif.next_shares import HYPOTHETICAL
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.service.service import Service
@@ -43,7 +43,7 @@ def quoted(service: Service, specs: Mapping[Size, Spec]) -> dict[Size, Wait | No
     found: dict[Size, Wait | None] = {}
     for size, spec in specs.items():
         try:
-            quote = preview.quote(cluster, spec, now_ms)
+            quote = quotes.quote(cluster, spec, now_ms)
         except SchedulerError as error:
             found[size] = replace(NOT_KNOWN, note=str(error))
             continue

@@ -111,7 +111,7 @@ def test_half_of_all_connections_are_for_who_does_not_wait() -> None:
 def test_a_process_allows_itself_what_it_may() -> None:
     soft, hard = 300, 700
     code = (
-        "import json; from gpucommons.gpu.connections import descriptors as d;"
+        "import json; from gpucommons.gpu.connections import open_file_limit as d;"
         "print(json.dumps([d.limit(), d.raise_limit(), d.raise_limit()]))"
     )
     found = subprocess.run(

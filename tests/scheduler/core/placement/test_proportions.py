@@ -19,7 +19,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.whatif.counterfactuals import ways
-from gpucommons.scheduler.core.whatif.preview import quote
+from gpucommons.scheduler.core.whatif.quotes import quote
 
 #: Two CPUs and 4 GiB go with each GPU.
 SMALL = {"cpu_milli": 8000, "memory_mib": 16_384}

@@ -1,29 +1,23 @@
-"""What would happen if: the quota line of the panel, the sizes of the options form, and *why*.
+"""What would happen to a job if it were submitted now: the quota line of the panel.
 
-The quote plays one cycle on a copy with the job submitted, so it can never promise what the
-scheduler would not do.
+One cycle is played on a copy with the job submitted, so a quote can never promise what the scheduler
+would not do.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
-from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
+from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.events import leases
 from gpucommons.scheduler.core.explain import host_resources
 from gpucommons.scheduler.core.explain.draining import would_stop
 from gpucommons.scheduler.core.explain.reasons import STARTS_WITH, free_per_node
-from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, on_cpu_only, with_milli_gpu
 from gpucommons.scheduler.core.model.intents import Intent, Submit
-from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
-from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.state import Cluster, Outcome
-from gpucommons.scheduler.core.model.state_words import ended_words, hold_class_words, state_words
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
     IntentId,
@@ -32,24 +26,16 @@ from gpucommons.scheduler.core.model.types import (
     Reason,
     Spec,
     State,
-    TeamName,
-    UserName,
     Workload,
-    WorkloadId,
 )
-from gpucommons.scheduler.core.passes import notebooks
 from gpucommons.scheduler.core.placement import proportions
-from gpucommons.scheduler.core.queue import reclaim_cooldown, unused_quota
+from gpucommons.scheduler.core.queue import unused_quota
 from gpucommons.scheduler.core.quota import quota
-from gpucommons.scheduler.core.stopping.notice import notice_ms
 from gpucommons.scheduler.core.whatif.next_shares import (
     HYPOTHETICAL,
     hypothetical_ids,
-    hypothetical_notebook,
 )
 from gpucommons.scheduler.errors import SchedulerError, error_classes
-
-# --- jobs ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -232,141 +218,3 @@ def _beside_guarantee(job: Workload) -> str:
 def _if_taken_back(asked: int) -> str:
     it = "it" if asked <= WHOLE_MILLI_GPU else "them"
     return f"other teams can take {it} back, and it waits again."
-
-
-# --- notebooks -------------------------------------------------------------------------------
-
-
-class Availability(StrEnum):
-    """Whether a notebook of a size starts now."""
-
-    FREE = "free"
-    #: A ticket would wait, also behind a reclaim.
-    WAIT = "wait"
-    NEVER = "never"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Size:
-    """One notebook size of the options form."""
-
-    milli_gpu: int
-    memory_mib: int
-    availability: Availability
-    text: str
-    #: It waits only because training borrows it, which a ticket wins back.
-    lent: bool
-
-
-def win_back_s(pool: Pool) -> int:
-    """Within how many seconds what is lent there is an owner's again."""
-    return -(-(notice_ms(pool) + pool.grace_ms) // 1000)
-
-
-def sizes(
-    cluster: Cluster,
-    team: TeamName,
-    pool: PoolName,
-    user: UserName,
-    *,
-    server_name: str = "",
-) -> tuple[Size, ...]:
-    """Say for every size whether this user's server would get it now, later, or never."""
-    cycle = CycleState.of(cluster.apart(), cluster.now_ms, hypothetical_ids())
-    settings = cycle.pools.get(pool)
-    if settings is None or team not in cycle.teams:
-        return ()
-    ask = hypothetical_notebook(team, pool, user, server_name)
-    own = leases.of_server(cycle, ask.spec)
-    if own is not None and (own.current is None or own.redeem_by_ms is not None):
-        # A ticket or grant of the same server gives way to what the form starts.
-        cycle.forget(own.workload_id)
-    cycle.refresh()
-    return tuple(_size(cycle, ask, size) for size in sorted(settings.notebook_sizes))
-
-
-def _size(cycle: CycleState, ask: Workload, size: int) -> Size:
-    ask = with_milli_gpu(ask, size)
-    availability, text, lent = _availability(cycle, ask, size)
-    return Size(
-        milli_gpu=size,
-        memory_mib=_memory_mib(cycle, ask.spec.pools[0], size),
-        availability=availability,
-        text=text,
-        lent=lent,
-    )
-
-
-def _memory_mib(cycle: CycleState, pool: PoolName, size: int) -> int:
-    for node in cycle.capacity.usable(pool):
-        for capacity in node.devices.values():
-            whole = max(1, size // WHOLE_MILLI_GPU)
-            return capacity.device.slice_memory_mib(min(size, WHOLE_MILLI_GPU)) * whole
-    return 0
-
-
-def _availability(cycle: CycleState, ask: Workload, size: int) -> tuple[Availability, str, bool]:
-    team, pool = ask.spec.team, ask.spec.pools[0]
-    fixed = quota.quota_of(cycle.teams, team, pool).fixed_milli_gpu
-    left = max(0, fixed - cycle.use(team, pool).fixed)
-    largest = max(
-        (b.milli_gpu for b in cycle.blocks if b.team == team and b.pool == pool), default=0
-    )
-    if largest == 0:
-        return Availability.NEVER, f"{team} has no notebook GPUs here: ask your admin", False
-    if size > largest:
-        text = f"needs {format_milli_gpu(size)}, the largest notebook of {team} has {format_gpus(largest)}: ask your admin"
-        return Availability.NEVER, text, False
-    if notebooks.free_place(cycle, ask) is not None:
-        return Availability.FREE, "free now", False
-    if size > left:
-        text = f"needs {format_milli_gpu(size)}, {team} has {format_milli_gpu(left)}: wait in line, or ask your admin"
-        return Availability.WAIT, text, False
-    if notebooks.could_reclaim(cycle, ask):
-        return Availability.WAIT, *_lent(cycle, ask, pool)
-    text = f"{team}'s notebooks leave no piece of this size: wait in line"
-    return Availability.WAIT, text, False
-
-
-def _lent(cycle: CycleState, ask: Workload, pool: PoolName) -> tuple[str, bool]:
-    if not reclaim_cooldown.may_win_back(cycle, ask, pool):
-        text = "lent to training; too many turns of yours were in vain to win it back: wait until it is free"
-        return text, False
-    seconds = win_back_s(cycle.pools[pool])
-    return f"yours, back in {seconds} s: lent to training, which makes room", True
-
-
-# --- why -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Why:
-    """Where a workload stands, in words."""
-
-    text: str
-    reason: Reason | None = None
-
-
-def why(cluster: Cluster, workload_id: WorkloadId) -> Why | None:
-    """Say why a workload is where it is; None for one that is not live."""
-    workload = cluster.workloads.get(workload_id)
-    if workload is None:
-        return None
-    name = "The notebook" if is_lease(workload) else workload.spec.name
-    if workload.reason is not None:
-        return Why(text=workload.reason.text, reason=workload.reason)
-    attempt = workload.current
-    if is_final(workload):
-        return Why(
-            text=f"{name} {ended_words(workload.state)}: {workload.ended_text or 'no more is known'}."
-        )
-    if attempt is None:
-        return Why(text=f"{name} is {state_words(workload.state)}; the next cycle considers it.")
-    where = ", ".join(sorted({one.node_id for one in attempt.placements}))
-    text = f"{name} is {state_words(workload.state)} on {where} ({hold_class_words(attempt.hold_class)})."
-    if attempt.stop is not None:
-        told = attempt.stop.why in eviction_cause.FOR_OTHERS
-        text += f" It is being stopped{'' if told else ':'} {attempt.stop.text}."
-    elif attempt.hold_class is HoldClass.OVER_QUOTA:
-        text += " It borrows: the owners of these GPUs can take them back."
-    return Why(text=text)

@@ -14,20 +14,20 @@ from gpucommons.scheduler.core.model.types import (
     UserName,
     WorkloadId,
 )
-from gpucommons.scheduler.core.whatif import preview
+from gpucommons.scheduler.core.whatif import notebook_sizes, quotes
 from gpucommons.scheduler.errors import UnknownTeam
 
 VISION, ANN = TeamName("vision"), UserName("ann")
 
 
 def sizes(world: World, user: str = "ann") -> dict[int, tuple[str, str]]:
-    found = preview.sizes(world.cluster, VISION, TRAIN, UserName(user))
+    found = notebook_sizes.sizes(world.cluster, VISION, TRAIN, UserName(user))
     return {one.milli_gpu: (one.availability, one.text) for one in found}
 
 
 def test_a_quote_says_in_plain_words_whether_others_could_stop_it_and_when_it_starts() -> None:
     world = World(a_node(gpus=4), teams=[a_team(guaranteed_milli_gpu=2000)])
-    one = preview.quote(world.cluster, a_job("d", 1000), world.now)
+    one = quotes.quote(world.cluster, a_job("d", 1000), world.now)
     assert one.hold_class is HoldClass.GUARANTEED
     assert one.starts_now
     assert one.text == (
@@ -35,7 +35,7 @@ def test_a_quote_says_in_plain_words_whether_others_could_stop_it_and_when_it_st
         " It would start now."
     )
     world.run(a_job("d-1"))
-    four = preview.quote(world.cluster, a_job("d", 4000), world.now)
+    four = quotes.quote(world.cluster, a_job("d", 4000), world.now)
     assert four.hold_class is HoldClass.OVER_QUOTA
     assert not four.starts_now
     assert four.text == (
@@ -47,7 +47,7 @@ def test_a_quote_says_in_plain_words_whether_others_could_stop_it_and_when_it_st
     assert four.reason.text == "Needs 4 GPUs on one node; 3 are free."
     assert (four.guaranteed_milli_gpu, four.guaranteed_used_milli_gpu) == (2000, 1000)
     world.run(a_job("d-2"))
-    two = preview.quote(world.cluster, a_job("d", 2000), world.now)
+    two = quotes.quote(world.cluster, a_job("d", 2000), world.now)
     assert two.starts_now
     assert two.text == (
         "Borrowed. vision has 0 of 2 guaranteed GPUs free, so this job borrows 2: other teams can"
@@ -57,7 +57,7 @@ def test_a_quote_says_in_plain_words_whether_others_could_stop_it_and_when_it_st
 
 def test_work_that_leaves_the_guarantee_alone_is_not_said_to_find_it_full() -> None:
     world = World(a_node(gpus=4), teams=[a_team(guaranteed_milli_gpu=2000)])
-    trial = preview.quote(world.cluster, a_job("t", 1000, kind=Kind.RETRAIN), world.now)
+    trial = quotes.quote(world.cluster, a_job("t", 1000, kind=Kind.RETRAIN), world.now)
     assert trial.text == (
         "Borrowed. Work of this kind leaves the guarantee of vision to others and runs on idle GPUs,"
         " here 1: other teams can take it back, and it waits again. It would start now."
@@ -68,7 +68,7 @@ def test_a_quote_knows_of_the_part_of_a_gpu_that_is_free() -> None:
     world = World(a_node(gpus=3), teams=[a_team()])
     world.run(a_job("two", 2000))
     world.run(a_job("half", 500))
-    found = preview.quote(world.cluster, a_job("d", 3000), world.now)
+    found = quotes.quote(world.cluster, a_job("d", 3000), world.now)
     assert found.text.endswith(
         " Needs 3 GPUs on one node; at most ½ of a GPU is free. Would start now with ½ GPU."
     )
@@ -78,7 +78,7 @@ def test_a_quote_offers_no_size_that_no_form_has() -> None:
     world = World(a_node(gpus=1), teams=[a_team(guaranteed_milli_gpu=1000)])
     for number, size in enumerate((500, 250, 125)):
         world.run(a_job(f"part-{number}", size))
-    found = preview.quote(world.cluster, a_job("d", 500), world.now)
+    found = quotes.quote(world.cluster, a_job("d", 500), world.now)
     assert "Would start now" not in found.text
     assert found.reason is not None
     assert found.reason.startable_milli_gpu is None
@@ -91,23 +91,23 @@ def test_a_quote_names_no_size_whose_own_quote_says_otherwise() -> None:
         world.run(a_job("theirs", held, team="b"))
         world.submit(a_job("ours", 500))
         for asked in (250, 500, 1000, 2000, 3000, 4000):
-            reason = preview.quote(world.cluster, a_job("d", asked), world.now).reason
+            reason = quotes.quote(world.cluster, a_job("d", asked), world.now).reason
             size = None if reason is None else reason.startable_milli_gpu
             if size is not None:
-                assert preview.quote(world.cluster, a_job("d", size), world.now).starts_now
+                assert quotes.quote(world.cluster, a_job("d", size), world.now).starts_now
 
 
 def test_a_quote_says_before_the_submit_whose_job_that_would_stop() -> None:
     team = a_team(guaranteed_milli_gpu=500)
     world = World(a_node(gpus=4), teams=[team])
     world.run(a_job("train-1", 4000))
-    found = preview.quote(world.cluster, a_job("train-2", 500), world.now)
+    found = quotes.quote(world.cluster, a_job("train-2", 500), world.now)
     said = "Would stop train-1 (yours), which goes back in line. It starts over, because"
     assert f" {said}" in found.text
     assert "being cleared" not in found.text
     assert found.reason is not None
     assert found.reason.text.startswith(said)
-    theirs = preview.quote(world.cluster, a_job("train-2", 500, owner=UserName("bob")), world.now)
+    theirs = quotes.quote(world.cluster, a_job("train-2", 500, owner=UserName("bob")), world.now)
     assert " Would stop train-1, which goes back in line. It starts over, because" in theirs.text
 
 
@@ -128,7 +128,7 @@ def test_a_quote_says_how_who_is_stopped_goes_on_as_far_as_that_is_known() -> No
     world = World(a_node(gpus=4), teams=[a_team(guaranteed_milli_gpu=500), a_team("b")])
     job = world.run(a_job("train-1", 4000))
     saved(world, job, 5430)
-    found = preview.quote(world.cluster, a_job("train-2", 500), world.now)
+    found = quotes.quote(world.cluster, a_job("train-2", 500), world.now)
     assert found.text.endswith(
         " Would stop train-1 (yours), which goes back in line. It goes on from step 5,430."
     )
@@ -138,7 +138,7 @@ def test_a_quote_says_nothing_of_how_another_teams_job_goes_on() -> None:
     world = World(a_node(gpus=4), teams=[a_team(guaranteed_milli_gpu=500), a_team("b")])
     job = world.run(a_job("theirs", 4000, team="b"))
     saved(world, job, 5430)
-    found = preview.quote(world.cluster, a_job("train-2", 500), world.now)
+    found = quotes.quote(world.cluster, a_job("train-2", 500), world.now)
     assert found.text.endswith(
         " Would stop a borrowing job of another team, which goes back in line."
     )
@@ -147,15 +147,15 @@ def test_a_quote_says_nothing_of_how_another_teams_job_goes_on() -> None:
 def test_a_quote_changes_nothing_and_refuses_like_a_submit() -> None:
     world = World(teams=[a_team()])
     before = world.cluster
-    preview.quote(world.cluster, a_job(), world.now)
+    quotes.quote(world.cluster, a_job(), world.now)
     assert world.cluster is before
     with pytest.raises(UnknownTeam, match="no team nobody"):
-        preview.quote(world.cluster, a_job(team=TeamName("nobody")), world.now)
+        quotes.quote(world.cluster, a_job(team=TeamName("nobody")), world.now)
 
 
 def test_a_quote_for_work_without_a_gpu() -> None:
     world = World(teams=[a_team()])
-    quoted = preview.quote(world.cluster, a_job("d", 0), world.now)
+    quoted = quotes.quote(world.cluster, a_job("d", 0), world.now)
     assert (quoted.hold_class, quoted.starts_now) == (HoldClass.CPU, True)
 
 
@@ -185,7 +185,7 @@ def test_lent_blocks_are_won_back_by_waiting() -> None:
         "wait",
         "yours, back in 60 s: lent to training, which makes room",
     )
-    found = preview.sizes(world.cluster, VISION, TRAIN, ANN)
+    found = notebook_sizes.sizes(world.cluster, VISION, TRAIN, ANN)
     assert [one.lent for one in found] == [True, True, True]
 
 
@@ -201,32 +201,13 @@ def test_a_team_without_fixed_quota_has_no_notebook_sizes() -> None:
     assert set(sizes(world).values()) == {
         ("never", "vision has no notebook GPUs here: ask your admin")
     }
-    assert preview.sizes(world.cluster, TeamName("nobody"), TRAIN, ANN) == ()
+    assert notebook_sizes.sizes(world.cluster, TeamName("nobody"), TRAIN, ANN) == ()
 
 
 def test_sizes_tell_their_memory() -> None:
     world = World(a_node(gpus=1), teams=[a_team(fixed_milli_gpu=1000)])
-    found = preview.sizes(world.cluster, VISION, TRAIN, ANN)
+    found = notebook_sizes.sizes(world.cluster, VISION, TRAIN, ANN)
     assert [one.memory_mib for one in found] == [9933, 19866, 39732]
-
-
-def test_why_speaks_of_waiting_running_and_stopping_work() -> None:
-    world = World(a_node(gpus=1), teams=[a_team(), a_team("nlp", guaranteed_milli_gpu=1000)])
-    running = world.run(a_job("d-1"))
-    found = preview.why(world.cluster, running)
-    assert found is not None
-    assert found.text == (
-        "d-1 is running on n1 (borrowed). It borrows: the owners of these GPUs can take them back."
-    )
-    waiting = world.submit(a_job("d-2"))
-    found = preview.why(world.cluster, waiting)
-    assert found is not None
-    assert found.text == "Needs 1 GPU; none is free."
-    world.submit(a_job("bert", team="nlp"))
-    found = preview.why(world.cluster, running)
-    assert found is not None
-    assert found.text.endswith("It is being stopped for nlp (its guarantee).")
-    assert preview.why(world.cluster, WorkloadId("nobody")) is None
 
 
 def test_a_smaller_size_is_called_safe_only_where_a_quote_of_it_says_so() -> None:
@@ -236,12 +217,12 @@ def test_a_smaller_size_is_called_safe_only_where_a_quote_of_it_says_so() -> Non
         teams=[a_team(guaranteed_milli_gpu=1000, fixed_milli_gpu=1000), a_team("other")],
     )
     world.run(a_job("inside", 500))
-    quoted = preview.quote(world.cluster, a_job("d", 1000), world.now)
-    half = preview.quote(world.cluster, a_job("d", 500), world.now)
+    quoted = quotes.quote(world.cluster, a_job("d", 1000), world.now)
+    half = quotes.quote(world.cluster, a_job("d", 500), world.now)
     said = "With ½ no other team could stop it." in quoted.text
     assert said == (half.hold_class is HoldClass.GUARANTEED)
     world.run(a_job("other", 500, team=TeamName("other")))
-    quoted = preview.quote(world.cluster, a_job("d", 1000), world.now)
-    half = preview.quote(world.cluster, a_job("d", 500), world.now)
+    quoted = quotes.quote(world.cluster, a_job("d", 1000), world.now)
+    half = quotes.quote(world.cluster, a_job("d", 500), world.now)
     assert half.hold_class is HoldClass.OVER_QUOTA
     assert "no other team could stop it" not in quoted.text
