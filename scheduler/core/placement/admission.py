@@ -11,7 +11,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import Shape, place_of, placed_milli_gpu, shape
 from gpucommons.scheduler.core.model.evolving import evolve
-from gpucommons.scheduler.core.model.lifecycle import admitted, is_lease, move, nominated, withdrawn
+from gpucommons.scheduler.core.model.lifecycle import admitted, move, nominated, withdrawn
 from gpucommons.scheduler.core.model.resources import NodeState, drivers_of
 from gpucommons.scheduler.core.model.state_words import hold_class_words
 from gpucommons.scheduler.core.model.types import (
@@ -115,7 +115,8 @@ def admit(
         drivers=drivers_of(cycle.nodes[one.node_id] for one in ordered),
     )
     workload = cycle.put(admitted(workload, attempt, cycle.now_ms))
-    granted = is_lease(workload)
+    # A notebook waits for its server, or goes on in it.
+    granted = workload.state is not State.STARTING
     if not granted:
         cycle.turns.admitted.add(workload.workload_id)
     held = sum([placed_milli_gpu(one) for one in ordered])
