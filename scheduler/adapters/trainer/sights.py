@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from gpucommons.scheduler.adapters.trainer import trainjobs
 from gpucommons.scheduler.adapters.trainer.devices import devices_of
@@ -16,6 +16,7 @@ from gpucommons.scheduler.core.model.types import NodeId
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
 from gpucommons.scheduler.executors.kubernetes.api_server.watching import Subject, Watch
+from gpucommons.scheduler.executors.kubernetes.cluster_state.watch_cache import WatchCache
 from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
     Taken,
     slots,
@@ -23,6 +24,7 @@ from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
 )
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import (
+    Gone,
     NodeSeen,
     OtherPod,
     PodSeen,
@@ -35,13 +37,7 @@ from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import (
 _JOBSET = "jobset.sigs.k8s.io/jobset-name"
 _SYNC_S = 30.0
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Kept:
-    """One object by its uid, and what is kept of it."""
-
-    uid: str
-    value: Any
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,34 +48,10 @@ class Worker:
     #: GPUs that it asks for, by resource.
     devices: Mapping[str, int]
 
-
-class Shelf:
-    """See :class:`.watching.Sink`."""
-
-    def __init__(self, changed: Callable[[], None]) -> None:
-        self._changed = changed
-        self._lock = threading.Lock()
-        self._by_uid: dict[str, Any] = {}
-
-    def reset(self, found: list[Kept]) -> None:
-        """See the protocol."""
-        with self._lock:
-            self._by_uid = {one.uid: one.value for one in found}
-        self._changed()
-
-    def event(self, kind: str, found: Kept) -> None:
-        """See the protocol."""
-        with self._lock:
-            if kind == "DELETED":
-                self._by_uid.pop(found.uid, None)
-            else:
-                self._by_uid[found.uid] = found.value
-        self._changed()
-
-    def all(self) -> tuple[Any, ...]:
-        """What there is."""
-        with self._lock:
-            return tuple(self._by_uid.values())
+    @property
+    def uid(self) -> str:
+        """The pod's own."""
+        return self.pod.uid
 
 
 class Followed:
@@ -90,17 +62,17 @@ class Followed:
     ) -> None:
         self._watches: list[Watch] = []
         self._changed, self._connection = changed, connection
+        self._lock = threading.RLock()
         self._trainjobs = [
-            self._follow(trainjobs.path_of(one), lambda body: body) for one in namespaces
+            self._follow(trainjobs.path_of(one), lambda body: body, _uid_of) for one in namespaces
         ]
 
-    def _follow(self, path: str, read: Callable[[Document], Any]) -> Shelf:
-        def keep(body: Document) -> Kept:
-            return Kept(uid=body["metadata"]["uid"], value=read(body))
-
-        shelf = Shelf(self._changed)
-        self._watches.append(Watch(self._connection, Subject(path=path, read=keep), shelf))
-        return shelf
+    def _follow(
+        self, path: str, read: Callable[[Document], T], key: Callable[[T], str]
+    ) -> WatchCache[T]:
+        cache = WatchCache(key=key, lock=self._lock, changed=self._changed)
+        self._watches.append(Watch(self._connection, Subject(path=path, read=read), cache))
+        return cache
 
     def wait(self) -> None:
         """Wait until everything was seen once.
@@ -125,7 +97,7 @@ class Followed:
 
     def trainjobs(self) -> tuple[Document, ...]:
         """All of our namespaces."""
-        return tuple(one for shelf in self._trainjobs for one in shelf.all())
+        return tuple(one for cache in self._trainjobs for one in cache.all())
 
     def runtime_of(self, trainjob: Document) -> Document:
         """Ask for a TrainJob's runtime; ``ApiError`` 404 where there is none."""
@@ -145,19 +117,19 @@ class Sights(Followed):
     ) -> None:
         super().__init__(connection, settings.watched, changed)
         self._settings = settings
-        self._nodes = self._follow("/api/v1/nodes", read_node)
-        self._pods = self._follow("/api/v1/pods", self._read_pod)
+        self._nodes = self._follow("/api/v1/nodes", read_node, lambda node: node.name)
+        self._pods = self._follow("/api/v1/pods", self._read_pod, lambda pod: pod.uid)
 
-    def _read_pod(self, body: Document) -> Worker | OtherPod | None:
+    def _read_pod(self, body: Document) -> Worker | OtherPod | Gone:
         meta = body["metadata"]
         labels = meta.get("labels") or {}
         if _JOBSET not in labels or meta["namespace"] not in self._settings.watched:
-            return read_other(body)
+            return read_other(body) or Gone(uid=meta["uid"])
         # Read as one of ours, of an attempt that is named as the TrainJob is.
         marked = {**labels, names.ATTEMPT: labels[_JOBSET]}
         pod = read_pod({**body, "metadata": {**meta, "labels": marked}})
         if pod is None:
-            return read_other(body)
+            return read_other(body) or Gone(uid=meta["uid"])
         return Worker(pod=pod, devices=devices_of(body["spec"], self._settings.resources))
 
     def pods(self) -> tuple[PodSeen, ...]:
@@ -205,3 +177,7 @@ class Sights(Followed):
             state=NodeState.CORDONED if node.cordoned else NodeState.READY,
             rack=node.labels.get(place.rack_label),
         )
+
+
+def _uid_of(body: Document) -> str:
+    return str(body["metadata"]["uid"])

@@ -16,12 +16,18 @@ from typing import Any
 from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
-from gpucommons.scheduler.executors.kubernetes.api_server.watching import RESYNC_S, Subject, Watch
+from gpucommons.scheduler.executors.kubernetes.api_server.watching import (
+    RESYNC_S,
+    Sink,
+    Subject,
+    Watch,
+)
 from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import (
     NOTEBOOK,
     NotebookSeen,
     read_notebook,
 )
+from gpucommons.scheduler.executors.kubernetes.cluster_state.watch_cache import WatchCache
 from gpucommons.scheduler.executors.kubernetes.nodes.reservations import (
     ReservationSeen,
     read_reservation,
@@ -31,6 +37,7 @@ from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.objects.attempt_cache import DELETED, AttemptCache
 from gpucommons.scheduler.executors.kubernetes.objects.cards_in_use import Use
 from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import (
+    Gone,
     JobSeen,
     NodeSeen,
     OtherPod,
@@ -69,13 +76,6 @@ class AgentSeen:
     address: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Gone:
-    """A pod that takes no room any more."""
-
-    uid: str
-
-
 Pod = PodSeen | OtherPod | ReservationSeen | AgentSeen | NotebookSeen | Gone
 
 
@@ -108,7 +108,9 @@ class ClusterView:
         self._resync_s = resync_s
         self._watches: tuple[Watch, ...] = ()
         self.cache = AttemptCache()
-        self.nodes: dict[str, NodeSeen] = {}
+        self._nodes: WatchCache[NodeSeen] = WatchCache(
+            key=lambda node: node.name, lock=lock, changed=self.nodes_differ
+        )
         self.others: dict[str, OtherPod] = {}
         self.reservations: dict[str, ReservationSeen] = {}
         self.agents: dict[str, AgentSeen] = {}
@@ -127,7 +129,10 @@ class ClusterView:
             When the API server does not answer in time; it is asked on.
         """
         if not self._watches:
-            self._watches = tuple(self._watch(*one) for one in self._subjects())
+            self._watches = tuple(
+                Watch(self._connection, subject, sink, resync_s=self._resync_s)
+                for subject, sink in self._subjects()
+            )
         give_up_s = time.monotonic() + _SYNC_S
         for watch in self._watches:
             if not watch.synced.wait(max(0.0, give_up_s - time.monotonic())):
@@ -139,18 +144,25 @@ class ClusterView:
         """Whether everything was seen once."""
         return bool(self._watches) and all(one.synced.is_set() for one in self._watches)
 
-    def _subjects(self) -> tuple[tuple[Subject, Callable[..., None], Callable[..., None]], ...]:
+    @property
+    def nodes(self) -> Mapping[str, NodeSeen]:
+        """Nodes by their names."""
+        return self._nodes.known
+
+    def _subjects(self) -> tuple[tuple[Subject, Sink], ...]:
         ours = f"{names.INSTANCE}={self._settings.instance},{names.ATTEMPT}"
         return (
-            (Subject(path="/api/v1/nodes", read=read_node), self._all_nodes, self._node),
+            (Subject(path="/api/v1/nodes", read=read_node), self._nodes),
             (
                 Subject(
                     path="/apis/batch/v1/jobs", read=self._read_job, query={"labelSelector": ours}
                 ),
-                self._all_jobs,
-                self._job,
+                self._told(self._all_jobs, self._job),
             ),
-            (Subject(path="/api/v1/pods", read=self._read_pod), self._all_pods, self._pod),
+            (
+                Subject(path="/api/v1/pods", read=self._read_pod),
+                self._told(self._all_pods, self._pod),
+            ),
             (
                 Subject(
                     path="/api/v1/events",
@@ -158,16 +170,12 @@ class ClusterView:
                     query={"fieldSelector": "type=Warning"},
                     from_now=True,
                 ),
-                lambda _found: None,
-                self._warning,
+                self._told(lambda _found: None, self._warning),
             ),
         )
 
-    def _watch(
-        self, subject: Subject, reset: Callable[..., None], event: Callable[..., None]
-    ) -> Watch:
-        sink = _Sink(lock=self.lock, on_reset=reset, on_event=event)
-        return Watch(self._connection, subject, sink, resync_s=self._resync_s)
+    def _told(self, reset: Callable[..., None], event: Callable[..., None]) -> Sink:
+        return _Sink(lock=self.lock, on_reset=reset, on_event=event)
 
     def close(self) -> None:
         """Watch no more."""
@@ -219,20 +227,6 @@ class ClusterView:
             held = meta["namespace"] == settings.system_namespace
             return found if held and found.name == reservation_name(found.slot) else None
         return read_pod(pod) if names.ATTEMPT in labels and self._is_of_jobs(pod) else None
-
-    def _all_nodes(self, found: list[NodeSeen]) -> None:
-        self.nodes = {node.name: node for node in found}
-        self.nodes_differ()
-
-    def _node(self, kind: str, node: NodeSeen) -> None:
-        known = self.nodes.get(node.name)
-        if kind == DELETED:
-            self.nodes.pop(node.name, None)
-        elif known == node:
-            return
-        else:
-            self.nodes[node.name] = node
-        self.nodes_differ()
 
     def nodes_differ(self) -> None:
         """What is offered of nodes is to be worked out anew."""

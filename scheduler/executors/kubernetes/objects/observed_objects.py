@@ -102,6 +102,13 @@ class PodSeen:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Gone:
+    """A pod that takes no room any more."""
+
+    uid: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class OtherPod:
     """A pod of somebody else, as far as it takes room on a node."""
 
