@@ -25,6 +25,7 @@ STOPPING_WORDS: Mapping[str, str] = {
     "preempt": "stopping for others",
     "resize": "stopping for others",
     "move": "stopping, to go on elsewhere",
+    "grow": "stopping, to go on with more workers",
     "drill": "stopping for a test",
     "spot": "stopping, its node is taken back",
 }

@@ -55,6 +55,8 @@ class FakeApiServer:
         self.collects = True
         #: Paths of objects that a webhook lets nobody change.
         self.closed: set[str] = set()
+        #: How many changes it refused.
+        self.refused = 0
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -103,6 +105,7 @@ class FakeApiServer:
         with self._lock:
             place = path.removesuffix("/status")
             if place in self.closed:
+                self.refused += 1
                 raise ApiError(403, "Forbidden", "admission webhook denied the request")
             found = self.get(place)
             asked, meta = patch.get("metadata") or {}, found["metadata"]

@@ -96,6 +96,8 @@ class World:
         done(settings.put_config(self.world.service, self.world.admin, models.ConfigModel(**TEAMS)))
         self.played = [FakeTrainer(self.server, one) for one in ("research", "sent")]  # type: ignore[arg-type]
         self._stopping = threading.Event()
+        #: How often the scheduler has decided, and the intake has looked.
+        self._turns = {"decided": 0, "looked": 0}
         self._threads = [
             threading.Thread(target=one, daemon=True)
             for one in (self._kubelets, self._decide, lambda: asyncio.run(self._hand_in()))
@@ -143,6 +145,7 @@ class World:
         while not self._stopping.wait(0.05):
             self.world.now_ms = Millis(self.world.now_ms + 200)
             self.world.loop.wake()  # Requests decide, too: one at a time.
+            self._turns["decided"] += 1
 
     async def _hand_in(self) -> None:
         told = read_settings(self._settings)
@@ -163,6 +166,7 @@ class World:
             following = asyncio.create_task(follower.run())
             while not self._stopping.is_set():
                 await intake.look()
+                self._turns["looked"] += 1
                 await asyncio.sleep(0.05)
             following.cancel()
 
@@ -213,6 +217,14 @@ class World:
         for path, _ in self.pods(name):
             with suppress(ApiError):
                 self.server.merge_patch(path, {"status": {"phase": how}})
+
+    def look_again(self, times: int = 3) -> None:
+        """Until the scheduler has decided and the intake has looked so often, from their beginnings."""
+        # The turn that goes on now may have begun before what is to be seen.
+        enough = {who: count + times + 1 for who, count in self._turns.items()}
+        self.until(
+            lambda: all(self._turns[who] >= count for who, count in enough.items()), "looks again"
+        )
 
     def until(self, question: Callable[[], Any], what: str, seconds: float = 60.0) -> Any:
         deadline = time.monotonic() + seconds
@@ -373,7 +385,7 @@ def test_what_was_deleted_holds_its_gpus_until_its_pods_are_gone(
     if is_restarted:
         world.restart()
     world.until(lambda: world.view(job.id).state == "cancelling", "its job is to end")
-    time.sleep(0.5)  # Several looks and cycles.
+    world.look_again()
     assert world.view(job.id).state == "cancelling"
     assert not world.job("waits").attempts
     for path, _ in world.pods("digits"):
@@ -434,7 +446,8 @@ def test_one_that_nobody_may_change_holds_up_no_other(world: World) -> None:
     gone = world.job("gone")
     world.server.closed.add(f"{PLACE}/closed")
     jobs.pause(world.world.service, world.world.admin, world.job("closed").id)
-    time.sleep(0.5)  # Several passes, in which how it stands cannot be written.
+    refused = world.server.refused
+    world.until(lambda: world.server.refused >= refused + 3, "how it stands cannot be written")
     world.server.delete(f"{PLACE}/gone")
     world.until(
         lambda: world.view(gone.id).state == "cancelled", "the other's job is cancelled", 15
@@ -477,7 +490,7 @@ def test_one_that_names_anothers_attempt_is_not_taken_for_it(world: World) -> No
     named = {"gpucommons.io/attempt": world.note("digits", "attempt")}
     world.server.merge_patch(f"{PLACE}/forged", {"metadata": {"annotations": named}})
     world.restart()
-    time.sleep(0.5)  # Several looks.
+    world.look_again()
     world.end_pods("digits")
     world.until(lambda: world.job("digits").state == "succeeded", "it ends as if nothing had been")
     assert len(world.job("digits").attempts) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpucommons.scheduler.core.elastic.gain import GROW
 from gpucommons.scheduler.core.model.eviction_cause import CONFINE, DRILL, MOVE, RESIZE, SPOT
 from gpucommons.scheduler.core.model.state_words import job_words
 
@@ -15,6 +16,7 @@ from gpucommons.scheduler.core.model.state_words import job_words
         ("preempt", "stopping for others"),
         (RESIZE, "stopping for others"),
         (MOVE, "stopping, to go on elsewhere"),
+        (GROW, "stopping, to go on with more workers"),
         (DRILL, "stopping for a test"),
         (SPOT, "stopping, its node is taken back"),
         (CONFINE, "stopping"),
