@@ -69,8 +69,13 @@ def build(group: str = GROUP) -> Path:
 
 
 def variables(place: Path) -> dict[str, str]:
-    """What its programs are started with: where what torch compiles for them is kept."""
-    return {"TORCH_EXTENSIONS_DIR": str(place / "torch-extensions")}
+    """What its programs are started with: where what torch compiles for them is kept; and Spark's seven
+    Java machines compile nothing twice, as they end within a minute.
+    """
+    return {
+        "TORCH_EXTENSIONS_DIR": str(place / "torch-extensions"),
+        "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
 
 
 def compile_extensions(place: Path) -> None:

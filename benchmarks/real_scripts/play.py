@@ -197,10 +197,12 @@ def cluster(config: Path, folder: Path) -> Path:
 
 @contextmanager
 def stage(environment: Path) -> Iterator[Stage]:
-    """A machine for as long as the block lasts."""
+    """A machine for as long as the block lasts; scripts are submitted by hand, so it needs no hub."""
     with (
         tempfile.TemporaryDirectory(prefix="gcscripts") as folder,
-        Machine(cluster(CLUSTER, Path(folder)), idle_after_s=3600, warn_after_s=3000) as machine,
+        Machine(
+            cluster(CLUSTER, Path(folder)), idle_after_s=3600, warn_after_s=3000, hub=False
+        ) as machine,
         SchedulerClient(f"unix:{machine.state / 'api.sock'}") as scheduler,
     ):
         yield Stage(machine, scheduler, environment)

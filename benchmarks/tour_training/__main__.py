@@ -78,7 +78,8 @@ def _tour(line: Timeline) -> dict[str, object]:
         notebook = beside.submit(rows_notebook.offered, line)
         config = cluster(CONFIG, Path(folder))
         with (
-            Machine(config, idle_after_s=3600, warn_after_s=3000) as machine,
+            # Its rows use the command line and the API; the notebook's machine has a hub.
+            Machine(config, idle_after_s=3600, warn_after_s=3000, hub=False) as machine,
             SchedulerClient(f"unix:{machine.state / 'api.sock'}") as scheduler,
         ):
             line.row("", f"gpucommons up answers after {time.monotonic() - began:.1f} s")

@@ -8,6 +8,7 @@ import json
 import shutil
 import signal
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -121,11 +122,14 @@ class Researcher:
             self.send(calls.teams())
 
     def keep_it_away(self, until: Callable[[], bool]) -> None:
-        """Kill it again and again; asks whether that is enough only when it was killed once."""
+        """Kill each that is started anew; asks whether that is enough only when it was killed once."""
         with self._calling:
             self._kill()
             while not until():
-                self._kill()
+                # After some kills it is started again only after half a minute.
+                if self.machine.part("scheduler") is not None:
+                    self._kill()
+                time.sleep(0.1)
             self.send(calls.teams())
 
     def _kill(self) -> None:

@@ -47,7 +47,7 @@ class Known:
     @cached_property
     def _names(self) -> frozenset[str]:
         # Intents first: one that a cycle consumes meanwhile is then found among the jobs.
-        asked = [i.action for i in self._store.pending_intents() if isinstance(i.action, Submit)]
+        asked = [i.action for i in self._store.asked().intents if isinstance(i.action, Submit)]
         found = set(_snapshots([action.spec for action in asked]))
         found.update(_checkpoints([action.checkpoint for action in asked]))
         found.update(

@@ -7,7 +7,7 @@ under keys made of sweep and number, for what is there already.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR
@@ -200,10 +200,11 @@ class Sweeps:
         self._note(sweep, known, decision)
         # Stored before anything is asked for.
         self._write(epoch, kept, kept.standing)
-        for number in decision.pauses:
-            self._ask(known.trials[number], lambda job: Pause(workload_id=job, of_parent=True))
-        for number in decision.resumes:
-            self._ask(known.trials[number], lambda job: Resume(workload_id=job, of_parent=True))
+        pauses = _jobs_of(known.trials[number] for number in decision.pauses)
+        resumes = _jobs_of(known.trials[number] for number in decision.resumes)
+        asked: list[Action] = [Pause(workload_id=job, of_parent=True) for job in pauses]
+        asked += [Resume(workload_id=job, of_parent=True) for job in resumes]
+        self._service.ask_all(OPERATOR, asked)
         try:
             standing = Standing(hindrance=self._submit(sweep, known))
         except OwnerUnknown as error:
@@ -280,19 +281,19 @@ class Sweeps:
     def _end(self, sweep: Sweep, known: _Known, decision: Decision) -> None:
         """Cancel what is left; an order that was given before changes nothing."""
         text = f"{sweep.kind.value} {sweep.name}: {decision.ended_text}"
+        left: list[Trial] = []
         for number in decision.cancels:
             trial = known.trials[number]
             if trial.job is None:
                 # A scheduler that died may have submitted it and not written that down.
                 job = job_of_trial(self._service, sweep, trial)
                 trial = replace(trial, job=None if job is None else job.workload_id)
-            self._ask(trial, lambda job: Cancel(workload_id=job, text=text))
-            ended, now_ms = TrialState.ENDED, self._service.now_ms()
+            left.append(trial)
+        cancels = [Cancel(workload_id=job, text=text) for job in _jobs_of(left)]
+        self._service.ask_all(OPERATOR, cancels)
+        ended, now_ms = TrialState.ENDED, self._service.now_ms()
+        for trial in left:
             known.put(replace(trial, state=ended, text=decision.ended_text, ended_ms=now_ms))
-
-    def _ask(self, trial: Trial, action: Callable[[WorkloadId], Action]) -> None:
-        if trial.job is not None:
-            self._service.ask(OPERATOR, action(trial.job))
 
     def _submit(self, sweep: Sweep, known: _Known) -> str:
         """Submit the jobs of those that are drawn; why not, where that has to wait."""
@@ -312,6 +313,8 @@ class Sweeps:
                 continue
             live, job_id = TrialState.LIVE, WorkloadId(job.id)
             known.put(replace(trial, state=live, job=job_id, job_name=job.name))
+            if not job.attempts:
+                known.reader.begins(job_id)
         return ""
 
     def _write(self, epoch: Epoch, kept: Kept, standing: Standing) -> None:
@@ -327,6 +330,10 @@ class Sweeps:
             known.wrote(changed)
         if is_over:
             self._known.pop(sweep_id, None)
+
+
+def _jobs_of(trials: Iterable[Trial]) -> list[WorkloadId]:
+    return [one.job for one in trials if one.job is not None]
 
 
 def _is_news(before: Trial | None, now: Trial) -> bool:

@@ -50,6 +50,10 @@ class _Seen:
     at_ms: Millis
 
 
+#: Of a job that has no attempt yet.
+_NOTHING = _Seen(source=best_source({}), alone=True, at_ms=Millis(0))
+
+
 class CurveReader:
     """For one sweep and one lead; what it forgets is read again."""
 
@@ -67,6 +71,10 @@ class CurveReader:
         if len(told) > _MOST:
             del self._told[job_id], self._seen[job_id]
 
+    def begins(self, job_id: WorkloadId) -> None:
+        """A job that nobody has started yet: all of its curve will be told."""
+        self._seen[job_id] = _NOTHING
+
     def is_up_to_date(self, job_id: WorkloadId) -> bool:
         """Nothing was told since its curve was read."""
         return job_id in self._seen and job_id not in self._told
@@ -76,7 +84,7 @@ class CurveReader:
         job_id = job.workload_id
         seen, told = self._seen.get(job_id), self._told.pop(job_id, [])
         if not job.attempts:
-            seen = _Seen(source=best_source({}), alone=True, at_ms=Millis(0))
+            seen = _NOTHING
         if is_final(job):
             self._seen.pop(job_id, None)
             return self._read(job_id, seen)[1]

@@ -95,7 +95,7 @@ def _waiting(service: Service, where: WorkloadFilter) -> Iterable[Workload]:
 
 def unseen_submits(service: Service) -> tuple[Workload, ...]:
     """Submitted workloads that no cycle has seen yet, oldest first."""
-    return tuple(queued(intent) for intent in service.store.pending_intents() if _submits(intent))
+    return tuple(queued(intent) for intent in service.store.asked().intents if _submits(intent))
 
 
 def _submits(intent: Intent) -> bool:

@@ -277,19 +277,26 @@ class Service:
         is_job = isinstance(action, Submit) and action.spec.kind is not Kind.NOTEBOOK
         if is_person(principal) and not principal.admin and not is_job:
             self.orders.take(principal.name, 0, now_ms=self.now_ms())
-        intent = self.store.put_intent(
-            Intent(
-                intent_id=IntentId(next(self.new_ids)),
-                action=action,
-                by=principal.name,
-                at_ms=self.now_ms(),
-                idempotency_key=key,
-                fingerprint=fingerprint(type(action).__name__, request),
-            ),
-            admit=admit,
-        )
+        intent = self._intent(principal, action, key, fingerprint(type(action).__name__, request))
+        first = self.store.put_intent(intent, admit=admit)
         self.loop.wake()
-        return intent
+        return first
+
+    def ask_all(self, principal: Principal, actions: Sequence[Action]) -> None:
+        """The same for several of a controller of ours, together and in this order."""
+        if actions:
+            self.store.put_intents([self._intent(principal, one, None, "") for one in actions])
+            self.loop.wake()
+
+    def _intent(self, principal: Principal, action: Action, key: str | None, same: str) -> Intent:
+        return Intent(
+            intent_id=IntentId(next(self.new_ids)),
+            action=action,
+            by=principal.name,
+            at_ms=self.now_ms(),
+            idempotency_key=key,
+            fingerprint=same,
+        )
 
     @contextmanager
     def refusal_on_record(

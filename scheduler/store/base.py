@@ -263,6 +263,10 @@ class Store(Protocol):
         """
         ...
 
+    def put_intents(self, intents: Sequence[Intent]) -> None:
+        """Commit several that have no key, in this order: all of them or none."""
+        ...
+
     def submits(self, owner: UserName, *, since_ms: Millis) -> Submits:
         """What was asked for a user since then, whatever became of it."""
         ...
@@ -281,10 +285,6 @@ class Store(Protocol):
         """Intents without a verdict, in order of arrival; one that another release wrote, or that is
         damaged, keeps none of the others from being decided.
         """
-        ...
-
-    def pending_intents(self, limit: int = 1000) -> tuple[Intent, ...]:
-        """Those of :meth:`asked` that can be read."""
         ...
 
     def verdict(self, intent_id: IntentId) -> Verdict | None:

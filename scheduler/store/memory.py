@@ -128,12 +128,11 @@ class MemoryStore:
     def put_intent(self, intent: Intent, *, admit: Admit | None = None) -> Intent:
         """Keep an intent, or find the one of the same key."""
         with self._lock:
-            if intent.idempotency_key is not None:
-                key = (intent.by, intent.idempotency_key)
-                if key in self._by_key:
-                    first = self._intents[self._by_key[key]]
-                    rules.check_same_request(first, intent.fingerprint)
-                    return first
+            key = (intent.by, intent.idempotency_key or "")
+            if intent.idempotency_key is not None and key in self._by_key:
+                first = self._intents[self._by_key[key]]
+                rules.check_same_request(first, intent.fingerprint)
+                return first
             if intent.intent_id not in self._intents:
                 owner = rules.job_owner(intent)
                 if admit is not None and owner is not None:
@@ -141,8 +140,13 @@ class MemoryStore:
                 self._intents[intent.intent_id] = self._pending[intent.intent_id] = intent
                 self._sizes[intent.intent_id] = len(encode(intent))
                 if intent.idempotency_key is not None:
-                    self._by_key[intent.by, intent.idempotency_key] = intent.intent_id
+                    self._by_key[key] = intent.intent_id
             return self._intents[intent.intent_id]
+
+    def put_intents(self, intents: Sequence[Intent]) -> None:
+        """Keep several."""
+        for intent in intents:
+            self.put_intent(intent)
 
     def submits(self, owner: UserName, *, since_ms: Millis) -> Submits:
         """What was asked for a user since then."""
@@ -172,12 +176,8 @@ class MemoryStore:
 
     def asked(self, limit: int = 1000) -> Asked:
         """Intents without a verdict, in order of arrival; all can be read."""
-        return Asked(intents=self.pending_intents(limit))
-
-    def pending_intents(self, limit: int = 1000) -> tuple[Intent, ...]:
-        """The same."""
         with self._lock:
-            return tuple(itertools.islice(self._pending.values(), limit))
+            return Asked(intents=tuple(itertools.islice(self._pending.values(), limit)))
 
     def verdict(self, intent_id: IntentId) -> Verdict | None:
         """The verdict, once there is one."""

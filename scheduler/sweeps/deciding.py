@@ -79,14 +79,12 @@ def _of_search(
     going = {one.number for one in passing}
     held = {one.number for one in trials if is_held(one)} - going
     pauses = tuple(sorted(held & {n for n in busy if jobs[n] is not State.PAUSING}))
-    # As many run as get GPUs: the next one comes into line when none of them waits.
     waits = sum(1 for number in busy - held if jobs[number] in _WAITING) + len(drawn)
-    room = 0 if waits else max(0, sweep.max_parallel - len(busy - held))
+    room = max(0, sweep.max_parallel - len(busy - held))
+    begins = min(room, _next_in_line(trials, waits, pauses=len(pauses), runs=len(busy - held)))
     asleep = {n for n, state in jobs.items() if state is State.PAUSED} - by_people
-    woken = [one for one in able if one.number in asleep][: min(room, 1)]
-    draws = 0
-    if room and not woken and len(trials) < sweep.count:
-        draws = 1
+    woken = [one for one in able if one.number in asleep][:begins]
+    draws = max(0, min(begins - len(woken), sweep.count - len(trials)))
     # Those that pass without a look at the room, and those whose order to go on was lost.
     resumes = [
         one.number
@@ -102,6 +100,15 @@ def _of_search(
         ),
         resumes=tuple(sorted({*resumes, *(one.number for one in woken)})),
     )
+
+
+def _next_in_line(trials: Sequence[Trial], waits: int, *, pauses: int, runs: int) -> int:
+    """How many may come into line: as many run as get GPUs, so one where none waits, and one for each that
+    gives its GPUs up. Before any has told its metric, no values are better than others: so they double.
+    """
+    nothing_known = not any(one.at_rungs or one.best is not None for one in trials)
+    more = 0 if waits else max(1, runs if nothing_known else 1)
+    return max(more, pauses - waits)
 
 
 def _ending(sweep: Sweep, trials: Sequence[Trial], now_ms: Millis) -> str:

@@ -44,13 +44,20 @@ from gpucommons.scheduler.store.opening import open_store
 def test_intents_wait_in_order_of_arrival_until_they_have_a_verdict(store: Store) -> None:
     epoch = store.take_lead("me")
     first, second = store.put_intent(submit(2)), store.put_intent(submit(1))
-    assert store.pending_intents() == (first, second)
-    assert store.pending_intents(limit=1) == (first,)
+    assert store.asked().intents == (first, second)
+    assert store.asked(limit=1).intents == (first,)
     verdict = Verdict(intent_id=first.intent_id, workload_id=WorkloadId("w-0002"))
     store.commit(epoch, Changes(now_ms=NOW, verdicts=(verdict,)))
-    assert store.pending_intents() == (second,)
+    assert store.asked().intents == (second,)
     assert store.verdict(first.intent_id) == verdict
     assert store.verdict(second.intent_id) is None
+
+
+def test_several_intents_are_asked_for_in_one_order(store: Store) -> None:
+    several = [submit(2), submit(3), submit(1)]
+    store.put_intents(several)
+    store.put_intents([])
+    assert store.asked().intents == tuple(several)
 
 
 def test_an_intent_is_found_by_the_key_of_its_author(store: Store) -> None:
@@ -67,7 +74,7 @@ def test_an_intent_is_found_by_the_key_of_its_author(store: Store) -> None:
 def test_the_same_key_gives_the_first_intent_again(store: Store) -> None:
     first = store.put_intent(submit(1, idempotency_key="k", fingerprint="f"))
     assert store.put_intent(submit(2, idempotency_key="k", fingerprint="f")) == first
-    assert store.pending_intents() == (first,)
+    assert store.asked().intents == (first,)
     other = submit(3, idempotency_key="k", fingerprint="f", by=UserName("eve"))
     assert store.put_intent(other) == other
 
@@ -76,7 +83,7 @@ def test_a_key_cannot_stand_for_two_requests(store: Store) -> None:
     first = store.put_intent(submit(1, idempotency_key="k", fingerprint="f"))
     with pytest.raises(Conflict, match="another request"):
         store.put_intent(submit(2, idempotency_key="k", fingerprint="g"))
-    assert store.pending_intents() == (first,)
+    assert store.asked().intents == (first,)
 
 
 def test_the_first_verdict_stands(store: Store) -> None:
@@ -113,7 +120,7 @@ def test_one_key_from_many_threads_is_one_intent(store: Store) -> None:
     for thread in threads:
         thread.join()
     assert len(answers) == 8
-    assert len(set(map(id, store.pending_intents()))) == len(store.pending_intents()) == 1
+    assert len(set(map(id, store.asked().intents))) == len(store.asked().intents) == 1
 
 
 # --- leadership and commits --------------------------------------------------------------------
@@ -433,7 +440,7 @@ def test_pruning_drops_the_old_but_nothing_live_or_needed(store: Store) -> None:
     assert store.points(WorkloadId("w-0003")) == ()
     assert len(store.points(WorkloadId("w-0004"))) == 1
     assert store.ledger(from_ms=Millis(0), to_ms=Millis(10**9)) == (ledger_row(100),)
-    assert store.pending_intents() == (waiting,)
+    assert store.asked().intents == (waiting,)
     assert store.put_intent(submit(3, idempotency_key="k", fingerprint="new")).intent_id == "i-0003"
     # Numbers go on where they were, even if every event is gone.
     store.prune(epoch, before_ms=Millis(10**12), kept=kept)
@@ -444,7 +451,7 @@ def test_replicas_on_one_database_share_everything_and_one_of_them_leads(databas
     first, second = open_store(database), open_store(database)
     old = first.take_lead("first")
     asked = second.put_intent(submit(1, idempotency_key="k", fingerprint="f"))
-    assert first.pending_intents() == (asked,)
+    assert first.asked().intents == (asked,)
     assert first.put_intent(submit(2, idempotency_key="k", fingerprint="f")) == asked
     first.commit(old, Changes(now_ms=NOW, workloads=(job(1),), events=(event("a"),)))
     new = second.take_lead("second")

@@ -92,14 +92,14 @@ def test_who_is_refused_leaves_nothing_and_who_asks_again_is_not_counted_twice(
     with pytest.raises(PolicyRefused):
         store.put_intent(submit(2, idempotency_key="l", fingerprint="f"), admit=at_most(1))
 
-    assert store.pending_intents() == (first,)
+    assert store.asked().intents == (first,)
     assert store.intent_with_key(ADA, "l", "f") is None
     again = replace(first, intent_id=IntentId("i-0003"))
     assert store.put_intent(again, admit=at_most(1)) == first
     store.put_intent(submit_for("eve", 4), admit=at_most(1))
     store.put_intent(submit_for("ada", 5, kind=Kind.NOTEBOOK), admit=at_most(0))
     store.put_intent(submit(2, idempotency_key="l", fingerprint="f"), admit=at_most(2))
-    assert len(store.pending_intents()) == 4
+    assert len(store.asked().intents) == 4
 
 
 def test_what_was_asked_for_within_a_while_is_counted_with_its_length(store: Store) -> None:
@@ -114,7 +114,7 @@ def test_what_was_asked_for_within_a_while_is_counted_with_its_length(store: Sto
     refused = Verdict(intent_id=IntentId("i-0001"), error="PolicyRefused")
     store.commit(epoch, Changes(now_ms=NOW, verdicts=(refused,)))
 
-    lengths = [len(encode(i)) for i in store.pending_intents() if i.at_ms in (100, 200)]
+    lengths = [len(encode(i)) for i in store.asked().intents if i.at_ms in (100, 200)]
     one = store.submits(ADA, since_ms=Millis(100))
     assert one == Submits(count=1, size_bytes=lengths[0])
     assert one.size_bytes > 6000

@@ -58,7 +58,7 @@ def crowded(
 def test_a_leader_asks_and_commits_while_every_reader_is_busy(crowded: SqlStore) -> None:
     epoch = crowded.take_lead("me")
     crowded.put_intent(INTENT)
-    assert crowded.pending_intents() == (INTENT,)
+    assert crowded.asked().intents == (INTENT,)
     crowded.commit(epoch, Changes(now_ms=Millis(7)))
     assert crowded.load().now_ms == 7
     crowded.check_lead(epoch)

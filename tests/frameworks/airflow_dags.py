@@ -12,6 +12,8 @@ from airflow.sdk import DAG, task
 from gpucommons.scheduler.adapters.airflow.operator import GpuCommonsOperator
 
 REACHED = Path(__file__).with_name("reached")
+#: Where a job finds that it may end.
+SEEN = str(Path(__file__).with_name("seen"))
 
 
 class CutOff(GpuCommonsOperator):
@@ -30,7 +32,11 @@ def a_dag(name: str, operator: type[GpuCommonsOperator], *, retries: int = 1) ->
         trained = operator(
             task_id="train",
             script="train/train.py",
-            arguments=["{{ params.mode }}"],
+            arguments=[
+                "{{ params.mode }}",
+                SEEN,
+                "{{ dag.dag_id }}-{{ run_id }}-{{ ti.try_number }}",
+            ],
             gpus=0.25,
             job={"team": "vision"},
         )

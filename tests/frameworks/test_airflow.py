@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -37,20 +38,29 @@ teams:
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PATIENCE_S = 180.0
-#: The worker of a try that waits ends five seconds after it has handed the try over. Where its trigger
-#: fires by then, Airflow takes that end for the end of what comes after it, and counts a failed try.
+#: The worker of a try that waits ends some seconds after it has handed the try over. Where its trigger
+#: fires before Airflow has seen that, Airflow takes that end for the end of what comes after it, and counts
+#: a failed try: so a job ends once Airflow has seen it.
 TRAIN = """
 import sys, time
+from pathlib import Path
 from gpucommons.scheduler import training
+mode, seen, which = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
 print("hello from the job", flush=True)
 training.current().report(step=1, loss=0.25)
-time.sleep(10)
-if sys.argv[1] == "badly":
+while seen.is_dir() and not (seen / which).exists():
+    time.sleep(0.1)
+if mode == "badly":
     raise ValueError("no such data")
-if sys.argv[1] == "long":
+if mode == "long":
     time.sleep(600)
 open("model.txt", "w").write("weights")
 """
+#: A worker of Airflow has ended, and its scheduler knows.
+WORKER_ENDED = re.compile(
+    r"Received executor event with state success for task instance TaskInstanceKey\("
+    r"dag_id='(\w+)', task_id='train', run_id='(\w+)', try_number=(\d+)"
+)
 
 
 class Site:
@@ -108,6 +118,8 @@ class Site:
         """Ends as if the machine had lost its power."""
         assert FOUND is not None
         written = self.folder / "standalone.log"
+        seen = self.dags / "seen"
+        seen.mkdir(exist_ok=True)
         with written.open("a") as log:
             started = subprocess.Popen(
                 [FOUND / "bin" / "airflow", "standalone"],
@@ -115,7 +127,7 @@ class Site:
             )  # fmt: skip
         airflow = None
         try:
-            airflow = Airflow(f"http://127.0.0.1:{self.port}", started, written)
+            airflow = Airflow(f"http://127.0.0.1:{self.port}", started, written, seen)
             yield airflow
         finally:
             _kill(started.pid)
@@ -160,8 +172,8 @@ def _kill(pid: int) -> None:
 class Airflow:
     """A client of its REST API."""
 
-    def __init__(self, url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-        self.process, self.log = process, log
+    def __init__(self, url: str, process: subprocess.Popen[bytes], log: Path, seen: Path) -> None:
+        self.process, self.log, self.seen = process, log, seen
         self.until(lambda: _answers(url))
         token = httpx.get(f"{url}/auth/token", timeout=60).json()["access_token"]
         self.http = httpx.Client(
@@ -173,7 +185,14 @@ class Airflow:
         while not is_so():
             assert self.process.poll() is None, self.said()
             assert time.monotonic() < ends, self.said()
+            self.let_jobs_end()
             time.sleep(0.3)
+
+    def let_jobs_end(self) -> None:
+        """Those of tries whose worker is known to have ended; a job may be an earlier try's."""
+        for dag, run, number in WORKER_ENDED.findall(self.log.read_text()):
+            for one in range(1, int(number) + 1):
+                (self.seen / f"{dag}-{run}-{one}").touch()
 
     def said(self) -> str:
         """The last of its parts but for what they were asked."""

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Row,
     Select,
     and_,
+    bindparam,
     delete,
     not_,
     or_,
@@ -94,6 +95,12 @@ def take_lead(connection: Connection, holder: str) -> Epoch:
     return Epoch(connection.execute(statement).scalar_one())
 
 
+#: Made once, as all that each cycle carries out: to build a statement costs more than to carry it out.
+_DROP_USAGE = delete(documents).where(
+    documents.c.kind == "usage", documents.c.name != bindparam("kept")
+)
+
+
 class Lead(NamedTuple):
     """The counters that a transaction of the leader moves."""
 
@@ -146,11 +153,7 @@ def write(connection: Connection, changes: Changes, number: int) -> None:
             )
     if changes.usage is not None:
         # Its name is the time up to which it counts.
-        connection.execute(
-            delete(documents).where(
-                documents.c.kind == "usage", documents.c.name != str(changes.now_ms)
-            )
-        )
+        connection.execute(_DROP_USAGE, {"kept": str(changes.now_ms)})
 
 
 def _documents_of(changes: Changes) -> Iterator[tuple[str, str, str]]:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import Connection, delete, func, select, tuple_
+from sqlalchemy import Connection, bindparam, delete, func, select, tuple_
 
 from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.store import rules
@@ -21,6 +21,15 @@ from gpucommons.scheduler.store.tables import points
 
 #: Jobs of which it is remembered how much room their curves have.
 _REMEMBERED = 10_000
+#: Made once: to build a statement costs more than to carry it out.
+_MINE = points.c.workload_id == bindparam("of")
+_SIZE = select(func.count(), func.coalesce(func.sum(func.length(points.c.metrics)), 0)).where(_MINE)
+_SOURCES = select(points.c.source, func.count()).where(_MINE).group_by(points.c.source)
+_CURVE = (
+    select(points)
+    .where(_MINE, points.c.source == bindparam("from"), points.c.at_ms >= bindparam("from_ms"))
+    .order_by(points.c.attempt_number, points.c.step)
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,12 +103,11 @@ def _row(workload_id: WorkloadId, point: LogPoint) -> dict[str, object]:
 
 def _thin(connection: Connection, workload_id: WorkloadId) -> _Room:
     """Bring a curve below its cap; returns the room that it has then."""
-    mine, size = points.c.workload_id == workload_id, func.length(points.c.metrics)
-    total = func.coalesce(func.sum(size), 0)
-    count, characters = connection.execute(select(func.count(), total).where(mine)).one()
+    count, characters = connection.execute(_SIZE, {"of": workload_id}).one()
     if not rules.is_too_long(count, characters):
         # PostgreSQL adds whole numbers up to decimal ones.
         return _room_of(count, int(characters))
+    mine, size = points.c.workload_id == workload_id, func.length(points.c.metrics)
     # By source first, or of two that tell the same steps one would lose all.
     key = (points.c.source, points.c.attempt_number, points.c.step)
     rows = connection.execute(select(*key, size).where(mine).order_by(*key)).all()
@@ -116,15 +124,8 @@ def read_points(
     connection: Connection, workload_id: WorkloadId, source: str, from_ms: int, limit: int
 ) -> tuple[LogPoint, ...]:
     """A curve, thinned evenly."""
-    rows = connection.execute(
-        select(points)
-        .where(
-            points.c.workload_id == workload_id,
-            points.c.source == source,
-            points.c.at_ms >= from_ms,
-        )
-        .order_by(points.c.attempt_number, points.c.step)
-    ).all()
+    asked = {"of": workload_id, "from": source, "from_ms": from_ms}
+    rows = connection.execute(_CURVE, asked).all()
     return tuple(
         LogPoint(
             attempt_number=row.attempt_number,
@@ -140,9 +141,5 @@ def read_points(
 
 def read_sources(connection: Connection, workload_id: WorkloadId) -> dict[str, int]:
     """How many points there are of each source."""
-    rows = connection.execute(
-        select(points.c.source, func.count())
-        .where(points.c.workload_id == workload_id)
-        .group_by(points.c.source)
-    )
+    rows = connection.execute(_SOURCES, {"of": workload_id})
     return {row[0]: row[1] for row in rows}

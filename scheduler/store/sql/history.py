@@ -12,6 +12,7 @@ from sqlalchemy import (
     Connection,
     Delete,
     Table,
+    bindparam,
     delete,
     insert,
     select,
@@ -50,6 +51,10 @@ ROWS_AT_ONCE, WORKLOADS_AT_ONCE = 5_000, 100
 # --- events ------------------------------------------------------------------------------------
 
 
+#: Made once: to build a statement costs more than to carry it out.
+_NEW_EVENTS, _COUNTERS = insert(events), update(leader)
+
+
 def number_events(connection: Connection, lead: Lead, changes: Changes) -> tuple[StoredEvent, ...]:
     """Write a cycle's events after the last number, and the leader's counters."""
     stored = tuple(
@@ -57,12 +62,9 @@ def number_events(connection: Connection, lead: Lead, changes: Changes) -> tuple
         for number, event in enumerate(changes.events, lead.last_event + 1)
     )
     if stored:
-        connection.execute(insert(events), [_event_row(item) for item in stored])
-    connection.execute(
-        update(leader).values(
-            last_event=lead.last_event + len(stored), now_ms=changes.now_ms, commits=lead.commit
-        )
-    )
+        connection.execute(_NEW_EVENTS, [_event_row(item) for item in stored])
+    counters = {"last_event": lead.last_event + len(stored), "commits": lead.commit}
+    connection.execute(_COUNTERS, {**counters, "now_ms": changes.now_ms})
     return stored
 
 
@@ -138,6 +140,12 @@ def mark_lost(connection: Connection, lost: Sequence[LostMinutes]) -> None:
 
 #: Of more workloads than this all rows of a span are read: databases take only so many names.
 _NAMED = 500
+_OF_SPAN = (
+    select(ledger)
+    .where(ledger.c.minute_ms >= bindparam("from_ms"), ledger.c.minute_ms < bindparam("to_ms"))
+    .order_by(ledger.c.minute_ms, ledger.c.workload_id)
+)
+_OF_NAMED = _OF_SPAN.where(ledger.c.workload_id.in_(bindparam("named", expanding=True)))
 
 _LEDGER_FIELDS = tuple(field.name for field in dataclasses.fields(LedgerRow))
 
@@ -153,16 +161,13 @@ def read_ledger(
     connection: Connection, *, from_ms: Millis, to_ms: Millis, of: frozenset[WorkloadId] | None
 ) -> tuple[LedgerRow, ...]:
     """Rows of a span, by minute."""
-    statement = (
-        select(ledger)
-        .where(ledger.c.minute_ms >= from_ms, ledger.c.minute_ms < to_ms)
-        .order_by(ledger.c.minute_ms, ledger.c.workload_id)
-    )
+    statement = _OF_SPAN
+    asked: dict[str, object] = {"from_ms": from_ms, "to_ms": to_ms}
     if of is not None and len(of) <= _NAMED:
-        statement = statement.where(ledger.c.workload_id.in_(sorted(of)))
+        statement, asked = _OF_NAMED, {**asked, "named": sorted(of)}
     return tuple(
         LedgerRow(**{**row, "kind": Kind(row["kind"]), "hold_class": HoldClass(row["hold_class"])})
-        for row in connection.execute(statement).mappings()
+        for row in connection.execute(statement, asked).mappings()
         if of is None or row["workload_id"] in of
     )
 

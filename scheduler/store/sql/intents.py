@@ -225,15 +225,15 @@ def answer(connection: Connection, verdicts: tuple[Verdict, ...]) -> None:
 def next_name(connection: Connection, team: TeamName, base: str) -> str:
     """The next number for this base."""
     base = rules.name_base(base)
-    counted = (
-        insert_into(connection)(names)
-        .values(team=team, base=base, last=1)
-        .on_conflict_do_update(
-            index_elements=[names.c.team, names.c.base], set_={"last": names.c.last + 1}
-        )
-        .returning(names.c.last)
-    )
-    return f"{base}-{connection.execute(counted).scalar_one()}"
+    row = {"team": team, "base": base, "last": 1}
+    return f"{base}-{connection.execute(_counted(connection.dialect.name), row).scalar_one()}"
+
+
+@cache
+def _counted(dialect: str) -> ReturningInsert[tuple[int]]:
+    key, counted = [names.c.team, names.c.base], {"last": names.c.last + 1}
+    new = insert_of(dialect)(names).on_conflict_do_update(index_elements=key, set_=counted)
+    return new.returning(names.c.last)
 
 
 def note_upload(connection: Connection, sha256: str, by: UserName, at_ms: Millis) -> None:

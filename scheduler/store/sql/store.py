@@ -175,6 +175,13 @@ class SqlStore:
             self._notices.send(connection, ASKED)
             return found
 
+    def put_intents(self, several: Sequence[Intent]) -> None:
+        """Commit several at once."""
+        with self._writing() as connection:
+            for intent in several:
+                intents.put(connection, intent)
+            self._notices.send(connection, ASKED)
+
     def submits(self, owner: UserName, *, since_ms: Millis) -> Submits:
         """What was asked for a user since then."""
         return self._read(lambda connection: intents.submits(connection, owner, since_ms))
@@ -190,10 +197,6 @@ class SqlStore:
     def asked(self, limit: int = 1000) -> Asked:
         """Intents without a verdict, in order of arrival."""
         return self._read_in_turn(lambda connection: intents.pending(connection, limit))
-
-    def pending_intents(self, limit: int = 1000) -> tuple[Intent, ...]:
-        """Those that can be read."""
-        return self.asked(limit).intents
 
     def verdict(self, intent_id: IntentId) -> Verdict | None:
         """The verdict, once there is one."""

@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Select,
+    bindparam,
     delete,
     exc,
     func,
@@ -54,17 +54,16 @@ class SqlSweeps:
             "made_ms": sweep.made_ms,
             "standing": encode(Standing()),
         }
-        mine = sweeps.c.sweep_id == sweep.sweep_id
         try:
             with self.writing() as connection:
-                if _written(connection, mine) != before:
+                if _written(connection, sweep.sweep_id) != before:
                     raise changed_meanwhile(sweep.name)
                 if most is not None:
                     _check_count(connection, sweep, most)
                 if before is None:
                     connection.execute(insert(sweeps).values(values | new))
                 else:
-                    connection.execute(update(sweeps).where(mine).values(values))
+                    connection.execute(_CHANGE, {**values, "of": sweep.sweep_id})
         except exc.IntegrityError:
             raise changed_meanwhile(sweep.name) from None  # another added it just now
 
@@ -90,8 +89,7 @@ class SqlSweeps:
 
     def live(self) -> tuple[Kept, ...]:
         """Oldest first."""
-        oldest = select(sweeps).order_by(sweeps.c.made_ms, sweeps.c.sweep_id)
-        return self._read(oldest.where(sweeps.c.live))
+        return self._read(_LIVE)
 
     def size_bytes(self, owner: UserName, *, since_ms: Millis) -> int:
         """As they are kept."""
@@ -101,25 +99,22 @@ class SqlSweeps:
 
     def trials(self, sweep_id: ParentId) -> tuple[Trial, ...]:
         """By number."""
-        statement = (
-            select(trials.c.document).where(trials.c.sweep_id == sweep_id).order_by(trials.c.number)
-        )
-        found = self.read(lambda connection: connection.execute(statement).scalars().all())
+        asked = {"of": sweep_id}
+        found = self.read(lambda connection: connection.execute(_TRIALS, asked).scalars().all())
         return tuple(decode(Trial, document) for document in found)
 
     def stand(self, epoch: Epoch, kept: Kept, trials_: Sequence[Trial]) -> None:
         """Write where it stands."""
         sweep_id = kept.sweep.sweep_id
-        mine = sweeps.c.sweep_id == sweep_id
         with self.leading(epoch) as connection:
-            written = _written(connection, mine)
+            written = _written(connection, sweep_id)
             if written is None:
                 return
             standing = kept.standing
             values: dict[str, Any] = {"standing": encode(standing), "ended_ms": standing.ended_ms}
             if standing.ended_ms is not None and written == kept.sweep:
                 values["live"] = False
-            connection.execute(update(sweeps).where(mine).values(values))
+            connection.execute(_CHANGE, {**values, "of": sweep_id})
             rows = [
                 {"sweep_id": sweep_id, "number": one.number, "document": encode(one)}
                 for one in trials_
@@ -146,6 +141,14 @@ class SqlSweeps:
         return tuple(_kept(row["document"], row["standing"]) for row in rows)
 
 
+#: Made once: to build a statement costs more than to carry it out.
+_MINE = sweeps.c.sweep_id == bindparam("of")
+_LIVE = select(sweeps).where(sweeps.c.live).order_by(sweeps.c.made_ms, sweeps.c.sweep_id)
+_TRIALS = (
+    select(trials.c.document).where(trials.c.sweep_id == bindparam("of")).order_by(trials.c.number)
+)
+_AS_WRITTEN = select(sweeps.c.document).where(_MINE).with_for_update()
+_CHANGE = update(sweeps).where(_MINE)
 _NEWEST = select(sweeps).order_by(sweeps.c.made_ms.desc(), sweeps.c.sweep_id.desc())
 
 
@@ -159,10 +162,9 @@ def _check_count(connection: Connection, sweep: Sweep, most: int) -> None:
         raise too_many(sweep.owner, count)
 
 
-def _written(connection: Connection, mine: ColumnElement[bool]) -> Sweep | None:
+def _written(connection: Connection, sweep_id: ParentId) -> Sweep | None:
     """What its owner wrote, kept as it is until the commit; None where it is not there."""
-    written = select(sweeps.c.document).where(mine).with_for_update()
-    document = connection.execute(written).scalar_one_or_none()
+    document = connection.execute(_AS_WRITTEN, {"of": sweep_id}).scalar_one_or_none()
     return None if document is None else _sweep(document)
 
 

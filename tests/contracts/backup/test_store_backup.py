@@ -92,7 +92,7 @@ def test_all_of_it_is_there_again_on_a_new_database_of_either_kind(
     # What is counted goes on behind what was counted.
     assert after.next_name(TeamName("vision"), "digits") == "digits-2"
     after.put_intent(submit(8))
-    assert [one.action.workload_id for one in after.pending_intents()] == ["w-0007", "w-0008"]
+    assert [one.action.workload_id for one in after.asked().intents] == ["w-0007", "w-0008"]
     assert rows > 6
     before.close()
     after.close()

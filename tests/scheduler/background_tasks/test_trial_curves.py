@@ -89,3 +89,13 @@ def test_of_a_job_that_has_not_begun_nothing_is_read_and_all_is_heard_of() -> No
     assert world.reader.new_points(waits) == []
     world.reader.tell(JOB.workload_id, [point(1, 1)])
     assert world.new_steps() == [1]
+
+
+def test_of_a_job_that_was_just_submitted_all_is_heard_of_though_it_runs_at_the_first_look() -> (
+    None
+):
+    world = World()
+    world.reader.begins(JOB.workload_id)
+    world.write(point(1, 1))
+    world.store = world.reader._store = None  # nothing is read
+    assert world.new_steps() == [1]

@@ -416,7 +416,7 @@ def test_a_request_that_breaks_the_core_is_answered_and_the_others_go_on(machine
     verdict = machine.store.verdict(poison)
     assert verdict is not None
     assert verdict.error == "SchedulerError"
-    assert machine.store.pending_intents() == ()
+    assert machine.store.asked().intents == ()
 
 
 def test_a_core_that_always_fails_loses_no_request(machine: Machine) -> None:

@@ -167,7 +167,7 @@ def test_a_job_has_its_own_name_where_a_cluster_knows_only_whose_it_is() -> None
     done = replace(ended_well(job), name="a job of ada")
     store = restored()
     look(store, Watched(done), cluster=Cluster(workloads={job: live}))
-    (note,) = (one.action for one in store.pending_intents() if isinstance(one.action, NoteAgent))
+    (note,) = (one.action for one in store.asked().intents if isinstance(one.action, NoteAgent))
     assert note.text.endswith(f"resume or cancel them: vision/{A_JOB.name}.")
 
 
@@ -178,7 +178,7 @@ def look(
     steady = itertools.count()
     clocks = Clocks(now=lambda: NOW, steady_s=lambda: next(steady), wait=lambda _s: stopping)
     reconcile(store, found, cluster, clocks)  # type: ignore[arg-type] # what it asks of Acting
-    asked = [one.action for one in store.pending_intents()]
+    asked = [one.action for one in store.asked().intents]
     return sorted(one.workload_id for one in asked if isinstance(one, Pause))
 
 

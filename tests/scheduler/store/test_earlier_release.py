@@ -135,7 +135,7 @@ def test_all_that_was_stored_is_read_as_it_was(rig: Rig) -> None:
     cause = eviction_cause.of_guarantee(TeamName("vision"))
     assert (stop.why, stop.rule, stop.text) == (cause.why, cause.rule, cause.text)
     assert stop.beneficiary == rig.of("claims").workload_id
-    (asked,) = rig.store.pending_intents()
+    (asked,) = rig.store.asked().intents
     assert asked.by == "bob"
     assert [one.number for one in rig.store.events(limit=1000)] == list(range(1, 26))
     assert rig.store.ledger(from_ms=Millis(0), to_ms=Millis(rig.now_ms))
@@ -164,7 +164,7 @@ def test_what_runs_goes_on_where_it_was_and_a_stop_that_was_announced_is_carried
 
 
 def test_what_was_asked_is_decided_and_what_waits_waits_with_its_place_in_line(rig: Rig) -> None:
-    (asked,) = rig.store.pending_intents()
+    (asked,) = rig.store.asked().intents
     since = {name: rig.of(name).since_ms for name in ("ann", "waits")}
 
     rig.cycles()
@@ -172,7 +172,7 @@ def test_what_was_asked_is_decided_and_what_waits_waits_with_its_place_in_line(r
     verdict = rig.store.verdict(asked.intent_id)
     assert verdict is not None
     assert verdict.error is None
-    assert rig.store.pending_intents() == ()
+    assert rig.store.asked().intents == ()
     assert rig.of("asked").state is State.QUEUED
     assert {name: rig.of(name).since_ms for name in since} == since
     assert rig.of("ann").reason is not None

@@ -60,7 +60,7 @@ def test_everything_is_there_after_opening_again(url: str) -> None:
     first.close()
     second = open_store(url)
     assert second.take_lead("second") == epoch + 1
-    assert second.pending_intents() == (INTENT,)
+    assert second.asked().intents == (INTENT,)
     assert second.next_name(TeamName("vision"), "digits") == "digits-2"
     assert second.last_event_number() == 1
     assert second.load().now_ms == NOW
@@ -158,7 +158,7 @@ os.kill(os.getpid(), 9)
     assert subprocess.run([sys.executable, "-c", script, url], check=False).returncode == -9
     store = open_store(url)
     store.take_lead("next")
-    assert store.pending_intents() == (INTENT,)
+    assert store.asked().intents == (INTENT,)
     assert (store.last_event_number(), store.load().now_ms) == (1, 7)
     store.close()
 
@@ -248,7 +248,7 @@ def test_a_database_that_went_away_is_said_to_be_unavailable(url: str, tmp_path:
     blocker.execute("DROP TABLE intents")
     blocker.close()
     with pytest.raises(Unavailable, match="does not answer"):
-        store.pending_intents()
+        store.asked()
     store.close()
 
 

@@ -80,6 +80,34 @@ def test_one_that_ran_past_the_next_rung_while_it_was_paused_passes_one_after_th
     assert (found.promotes, found.resumes) == ((2,), (2,))
 
 
+def test_for_each_that_gives_its_gpus_up_another_comes_into_line() -> None:
+    many = replace(SWEEP, budget=Budget(trials=20), max_parallel=8)
+    trials = [trial(1, 0.2), trial(2, 0.3), *(trial(number) for number in range(3, 6))]
+    states = {one.number: State.RUNNING for one in trials}
+    found = decide(many, trials, states, Millis(1))
+    assert (found.pauses, found.draws) == ((1, 2), 2)
+    # One of them waits by now; the other's place is taken.
+    waiting = [*trials, trial(6), trial(7)]
+    states |= {1: State.PAUSED, 2: State.PAUSING, 6: State.QUEUED, 7: State.RUNNING}
+    assert decide(many, waiting, states, Millis(1)).draws == 0
+    # All run: it is tried whether one more does.
+    states |= {6: State.RUNNING}
+    assert decide(many, waiting, states, Millis(1)).draws == 1
+    assert decide(replace(many, max_parallel=5), waiting, states, Millis(1)).draws == 0
+    assert decide(replace(many, budget=Budget(trials=7)), waiting, states, Millis(1)).draws == 0
+
+
+def test_as_long_as_nothing_is_known_of_any_they_double() -> None:
+    many = replace(SWEEP, budget=Budget(trials=20), max_parallel=8)
+    for count, more in ((0, 1), (1, 1), (2, 2), (4, 4), (6, 2)):
+        trials = [trial(number) for number in range(1, count + 1)]
+        states = {one.number: State.RUNNING for one in trials}
+        assert decide(many, trials, states, Millis(1)).draws == more
+    told = [trial(1, 0.5, promoted=1), trial(2), trial(3), trial(4)]
+    states = {one.number: State.RUNNING for one in told}
+    assert decide(many, told, states, Millis(1)).draws == 1
+
+
 def test_a_wake_whose_order_was_lost_is_asked_for_again() -> None:
     found = decided(trial(1, 0.3), trial(2, 0.1, promoted=1), trial(3, 0.2))
     assert (found.promotes, found.resumes, found.draws) == ((), (2,), 0)
