@@ -8,7 +8,10 @@ submitted.
 from __future__ import annotations
 
 import hashlib
+import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from typing import Any
@@ -67,14 +70,20 @@ class _Study:
         )
         self._sweep, self._states = sweep, optuna.trial.TrialState
         self._create = optuna.trial.create_trial
-        self._distributions = optuna.distributions
+        self._spaces = {one.name: distribution(optuna.distributions, one) for one in sweep.space}
         direction = "maximize" if sweep.maximize else "minimize"
-        self._study = optuna.create_study(sampler=sampler, direction=direction)
-        self._open: dict[int, Any] = {}
+        self._new_study = partial(optuna.create_study, sampler=sampler, direction=direction)
+        self._study = self._new_study()
+        #: Whose values are told: those that trials had at this rung.
+        self._rung = 0
+        #: Asked for and not told, by the number of a trial: as Optuna knows it.
+        self._open: dict[int, int] = {}
         self._told: set[int] = set()
 
     def draw(self, trials: Sequence[Trial], number: int) -> Values:
         """The values of one more."""
+        if (rung := _rung_to_learn_from(self._sweep, trials)) != self._rung:
+            self._begin_anew(rung, trials)
         for one in trials:
             if one.number not in self._told:
                 self._tell(one)
@@ -87,8 +96,16 @@ class _Study:
             if again == _DRAWN_AGAIN - 1 and (left := self._untried(trials)):
                 self._study.enqueue_trial(dict(left[len(trials) * _STRIDE % len(left)]))
             asked, values = self._ask()
-        self._open[number] = asked
+        self._open[number] = asked.number
         return values
+
+    def _begin_anew(self, rung: int, trials: Sequence[Trial]) -> None:
+        """With what trials had at another rung; of those that run nothing is known yet."""
+        self._study, self._rung = self._new_study(), rung
+        self._open, self._told = {}, set()
+        for one in trials:
+            if one.state not in OVER and not one.at_rungs:
+                self._open[one.number] = self._add(one, self._states.RUNNING)
 
     def _ask(self) -> tuple[Any, Values]:
         asked = self._study.ask()
@@ -107,36 +124,47 @@ class _Study:
         return [one for one in everything if frozenset(one.items()) not in tried]
 
     def _tell(self, trial: Trial) -> None:
-        """What it had at its first rung, where all can be compared; else how it ended."""
-        value = _value(self._sweep, trial)
-        if value is None and trial.state not in OVER:
+        """What it had at the rung where trials are compared; else how it ended."""
+        value = _value(self._sweep, trial, self._rung)
+        is_over = trial.state in OVER
+        if value is None and not is_over and (not trial.at_rungs or trial.number not in self._open):
             return
-        self._told.add(trial.number)
         state = self._states.FAIL if value is None else self._states.COMPLETE
+        if value is not None or is_over:
+            self._told.add(trial.number)
+        # One that stands at a rung below may come to this one: it is left out until then.
         mine = self._open.pop(trial.number, None)
-        if mine is not None:
+        if mine is None:
+            self._add(trial, state, value)
+        else:
             self._study.tell(mine, value, state=state)
-            return
-        spaces = {one.name: one for one in self._sweep.space}
-        self._study.add_trial(
-            self._create(
-                state=state,
-                value=value,
-                params=dict(trial.values),
-                distributions={
-                    name: distribution(self._distributions, spaces[name])
-                    for name in trial.values
-                    if name in spaces
-                },
-            )
-        )
+
+    def _add(self, trial: Trial, state: Any, value: float | None = None) -> int:
+        """As a trial that was not asked for; answers with Optuna's number of it."""
+        values = {name: one for name, one in trial.values.items() if name in self._spaces}
+        spaces = {name: self._spaces[name] for name in values}
+        added = self._create(state=state, value=value, params=values, distributions=spaces)
+        self._study.add_trial(added)
+        return len(self._study.get_trials(deepcopy=False)) - 1
 
 
-def _value(sweep: Sweep, trial: Trial) -> float | None:
-    if sweep.halving is not None and trial.at_rungs:
-        value = trial.at_rungs[0]
-        return value if value == value else None  # noqa: PLR0124 - NaN is not equal to itself
-    return trial.best if trial.state in OVER else None
+def _rung_to_learn_from(sweep: Sweep, trials: Sequence[Trial]) -> int:
+    """The highest rung of which enough is known for a model, as in BOHB (Falkner et al. 2018).
+
+    What is far ahead at the first rung is often what learns fast, not what gets far.
+    """
+    if sweep.halving is None:
+        return 0
+    enough = len(sweep.space) + 3
+    known = Counter(rung for one in trials for rung in range(len(one.at_rungs)))
+    return max((rung for rung, count in known.items() if count >= enough), default=0)
+
+
+def _value(sweep: Sweep, trial: Trial, rung: int) -> float | None:
+    if sweep.halving is None or not trial.at_rungs:
+        return trial.best if trial.state in OVER else None
+    value = trial.at_rungs[rung] if len(trial.at_rungs) > rung else math.nan
+    return value if value == value else None  # noqa: PLR0124 - NaN is not equal to itself
 
 
 def _suggest(asked: Any, parameter: Parameter) -> Any:
