@@ -80,7 +80,9 @@ def promoted(view: models.ScheduleView) -> str:
     """Which model holds, and why."""
     found = view.promoted
     if found is None:
-        return f"  no model is promoted yet; compared by {view.compared_by}, {view.rule}"
+        best = "highest" if view.direction == "maximize" else "lowest"
+        how = "is promoted" if view.rule == "better" else "is best, and promoted by hand"
+        return f"  no model is promoted yet; compared by {view.compared_by}: the {best} {how}"
     return f"  promoted: {found.job_name} ({found.why}), since {_at(found.since_ms, view)}"
 
 

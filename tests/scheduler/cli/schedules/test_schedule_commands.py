@@ -93,7 +93,8 @@ def test_triggers_are_written_shown_and_posted_to(
     assert "accuracy fell below 97.5" in cli("schedule", "list").out
     again = ("submit", script, "--name", "retrain", "--overwrite", *triggers)
     compared = cli(*again, "--promote", "loss:lowest", "--promote-by-hand")
-    assert "  no model is promoted yet; compared by loss, by hand" in compared.out, compared.err
+    text = "  no model is promoted yet; compared by loss: the lowest is best, and promoted by hand"
+    assert text in compared.out, compared.err
     refused = cli("schedule", "promote", "retrain", "retrain-1")
     assert (refused.code, "retrain-1 goes on" in refused.err) == (2, True)
     assert cli(*again).code == 0
