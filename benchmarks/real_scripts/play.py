@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -57,6 +57,33 @@ class Played:
     def line(self) -> dict[str, object]:
         """As one JSON object."""
         return asdict(self)
+
+
+class Log:
+    """What the log of all attempts has gained since the last look."""
+
+    def __init__(self, scheduler: SchedulerClient, job: str) -> None:
+        self._scheduler, self._job = scheduler, job
+        self._offsets = Counter[int]()
+
+    def new_lines(self) -> Iterator[str]:
+        """By attempt."""
+        attempts = self._scheduler.send(calls.job(self._job)).attempts
+        for attempt in range(1, len(attempts) + 1):
+            while True:
+                offset = self._offsets[attempt]
+                asked = calls.log(self._job, attempt=attempt, offset=offset)
+                part = self._scheduler.send(asked)
+                for line in part.lines:
+                    yield from line.split("\r")
+                if part.next_offset == offset:
+                    break
+                self._offsets[attempt] = part.next_offset
+
+
+def _steps_in(script: Script, lines: Iterable[str]) -> list[float]:
+    found = (re.search(script.step, line) for line in lines)
+    return [float(match[1]) for match in found if match]
 
 
 class Stage:
@@ -127,31 +154,19 @@ class Stage:
         request = models.JobRequest(name="claim", team="claim", roles=[role])
         self._scheduler.send(calls.submit(request))
 
-    def _lines(self, job: str) -> Iterator[str]:
-        """The log of all attempts."""
-        for attempt in range(1, len(self._scheduler.send(calls.job(job)).attempts) + 1):
-            offset = 0
-            while True:
-                part = self._scheduler.send(calls.log(job, attempt=attempt, offset=offset))
-                for line in part.lines:
-                    yield from line.split("\r")
-                if part.next_offset == offset:
-                    break
-                offset = part.next_offset
-
     def _steps(self, script: Script, job: str) -> list[float]:
-        found = (re.search(script.step, line) for line in self._lines(job))
-        return [float(match[1]) for match in found if match]
+        return _steps_in(script, Log(self._scheduler, job).new_lines())
 
     def _final(self, script: Script, job: str) -> str:
-        found = [re.search(script.final, line) for line in self._lines(job)] if script.final else []
+        lines = Log(self._scheduler, job).new_lines() if script.final else ()
+        found = [re.search(script.final, line) for line in lines]
         return next((match[1] for match in found if match), "")
 
     def _wait_for_step(self, script: Script, job: str) -> bool:
         """Whether it has come so far; not where it ends before."""
-        deadline = time.monotonic() + _START_S
+        deadline, log = time.monotonic() + _START_S, Log(self._scheduler, job)
         while time.monotonic() < deadline:
-            if script.stopped_after <= max(self._steps(script, job), default=-1):
+            if script.stopped_after <= max(_steps_in(script, log.new_lines()), default=-1):
                 return True
             if self._scheduler.send(calls.job(job)).state in ENDED:
                 return False
