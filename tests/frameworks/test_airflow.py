@@ -175,9 +175,9 @@ class Airflow:
     def __init__(self, url: str, process: subprocess.Popen[bytes], log: Path, seen: Path) -> None:
         self.process, self.log, self.seen = process, log, seen
         self.until(lambda: _answers(url))
-        token = httpx.get(f"{url}/auth/token", timeout=60).json()["access_token"]
+        token = httpx.get(f"{url}/auth/token", timeout=PATIENCE_S).json()["access_token"]
         self.http = httpx.Client(
-            base_url=f"{url}/api/v2", headers={"Authorization": f"Bearer {token}"}, timeout=60
+            base_url=f"{url}/api/v2", headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_S
         )
 
     def until(self, is_so: Callable[[], object]) -> None:
