@@ -58,7 +58,7 @@ open("model.txt", "w").write("weights")
 """
 #: A worker of Airflow has ended, and its scheduler knows.
 WORKER_ENDED = re.compile(
-    r"Received executor event with state success for task instance TaskInstanceKey\("
+    r"Received executor event with state \w+ for task instance TaskInstanceKey\("
     r"dag_id='(\w+)', task_id='train', run_id='(\w+)', try_number=(\d+)"
 )
 
