@@ -177,7 +177,9 @@ class Airflow:
         self.until(lambda: _answers(url))
         token = httpx.get(f"{url}/auth/token", timeout=PATIENCE_S).json()["access_token"]
         self.http = httpx.Client(
-            base_url=f"{url}/api/v2", headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_S
+            base_url=f"{url}/api/v2",
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=PATIENCE_S,
         )
 
     def until(self, is_so: Callable[[], object]) -> None:
