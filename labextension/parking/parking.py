@@ -99,6 +99,7 @@ class Parking:
 
     async def run(self) -> None:
         """Follow the lease."""
+        self._news.set()
         pause_s = LOOK_EVERY_S
         while True:
             await self._news.wait()
@@ -121,6 +122,9 @@ class Parking:
 
     async def step(self) -> None:
         """What is due by what is known; raises what the scheduler refuses."""
+        if self._lease is None:
+            # News come with the next change alone, and it may be parked already.
+            await self._look()
         if self.is_parked or self.holding.is_on:
             await self._while_parked(self._state)
         elif self._state == "parking":

@@ -240,6 +240,16 @@ def test_a_server_that_begins_in_the_place_of_a_parked_one_runs_nothing_on_its_g
     assert line.kernels.on_gpu
 
 
+def test_a_server_that_was_told_nothing_yet_looks_whether_it_is_parked() -> None:
+    line = Line()
+    line.server.is_parked = line.holding.is_on = False
+    line.kernels.on_gpu = True
+    with line.runner:
+        line.follow(lambda: line.server.is_parked)
+    assert line.holding.is_on
+    assert not line.kernels.on_gpu
+
+
 def test_what_was_heard_late_parks_nobody(line: Line) -> None:
     line.server.is_parked = line.holding.is_on = False
     line.kernels.on_gpu, late = True, line.view()
