@@ -65,7 +65,7 @@ _CALLBACKS = {
 #: Comes with the extra `kubernetes`.
 _CLUSTER_DOCTOR = {
     f"gpucommons.scheduler.cli.cluster_doctor.{name}"
-    for name in ("cluster", "command", "ground", "hub", "network", "pools", "rights")
+    for name in ("cluster", "command", "hub", "network", "pools", "prerequisites", "rights")
 }
 #: Comes with jupyter-scheduler.
 _NOTEBOOK_JOBS = {
