@@ -16,9 +16,9 @@ from gpucommons.gpu.extras import program_of
 from gpucommons.gpu.said_once import log_to_stderr
 
 with program_of("kubernetes"):
+    from gpucommons.scheduler.adapters.trainer.cluster_view import Followed
     from gpucommons.scheduler.adapters.trainer.intake import Intake, TrainJobs, made_of
     from gpucommons.scheduler.adapters.trainer.settings import read_settings
-    from gpucommons.scheduler.adapters.trainer.sights import Followed
     from gpucommons.scheduler.client import AsyncSchedulerClient
     from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
     from gpucommons.scheduler.operator.following import Books, Follower, Pace

@@ -12,10 +12,10 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from gpucommons.scheduler.adapters.trainer import deciding, sending, trainjobs
+from gpucommons.scheduler.adapters.trainer import deciding, manifests, trainjobs
+from gpucommons.scheduler.adapters.trainer.cluster_view import Sights
 from gpucommons.scheduler.adapters.trainer.deciding import Verdict
 from gpucommons.scheduler.adapters.trainer.settings import read_settings
-from gpucommons.scheduler.adapters.trainer.sights import Sights
 from gpucommons.scheduler.adapters.trainer.trainjobs import Document
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import (
@@ -109,7 +109,7 @@ class TrainJobExecutor:
             return
         ref = trainjobs.ref_in(workload.spec.labels)
         if ref is None:
-            sending.check(workload.spec, self._settings)
+            manifests.check(workload.spec, self._settings)
         else:
             trainjobs.check_team(workload.spec.team, ref.namespace, self._settings)
         self._orders[attempt.attempt_id] = Order(attempt=attempt, workload=workload, ref=ref)
@@ -350,7 +350,7 @@ class TrainJobExecutor:
         assert sent is not None  # noqa: S101 - checked when it was taken
         attempt = order.attempt
         runtime = self._connection.get(trainjobs.cluster_runtime_path(sent.runtime))
-        body = sending.trainjob_of(
+        body = manifests.trainjob_of(
             spec,
             trainjobs.notes_for(attempt.attempt_id, now_ms=self._offer.now_ms()),
             sent,

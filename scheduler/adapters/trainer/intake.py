@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from gpucommons.scheduler.adapters.trainer import trainjobs
+from gpucommons.scheduler.adapters.trainer.cluster_view import Followed
 from gpucommons.scheduler.adapters.trainer.settings import TrainerSettings
-from gpucommons.scheduler.adapters.trainer.sights import Followed
 from gpucommons.scheduler.adapters.trainer.trainjobs import Asked, Document
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
 from gpucommons.scheduler.errors import BadRequest, InvalidTransition, NotFound, SchedulerError

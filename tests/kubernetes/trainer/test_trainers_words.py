@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from gpucommons.scheduler.adapters.trainer import fake, sending, trainjobs
+from gpucommons.scheduler.adapters.trainer import fake, manifests, trainjobs
 from gpucommons.scheduler.adapters.trainer.settings import (
     SentJobs,
     TrainerNamespace,
@@ -72,7 +72,7 @@ def test_every_field_that_we_write_is_one_of_its_crd() -> None:
     )
     notes = trainjobs.notes_for("a-1", now_ms=1)
     sent = SentJobs(namespace="sent")
-    made = sending.trainjob_of(spec, notes, sent, target="node", resource="nvidia.com/gpu")
+    made = manifests.trainjob_of(spec, notes, sent, target="node", resource="nvidia.com/gpu")
     assert unknown(made["spec"], schema) == []
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpucommons.gpu.devices.devices import DeviceId
-from gpucommons.scheduler.adapters.trainer import deciding, sending, trainjobs
+from gpucommons.scheduler.adapters.trainer import deciding, manifests, trainjobs
 from gpucommons.scheduler.adapters.trainer.deciding import Sight
 from gpucommons.scheduler.adapters.trainer.intake import made_of, request_of
 from gpucommons.scheduler.adapters.trainer.settings import (
@@ -409,14 +409,14 @@ def a_spec(**changes: Any) -> Spec:
 )
 def test_what_a_trainjob_cannot_bring_is_said(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(BadRequest, match=says):
-        sending.check(a_spec(**changes), SETTINGS)
+        manifests.check(a_spec(**changes), SETTINGS)
 
 
 def test_a_job_is_sent_as_a_trainjob_that_asks_for_the_same() -> None:
-    sending.check(a_spec(), SETTINGS)
+    manifests.check(a_spec(), SETTINGS)
     notes = trainjobs.notes_for("a-1", now_ms=NOW)
     sent = SentJobs(namespace="sent")
-    made = sending.trainjob_of(a_spec(), notes, sent, target="node", resource="nvidia.com/gpu")
+    made = manifests.trainjob_of(a_spec(), notes, sent, target="node", resource="nvidia.com/gpu")
     assert trainjobs.is_gated(made, "node")
     assert made["metadata"]["name"] == "gc-a-1"
     settings = SETTINGS.model_copy(

@@ -18,11 +18,11 @@ from builders import T0
 from service_world import ADMIN, TOKENS, FakeHubServer, ServiceWorld, an_app, done
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.adapters.trainer.cluster_view import Followed
 from gpucommons.scheduler.adapters.trainer.executor import TrainJobExecutor
 from gpucommons.scheduler.adapters.trainer.fake import FakeTrainer
 from gpucommons.scheduler.adapters.trainer.intake import Intake, TrainJobs, made_of
 from gpucommons.scheduler.adapters.trainer.settings import read_settings
-from gpucommons.scheduler.adapters.trainer.sights import Followed
 from gpucommons.scheduler.client import AsyncSchedulerClient
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.executors.base import Executor
