@@ -241,7 +241,7 @@ async def cycle_of(implementation: str, hub: str, scheduler: str) -> None:
     from gpucommons.idle_culler.limits import Rules  # noqa: PLC0415 - as above
     from gpucommons.idle_culler.loop import Loop, Pace, WallTime  # noqa: PLC0415 - as above
     from gpucommons.idle_culler.metrics import Metrics  # noqa: PLC0415 - as above
-    from gpucommons.idle_culler.plain import cull_idle  # noqa: PLC0415 - as above
+    from gpucommons.idle_culler.servers_without_lease import cull_idle  # noqa: PLC0415 - as above
     from gpucommons.scheduler.client import AsyncSchedulerClient  # noqa: PLC0415 - as above
 
     if implementation == "ours-plain":

@@ -22,7 +22,7 @@ from gpucommons.idle_culler.leases import Leases
 from gpucommons.idle_culler.limits import Limits, Rules, changed
 from gpucommons.idle_culler.loop import Loop, Pace, Source, WallTime
 from gpucommons.idle_culler.metrics import Metrics
-from gpucommons.idle_culler.plain import HubList, PlainRules
+from gpucommons.idle_culler.servers_without_lease import HubList, PlainRules
 from gpucommons.scheduler.client import AsyncSchedulerClient
 
 

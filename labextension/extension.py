@@ -25,7 +25,6 @@ from gpucommons.labextension.activity.reporter import Reporter
 from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.editors import ssh
 from gpucommons.labextension.editors.traffic import Traffic
-from gpucommons.labextension.ending import answer_no_more, end_after_main
 from gpucommons.labextension.hibernation.hibernation import Hibernation
 from gpucommons.labextension.hibernation.keeper import server_folder
 from gpucommons.labextension.hibernation.kept import KeptKernel, kernels_folder
@@ -57,6 +56,7 @@ from gpucommons.labextension.routes.stored_variables import StoredVariablesHandl
 from gpucommons.labextension.routes.sweeps import SweepHandler
 from gpucommons.labextension.routes.websocket import TabHandler
 from gpucommons.labextension.server_context import ServerContext
+from gpucommons.labextension.stopping_server import answer_no_more, end_after_main
 from gpucommons.labextension.terminal_path import shell_command
 from gpucommons.labextension.variables.folders import Folders, StoredVariables
 from gpucommons.labextension.variables.keeper import (

@@ -30,10 +30,10 @@ from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.slices.cgroups import enter
 from gpucommons.scheduler.models import SliceView
 from gpucommons.spawner import server_output
-from gpucommons.spawner.attachment import gpu_slice
 from gpucommons.spawner.form.refusal import refusal
 from gpucommons.spawner.kernel_trial import TRIALS, Account
 from gpucommons.spawner.lease import LeaseMixin
+from gpucommons.spawner.slice_attachment import gpu_slice
 
 #: Accounts below this are the system's own; a notebook never runs as one of them.
 LEAST_USER_ID = 1000

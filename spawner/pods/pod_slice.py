@@ -18,8 +18,8 @@ from gpucommons.gpu.providers.cluster.pods import (
     pod_injection,
 )
 from gpucommons.scheduler.models import LeaseView, SliceView
-from gpucommons.spawner.attachment import devices, gpu_slice
 from gpucommons.spawner.pods.pod import NOTEBOOK, OF_THE_PLUGIN, PLUGIN_RESOURCE
+from gpucommons.spawner.slice_attachment import devices, gpu_slice
 
 _REAL_DEVICES = ("GPU-", "MIG-")
 

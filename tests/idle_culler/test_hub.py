@@ -10,7 +10,7 @@ import pytest
 
 from gpucommons.idle_culler import hub as hub_module
 from gpucommons.idle_culler.hub import Hub, HubUnavailable
-from gpucommons.idle_culler.plain import HubList, PlainRules
+from gpucommons.idle_culler.servers_without_lease import HubList, PlainRules
 
 NOW = 1_800_000_000_000
 HOUR = 3_600_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from gpucommons.idle_culler import plain
+from gpucommons.idle_culler import servers_without_lease
 
 
 def utcnow() -> datetime:
@@ -15,4 +15,6 @@ def utcnow() -> datetime:
 
 async def cull_idle(*arguments: Any, **options: Any) -> None:
     """Our function, on the suite's clock."""
-    await plain.cull_idle(*arguments, **options, now_ms=lambda: int(utcnow().timestamp() * 1000))
+    await servers_without_lease.cull_idle(
+        *arguments, **options, now_ms=lambda: int(utcnow().timestamp() * 1000)
+    )

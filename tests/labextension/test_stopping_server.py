@@ -10,11 +10,11 @@ from tornado.httpserver import HTTPServer
 from tornado.testing import bind_unused_port
 from tornado.web import Application, RequestHandler
 
-from gpucommons.labextension.ending import answer_no_more
+from gpucommons.labextension.stopping_server import answer_no_more
 
 _LEFT = """
 import threading
-from gpucommons.labextension.ending import end_after_main
+from gpucommons.labextension.stopping_server import end_after_main
 threading.Thread(target=threading.Event().wait).start()
 end_after_main(0.1)
 print("done", flush=True)
