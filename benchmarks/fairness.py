@@ -31,14 +31,14 @@ from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.engine import Simulation
 from gpucommons.scheduler.simulation.record import Record, Right
-from gpucommons.scheduler.simulation.setting import (
+from gpucommons.scheduler.simulation.trace import LONGEST_RUN_MS, TraceJob, read_trace
+from gpucommons.scheduler.simulation.trace_cluster import (
     GPUS_PER_NODE,
     POOL,
     a_spec,
     set_up,
     the_nodes,
 )
-from gpucommons.scheduler.simulation.trace import LONGEST_RUN_MS, TraceJob, read_trace
 
 HALF_LIFE_MS = 24 * 3_600_000
 #: Windows in which shares are compared, and how many half-lives are played.

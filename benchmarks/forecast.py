@@ -35,8 +35,8 @@ from gpucommons.scheduler.forecast.runs import History, Run, run_of
 from gpucommons.scheduler.forecast.windows import TOGETHER_MS, Basis, apart, calibrate, wait_class
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.engine import Simulation
-from gpucommons.scheduler.simulation.setting import set_up, simulation_of
 from gpucommons.scheduler.simulation.trace import Trace, read_trace
+from gpucommons.scheduler.simulation.trace_cluster import set_up, simulation_of
 from gpucommons.scheduler.store.estimates import Estimate
 
 _DAY_MS = 86_400_000

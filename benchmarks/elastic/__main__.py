@@ -20,8 +20,8 @@ from benchmarks.results import append, percentile
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.model.types import HoldClass, Spec, WorkloadId
 from gpucommons.scheduler.simulation.record import Record, Right
-from gpucommons.scheduler.simulation.setting import Setting, a_spec, simulation_of
 from gpucommons.scheduler.simulation.trace import TraceJob
+from gpucommons.scheduler.simulation.trace_cluster import Setting, a_spec, simulation_of
 
 #: Of how many multi-GPU jobs one is elastic.
 POLICIES = {"rigid": None, "half elastic": 2, "all elastic": 1}

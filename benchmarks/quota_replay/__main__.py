@@ -12,7 +12,7 @@ from benchmarks.quota_replay import core
 from benchmarks.quota_replay.asked import read
 from benchmarks.quota_replay.queues import Played, play, policy_of
 from benchmarks.results import percentile, write
-from gpucommons.scheduler.simulation.setting import Setting
+from gpucommons.scheduler.simulation.trace_cluster import Setting
 
 POLICIES = ("static-fifo", "static-skip", "shared-fifo", "borrow", "gpucommons")
 HOUR_MS = 3_600_000

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpucommons.scheduler.errors import SchedulerError
-from gpucommons.scheduler.simulation.setting import Setting, set_up
 from gpucommons.scheduler.simulation.trace import read_trace
+from gpucommons.scheduler.simulation.trace_cluster import Setting, set_up
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,7 +9,7 @@ from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import HoldClass, WorkloadId
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.record import Record, Right
-from gpucommons.scheduler.simulation.setting import POOL, Setting, simulation_of
+from gpucommons.scheduler.simulation.trace_cluster import POOL, Setting, simulation_of
 
 #: The processes are gone a second after SIGTERM; all else as the comparison is defined.
 CONDITIONS = Conditions(leave_ms=1_000, checkpoint_every_ms=1_800_000, restart_ms=120_000)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from gpucommons.scheduler.simulation.setting import GPUS_PER_NODE, Setting, parts
 from gpucommons.scheduler.simulation.trace import TraceJob
+from gpucommons.scheduler.simulation.trace_cluster import GPUS_PER_NODE, Setting, parts
 
 #: Where a job's parts lie: node and GPUs.
 Place = list[tuple[int, int]]

@@ -18,8 +18,8 @@ from gpucommons.scheduler.intake.configuration import quota_of
 from gpucommons.scheduler.service.administration.replays import side_view
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.figures import Outcome, outcome_of
-from gpucommons.scheduler.simulation.setting import POOL, Setting, set_up, simulation_of
 from gpucommons.scheduler.simulation.trace import read_trace
+from gpucommons.scheduler.simulation.trace_cluster import POOL, Setting, set_up, simulation_of
 
 
 def replay_of_trace(arguments: argparse.Namespace, config: models.ConfigModel) -> models.ReplayView:

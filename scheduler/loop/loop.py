@@ -25,11 +25,11 @@ from gpucommons.scheduler.errors import LeaderLost, Unavailable
 from gpucommons.scheduler.executors.base import Executor
 from gpucommons.scheduler.leadership.base import Leadership
 from gpucommons.scheduler.loop.acting import Acting, ServerActs, current_attempts
+from gpucommons.scheduler.loop.after_restore import Clocks, reconcile
 from gpucommons.scheduler.loop.deciding import Advance, Step
 from gpucommons.scheduler.loop.inbox import Inbox, points_of
 from gpucommons.scheduler.loop.minute_records import Books
 from gpucommons.scheduler.loop.monotonic_clock import OnwardClock
-from gpucommons.scheduler.loop.restored import Clocks, reconcile
 from gpucommons.scheduler.loop.usage_ledger import LedgerKeeper
 from gpucommons.scheduler.store.base import Epoch, LogPoint, Mirror, Store
 from gpucommons.scheduler.threads.alarm import Alarm

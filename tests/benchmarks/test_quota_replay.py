@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.quota_replay.__main__ import main
 from benchmarks.quota_replay.queues import Nodes, play, policy_of
-from gpucommons.scheduler.simulation.setting import Setting
 from gpucommons.scheduler.simulation.trace import TraceJob
+from gpucommons.scheduler.simulation.trace_cluster import Setting
 
 MINUTES = "job_id,user,num_gpu,submit_time,duration\n"
 

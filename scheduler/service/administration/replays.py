@@ -18,10 +18,10 @@ from gpucommons.scheduler.intake.configuration import planned_quotas
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.service import Service
-from gpucommons.scheduler.simulation.apart import apart
 from gpucommons.scheduler.simulation.figures import Figures, Outcome
 from gpucommons.scheduler.simulation.history import Stage, compare, stage_of
 from gpucommons.scheduler.simulation.more_gpus import with_more
+from gpucommons.scheduler.simulation.worker_process import apart
 from gpucommons.scheduler.store.base import Store, WorkloadFilter
 
 _DAY_MS = 24 * 3_600_000

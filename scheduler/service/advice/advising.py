@@ -19,10 +19,10 @@ from gpucommons.scheduler.plans import ChosenPlan
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization, costs
 from gpucommons.scheduler.service.advice import describing, past, similar_jobs, views, waits
-from gpucommons.scheduler.service.advice.asking import Asking
+from gpucommons.scheduler.service.advice.advisor_question import Asking
 from gpucommons.scheduler.service.advice.lessons import Taught, asked_of, taught
-from gpucommons.scheduler.service.advice.offering import offer
 from gpucommons.scheduler.service.advice.places import Place, place_of, with_sizes
+from gpucommons.scheduler.service.advice.plan_offers import offer
 from gpucommons.scheduler.service.advice.waits import NOT_KNOWN, Size, Wait
 from gpucommons.scheduler.service.jobs.environments import script_reader
 from gpucommons.scheduler.service.jobs.jobs import checked_spec

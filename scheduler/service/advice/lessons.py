@@ -15,7 +15,7 @@ from gpucommons.scheduler.advisor.learning.training import read, read_points
 from gpucommons.scheduler.advisor.scaling import Believed, Seen
 from gpucommons.scheduler.advisor.signature import UNKNOWN
 from gpucommons.scheduler.core.model.types import Millis, PoolName
-from gpucommons.scheduler.service.advice.asking import Asking, Like
+from gpucommons.scheduler.service.advice.advisor_question import Asking, Like
 from gpucommons.scheduler.service.advice.places import Place, place_of
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.plans.base import JudgedRun

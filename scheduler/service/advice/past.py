@@ -11,7 +11,7 @@ from gpucommons.scheduler.curves.shown_curve import best_source, without_repeats
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.advice import describing
-from gpucommons.scheduler.service.advice.asking import Like
+from gpucommons.scheduler.service.advice.advisor_question import Like
 from gpucommons.scheduler.service.advice.calibration import calibration_view
 from gpucommons.scheduler.service.advice.plan_beside_outcome import plan_record
 from gpucommons.scheduler.service.advice.plan_outcomes import Seen, judged

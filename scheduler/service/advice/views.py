@@ -18,7 +18,7 @@ from gpucommons.scheduler.advisor.layout import (
     words,
 )
 from gpucommons.scheduler.models.text.plan_words import memory_of, plain_line, speed_of
-from gpucommons.scheduler.service.advice.asking import Asking
+from gpucommons.scheduler.service.advice.advisor_question import Asking
 from gpucommons.scheduler.service.advice.lessons import of_another_driver
 from gpucommons.scheduler.service.advice.places import Place, driver_words, workers_of
 from gpucommons.scheduler.service.advice.waits import NOT_KNOWN, Size, Wait

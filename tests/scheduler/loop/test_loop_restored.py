@@ -24,7 +24,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.executors.base import Found
 from gpucommons.scheduler.executors.fake import Script
-from gpucommons.scheduler.loop.restored import Clocks, not_yet_reconciled, reconcile
+from gpucommons.scheduler.loop.after_restore import Clocks, not_yet_reconciled, reconcile
 from gpucommons.scheduler.models.history import RECONCILED, RESTORED
 from gpucommons.scheduler.store.backup import tables
 from gpucommons.scheduler.store.backup.file import Origin, Reader

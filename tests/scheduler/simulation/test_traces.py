@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.simulation.setting import a_spec, parts, set_up
 from gpucommons.scheduler.simulation.trace import LONGEST_RUN_MS, read_trace
+from gpucommons.scheduler.simulation.trace_cluster import a_spec, parts, set_up
 
 HOUR = 3_600_000
 GAPS = "u_id,user,gpu_num,cpu_num,node_num,interval,run_time,wall_time,new_status\n"

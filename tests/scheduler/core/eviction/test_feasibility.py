@@ -13,8 +13,8 @@ from gpucommons.scheduler.core.eviction import feasibility
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.passes import over_quota
 from gpucommons.scheduler.simulation.conditions import Conditions
-from gpucommons.scheduler.simulation.setting import POOL, Setting, simulation_of
 from gpucommons.scheduler.simulation.trace import TraceJob
+from gpucommons.scheduler.simulation.trace_cluster import POOL, Setting, simulation_of
 
 HALF_LIFE_MS = 60_000
 

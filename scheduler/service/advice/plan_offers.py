@@ -8,7 +8,7 @@ from gpucommons.scheduler.advisor.learning.training import written, written_poin
 from gpucommons.scheduler.advisor.network import Unknown
 from gpucommons.scheduler.plans import ChosenPlan, Said
 from gpucommons.scheduler.service.advice import describing
-from gpucommons.scheduler.service.advice.asking import Asking, Like
+from gpucommons.scheduler.service.advice.advisor_question import Asking, Like
 from gpucommons.scheduler.service.advice.places import Place
 
 _HOUR_S = 3600
