@@ -13,11 +13,9 @@ from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.hibernation.criu import find_criu
 from gpucommons.scheduler.models import ConfigModel
 from gpucommons.scheduler.up import part_logs
-from gpucommons.scheduler.up.children import Child, end_leftovers
 from gpucommons.scheduler.up.configuration import find_devices, make_config, read_config
 from gpucommons.scheduler.up.hub_control import HubControl
 from gpucommons.scheduler.up.hub_files import admitted, teams_of, write_facts, write_hub_files
-from gpucommons.scheduler.up.jobs import end_jobs
 from gpucommons.scheduler.up.parts import (
     Machine,
     agent_part,
@@ -37,6 +35,8 @@ from gpucommons.scheduler.up.state_folder import (
     read_pids,
     write_pids,
 )
+from gpucommons.scheduler.up.stop_jobs import end_jobs
+from gpucommons.scheduler.up.supervision import Child, end_leftovers
 
 _HUB_STOPS_WITHIN_S = 60.0
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from gpucommons.scheduler.up.children import same_process
 from gpucommons.scheduler.up.hub_files import FACTS_FILE
 from gpucommons.scheduler.up.state_folder import read_pids
+from gpucommons.scheduler.up.supervision import same_process
 
 
 def runs_with_shared_account(root: Path) -> bool:

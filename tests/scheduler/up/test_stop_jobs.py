@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpucommons.scheduler.errors import InvalidTransition
-from gpucommons.scheduler.up import jobs
+from gpucommons.scheduler.up import stop_jobs
 
 
 def test_a_job_that_has_just_ended_keeps_no_other_from_its_end(
@@ -37,6 +37,6 @@ def test_a_job_that_has_just_ended_keeps_no_other_from_its_end(
                 raise InvalidTransition("It is finished: nothing more can be done with it.")
             return None
 
-    monkeypatch.setattr(jobs, "SchedulerClient", Scheduler)
-    assert jobs.end_jobs(Path("/nowhere")) == "Ended 2 training jobs."
+    monkeypatch.setattr(stop_jobs, "SchedulerClient", Scheduler)
+    assert stop_jobs.end_jobs(Path("/nowhere")) == "Ended 2 training jobs."
     assert cancelled == ["ends-by-itself", "runs-on"]

@@ -15,14 +15,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gpucommons.scheduler.up.children import (
+from gpucommons.scheduler.up.parts import Part
+from gpucommons.scheduler.up.supervision import (
     BACK_OFF_S,
     Child,
     PartFailed,
     back_off_s,
     end_leftovers,
 )
-from gpucommons.scheduler.up.parts import Part
 
 STAYS = "import time; time.sleep(600)"
 #: Dies at its first start, stays at its second.
@@ -124,7 +124,7 @@ async def test_a_stopped_part_stays_stopped(tmp_path: Path, started: list[Child]
 def test_a_killed_parent_leaves_no_part_behind(tmp_path: Path) -> None:
     code = f"""
         import asyncio, os, pathlib, sys
-        from gpucommons.scheduler.up.children import Child
+        from gpucommons.scheduler.up.supervision import Child
         from gpucommons.scheduler.up.parts import Part
         async def main():
             child = Child(Part(name="thing", argv=({sys.executable!r}, "-c", {STAYS!r}),
