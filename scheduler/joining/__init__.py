@@ -10,11 +10,11 @@ environment, so only the standard library is imported.
 FILES = (
     "__init__.py",
     "__main__.py",
-    "children.py",
-    "following.py",
-    "listeners.py",
+    "child_processes.py",
+    "first_worker.py",
+    "port_owners.py",
     "mpi.py",
     "ray.py",
     "spark.py",
-    "talking.py",
+    "worker_messages.py",
 )

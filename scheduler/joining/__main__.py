@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 
 from gpucommons.scheduler.joining import mpi, ray, spark
-from gpucommons.scheduler.joining.following import Seat, Server, follow, lead
+from gpucommons.scheduler.joining.first_worker import Seat, Server, follow, lead
 from gpucommons.scheduler.joining.ray import Offer
-from gpucommons.scheduler.joining.talking import NotJoined, own_address, place_of, remark
+from gpucommons.scheduler.joining.worker_messages import NotJoined, own_address, place_of, remark
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -23,9 +23,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpucommons.scheduler.joining import children
-from gpucommons.scheduler.joining.children import STOPPED, Stop
-from gpucommons.scheduler.joining.talking import Line, NotJoined, call, listen, place_of, remark
+from gpucommons.scheduler.joining import child_processes
+from gpucommons.scheduler.joining.child_processes import STOPPED, Stop
+from gpucommons.scheduler.joining.worker_messages import (
+    Line,
+    NotJoined,
+    call,
+    listen,
+    place_of,
+    remark,
+)
 
 MODULE = "gpucommons.scheduler.joining"
 WORKERS = "GPUCOMMONS_MPI_WORKERS"
@@ -97,8 +104,8 @@ class _Ranks:
             remark("mpirun needs no such program here, and it is not started")
             line.say({"ended": 1})
             return
-        process = children.start(("sh", "-c", command), apart=True)
-        line.say({"ended": children.status(process.wait())})
+        process = child_processes.start(("sh", "-c", command), apart=True)
+        line.say({"ended": child_processes.status(process.wait())})
 
     def _run(self, line: Line, said: Mapping[str, Mapping[str, str]]) -> None:
         with self.lock:
@@ -108,13 +115,13 @@ class _Ranks:
             line.say({"ended": STOPPED, "stopped": True})
             return
         try:
-            process = children.start(self.command, env=said["env"])
+            process = child_processes.start(self.command, env=said["env"])
         except NotJoined as error:
             remark(str(error))
             self.codes.append(127)
             return
         threading.Thread(target=self._watch, args=(line, process), daemon=True).start()
-        code = children.status(process.wait())
+        code = child_processes.status(process.wait())
         # A rank that stops for a stop is no failure of MPI's: the others shall have their grace.
         self.codes.append(code)
         line.say({"ended": code, "stopped": bool(self.stop)})
@@ -139,7 +146,7 @@ def work(rank: int, command: Sequence[str]) -> int:
             if mpirun is not None and mpirun.poll() is not None and not stop:
                 if (why := _left_by_mpirun(ranks, workers[rank].ranks)) is not None:
                     remark(f"mpirun ended with {mpirun.returncode} {why}")
-                    return children.status(mpirun.returncode) or 1
+                    return child_processes.status(mpirun.returncode) or 1
                 break
             time.sleep(_LOOK_S)
         code = max(ranks.codes, default=STOPPED)
@@ -150,7 +157,7 @@ def work(rank: int, command: Sequence[str]) -> int:
         if mpirun is not None and stop:
             _wait_for(workers[1:])
         elif mpirun is not None and not code:
-            code = children.status(mpirun.wait())
+            code = child_processes.status(mpirun.wait())
         return code
 
 
@@ -198,10 +205,12 @@ def _mpirun(workers: Sequence[Member], held: contextlib.ExitStack) -> subprocess
         str(len(seats(workers))),
     )
     try:
-        found = children.start(("mpirun", *how, *ourselves, "messenger"), env=env, apart=True)
+        found = child_processes.start(
+            ("mpirun", *how, *ourselves, "messenger"), env=env, apart=True
+        )
     except NotJoined:
         raise NotJoined(_MISSING) from None
-    held.callback(children.end, found)
+    held.callback(child_processes.end, found)
     return found
 
 

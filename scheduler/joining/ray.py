@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
-from gpucommons.scheduler.joining.following import Seat, Server, follow, lead
-from gpucommons.scheduler.joining.talking import (
+from gpucommons.scheduler.joining.first_worker import Seat, Server, follow, lead
+from gpucommons.scheduler.joining.worker_messages import (
     PATIENCE_S,
     NotJoined,
     derived,

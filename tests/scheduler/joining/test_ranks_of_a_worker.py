@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.joining import mpi, talking
-from gpucommons.scheduler.joining.talking import Line, call
+from gpucommons.scheduler.joining import mpi, worker_messages
+from gpucommons.scheduler.joining.worker_messages import Line, call
 
 #: As the true one: a messenger for each rank, and an end with theirs. Options of ours are eight words.
 STARTS_MESSENGERS = 'shift 8; for r in 0 1; do PMIX_RANK=$r "$@" & done; wait'
@@ -26,7 +26,7 @@ class Worker:
         (folder / "tmp").mkdir()
         (folder / "mpirun").write_text(f"#!/bin/sh\n{mpirun}\n")
         (folder / "mpirun").chmod(0o755)
-        place = f"127.0.0.1:{talking.free_port()}"
+        place = f"127.0.0.1:{worker_messages.free_port()}"
         ours = [sys.executable, "-m", mpi.MODULE, "mpi", "--rank", "0", "--", "sh", "-c", rank]
         env = {"GPUCOMMONS_TOKEN": "t", mpi.WORKERS: f"{place}*2", "TMPDIR": str(folder / "tmp")}
         with (folder / "said").open("wb") as said:
@@ -89,9 +89,9 @@ def test_a_worker_runs_nothing_that_mpirun_would_not_start_there(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("GPUCOMMONS_TOKEN", "t")
-    place = ("127.0.0.1", talking.free_port())
+    place = ("127.0.0.1", worker_messages.free_port())
     ranks = mpi._Ranks(command=(), stop=mpi.Stop.__new__(mpi.Stop), takes_daemon=True)
-    talking.listen(place, ranks.hear)
+    worker_messages.listen(place, ranks.hear)
 
     def ended(command: str) -> int:
         line: Line = call(place)

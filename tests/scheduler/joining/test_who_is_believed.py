@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.joining import listeners, ray, spark, talking
-from gpucommons.scheduler.joining.following import Seat
-from gpucommons.scheduler.joining.talking import Line, NotJoined
+from gpucommons.scheduler.joining import port_owners, ray, spark, worker_messages
+from gpucommons.scheduler.joining.first_worker import Seat
+from gpucommons.scheduler.joining.worker_messages import Line, NotJoined
 
 #: Another account's on all addresses of IPv4, ours on 127.0.0.1, and one that is connected only.
 TABLE = """\
@@ -38,8 +38,8 @@ Heard = queue.SimpleQueue[Line]
 
 @pytest.fixture
 def listening() -> tuple[tuple[str, int], Heard]:
-    place, heard = ("127.0.0.1", talking.free_port()), Heard()
-    talking.listen(place, heard.put)
+    place, heard = ("127.0.0.1", worker_messages.free_port()), Heard()
+    worker_messages.listen(place, heard.put)
     return place, heard
 
 
@@ -47,7 +47,7 @@ def test_workers_prove_themselves_and_may_be_silent_afterwards(
     listening: tuple[tuple[str, int], Heard],
 ) -> None:
     place, heard = listening
-    line = talking.call(place)
+    line = worker_messages.call(place)
     line.say({"rank": 1})
     other = heard.get(timeout=60)
     assert other.hear() == {"rank": 1}
@@ -59,10 +59,10 @@ def test_a_proof_for_one_worker_is_none_for_another(
     listening: tuple[tuple[str, int], Heard], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, heard = listening
-    of_another = talking._proofs(("127.0.0.1", 1))
-    monkeypatch.setattr(talking, "_proofs", lambda _place: of_another)
+    of_another = worker_messages._proofs(("127.0.0.1", 1))
+    monkeypatch.setattr(worker_messages, "_proofs", lambda _place: of_another)
     with pytest.raises(NotJoined, match="no worker of this attempt"):
-        talking.call(place)
+        worker_messages.call(place)
     assert heard.empty()
     assert of_another.of_caller != of_another.of_listener
 
@@ -71,10 +71,10 @@ def test_who_proves_nothing_keeps_nobody_out(
     listening: tuple[tuple[str, int], Heard], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, heard = listening
-    monkeypatch.setattr(talking, "_MOST_UNPROVED", 2)
-    monkeypatch.setattr(talking, "_PROVE_S", 1)
+    monkeypatch.setattr(worker_messages, "_MOST_UNPROVED", 2)
+    monkeypatch.setattr(worker_messages, "_PROVE_S", 1)
     silent = [socket.create_connection(place, timeout=60) for _ in range(4)]
-    talking.call(place)
+    worker_messages.call(place)
     heard.get(timeout=60)
     for one in silent:
         # Ended by newer ones, or for being silent: a challenge, then the end.
@@ -85,28 +85,31 @@ def test_who_proves_nothing_keeps_nobody_out(
 
 def test_an_attempt_without_a_token_has_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUCOMMONS_TOKEN", "")
-    for joins in (lambda: talking.call(("127.0.0.1", 1)), lambda: talking.derived("ray")):
+    for joins in (
+        lambda: worker_messages.call(("127.0.0.1", 1)),
+        lambda: worker_messages.derived("ray"),
+    ):
         with pytest.raises(NotJoined, match="GPUCOMMONS_TOKEN, which is empty"):
             joins()
 
 
 @pytest.mark.parametrize("table", [TABLE, TABLE_6], ids=["tcp", "tcp6"])
 def test_the_kernel_says_whose_a_listener_is(table: str) -> None:
-    assert listeners.owners(table, "127.0.0.1", 8080) == {1234}
-    assert listeners.owners(table, "127.0.0.1", 8081) == {1000}
-    assert listeners.owners(table, "::ffff:127.0.0.1", 8081) == {1000}
-    assert listeners.owners(table, "10.0.0.1", 8081) == set()
+    assert port_owners.owners(table, "127.0.0.1", 8080) == {1234}
+    assert port_owners.owners(table, "127.0.0.1", 8081) == {1000}
+    assert port_owners.owners(table, "::ffff:127.0.0.1", 8081) == {1000}
+    assert port_owners.owners(table, "10.0.0.1", 8081) == set()
 
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="Linux says whose a listener is")
 def test_a_listener_of_another_account_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         place = server.getsockname()
-        assert listeners.ours_answers(place)
+        assert port_owners.ours_answers(place)
         monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
         with pytest.raises(NotJoined, match="another account of this machine answers"):
-            listeners.ours_answers(place)
-    assert not listeners.ours_answers(place)
+            port_owners.ours_answers(place)
+    assert not port_owners.ours_answers(place)
 
 
 @pytest.mark.parametrize(
@@ -161,5 +164,5 @@ def test_a_worker_says_its_own_address_where_others_know_it_by_name(
         return known
 
     monkeypatch.setattr(socket, "gethostbyname", look)
-    assert talking.own_address("gc-7-0.jobs.svc") == own
-    assert talking.own_address("127.0.0.1") == "127.0.0.1"
+    assert worker_messages.own_address("gc-7-0.jobs.svc") == own
+    assert worker_messages.own_address("127.0.0.1") == "127.0.0.1"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.joining import talking
+from gpucommons.scheduler.joining import worker_messages
 from gpucommons.scheduler.storage.prepare import copy_joining
 
 OURS = (sys.executable, "-m", "gpucommons.scheduler.joining")
@@ -58,7 +58,7 @@ def ends(*started: subprocess.Popen[str]) -> list[tuple[int, str]]:
 
 @pytest.fixture
 def meeting(tmp_path: Path) -> Meeting:
-    return Meeting(first=f"127.0.0.1:{talking.free_port()}", folder=tmp_path)
+    return Meeting(first=f"127.0.0.1:{worker_messages.free_port()}", folder=tmp_path)
 
 
 def shell(text: str) -> Sequence[str]:
@@ -165,8 +165,8 @@ def test_a_pod_runs_it_with_any_python_of_its_image(tmp_path: Path, meeting: Mee
 @pytest.mark.parametrize("found", [True, False], ids=["all", "too few"])
 def test_a_script_begins_once_all_workers_are_found(found: bool) -> None:
     leads = (
-        "import sys; from gpucommons.scheduler.joining.following import Seat, lead;"
-        f"seat = Seat(rank=0, size=1, first='127.0.0.1:{talking.free_port()}');"
+        "import sys; from gpucommons.scheduler.joining.first_worker import Seat, lead;"
+        f"seat = Seat(rank=0, size=1, first='127.0.0.1:{worker_messages.free_port()}');"
         "lead(seat, ['echo', 'trained'], before=['sh', '-c', sys.argv[1]])"
     )
     begun = subprocess.run(

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpucommons.scheduler.joining import children
-from gpucommons.scheduler.joining.children import STOPPED, Stop
-from gpucommons.scheduler.joining.listeners import ours_answers
-from gpucommons.scheduler.joining.talking import (
+from gpucommons.scheduler.joining import child_processes
+from gpucommons.scheduler.joining.child_processes import STOPPED, Stop
+from gpucommons.scheduler.joining.port_owners import ours_answers
+from gpucommons.scheduler.joining.worker_messages import (
     PATIENCE_S,
     Line,
     NotJoined,
@@ -66,7 +66,7 @@ class Serving:
         for place in server.relies_on:
             ours_answers(place)
         self._server = server
-        self.process = children.start(server.command, env=server.env, apart=True)
+        self.process = child_processes.start(server.command, env=server.env, apart=True)
 
     def wait_until_ready(self, stop: Stop) -> None:
         """Until it answers, or a stop.
@@ -80,7 +80,7 @@ class Serving:
         until_s, name = time.monotonic() + PATIENCE_S, self._server.command[0].rpartition("/")[2]
         while waits_for and not stop:
             if (code := self.process.poll()) is not None:
-                message = f"{name} ended with {children.status(code)} before it was ready"
+                message = f"{name} ended with {child_processes.status(code)} before it was ready"
                 raise NotJoined(message)
             if ours_answers(waits_for[0]):
                 waits_for.pop(0)
@@ -92,7 +92,7 @@ class Serving:
 
     def end(self) -> None:
         """End it with all that it started."""
-        children.end(self.process, leave_s=self._server.leave_s)
+        child_processes.end(self.process, leave_s=self._server.leave_s)
 
 
 class First:
@@ -170,7 +170,7 @@ def lead(
         if before and not stop:
             _run_before(before, env, stop)
         if not stop:
-            code = children.status(children.start(command, env=env).wait())
+            code = child_processes.status(child_processes.start(command, env=env).wait())
     except NotJoined:
         code = 1
         raise
@@ -183,7 +183,7 @@ def lead(
 
 
 def _run_before(command: Sequence[str], env: Mapping[str, str] | None, stop: Stop) -> None:
-    if children.start(command, env=env).wait() and not stop:
+    if child_processes.start(command, env=env).wait() and not stop:
         message = "what serves the workers did not find all of them"
         raise NotJoined(message)
 
@@ -241,7 +241,7 @@ def _served(serving: subprocess.Popen[bytes], heard: Heard, stop: Stop, stays_s:
     while not heard.is_over and serving.poll() is None:
         time.sleep(_LOOK_S)
     if not heard.is_over:
-        code = children.status(serving.returncode or 0)
+        code = child_processes.status(serving.returncode or 0)
         if stays_s or stop:
             return code
         remark(f"this worker ended with {code} while the first worker still needed it")
