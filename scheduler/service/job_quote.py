@@ -18,7 +18,7 @@ from gpucommons.scheduler.service.jobs.jobs import checked_spec
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.drills import drill_text
 from gpucommons.scheduler.service.views.jobs import reason_view
-from gpucommons.scheduler.service.views.whereabouts import AWAY, may_run_away
+from gpucommons.scheduler.service.views.where_it_runs import AWAY, may_run_away
 
 
 def quote_job(service: Service, principal: Principal, request: models.JobRequest) -> models.Quote:

@@ -18,7 +18,7 @@ from gpucommons.scheduler.service.in_memory.trial_cycles import Trials
 from gpucommons.scheduler.service.lookup import find_job, find_lease
 from gpucommons.scheduler.service.service import Pending, Service
 from gpucommons.scheduler.service.views.jobs import forecast_view, waiting_reason, way_view
-from gpucommons.scheduler.service.views.whereabouts import position
+from gpucommons.scheduler.service.views.place_in_line import position
 
 T = TypeVar("T")
 

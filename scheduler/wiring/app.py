@@ -56,7 +56,7 @@ from gpucommons.scheduler.service.in_memory.rate_limits import SubmitLimit, uplo
 from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.service import Service, ServiceSettings
 from gpucommons.scheduler.service.views.leases import IdleLimits
-from gpucommons.scheduler.service.views.whereabouts import AWAY
+from gpucommons.scheduler.service.views.where_it_runs import AWAY
 from gpucommons.scheduler.storage.parts import StorageParts, storage_parts
 from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.store.opening import open_store

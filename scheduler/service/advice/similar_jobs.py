@@ -16,7 +16,7 @@ from gpucommons.scheduler.service.advice.places import Place
 from gpucommons.scheduler.service.advice.plan_outcomes import gpus_of, median_step_s, other_unit
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.service import Service
-from gpucommons.scheduler.service.views.whereabouts import pool_of_attempt
+from gpucommons.scheduler.service.views.where_it_runs import pool_of_attempt
 from gpucommons.scheduler.store.base import LogPoint
 
 _REMEDY = (

@@ -29,7 +29,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
 )
 from gpucommons.scheduler.executors.base import Bound
-from gpucommons.scheduler.service.views.whereabouts import runs_away
+from gpucommons.scheduler.service.views.where_it_runs import runs_away
 
 log = logging.getLogger("gpucommons.scheduler.slices")
 

@@ -12,7 +12,7 @@ from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.lookup import current_attempt, speaks_as
 from gpucommons.scheduler.service.service import Service
-from gpucommons.scheduler.service.views.whereabouts import executor_of
+from gpucommons.scheduler.service.views.where_it_runs import executor_of
 from gpucommons.scheduler.storage.job_files import JobFiles
 
 #: As for jobs of this machine.

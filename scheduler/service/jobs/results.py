@@ -18,7 +18,7 @@ from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs.attempt_files import files_of
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.service import OwnResults, Service
-from gpucommons.scheduler.service.views.whereabouts import (
+from gpucommons.scheduler.service.views.where_it_runs import (
     AWAY,
     HERE,
     executor_of,

@@ -37,8 +37,9 @@ from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.views.blockers import blocker_view
 from gpucommons.scheduler.service.views.drills import drill_view
+from gpucommons.scheduler.service.views.place_in_line import position
 from gpucommons.scheduler.service.views.visible_names import names_of_others, shows_names
-from gpucommons.scheduler.service.views.whereabouts import position, results_are_away
+from gpucommons.scheduler.service.views.where_it_runs import results_are_away
 
 
 def queued(intent: Intent) -> Workload:

@@ -20,8 +20,8 @@ from gpucommons.scheduler.service.views.blockers import blocker_view
 from gpucommons.scheduler.service.views.jobs import forecast_view, reason_class, reason_view
 from gpucommons.scheduler.service.views.kept import kept_view
 from gpucommons.scheduler.service.views.on_idle import on_idle_text
+from gpucommons.scheduler.service.views.place_in_line import position
 from gpucommons.scheduler.service.views.visible_names import names_of_others, shows_names
-from gpucommons.scheduler.service.views.whereabouts import position
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

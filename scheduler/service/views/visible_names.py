@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import AttemptId, Workload
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.views.of_newest_cluster import OfNewestCluster
 
 
-@dataclass(slots=True)
-class _Newest:
-    """The cluster that was asked about last: lists ask once for every row."""
-
-    of: tuple[Cluster, Mapping[AttemptId, Workload]] | None = field(default=None)
+def _by_attempt(cluster: Cluster) -> Mapping[AttemptId, Workload]:
+    return {one.current.attempt_id: one for one in cluster.workloads.values() if one.current}
 
 
-_newest = _Newest()
+_holders = OfNewestCluster(_by_attempt)
 
 
 def shows_names(principal: Principal, workload: Workload, cluster: Cluster) -> bool:
@@ -35,7 +32,7 @@ def names_of_others(workload: Workload, principal: Principal, cluster: Cluster) 
     """Jobs of other teams that end for it first, as far as this caller may know their names."""
     if workload.nomination is None:
         return []
-    attempts = _attempts(cluster)
+    attempts = _holders.of(cluster)
     found = [attempts[one] for one in workload.nomination.victims if one in attempts]
     return sorted(
         f"{one.spec.team}/{one.spec.name}"
@@ -44,12 +41,3 @@ def names_of_others(workload: Workload, principal: Principal, cluster: Cluster) 
         and not is_lease(one)
         and shows_names(principal, one, cluster)
     )
-
-
-def _attempts(cluster: Cluster) -> Mapping[AttemptId, Workload]:
-    known = _newest.of
-    if known is None or known[0] is not cluster:
-        by_attempt = {w.current.attempt_id: w for w in cluster.workloads.values() if w.current}
-        # Read and written whole, so that threads see one or the other.
-        known = _newest.of = (cluster, by_attempt)
-    return known[1]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpucommons.scheduler.service.views.whereabouts import executor_of, pool_of_attempt
+from gpucommons.scheduler.service.views.where_it_runs import executor_of, pool_of_attempt
 
 POOLS = {"a": SimpleNamespace(executor="local"), "b": SimpleNamespace(executor="slurm")}
 CLUSTER: Any = SimpleNamespace(nodes={"n2": SimpleNamespace(pool="b")}, pools=POOLS)

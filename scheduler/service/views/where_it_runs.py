@@ -1,17 +1,10 @@
-"""Where a workload stands in line, and who runs, or ran, an attempt.
-
-Places are worked out when somebody asks: stored, each start would rewrite all who follow.
-"""
+"""Where an attempt runs or ran: its pool, its executor, and whether its files are away from its notebook."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import Cluster
-from gpucommons.scheduler.core.model.types import Attempt, PoolName, Spec, Workload, WorkloadId
-from gpucommons.scheduler.core.queue.ordering import places
+from gpucommons.scheduler.core.model.types import Attempt, PoolName, Spec, Workload
 
 #: Jobs of this executor run away from their notebooks' folders.
 AWAY = "kubernetes"
@@ -52,22 +45,3 @@ def may_run_away(cluster: Cluster, spec: Spec) -> bool:
 def results_are_away(cluster: Cluster, workload: Workload) -> bool:
     """Whether its owner has yet to fetch what the job made, however it ended."""
     return is_final(workload) and bool(workload.attempts) and runs_away(cluster, workload)
-
-
-@dataclass(slots=True)
-class _Newest:
-    """The cluster that was asked about last: lists ask once for every row."""
-
-    of: tuple[Cluster, Mapping[WorkloadId, int]] | None = field(default=None)
-
-
-_newest = _Newest()
-
-
-def position(workload: Workload, cluster: Cluster) -> int | None:
-    """Place in line within its team and pool, from 1; None when it is not in line."""
-    known = _newest.of
-    if known is None or known[0] is not cluster:
-        # Read and written whole, so that threads see one or the other.
-        known = _newest.of = (cluster, places(cluster.workloads))
-    return known[1].get(workload.workload_id)
