@@ -8,7 +8,7 @@ from __future__ import annotations
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Workload
 from gpucommons.scheduler.core.queue.ordering import places
-from gpucommons.scheduler.service.views.of_newest_cluster import OfNewestCluster
+from gpucommons.scheduler.service.of_newest_cluster import OfNewestCluster
 
 _places = OfNewestCluster(lambda cluster: places(cluster.workloads))
 

@@ -9,7 +9,7 @@ from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import AttemptId, Workload
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.views.of_newest_cluster import OfNewestCluster
+from gpucommons.scheduler.service.of_newest_cluster import OfNewestCluster
 
 
 def _by_attempt(cluster: Cluster) -> Mapping[AttemptId, Workload]:
