@@ -226,7 +226,7 @@ def test_what_ran_and_left_nothing_on_a_node_that_is_away_is_live_after_a_restar
     # The node is back, and has had the time to end what it should not run.
     back = replace(world.executor._view.nodes["n0"], ready=True)
     with world.executor._lock:
-        world.executor._view._node("MODIFIED", back)
+        world.executor._view._nodes.event("MODIFIED", back)
     assert world.end() is None
     world.pass_ms(GRACE_MS + HOLD_MS)
     assert world.end() is not None
@@ -309,7 +309,7 @@ def test_what_left_nothing_may_have_run_and_is_not_started_again_while_its_node_
     assert world.end() is None
     back = replace(world.executor._view.nodes["n0"], ready=True)
     with world.executor._lock:
-        world.executor._view._node("MODIFIED", back)
+        world.executor._view._nodes.event("MODIFIED", back)
     world.pass_ms(1_000)
     world.pass_ms(GRACE_MS + HOLD_MS)
     end = world.end()

@@ -93,7 +93,7 @@ class World:
 
     def offers(self, cards: int, **others: int) -> None:
         """What the kubelet says of its node."""
-        self.view._node(
+        self.view._nodes.event(
             "MODIFIED",
             NodeSeen(
                 name="n1",

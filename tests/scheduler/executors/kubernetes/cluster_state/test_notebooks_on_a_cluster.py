@@ -98,7 +98,7 @@ class World:
         self.offer = Offer(settings, around, self.view, self.reserving, installed)
         reads = {one.path.rpartition("/")[2]: one.read for one, _, _ in self.view._subjects()}
         self._read_pod = reads["pods"]
-        self.view._node("ADDED", reads["nodes"](A_NODE))
+        self.view._nodes.event("ADDED", reads["nodes"](A_NODE))
 
     def shows(self, pod: dict[str, Any], kind: str = "ADDED") -> None:
         self.view._pod(kind, self._read_pod(pod))
