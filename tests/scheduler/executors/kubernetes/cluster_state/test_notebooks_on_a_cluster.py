@@ -96,7 +96,7 @@ class World:
         self.reserving = Reservations(connection, settings, self.view, cast("Any", None))
         installed = Installed(connection, settings, cast("Any", None), changed=lambda: None)
         self.offer = Offer(settings, around, self.view, self.reserving, installed)
-        reads = {one.path.rpartition("/")[2]: one.read for one, _, _ in self.view._subjects()}
+        reads = {one.path.rpartition("/")[2]: one.read for one, _ in self.view._subjects()}
         self._read_pod = reads["pods"]
         self.view._nodes.event("ADDED", reads["nodes"](A_NODE))
 

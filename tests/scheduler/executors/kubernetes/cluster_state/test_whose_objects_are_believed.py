@@ -44,7 +44,7 @@ def a_view() -> ClusterView:
 
 def subject(path: str) -> Any:
     """How objects of a kind are read."""
-    return next(one.read for one, _, _ in a_view()._subjects() if one.path.endswith(path))
+    return next(one.read for one, _ in a_view()._subjects() if one.path.endswith(path))
 
 
 def running(namespace: str, **labels: str) -> dict[str, Any]:
