@@ -1,7 +1,7 @@
 """GPU hours until a sweep has one of the best 1 % of configurations, beside other searchers.
 
-``python -m benchmarks.sweeps [--seeds 10] [--trials 100] [--json OUT]`` plays searches on one virtual
-clock over seeded, synthetic learning curves: with 8 steady GPUs, and with GPUs of which half are taken
+``python -m benchmarks.sweeps [--seeds 10] [--first-seed 0] [--trials 100] [--curves power] [--json OUT]``
+plays searches on one virtual clock over seeded, synthetic learning curves (`curves.py`): with 8 steady GPUs, and with GPUs of which half are taken
 away at random. All policies save and restore in the same seconds and go on where they were stopped.
 
 ``ours`` is the product's own controller (`scheduler/sweeps`) with its own sampler; ``optuna`` is Optuna
@@ -26,6 +26,7 @@ import optuna
 
 from benchmarks.results import write
 from benchmarks.sweeps import peers
+from benchmarks.sweeps.curves import EPOCHS, SHAPES, SPACE, Curve, threshold
 from gpucommons.scheduler.core.model.types import Millis, State, TeamName, UserName
 from gpucommons.scheduler.parents import ParentId, ParentKind
 from gpucommons.scheduler.store.base import LogPoint
@@ -34,7 +35,6 @@ from gpucommons.scheduler.sweeps.sampling import Sampler
 from gpucommons.scheduler.sweeps.sweep import (
     Budget,
     Halving,
-    Parameter,
     Sweep,
     Trial,
     TrialState,
@@ -42,54 +42,11 @@ from gpucommons.scheduler.sweeps.sweep import (
 )
 from gpucommons.scheduler.sweeps.trial_progress import told
 
-EPOCHS, GPUS = 27, 8
+GPUS = 8
 #: To save at a stop, and to be restored: the same for all.
 SAVE_S, RESTORE_S = 20.0, 40.0
 #: Between two changes of what is there, on average.
 _CHANGE_S = 1800.0
-SPACE = (
-    Parameter(name="lr", low=1e-5, high=1.0, log=True),
-    Parameter(name="batch", choices=(32, 64, 128, 256)),
-    Parameter(name="dropout", low=0.0, high=0.6),
-    Parameter(name="depth", low=2, high=12, integer=True),
-)
-
-
-def curve(seed: int, values: Values) -> tuple[list[float], float]:
-    """Accuracy after each epoch, and the seconds of one: saturating, with noise; other optima per seed."""
-    rng = random.Random(f"{seed}-{sorted(values.items())}")  # noqa: S311 - a simulation
-    task = random.Random(seed)  # noqa: S311 - as above
-    best_lr, best_drop, best_depth = (
-        task.uniform(-4, -2),
-        task.uniform(0.1, 0.4),
-        task.randint(4, 10),
-    )
-    lr, batch = math.log10(float(values["lr"])), int(values["batch"])
-    off = ((lr - best_lr) / 1.2) ** 2 + ((float(values["dropout"]) - best_drop) / 0.35) ** 2
-    off += ((int(values["depth"]) - best_depth) / 6) ** 2 + (math.log2(batch / 128) / 4) ** 2
-    final = 0.55 + 0.43 * math.exp(-off) + rng.gauss(0, 0.004)
-    speed = 2.0 + 6.0 * math.exp(-((lr + 2) ** 2) / 2) * rng.uniform(0.7, 1.3)
-    points = [
-        final - (final - 0.1) * math.exp(-epoch * speed / EPOCHS) + rng.gauss(0, 0.004)
-        for epoch in range(1, EPOCHS + 1)
-    ]
-    return points, 30.0 * (0.5 + int(values["depth"]) / 8) * (256 / batch) ** 0.2
-
-
-def threshold(seed: int) -> float:
-    """What one of the best 1 % has at its end."""
-    rng = random.Random(seed + 10_000)  # noqa: S311 - a simulation
-    finals = sorted(curve(seed, _random(rng))[0][-1] for _ in range(2000))
-    return finals[-20]
-
-
-def _random(rng: random.Random) -> dict[str, Any]:
-    return {
-        "lr": 10 ** rng.uniform(-5, 0),
-        "batch": rng.choice((32, 64, 128, 256)),
-        "dropout": rng.uniform(0, 0.6),
-        "depth": rng.randint(2, 12),
-    }
 
 
 @dataclass
@@ -254,6 +211,7 @@ class Machine:
     """GPUs that come and go, and the trials on them."""
 
     seed: int
+    curve: Curve
     policy: Policy
     wanted: float
     used_s: float = 0.0
@@ -276,7 +234,7 @@ class Machine:
     def _start(self, number: int) -> None:
         job = self.jobs.get(number)
         if job is None:
-            points, epoch_s = curve(self.seed, self.policy.values(number))
+            points, epoch_s = self.curve(self.seed, self.policy.values(number))
             self.jobs[number] = Job(points=points, epoch_s=epoch_s, left_s=epoch_s)
         else:
             # What was done of an epoch when it was stopped is saved with it.
@@ -304,9 +262,9 @@ class Machine:
         return False
 
 
-def gpu_hours(seed: int, policy: Policy, *, steady: bool) -> float:
+def gpu_hours(seed: int, curve: Curve, policy: Policy, *, steady: bool) -> float:
     """GPU hours until one has come to the threshold; all that it took where none has."""
-    machine, now = Machine(seed, policy, threshold(seed)), 0.0
+    machine, now = Machine(seed, curve, policy, threshold(curve, seed)), 0.0
     changes = capacities(seed, steady=steady)
     until, capacity = next(changes)
     while True:
@@ -320,7 +278,7 @@ def gpu_hours(seed: int, policy: Policy, *, steady: bool) -> float:
             until, capacity = next(changes)
 
 
-def measured(seeds: Sequence[int], trials: int) -> Iterator[dict[str, object]]:
+def measured(seeds: Sequence[int], trials: int, curves: str) -> Iterator[dict[str, object]]:
     """One row per policy and capacity."""
     policies: dict[str, Callable[[int], Policy]] = {
         "ours": lambda seed: Ours(seed, trials),
@@ -331,13 +289,17 @@ def measured(seeds: Sequence[int], trials: int) -> Iterator[dict[str, object]]:
         policies[name] = partial(peer, trials_of=trials)
     for capacity in ("steady", "varying"):
         for name, make in policies.items():
-            found = [gpu_hours(one, make(one), steady=capacity == "steady") for one in seeds]
+            steady = capacity == "steady"
+            found = [gpu_hours(one, SHAPES[curves], make(one), steady=steady) for one in seeds]
             yield {
                 "policy": name,
                 "capacity": capacity,
+                "curves": curves,
                 "gpu_hours_to_best_1_percent": round(statistics.mean(found), 2),
+                "standard_error": round(statistics.stdev(found) / math.sqrt(len(found)), 2),
                 "median": round(statistics.median(found), 2),
                 "seeds": len(found),
+                "first_seed": seeds[0],
                 "trials": trials,
             }
 
@@ -348,7 +310,7 @@ def controller(trials: int) -> dict[str, object]:
     ours.sweep = replace(ours.sweep, sampler="random")
     gpu_hours_of_all = 0
     while (number := ours.next()) is not None:
-        points, _ = curve(1, ours.values(number))
+        points, _ = SHAPES["saturating"](1, ours.values(number))
         start = len(ours.trials[number].at_rungs)
         for epoch in range(max(1, 3 ** (start - 1) + 1 if start else 1), EPOCHS + 1):
             gpu_hours_of_all += 1
@@ -364,7 +326,9 @@ def controller(trials: int) -> dict[str, object]:
 def main() -> None:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=10, help="two at least")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--curves", choices=tuple(SHAPES), default="saturating")
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument(
         "--large", type=int, default=1000, help="trials of the controller's own time"
@@ -373,7 +337,9 @@ def main() -> None:
     arguments = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     rows = []
-    for row in measured(range(arguments.seeds), arguments.trials):
+    first = arguments.first_seed
+    seeds = range(first, first + arguments.seeds)
+    for row in measured(seeds, arguments.trials, arguments.curves):
         print(row, flush=True)
         rows.append(row)
     rows.append(controller(arguments.large))
