@@ -13,7 +13,7 @@ from gpucommons.scheduler.advisor.history import Asked, Grade, correction
 from gpucommons.scheduler.advisor.learning.learned import Kept, Learned, learn
 from gpucommons.scheduler.advisor.learning.learned import seconds_of as seconds_by
 from gpucommons.scheduler.advisor.learning.training import Training
-from gpucommons.scheduler.advisor.signature import family_of, signature_of
+from gpucommons.scheduler.advisor.signature import family_of, network_called, signature_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,4 +71,5 @@ def kept_of(case: Case) -> Kept:
 def _asked(one: Kept) -> Asked:
     gpus = one.training.layout.gpus
     kind = one.pool.kind.name
-    return Asked(job=one.job, project="", family=one.family, kind=kind, gpus=gpus)
+    network = network_called(one.training.network)
+    return Asked(job=one.job, project="", family=one.family, kind=kind, gpus=gpus, network=network)

@@ -2,7 +2,9 @@
 
 The ratio of measured to predicted time is believed level by level: this job's own runs, then its
 project's, its model family's, its GPU kind's, then the formula (James and Stein's shrinkage with
-known variances, Efron and Morris 1975). Runs count half after two weeks, and not at all where
+known variances, Efron and Morris 1975). A network that nobody ran lies as far from those that were
+run as they lie from each other, which its range holds as well (the variance of a group that was not
+seen in a random effects model, Searle, Casella and McCulloch 1992). Runs count half after two weeks, and not at all where
 driver or image are others: what they measured is gone.
 
 What runs report is their scripts' own word. So another project speaks with one voice, however many runs
@@ -23,13 +25,13 @@ ABSURD = 3.0
 HALF_LIFE_S = 14 * 86_400.0
 #: No correction goes beyond these factors: a run that says more is a mistake.
 _BOUND = np.log(ABSURD)
-#: Spread between jobs of a project, projects of a family, families of a kind, kinds (log units),
-#: and of one run around its job's typical one.
-_SPREADS = {"kind": 0.20, "family": 0.10, "project": 0.08, "job": 0.06}
+#: Spread between jobs of a network, networks of a project, projects of a family, families of a kind,
+#: kinds (log units), and of one run around its job's typical one.
+_SPREADS = {"kind": 0.20, "family": 0.10, "project": 0.08, "network": 0.03, "job": 0.06}
 _NOISE = 0.05
 #: The same where the formula's constants were fitted to these very runs (`learning`): at this four of
 #: five of T9's runs that were held out lie inside (`benchmarks.advisor.coverage`).
-_NOISE_FITTED = 0.035
+_NOISE_FITTED = 0.028
 #: Of a level's spread (squared) this part stands between the runs that it was seen by.
 _BETWEEN_RUNS = 1 / 12
 #: So many like runs of the own project make a grade A.
@@ -67,6 +69,8 @@ class Run:
     age_s: float = 0.0
     #: Driver and image; runs with another are not counted.
     environment: str = ""
+    #: Which network, whatever its batch.
+    network: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,6 +83,7 @@ class Asked:
     kind: str
     gpus: int
     environment: str = ""
+    network: str = ""
     probed: bool = False
     #: The formula's constants were fitted to the runs.
     fitted: bool = False
@@ -95,7 +100,7 @@ class Correction:
     runs: float
 
 
-_LEVELS = ("kind", "family", "project", "job")
+_LEVELS = ("kind", "family", "project", "network", "job")
 
 
 def correction(asked: Asked, runs: Sequence[Run]) -> Correction:
@@ -111,6 +116,8 @@ def correction(asked: Asked, runs: Sequence[Run]) -> Correction:
     near = [run for run in usable if _alike(run, asked, "family")]
     weight = float(np.sum(_voices(asked, near)[1]))
     own = sum(faded(run.age_s) for run in near if run.project == asked.project)
+    if usable and not any(_alike(run, asked, "network") for run in usable):
+        variance += _SPREADS["network"] ** 2
     spread = float(np.sqrt(variance + noise**2)) + _beyond(asked, near)
     return Correction(
         factor=float(np.exp(np.clip(mean, -_BOUND, _BOUND))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 from gpucommons.scheduler.advisor.network import Network, Transformer
 from gpucommons.scheduler.advisor.recipe import Recipe
@@ -14,7 +15,17 @@ UNKNOWN = "unknown"
 
 def signature_of(network: Network, recipe: Recipe) -> str:
     """The same for the same sizes, batch and number formats; layouts differ within it."""
-    said = f"{network!r} {recipe!r}"
+    return _digest(f"{network!r} {recipe!r}")
+
+
+def network_called(network: Network) -> str:
+    """The same for the same network, whatever its batch, sequence and number formats."""
+    # Learned positions grow with the sequence.
+    alike = replace(network, positions=0) if isinstance(network, Transformer) else network
+    return _digest(repr(alike))
+
+
+def _digest(said: str) -> str:
     return hashlib.sha256(said.encode()).hexdigest()[:_DIGITS]
 
 

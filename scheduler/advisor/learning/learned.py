@@ -19,6 +19,7 @@ from gpucommons.scheduler.advisor.history import ABSURD, ENOUGH, Asked, Run, fad
 from gpucommons.scheduler.advisor.kinds import Pool
 from gpucommons.scheduler.advisor.layout import layouts_of
 from gpucommons.scheduler.advisor.learning.training import Training
+from gpucommons.scheduler.advisor.signature import network_called
 from gpucommons.scheduler.advisor.step import step
 
 #: More runs say little more of ten numbers, and cost an answer's time.
@@ -130,4 +131,5 @@ def _run(one: Kept, formula_s: float) -> Run:
         formula_s=formula_s,
         age_s=one.age_s,
         environment=one.environment,
+        network=network_called(one.training.network),
     )

@@ -22,6 +22,8 @@ class Like:
     environment: str
     signature: str
     family: str
+    #: Which network, whatever its batch.
+    network: str = ""
     runs: tuple[JudgedRun, ...] = ()
 
 

@@ -39,7 +39,7 @@ def taught(service: Service, asking: Asking, place: Place) -> Taught:
         return Taught(learned=Learned(constants=place.known))
     now_ms = Millis(asking.now_ms // _HOUR_MS * _HOUR_MS)
     seen = [f"{one.workload_id}/{one.ended_ms}" for one in runs]
-    of = (asking.like.team, asking.like.signature, asking.like.family, now_ms)
+    of = (asking.like.team, asking.like.signature, asking.like.family, asking.like.network, now_ms)
     question = (
         f"{of!r} {place.pool!r} {place.known!r} {place.name} {place.drivers!r}"
         f" {asking.like.environment!r} {seen!r}"
@@ -72,6 +72,7 @@ def asked_of(like: Like, place: Place) -> Asked:
         kind=place.pool.kind.name,
         gpus=1,
         environment=like.environment,
+        network=like.network,
         probed=place.measured_ms is not None and not place.simulated,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler import models
-from gpucommons.scheduler.advisor.signature import family_of, signature_of
+from gpucommons.scheduler.advisor.signature import family_of, network_called, signature_of
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, Spec, Workload
 from gpucommons.scheduler.curves.shown_curve import best_source, without_repeats
@@ -89,6 +89,7 @@ def like(service: Service, principal: Principal, request: models.AdviceRequest, 
         environment=spec.environment,
         signature=signature_of(network, recipe) if first is None else f"like {first}",
         family=family_of(network),
+        network=network_called(network),
         runs=tuple(run for run in service.store.plans.runs() if _teaches(run)),
     )
 

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpucommons.scheduler.advisor.history import HALF_LIFE_S, Asked, Grade, Run, correction
+from gpucommons.scheduler.advisor.network import Transformer
 from gpucommons.scheduler.advisor.scaling import Scaling, Seen, believed_from, scaling_of
+from gpucommons.scheduler.advisor.signature import network_called
 
 ASKED = Asked(job="j", project="p", family="f", kind="A100-80", gpus=8, environment="d1")
 RUN = Run(
@@ -42,6 +44,24 @@ def test_own_runs_count_most_and_five_make_grade_a() -> None:
     assert 1.0 < far.factor < own.factor
     assert far.grade is Grade.PROBE
     assert own.spread < far.spread
+
+
+def test_a_network_that_was_run_has_a_narrower_range_than_one_that_was_not() -> None:
+    runs = [replace(RUN, job=f"j{number}", network="n") for number in range(6)]
+    known, new = (correction(replace(ASKED, network=name), runs) for name in ("n", "other"))
+    assert known.spread < new.spread
+    # Both belong to the project whose runs these are.
+    assert known.grade is new.grade is Grade.HISTORY
+    # Its own runs tell more of a network than those of others in the project do.
+    others = [replace(one, network="m", measured_s=1.0) for one in runs]
+    each = [correction(replace(ASKED, network=name), [*runs, *others]) for name in ("n", "m")]
+    assert each[0].factor > each[1].factor
+
+
+def test_a_network_is_the_same_at_another_batch_and_sequence() -> None:
+    one = Transformer(layers=2, hidden=64, heads=2, kv_heads=2, ffn=256, vocabulary=99, positions=8)
+    assert network_called(one) == network_called(replace(one, positions=16))
+    assert network_called(one) != network_called(replace(one, layers=3))
 
 
 def test_another_project_speaks_with_one_voice_however_many_runs_it_has() -> None:
