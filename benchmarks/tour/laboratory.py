@@ -12,7 +12,7 @@ from typing import Any
 import websocket
 
 from benchmarks.tour.person import Person
-from benchmarks.tour.timeline import TourFailedError, wait_for
+from benchmarks.tour.timeline import PATIENCE_S, TourFailedError, wait_for
 
 Message = dict[str, Any]
 
@@ -50,7 +50,7 @@ class Panel:
         wanted: Callable[[Message], bool],
         *,
         since: float = 0,
-        timeout_s: float = 30,
+        timeout_s: float = PATIENCE_S,
     ) -> tuple[float, Message]:
         """The first message since a moment that fits."""
 

@@ -71,7 +71,7 @@ class Machine:
         )
         try:
             what = "the login page" if self._hub else "the scheduler"
-            wait_for(what, self._answers, timeout_s=180)
+            wait_for(what, self._answers)
         except BaseException:
             self.__exit__(None, None, None)
             raise

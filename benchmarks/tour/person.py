@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from benchmarks.tour.timeline import TourFailedError, check, wait_for
+from benchmarks.tour.timeline import PATIENCE_S, TourFailedError, check, wait_for
 
 
 class Person:
@@ -64,7 +64,7 @@ class Person:
         servers = self.hub("GET", f"users/{self.name}").get("servers") or {}
         return dict(servers.get("", {}))
 
-    def wait_until_ready(self, *, timeout_s: float = 40) -> None:
+    def wait_until_ready(self, *, timeout_s: float = PATIENCE_S) -> None:
         """Wait for the server."""
         wait_for(f"{self.name}'s server", lambda: self.server().get("ready"), timeout_s=timeout_s)
 

@@ -42,7 +42,7 @@ def warned_kept_and_dropped(line: Timeline, person: Person, kernel: Kernel) -> N
         return message["type"] in ("lease", "hello") and idle.get("returns_ms") is not None
 
     for panel in (first, second):
-        panel.wait("the idle warning", warning, timeout_s=60)
+        panel.wait("the idle warning", warning)
     _, message = first.wait("the idle warning", warning)
     lease = message["lease"]
     line.row("A8", f"idle: both tabs are told; {lease['idle']['keeps_left']} keeps left")
@@ -61,19 +61,17 @@ def warned_kept_and_dropped(line: Timeline, person: Person, kernel: Kernel) -> N
             person.server().get("ready")
             and person.server()["user_options"].get("milli_gpu") in (0, None)
         ),
-        timeout_s=60,
     )
     line.row("A8", "*Drop to CPU*: the server is back, without a GPU")
 
 
 def culled(line: Timeline, machine: Machine, person: Person) -> float:
     """A9: no answer: stopped, the GPU free, and the next login says why."""
-    wait_for("the cull", lambda: not person.server(), timeout_s=90, every_s=0.3)
+    wait_for("the cull", lambda: not person.server(), every_s=0.3)
     stopped = time.monotonic()
     wait_for(
         "the freed GPU",
         lambda: '"notebook' not in machine.cli("nodes", "--output", "json").stdout,
-        timeout_s=15,
         every_s=0.1,
     )
     free_s = time.monotonic() - stopped
@@ -92,5 +90,5 @@ def ticket_in_line(line: Timeline, first: Person, second: Person, *, team: str) 
     check(not second.server(), "A10: a hub spawn is pending while the ticket waits")
     line.row("A10", f"{second.name}: “{state['headline']}”, {state['title']}; {state['reason']}")
     first.stop_server()
-    second.wait_until_ready(timeout_s=60)
+    second.wait_until_ready()
     line.row("A10", f"{first.name} stops; {second.name}'s notebook starts by itself")

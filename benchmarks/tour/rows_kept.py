@@ -47,7 +47,6 @@ time.sleep(0.5)
 book.write("more"); book.flush()
 assert x == 41 and len(data) == 200 << 20 and len(ticks) > before and open("book.txt").read() == "more"
 """
-_FREE_WITHIN_S = 15
 #: ``tour.yaml`` says it of its pool.
 _KEPT_DAYS = 5
 _CELL = "tour"
@@ -66,7 +65,7 @@ class Kept:
 
 def can_save(person: Person) -> bool:
     """What the start page says of this machine, once it has been tried."""
-    page = wait_for("the trial of saving kernels", lambda: _tried(person), timeout_s=60)
+    page = wait_for("the trial of saving kernels", lambda: _tried(person))
     return "kernels cannot be saved here" not in page
 
 
@@ -124,7 +123,7 @@ def _begin(machine: Machine, person: Person) -> tuple[str, Any]:
     )
     body = {"path": "plain.py", "request": {"name": "plain", "roles": [{"milli_gpu": 3000}]}}
     job = person.lab("POST", "gpucommons/submit-file", json=body)["id"]
-    wait_for("steps of the script", lambda: len(_steps(machine, job, 1)) > 10, timeout_s=60)
+    wait_for("steps of the script", lambda: len(_steps(machine, job, 1)) > 10)
     return job, enough
 
 
@@ -132,17 +131,13 @@ def _stopped_for(person: Person, other: Person, job: str) -> str:
     """What is said of the stop."""
     role = {"milli_gpu": 1000, "command": [sys.executable, "-c", "import time; time.sleep(2)"]}
     other.lab("POST", "gpucommons/api/jobs", json={"name": "claim", "roles": [role]})
-    stopped = wait_for(
-        "the stop for the other team", lambda: _attempt(person, job, 1, "ended_ms"), timeout_s=60
-    )
+    stopped = wait_for("the stop for the other team", lambda: _attempt(person, job, 1, "ended_ms"))
     return str(stopped["ended_text"])
 
 
 def _goes_on(machine: Machine, person: Person, job: str) -> dict[str, Any]:
     """Its second attempt, as soon as it has printed a line."""
-    attempt = wait_for(
-        "the script's turn", lambda: _attempt(person, job, 2, "started_ms"), timeout_s=90
-    )
+    attempt = wait_for("the script's turn", lambda: _attempt(person, job, 2, "started_ms"))
     wait_for("its next line", lambda: _steps(machine, job, 2), every_s=0.02)
     return attempt
 
@@ -152,13 +147,11 @@ def _total(person: Person, ref: str) -> int:
     done = wait_for(
         "the end of the script",
         lambda: (view := _job(person, ref))["state"] == "succeeded" and view,
-        timeout_s=60,
         every_s=0.3,
     )
     results = wait_for(
         "its results",
         lambda: (told := _job(person, ref)["results"])["state"] == "here" and told,
-        timeout_s=60,
         every_s=0.3,
     )
     check([one["path"] for one in results["files"]] == ["total.txt"], f"D5: {results}")
@@ -249,11 +242,10 @@ def _free_after(machine: Machine, person: Person, stop: Callable[[], object]) ->
     """Stop a server so; how long until its GPU is free."""
     began = time.monotonic()
     stop()
-    wait_for("the stop", lambda: not person.server(), timeout_s=60)
+    wait_for("the stop", lambda: not person.server())
     wait_for(
         "the freed GPU",
         lambda: '"notebook' not in machine.cli("nodes", "--output", "json").stdout,
-        timeout_s=_FREE_WITHIN_S,
     )
     return round(time.monotonic() - began, 2)
 
@@ -273,7 +265,7 @@ def _refusal(person: Person) -> str:
 
 def knows_what_it_keeps(person: Person, what: str) -> None:
     """Wait for what a server says that its stop keeps."""
-    wait_for("what its server keeps", lambda: _keeps(person) == what, timeout_s=90)
+    wait_for("what its server keeps", lambda: _keeps(person) == what)
 
 
 def _said(person: Person, pattern: str) -> str:
@@ -291,7 +283,7 @@ def _start(
     began = time.monotonic()
     answer = person.start_server(milli_gpu=milli_gpu, team=team)
     check(answer.status_code in (201, 202), f"D7: {answer.status_code} {answer.text}")
-    person.wait_until_ready(timeout_s=90)
+    person.wait_until_ready()
     kernel = Kernel(person, kernel_id)
     if kernel_id is None:
         kernel.run("1")

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sized
 from typing import TypeVar
 
 T = TypeVar("T")
+#: When something is given up: far above any figure, which says itself how long it took.
+PATIENCE_S = 180
 
 
 class TourFailedError(Exception):
@@ -35,7 +37,7 @@ def check(holds: bool, text: str) -> None:
 
 
 def wait_for(
-    what: str, ask: Callable[[], T | None], *, timeout_s: float = 30, every_s: float = 0.1
+    what: str, ask: Callable[[], T | None], *, timeout_s: float = PATIENCE_S, every_s: float = 0.1
 ) -> T:
     """Ask until there is an answer: not None, not False, not something empty; a nought is one.
 
