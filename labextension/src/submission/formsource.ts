@@ -1,6 +1,5 @@
 /** What of the form belongs to what it runs, and changes with it. */
 import { EMPTY_FORM, type ITrainForm, type Source } from './request';
-import { leaving } from './profile';
 
 /** Fields of the form that mean something for one file alone. */
 export const NOTHING_OF_A_FILE = {
@@ -15,9 +14,16 @@ export const NOTHING_OF_A_FILE = {
 
 /** What was written for this form's file, to be there again with the file. */
 export function writtenForFile(form: ITrainForm): Partial<ITrainForm> {
-  const own = { ...form, ...leaving(form) };
-  const { name, functionName, environment, leftOut } = own;
-  return { name, functionName, environment, leftOut, arguments: own.arguments };
+  const { name, functionName, leftOut } = form;
+  const own = { name, functionName, leftOut, arguments: form.arguments };
+  return { ...own, environment: ownEnvironment(form) };
+}
+
+/** What a file runs in by itself, and not what a profile put there. */
+function ownEnvironment({ environment, profile }: ITrainForm): string {
+  // Not by `leaving`: profiles belong to a page that is loaded later, and Lab's start has to stay small.
+  const isOfProfile = environment === profile?.changed.environment;
+  return isOfProfile ? (profile.before.environment ?? '') : environment;
 }
 
 /** The form for another file or job, with what was written for it before. */
