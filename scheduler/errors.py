@@ -9,7 +9,8 @@
   * NotFound (404)
     * UnknownTeam, UnknownPool, UnknownWorkload, UnknownNode
   * Conflict (409)
-    * InvalidTransition, PolicyRefused, CannotLayOut, NoFreeSlice, SliceClearing, StaleAttempt, NotIdle
+    * InvalidTransition, PolicyRefused, CannotLayOut, NoFreeSlice, SliceClearing, StaleAttempt, NotIdle,
+      ChosenMeanwhile
       * TooManyWaiting, a PolicyRefused
   * TooLarge (413)
   * Unavailable (503)
@@ -118,6 +119,10 @@ class SliceClearing(Conflict):
 
 class StaleAttempt(Conflict):
     """This attempt is no longer the current one: nothing it says is recorded."""
+
+
+class ChosenMeanwhile(Conflict):
+    """What you are told was changed at the same moment, in another tab perhaps: look, and save again."""
 
 
 class NotIdle(Conflict):

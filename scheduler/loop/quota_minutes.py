@@ -79,14 +79,21 @@ def _of_pool(
     # Nodes that are lost make quotas larger than their pool.
     shared_over = max(sum(unused.values()) + max(0, size - in_quotas), borrowed)
     yield QuotaMinute(minute_ms=minute_ms, pool=pool, team=WHOLE_POOL, size=size)
+    so_far = 0
     for team, quota in quotas.items():
+        before, so_far = so_far, so_far + unused[team]
         yield QuotaMinute(
             minute_ms=minute_ms,
             pool=pool,
             team=team,
             size=(quota.fixed_milli_gpu + quota.guaranteed_milli_gpu) * _MINUTE_MS,
-            lent=borrowed * unused[team] // shared_over if borrowed else 0,
+            # Between two rounded sums: what teams lent in all is never rounded away team by team.
+            lent=_part(borrowed, so_far, shared_over) - _part(borrowed, before, shared_over),
         )
+
+
+def _part(borrowed: int, unused: int, shared_over: int) -> int:
+    return borrowed * unused // shared_over if borrowed else 0
 
 
 def _unused(team: TeamName, quota: Quota, held: _Held) -> int:

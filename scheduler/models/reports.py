@@ -106,6 +106,8 @@ class Report(SampleView):
     lent_from_ms: int | None = None
     #: Borrowed before that minute: who lent it is not known.
     lent_unknown_milli_gpu_h: int = 0
+    #: Borrowed of GPUs in no team's quota, where all teams are here: rounded once, as no sum of rows is.
+    lent_by_none_milli_gpu_h: int = 0
     #: All GPUs that were there; None where it is not known of the whole time in which any was held.
     capacity_milli_gpu_h: int | None = None
     #: Whether all teams are here, and not the caller's alone.

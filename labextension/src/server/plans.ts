@@ -53,6 +53,8 @@ export interface IAdvice {
   plans: IPlan[];
   plain_text: string;
   declined: string;
+  /** A job that trained it for a while would tell. */
+  try_like?: boolean;
   why_not: { gpus: number; text: string }[];
   considered: number;
   notes: string[];

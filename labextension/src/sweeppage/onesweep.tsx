@@ -224,7 +224,10 @@ function Boxes(props: {
         </section>
       )}
       <section className="gc-Box">
-        <BoxHead title={trans.__('GPUs in use')} aside="" />
+        <BoxHead
+          title={trans.__('GPUs in use')}
+          aside={trans.__('mean of each minute')}
+        />
         {gpus.length === 0 ? (
           <p className="gc-Muted">{msg.noGpus()}</p>
         ) : (

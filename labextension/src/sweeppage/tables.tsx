@@ -35,7 +35,7 @@ export function GpusTable(props: {
   );
   return (
     <Spoken
-      caption={trans.__('GPUs in use over time')}
+      caption={trans.__('GPUs in use over time, mean of each minute')}
       head={[trans.__('From'), trans.__('GPUs')]}
       rows={changes.map(each => [clock(each.at_ms), gpuWords(each.milli_gpu)])}
     />

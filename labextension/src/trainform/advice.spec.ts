@@ -185,6 +185,55 @@ it('names one of the reader’s last jobs in place of a file', async () => {
   });
 });
 
+it('leads from where nothing can be said to the choice of one of the last jobs', async () => {
+  vi.stubGlobal('IS_REACT_ACT_ENVIRONMENT', true);
+  const train = made();
+  train.advise = () =>
+    Promise.resolve({
+      ...ADVICE,
+      plans: [],
+      declined: "Can't say yet. Try 2 minutes on one GPU?",
+      try_like: true
+    });
+  const model = {
+    timeLimits: [],
+    whoami: { name: 'ada' },
+    jobs: [makeJob({ id: 'j1', name: 'try-it', owner: 'ada' })]
+  };
+  const host = document.createElement('div');
+  document.body.append(host);
+  const root = createRoot(host);
+  const draw = () => {
+    root.render(
+      React.createElement(
+        PanelContext.Provider,
+        { value: { train, msg, model, commands: {} } as never },
+        React.createElement(TrainAdvice)
+      )
+    );
+  };
+  const button = (text: string) =>
+    Array.from(host.querySelectorAll('button')).find(
+      each => each.textContent === text
+    );
+  act(draw);
+  await act(() => {
+    button('Show plans')?.click();
+    return Promise.resolve();
+  });
+  button('Plan it like one of my last jobs')?.click();
+  expect(document.activeElement?.id).toBe('gc-like');
+
+  model.jobs = [];
+  act(draw);
+  expect(button('Plan it like one of my last jobs')).toBeUndefined();
+  expect(host.textContent).toContain('then choose that job here');
+  act(() => {
+    root.unmount();
+  });
+  host.remove();
+});
+
 it('says of a plan what it is, what it rests on, and what the script must do', () => {
   const html = drawn(React.createElement(Plans, { advice: ADVICE }));
   for (const words of [

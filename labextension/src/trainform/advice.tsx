@@ -26,6 +26,7 @@ interface IQuestion {
 }
 
 const NUMBERS = ['batch', 'sequence', 'steps'] as const;
+const LIKE = 'gc-like';
 const CONFIG = 'config.json';
 /** So many of the reader's jobs can be named. */
 const LISTED = 8;
@@ -71,7 +72,7 @@ export function TrainAdvice(): React.JSX.Element {
     <section className="gc-Advice" aria-label={trans.__('Advice')}>
       {past.length > 0 ? (
         <SelectField
-          id="gc-like"
+          id={LIKE}
           label={trans.__('What is trained')}
           value={question.like}
           options={[
@@ -178,6 +179,7 @@ export function TrainAdvice(): React.JSX.Element {
       <div role="status" aria-busy={isBusy}>
         {problem === null ? null : <Callout tone="error">{problem}</Callout>}
         {advice === null ? null : <Plans advice={advice} />}
+        {advice?.try_like ? <LikeAJob hasPast={past.length > 0} /> : null}
       </div>
     </section>
   );
@@ -219,6 +221,29 @@ export function TrainAdvice(): React.JSX.Element {
       setBusy(false);
     }
   }
+}
+
+/** From "can't say yet" to the choice by which something can be said. */
+function LikeAJob(props: { hasPast: boolean }): React.JSX.Element {
+  const { trans } = usePanel();
+  if (!props.hasPast) {
+    return (
+      <p className="gc-Muted gc-Hint">
+        {trans.__(
+          'Submit it with one GPU and a time limit; then choose that job here, in What is trained.'
+        )}
+      </p>
+    );
+  }
+  return (
+    <ActionButton
+      onClick={() => {
+        document.getElementById(LIKE)?.focus();
+      }}
+    >
+      {trans.__('Plan it like one of my last jobs')}
+    </ActionButton>
+  );
 }
 
 /** What was answered: plans, or why there is none. */

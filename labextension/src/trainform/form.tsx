@@ -60,7 +60,7 @@ export function TrainForm(): React.JSX.Element {
   useSignal(train.changed);
   useTopics(model, ['status', 'teams']);
   const { form } = train;
-  const [profiles, lookAgain] = useProfiles();
+  const { profiles, look, again } = useProfiles();
   const [isAdvising, setAdvising] = React.useState(false);
   const times = useTimes();
   const { isScheduled } = form;
@@ -88,9 +88,11 @@ export function TrainForm(): React.JSX.Element {
       ref={node}
       // What was refused may be mended elsewhere by now: a secret, made in a terminal.
       onPointerEnter={() => {
+        again();
         train.lookAgain();
       }}
       onFocus={() => {
+        again();
         train.lookAgain();
       }}
       onSubmit={event => {
@@ -162,7 +164,7 @@ export function TrainForm(): React.JSX.Element {
       {train.isExpanded ? (
         <>
           <TrainMore />
-          <PublishProfile profiles={profiles} onChange={lookAgain} />
+          <PublishProfile profiles={profiles} onChange={look} />
         </>
       ) : null}
       <LeftBehind />

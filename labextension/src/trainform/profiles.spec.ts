@@ -1,7 +1,9 @@
 /** What the form shows of profiles, and to whom it offers to publish one. */
 import * as React from 'react';
+import { act } from 'react';
+import { createRoot } from 'react-dom/client';
 import { renderToStaticMarkup } from 'react-dom/server';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
 import { PanelContext } from '../components/context';
 import type { IProfile } from '../server/profiles';
@@ -9,7 +11,7 @@ import { taking } from '../submission/profile';
 import { TrainModel } from '../submission/train';
 import { msg } from '../testing/make';
 import { fakeApi } from '../testing/sockets';
-import { ProfileField, PublishProfile } from './profiles';
+import { ProfileField, PublishProfile, useProfiles } from './profiles';
 
 const PROFILE: IProfile = {
   team: 'vision',
@@ -67,4 +69,48 @@ it('offers who leads a team to publish the form, and to remove the chosen one', 
   });
   expect(html).toContain('Publish as a profile of the team');
   expect(html).toContain('Remove ddp');
+});
+
+it('looks again when the reader comes back to the form, so that what was published meanwhile is there', async () => {
+  vi.stubGlobal('IS_REACT_ACT_ENVIRONMENT', true);
+  vi.useFakeTimers();
+  const api = fakeApi();
+  const found = [[], [PROFILE], [PROFILE]];
+  const asked = vi.spyOn(api, 'request').mockImplementation(() =>
+    Promise.resolve({ profiles: found.shift() } as never)
+  );
+  const train = new TrainModel(api, () => false);
+  let seen: ReturnType<typeof useProfiles> | null = null;
+  const Form = () => {
+    seen = useProfiles();
+    return null;
+  };
+  const root = createRoot(document.createElement('div'));
+  await act(async () => {
+    root.render(
+      React.createElement(
+        PanelContext.Provider,
+        { value: { train, msg, model: {} } as never },
+        React.createElement(Form)
+      )
+    );
+    await Promise.resolve();
+  });
+  const names = () => seen?.profiles?.map(each => each.name);
+  expect(names()).toEqual([]);
+  await act(async () => {
+    seen?.again();
+    await Promise.resolve();
+  });
+  expect(asked).toHaveBeenCalledTimes(1);
+  vi.setSystemTime(Date.now() + 6000);
+  await act(async () => {
+    seen?.again();
+    await Promise.resolve();
+  });
+  expect(names()).toEqual(['ddp']);
+  act(() => {
+    root.unmount();
+  });
+  vi.useRealTimers();
 });

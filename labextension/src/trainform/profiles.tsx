@@ -19,17 +19,33 @@ import { trainMessages } from './messages';
 /** As the scheduler has it. */
 const NAME = /^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$/;
 
-/** Those of the user's teams; null until they are known. */
-export function useProfiles(): [IProfile[] | null, () => void] {
+/** So often at most: whoever moves over the form looks each time. */
+const AGAIN_MS = 5000;
+
+/** Those of the user's teams; null until they are known. Looked at again by who comes back to the form. */
+export function useProfiles(): {
+  profiles: IProfile[] | null;
+  /** At once. */
+  look: () => void;
+  /** Unless it was done just now. */
+  again: () => void;
+} {
   const { train } = usePanel();
   const [profiles, setProfiles] = React.useState<IProfile[] | null>(null);
+  const looked = React.useRef(0);
   const look = React.useCallback(() => {
+    looked.current = Date.now();
     profilesOf(train.api).then(setProfiles, () => {
       // Without them the form is as it was.
     });
   }, [train]);
   React.useEffect(look, [look]);
-  return [profiles, look];
+  const again = React.useCallback(() => {
+    if (Date.now() - looked.current >= AGAIN_MS) {
+      look();
+    }
+  }, [look]);
+  return { profiles, look, again };
 }
 
 export function ProfileField(props: {

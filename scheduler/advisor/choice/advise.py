@@ -30,7 +30,7 @@ _AS_FAST = 1.02
 #: Error of a scaling fitted to at least so many points (log units): four of five points of Sia's
 #: trainings that were held out lie inside (`benchmarks.advisor.sia`).
 _SPREADS = ((10, 0.09), (ENOUGH, 0.12), (0, 0.16))
-CANNOT_SAY = "Can't say yet. Try 2 minutes on one GPU? Then: gpucommons advise --like JOB"
+CANNOT_SAY = "Can't say yet. Try 2 minutes on one GPU?"
 NOT_TOLD = "Can't say yet. No job that was named tells how long its steps take."
 
 

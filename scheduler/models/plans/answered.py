@@ -95,6 +95,8 @@ class AdviceView(View):
     plain_text: str = ""
     #: Why there is no plan; "" where there is one.
     declined: str = ""
+    #: A job that trained it for a while would tell: the question can name one (``like``).
+    try_like: bool = False
     why_not: list[WhyNotView] = []
     #: Layouts that were looked at, and why others were not.
     considered: int = 0

@@ -14,6 +14,10 @@ GRADES = {
     "B": "measured parts or few runs",
     "C": "formulas alone: nothing like it was measured here",
 }
+_LIKE = (
+    "Then plan it like that job, or like one of your last jobs now: gpucommons advise --like JOB,"
+    ' or advise(like="JOB") in a cell.'
+)
 #: A moment to come and now, in UTC milliseconds, as people say it.
 By = Callable[[int, int], str]
 
@@ -29,6 +33,8 @@ def _lines(view: AdviceView, by: By) -> Iterator[str]:
         yield ""
     if view.declined:
         yield view.declined
+    if view.try_like:
+        yield _LIKE
     if view.plain is not None:
         yield plain_line(view.plain)
     for one in view.why_not:

@@ -116,12 +116,14 @@ def lent_sentence(report: Report) -> str:
     if not report.all_teams or not borrowed or report.lent_from_ms is None:
         return ""
     lent = sum(row.lent_milli_gpu_h for row in report.lent)
-    others = borrowed - lent - report.lent_unknown_milli_gpu_h
-    unknown = report.lent_unknown_milli_gpu_h
+    others, unknown = report.lent_by_none_milli_gpu_h, report.lent_unknown_milli_gpu_h
+    if not others and not unknown:
+        # Rows are rounded each by itself: their sums may differ by a thousandth where nothing is left.
+        return f"All {gpu_hours(borrowed)} borrowed GPU hours were lent by teams."
     of_before = f", who lent {gpu_hours(unknown)} is not known" if unknown else ""
     return (
         f"Of {gpu_hours(borrowed)} borrowed GPU hours teams lent {gpu_hours(lent)}, and"
-        f" {gpu_hours(max(0, others))} came from GPUs in no team's quota{of_before}."
+        f" {gpu_hours(others)} came from GPUs in no team's quota{of_before}."
     )
 
 

@@ -59,7 +59,13 @@ def report(  # noqa: PLR0913 - a span, and which of it, all named
         has_sample=service.sample is not None,
         days=[] if past is None else over_time.days(past, from_ms, to_ms),
         weeks=[] if past is None else over_time.weeks(service, past),
-        **_lent(service, Steps(from_ms=Millis(from_ms), to_ms=Millis(to_ms)), teams, past),
+        **_lent(
+            service,
+            Steps(from_ms=Millis(from_ms), to_ms=Millis(to_ms)),
+            [one for one, _ in priced],
+            teams,
+            past,
+        ),
     )
 
 
@@ -97,6 +103,7 @@ def _held(
 def _lent(
     service: Service,
     span: Steps,
+    sums: Sequence[UsageSum],
     teams: frozenset[TeamName] | None,
     past: over_time.Past | None,
 ) -> dict[str, Any]:
@@ -107,4 +114,4 @@ def _lent(
     first_ms = min((row.minute_ms for row in rows), default=None)
     until_ms = span.to_ms if first_ms is None else first_ms
     before = _held(service, Steps(from_ms=span.from_ms, to_ms=until_ms), teams, past)
-    return lent_fields(rows, before, teams) | {"lent_from_ms": first_ms}
+    return lent_fields(rows, sums, before, teams) | {"lent_from_ms": first_ms}

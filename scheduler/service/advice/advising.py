@@ -8,7 +8,7 @@ from functools import partial
 from math import inf
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.advisor.choice.advise import among, refusal
+from gpucommons.scheduler.advisor.choice.advise import CANNOT_SAY, among, refusal
 from gpucommons.scheduler.advisor.choice.interruption_cost import Terms
 from gpucommons.scheduler.advisor.choice.question import Objective, Plan, Question, Range
 from gpucommons.scheduler.advisor.kinds import shipped
@@ -62,7 +62,10 @@ def advise(
     )
     declined = _declined(asking)
     if declined:
-        return models.AdviceView(declined=declined, notes=list(notes), now_ms=now_ms)
+        try_like = CANNOT_SAY in declined
+        return models.AdviceView(
+            declined=declined, try_like=try_like, notes=list(notes), now_ms=now_ms
+        )
     asking = replace(
         asking,
         places=tuple(place for place in places if place.specs),

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler import models
+from gpucommons.scheduler.advisor.choice.advise import CANNOT_SAY
 from gpucommons.scheduler.advisor.choice.question import Advice, Plan, Range
 from gpucommons.scheduler.advisor.choice.ranking import beside
 from gpucommons.scheduler.advisor.layout import (
@@ -58,6 +59,7 @@ def advice_view(
         plain=plain,
         plain_text="" if plain is None else plain_line(plain),
         declined=found.declined,
+        try_like=CANNOT_SAY in found.declined,
         why_not=_why_not(asking, found),
         considered=found.considered,
         pruned=[models.PrunedView(reason=why, count=n) for why, n in found.pruned.items() if n],

@@ -77,12 +77,12 @@ def set_notifications(
     service.orders.take(principal.name, 0, now_ms=now_ms)
     choice = confirming.asking(before, choice, service.notifications.mail, now_ms)
     asks = choice.asked_ms == now_ms and confirming.must_confirm(service.notifications.mail, choice)
+    made = []
     if asks:
+        # Counted after ``before`` was read: who asks at the same moment is refused by the store.
         _check_codes(service, choice, now_ms)
-    service.store.notifications.choose(choice)
-    if asks:
-        made = notification(confirming.telling(choice), Channel.MAIL, now_ms)
-        service.store.notifications.add([made])
+        made = [notification(confirming.telling(choice), Channel.MAIL, now_ms)]
+    service.store.notifications.choose(choice, before=before, messages=made)
     key = service.webhook_key(choice.owner, choice.key_number) if is_new else None
     return _view(service, choice, key=key)
 
@@ -100,9 +100,9 @@ def confirm_address(
     why_not = confirming.why_not(choice, key, request.code, now_ms)
     if why_not is not None:
         raise BadRequest(why_not)
-    choice = replace(choice, confirmed=True)
-    service.store.notifications.choose(choice)
-    return _view(service, choice)
+    confirmed = replace(choice, confirmed=True)
+    service.store.notifications.choose(confirmed, before=choice)
+    return _view(service, confirmed)
 
 
 def forget_user(service: Service, principal: Principal, user: UserName) -> ForgottenView:
@@ -112,7 +112,8 @@ def forget_user(service: Service, principal: Principal, user: UserName) -> Forgo
     """
     authorization.forget_user(principal)
     before = _choice(service, user)
-    service.store.notifications.choose(Choice(owner=user, key_number=before.key_number))
+    nothing = Choice(owner=user, key_number=before.key_number)
+    service.store.notifications.choose(nothing, before=before)
     messages = service.store.notifications.forget(user)
     return ForgottenView(user=user, chose=bool(before.mail or before.webhook), messages=messages)
 

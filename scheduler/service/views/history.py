@@ -93,10 +93,13 @@ def _report_row(several: Sequence[tuple[UsageSum, Cost]], currency: str) -> mode
 
 def lent_fields(
     rows: Sequence[QuotaMinute],
+    sums: Iterable[UsageSum],
     before: Sequence[UsageSum],
     teams: frozenset[TeamName] | None,
 ) -> dict[str, Any]:
     """Sums of a report's span by team; ``before`` is what was held before the first minute of ``rows``."""
+    borrowed_before = sum(one.borrowed for one in before)
+    by_none = sum(one.borrowed for one in sums) - borrowed_before - sum(row.lent for row in rows)
     held_before = sum(one.held for one in before)
     known = bool(rows) and not held_before
     of_teams: dict[TeamName, list[QuotaMinute]] = defaultdict(list)
@@ -113,7 +116,8 @@ def lent_fields(
             )
             for team, several in sorted(of_teams.items())
         ],
-        "lent_unknown_milli_gpu_h": _hours(sum(one.borrowed for one in before)),
+        "lent_unknown_milli_gpu_h": _hours(borrowed_before),
+        "lent_by_none_milli_gpu_h": _hours(max(0, by_none)) if rows and teams is None else 0,
         "capacity_milli_gpu_h": _hours(size) if known else None,
     }
 

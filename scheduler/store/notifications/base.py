@@ -18,8 +18,18 @@ from gpucommons.scheduler.store.schedules.base import Epoch
 class NotificationStore(Protocol):
     """Durable memory of choices and messages. All methods may be called from any thread."""
 
-    def choose(self, choice: Choice) -> None:
-        """Keep what somebody has chosen, in place of what was (any replica)."""
+    def choose(
+        self, choice: Choice, *, before: Choice, messages: Sequence[Notification] = ()
+    ) -> None:
+        """Keep what somebody has chosen in place of what was, and messages with it (any replica).
+
+        ``before`` is what the caller saw: of a user who never chose, a choice of nothing.
+
+        Raises
+        ------
+        ChosenMeanwhile
+            When it is another by now; nothing is changed then.
+        """
         ...
 
     def choice(self, owner: UserName) -> Choice | None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from gpucommons.scheduler.core.model.types import Millis, UserName
+from gpucommons.scheduler.errors import ChosenMeanwhile
 from gpucommons.scheduler.notifications.preferences import (
     Channel,
     Choice,
@@ -27,10 +28,15 @@ class MemoryNotifications:
         self._reading: Reading | None = None
         self._messages: dict[str, Notification] = {}
 
-    def choose(self, choice: Choice) -> None:
-        """In place of what was."""
+    def choose(
+        self, choice: Choice, *, before: Choice, messages: Sequence[Notification] = ()
+    ) -> None:
+        """In place of what was seen."""
         with self._lock:
+            if self._choices.get(choice.owner, Choice(owner=choice.owner)) != before:
+                raise ChosenMeanwhile
             self._choices[choice.owner] = choice
+            self._add(messages)
 
     def choice(self, owner: UserName) -> Choice | None:
         """Of one user."""

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, delete, func, or_, select, update
 
 from gpucommons.scheduler.core.model.types import Millis, UserName
+from gpucommons.scheduler.errors import ChosenMeanwhile
 from gpucommons.scheduler.notifications.preferences import (
     Channel,
     Choice,
@@ -40,23 +41,20 @@ class SqlNotifications:
     #: A transaction of the leader alone.
     leading: Callable[[Epoch], AbstractContextManager[Connection]]
 
-    def choose(self, choice: Choice) -> None:
-        """In place of what was."""
-        row = {"owner": choice.owner, "document": encode(choice)}
+    def choose(
+        self, choice: Choice, *, before: Choice, messages: Sequence[Notification] = ()
+    ) -> None:
+        """In place of what was seen: the row must be as it was read here when it is written."""
         with self.writing() as connection:
-            statement = insert_into(connection)(notification_choices)
-            connection.execute(
-                statement.on_conflict_do_update(
-                    index_elements=[notification_choices.c.owner],
-                    set_={"document": statement.excluded.document},
-                ),
-                [row],
-            )
+            known = connection.execute(_document_of(choice.owner)).scalar_one_or_none()
+            seen = Choice(owner=choice.owner) if known is None else decode(Choice, known)
+            if seen != before or not _replaced(connection, choice, known):
+                raise ChosenMeanwhile
+            _add(connection, messages)
 
     def choice(self, owner: UserName) -> Choice | None:
         """Of one user."""
-        asked = select(notification_choices.c.document).where(notification_choices.c.owner == owner)
-        found = self.read_in(lambda c: c.execute(asked).scalar_one_or_none())
+        found = self.read_in(lambda c: c.execute(_document_of(owner)).scalar_one_or_none())
         return None if found is None else decode(Choice, found)
 
     def choices(self) -> tuple[Choice, ...]:
@@ -157,6 +155,23 @@ class SqlNotifications:
 
 def _values(one: Notification) -> dict[str, Any]:
     return {"fate": one.fate.value, "next_ms": one.next_ms, "document": encode(one)}
+
+
+def _document_of(owner: UserName) -> Select[tuple[str]]:
+    return select(notification_choices.c.document).where(notification_choices.c.owner == owner)
+
+
+def _replaced(connection: Connection, choice: Choice, known: str | None) -> bool:
+    """Whether the row was still what is known of it: no replica came in between."""
+    of, document = notification_choices.c, encode(choice)
+    if known is None:
+        made = insert_into(connection)(notification_choices)
+        row = {"owner": choice.owner, "document": document}
+        kept = made.values(row).on_conflict_do_nothing().returning(of.owner)
+        return connection.execute(kept).scalar_one_or_none() is not None
+    same = (of.owner == choice.owner, of.document == known)
+    change = update(notification_choices).where(*same).values(document=document)
+    return connection.execute(change).rowcount == 1
 
 
 def _add(connection: Connection, messages: Sequence[Notification]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gpucommons.scheduler.core.model.types import Millis, UserName
-from gpucommons.scheduler.errors import LeaderLost
+from gpucommons.scheduler.errors import ChosenMeanwhile, LeaderLost
 from gpucommons.scheduler.notifications.preferences import (
     About,
     Channel,
@@ -43,9 +44,9 @@ def test_choices_and_messages_are_there_after_a_restart(url: str, store: Store) 
     epoch = store.take_lead("me")
     assert store.notifications.choice(ADA) is None
     assert store.notifications.reading() is None
-    store.notifications.choose(Choice(owner=BOB))
-    store.notifications.choose(Choice(owner=ADA))
-    store.notifications.choose(MINE)
+    store.notifications.choose(Choice(owner=BOB), before=Choice(owner=BOB))
+    store.notifications.choose(Choice(owner=ADA), before=Choice(owner=ADA))
+    store.notifications.choose(MINE, before=Choice(owner=ADA))
     reading = Reading(event=7, week_ms=Millis(3))
     store.notifications.read(epoch, Reading(event=6), [])
     store.notifications.read(epoch, reading, [a_message(1)])
@@ -57,6 +58,34 @@ def test_choices_and_messages_are_there_after_a_restart(url: str, store: Store) 
     assert store.notifications.reading() == reading
     assert store.notifications.newest(ADA, limit=5) == (a_message(1),)
     store.close()
+
+
+def test_a_choice_that_was_changed_meanwhile_is_not_overwritten_and_no_message_is_made(
+    store: Store,
+) -> None:
+    nothing, other = Choice(owner=ADA), replace(MINE, address="b@x")
+    store.notifications.choose(MINE, before=nothing, messages=[a_message(1)])
+    for seen in (nothing, other):
+        with pytest.raises(ChosenMeanwhile):
+            store.notifications.choose(other, before=seen, messages=[a_message(2)])
+    assert store.notifications.choice(ADA) == MINE
+    assert store.notifications.newest(ADA, limit=9) == (a_message(1),)
+
+
+def test_of_many_who_choose_at_once_one_is_taken(store: Store) -> None:
+    def chosen(number: int) -> bool:
+        mine = replace(MINE, address=f"{number}@x")
+        try:
+            store.notifications.choose(mine, before=Choice(owner=ADA), messages=[a_message(number)])
+        except ChosenMeanwhile:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as threads:
+        taken = [number for number, ok in enumerate(threads.map(chosen, range(16))) if ok]
+    (one,) = taken
+    assert store.notifications.choice(ADA) == replace(MINE, address=f"{one}@x")
+    assert store.notifications.newest(ADA, limit=99) == (a_message(one),)
 
 
 def test_a_message_is_added_once_and_due_until_it_is_settled(store: Store) -> None:

@@ -17,6 +17,7 @@ from storages import LinkedMemory
 from gpucommons.scheduler import models
 from gpucommons.scheduler.background_tasks.pipelines import Pipelines
 from gpucommons.scheduler.executors.fake import Script
+from gpucommons.scheduler.notifications.preferences import Choice
 from gpucommons.scheduler.notifications.settings import NotificationSettings
 from gpucommons.scheduler.service import authorization, leases
 from gpucommons.scheduler.service.jobs import jobs, profiles, sweeps
@@ -108,7 +109,7 @@ def send(
     mail = {"host": "smtp", "sender": "gpu@example.org", "domains": ["*"]}
     outside = NotificationSettings.model_validate({"mail": mail, "webhooks": {}})
     object.__setattr__(world.service, "notifications", outside)
-    world.store.notifications.choose(CHOICE)
+    world.store.notifications.choose(CHOICE, before=Choice(owner=CHOICE.owner))
     running = jobs.job(world.service, ann, "digits-1")
     storage.fill({f"attempts/{running.attempts[0].id}/checkpoints/step-1/a": b"1"})
 

@@ -55,6 +55,7 @@ def test_a_model_type_that_is_not_read_gets_no_number(cli: Cli, home: Path) -> N
     done = cli("advise", "--config", "config.json", *TRAINING)
     assert done.code == 0
     assert "is not known here. Can't say yet." in done.out
+    assert "gpucommons advise --like JOB" in done.out
     assert "\u202e" not in done.out
 
 

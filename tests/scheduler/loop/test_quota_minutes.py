@@ -151,3 +151,20 @@ def test_teams_lend_at_most_what_is_borrowed_and_what_they_have_unused(
     assert 0 <= sum(row.lent for row in found) <= borrowed
     for row in found:
         assert row.lent <= row.size
+
+
+@given(st.lists(st.integers(1, 59_999), min_size=1, max_size=7), st.integers(3, 7))
+def test_where_all_gpus_are_in_quotas_teams_lent_all_that_was_borrowed_to_the_millisecond(
+    spans_ms: list[int], teams: int
+) -> None:
+    of = cluster(teams, {TeamName(f"t{n}"): (0, 1) for n in range(teams)})
+    rows = [
+        replace(
+            held(TeamName(f"t{n % teams}"), HoldClass.OVER_QUOTA, 0),
+            workload_id=WorkloadId(str(n)),
+            held_milli_gpu_ms=span_ms,
+        )
+        for n, span_ms in enumerate(spans_ms)
+    ]
+    found = [row for row in quota_minutes(of, [0], rows) if row.team != WHOLE_POOL]
+    assert sum(row.lent for row in found) == sum(spans_ms)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from service_world import ADMIN, ServiceWorld, a_request, done
 
 from gpucommons.scheduler.background_tasks.notifications import Notifications, Sending
 from gpucommons.scheduler.core.model.types import Millis, UserName
-from gpucommons.scheduler.errors import BadRequest, Forbidden, TooManyRequests
+from gpucommons.scheduler.errors import BadRequest, ChosenMeanwhile, Forbidden, TooManyRequests
 from gpucommons.scheduler.models.notifications import ConfirmRequest, NotificationRequest
 from gpucommons.scheduler.notifications import confirming, smtp
 from gpucommons.scheduler.notifications.preferences import About, Channel, Choice, Notification
@@ -124,6 +126,38 @@ def test_an_address_by_the_admins_rule_needs_no_code(world: ServiceWorld, tell: 
         assert tell() == []
         finish_a_job(world)
         assert [(to, about) for to, about, _ in tell()] == [("ann@example.org", "finish")]
+
+
+def test_an_address_that_another_tab_saves_while_a_code_is_entered_is_not_confirmed_by_it(
+    world: ServiceWorld, tell: Tell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose(world, "ann@home.example")
+    code = code_in(tell())
+    store, choose_in = world.store.notifications, world.store.notifications.choose
+
+    def another_tab_first(choice: Choice, **more: Any) -> None:
+        monkeypatch.setattr(store, "choose", choose_in)
+        choose(world, "x@victim.example")
+        choose_in(choice, **more)
+
+    monkeypatch.setattr(store, "choose", another_tab_first)
+    with pytest.raises(ChosenMeanwhile, match="changed at the same moment"):
+        confirm(world, code)
+    now = preferences.notifications(world.service, world.principal("ann")).mail
+    assert (now.to, bool(now.waits)) == ("x@victim.example", True)
+
+
+def test_codes_asked_for_at_once_are_no_more_than_a_day_may_have(
+    world: ServiceWorld, tell: Tell
+) -> None:
+    def asks(number: int) -> None:
+        with suppress(ChosenMeanwhile, TooManyRequests):
+            choose(world, f"{number}@victim.example")
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(asks, range(40)))
+    made = world.store.notifications.newest(UserName("ann"), limit=99)
+    assert 1 <= len(made) <= confirming.MOST_CODES
 
 
 def test_no_other_code_confirms(world: ServiceWorld, tell: Tell) -> None:

@@ -378,6 +378,7 @@ def test_teams_and_users_add_up_to_the_same_and_lent_is_a_teams(cluster: Any) ->
         update={
             "lent": [lent],
             "lent_from_ms": 0,
+            "lent_by_none_milli_gpu_h": 500,
             "all_teams": True,
             "capacity_milli_gpu_h": 20_000,
         }
@@ -392,6 +393,9 @@ def test_teams_and_users_add_up_to_the_same_and_lent_is_a_teams(cluster: Any) ->
     assert lent_sentence(report) == (
         "Of 2.000 borrowed GPU hours teams lent 1.500, and 0.500 came from GPUs in no team's quota."
     )
+    # What each row is rounded by is no GPU of nobody's.
+    by_teams = report.model_copy(update={"lent_by_none_milli_gpu_h": 0})
+    assert lent_sentence(by_teams) == "All 2.000 borrowed GPU hours were lent by teams."
     assert [(figure.label, figure.value, figure.of) for figure in figures(report)] == [
         ("GPU hours in all", "20.000", ""),
         ("GPU hours held", "10.000", "50 %"),

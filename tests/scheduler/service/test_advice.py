@@ -105,9 +105,10 @@ def test_a_model_that_is_not_known_gets_no_number(wide: ServiceWorld) -> None:
     found = answer(wide, asked(network={"kind": "unknown", "why": "Its layers could not be read."}))
 
     assert found.declined == (
-        "Its layers could not be read. Can't say yet. Try 2 minutes on one GPU? Then: gpucommons"
-        " advise --like JOB"
+        "Its layers could not be read. Can't say yet. Try 2 minutes on one GPU?"
     )
+    # Each surface says how that is asked there.
+    assert found.try_like
     assert (found.plans, found.plain, found.why_not) == ([], None, [])
 
 

@@ -43,7 +43,7 @@ def test_lent_and_what_is_in_no_quota_make_up_what_was_borrowed(world: ServiceWo
         "vision": borrowed // 2,
         "nlp": borrowed // 2,
     }
-    assert found.lent_unknown_milli_gpu_h == 0
+    assert (found.lent_unknown_milli_gpu_h, found.lent_by_none_milli_gpu_h) == (0, 0)
 
 
 def test_a_span_of_long_ago_that_cuts_folded_minutes_is_widened_and_its_columns_agree(
