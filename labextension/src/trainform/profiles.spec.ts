@@ -76,9 +76,11 @@ it('looks again when the reader comes back to the form, so that what was publish
   vi.useFakeTimers();
   const api = fakeApi();
   const found = [[], [PROFILE], [PROFILE]];
-  const asked = vi.spyOn(api, 'request').mockImplementation(() =>
-    Promise.resolve({ profiles: found.shift() } as never)
-  );
+  const asked = vi
+    .spyOn(api, 'request')
+    .mockImplementation(() =>
+      Promise.resolve({ profiles: found.shift() } as never)
+    );
   const train = new TrainModel(api, () => false);
   let seen: ReturnType<typeof useProfiles> | null = null;
   const Form = () => {
