@@ -157,7 +157,7 @@ def _values(one: Notification) -> dict[str, Any]:
     return {"fate": one.fate.value, "next_ms": one.next_ms, "document": encode(one)}
 
 
-def _document_of(owner: UserName) -> Select[tuple[str]]:
+def _document_of(owner: UserName) -> Select[str]:
     return select(notification_choices.c.document).where(notification_choices.c.owner == owner)
 
 
