@@ -22,24 +22,21 @@ from jupyterhub.app import JupyterHub
 from jupyterhub.services.service import Service
 from traitlets.config.loader import LazyConfigValue
 
-from gpucommons.spawner.hub_pages.addresses import Addresses
-from gpucommons.spawner.scopes import (
+from gpucommons.scheduler.models.hub_scopes import (
     ADMIN,
-    CULLER_SCOPES,
+    CULLER_SERVICE,
     CUSTOM_SCOPES,
-    LEASE,
+    OPERATOR_SERVICE,
     READ,
-    SCHEDULER_SCOPES,
+    SCOPES_OF_SERVICES,
     SERVER_SCOPES,
     SERVICE,
+    SPAWNER_SERVICE,
     SUBMIT,
     USER_SCOPES,
 )
+from gpucommons.spawner.hub_pages.addresses import Addresses
 
-CULLER_SERVICE = "gpucommons-culler"
-SPAWNER_SERVICE = "gpucommons-spawner"
-#: Only on Kubernetes: what turns objects of the cluster into teams and jobs.
-OPERATOR_SERVICE = "gpucommons-operator"
 ADMIN_GROUP = "gpucommons-admins"
 
 _PAGES_TIMEOUT_S = 2
@@ -148,13 +145,12 @@ def _groups(settings: HubSettings) -> dict[str, dict[str, list[str]]]:
 
 
 def _roles(settings: HubSettings) -> list[dict[str, Any]]:
-    roles: list[dict[str, Any]] = [
-        {"name": "gpucommons-scheduler", "services": [SERVICE], "scopes": SCHEDULER_SCOPES},
-        {"name": "gpucommons-culler", "services": [CULLER_SERVICE], "scopes": CULLER_SCOPES},
-        {"name": "gpucommons-spawner", "services": [SPAWNER_SERVICE], "scopes": [LEASE]},
+    names = [CULLER_SERVICE, SPAWNER_SERVICE, *(one["name"] for one in _operator(settings))]
+    roles = {"gpucommons-scheduler": SERVICE, **dict(zip(names, names, strict=True))}
+    return [
+        *(
+            {"name": role, "services": [service], "scopes": SCOPES_OF_SERVICES[service]}
+            for role, service in roles.items()
+        ),
         {"name": "gpucommons-admin", "groups": [ADMIN_GROUP], "scopes": [ADMIN]},
     ]
-    operators = [service["name"] for service in _operator(settings)]
-    if operators:
-        roles.append({"name": "gpucommons-operator", "services": operators, "scopes": [ADMIN]})
-    return roles

@@ -17,11 +17,11 @@ from traitlets import Bool, Dict, HasTraits, Set, Unicode, default
 
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.models import OfferList
+from gpucommons.scheduler.models.hub_scopes import ADMIN
 from gpucommons.spawner.form.answers import LINK_PREFIX, NotebookOptions, parse_options
 from gpucommons.spawner.form.form import FormContext, build_form, render_form
 from gpucommons.spawner.form.refusal import bad_options_refused, why_no_offers
 from gpucommons.spawner.form.start_again import AGAIN, options_of_last
-from gpucommons.spawner.scopes import ADMIN
 
 
 class StartOptions(HasTraits):

@@ -12,10 +12,10 @@ from jinja2 import Environment
 from jinja2.ext import Extension
 from jupyterhub.app import JupyterHub
 
+from gpucommons.scheduler.models.hub_scopes import SERVICE
 from gpucommons.spawner.form.start_again import again_url
 from gpucommons.spawner.hub_pages.home_page import notices
 from gpucommons.spawner.hub_pages.stopped_page import stopped
-from gpucommons.spawner.scopes import SERVICE
 
 
 def pages_address(user: Any) -> str:

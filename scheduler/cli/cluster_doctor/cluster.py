@@ -31,6 +31,12 @@ class Server(Protocol):
         """Create an object."""
         ...
 
+    def ask_pod(
+        self, namespace: str, pod: str, port: int, path: str, headers: Mapping[str, str]
+    ) -> Document:
+        """Read one document from what answers HTTP in a pod."""
+        ...
+
 
 @dataclass(frozen=True)
 class Cluster:

@@ -8,7 +8,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from gpucommons.gpu.doctor.diagnosis import OK, PROBLEM, Finding
-from gpucommons.scheduler.cli.cluster_doctor import hub, network, pools, prerequisites, rights
+from gpucommons.scheduler.cli.cluster_doctor import (
+    hub,
+    network,
+    pools,
+    prerequisites,
+    rights,
+    scopes,
+)
 from gpucommons.scheduler.cli.cluster_doctor.cluster import Check, Cluster, look
 from gpucommons.scheduler.cli.present import show, table
 from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
@@ -22,6 +29,7 @@ CHECKS: Mapping[str, Check] = {
     "pools": pools.check,
     "storage": prerequisites.storage,
     "hub": hub.check,
+    "scopes": scopes.check,
     "network": network.check,
 }
 _HEADER = ("CHECK", "", "FOUND", "WHAT TO DO")

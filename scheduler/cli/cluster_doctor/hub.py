@@ -18,12 +18,7 @@ _HUB = {"app": "jupyterhub", "component": "hub"}
 
 def check(cluster: Cluster) -> Iterator[Finding]:
     """From the tokens to the hub's own process."""
-    there = cluster.hub_namespace
-    pods = [
-        pod
-        for pod in cluster.items(f"/api/v1/namespaces/{there}/pods", labelSelector=_selector())
-        if not pod["metadata"].get("deletionTimestamp")
-    ]
+    there, pods = cluster.hub_namespace, hub_pods(cluster)
     if not pods:
         change = f"Install Zero to JupyterHub in {there}, or set hub.namespace of our chart."
         text = f"no pod of a hub in {there} ({_selector()})"
@@ -32,6 +27,16 @@ def check(cluster: Cluster) -> Iterator[Finding]:
     yield from _tokens(cluster, pods[0])
     yield _wired(cluster, pods[0])
     yield _answers(cluster)
+
+
+def hub_pods(cluster: Cluster) -> list[Document]:
+    """Pods of the hub that are not going."""
+    path = f"/api/v1/namespaces/{cluster.hub_namespace}/pods"
+    return [
+        pod
+        for pod in cluster.items(path, labelSelector=_selector())
+        if not pod["metadata"].get("deletionTimestamp")
+    ]
 
 
 def _selector() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,10 +17,14 @@ from gpucommons.scheduler.cli.cluster_doctor.cluster import Cluster, look
 from gpucommons.scheduler.cli.cluster_doctor.rights import REVIEWS
 from gpucommons.scheduler.cli.parser import build_parser
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError
+from gpucommons.scheduler.models.hub_scopes import SCOPES_OF_SERVICES
 
 NOW = datetime(2026, 11, 28, 7, 0, tzinfo=UTC)
 OURS, HUB, JOBS, AGENTS = "gpucommons", "jhub", "gpucommons-jobs", "gpucommons-agents"
-TOKENS = {"scheduler": "c2VjcmV0"}
+TOKENS = {
+    name: base64.b64encode(f"{name} word".encode()).decode()
+    for name in ("scheduler", "culler", "operator", "spawner")
+}
 ACCESS = "hub.jupyter.org/network-access-hub"
 Objects = dict[str, Any]
 HUB_POD = {"app": "jupyterhub", "component": "hub"}
@@ -38,6 +42,15 @@ class FakeServer:
         self.denied: set[tuple[str, str, str]] = set()
         self.closed: set[str] = set()
         self.asked: list[dict[str, Any]] = []
+        #: What the hub says of who shows a token.
+        self.services: dict[str, Objects] = {
+            f"token {name} word": {"name": service, "scopes": [*scopes, "read:services:name"]}
+            for name, (service, scopes) in zip(
+                ("scheduler", "culler", "spawner", "operator"),
+                SCOPES_OF_SERVICES.items(),
+                strict=True,
+            )
+        }
 
     def get(self, path: str, **query: str | int) -> Any:
         if any(path.startswith(one) for one in self.closed):
@@ -45,6 +58,16 @@ class FakeServer:
         if path not in self.objects:
             raise ApiError(404, "NotFound", f"{path} not found")
         return self.objects[path]
+
+    def ask_pod(
+        self, namespace: str, pod: str, port: int, path: str, headers: Mapping[str, str]
+    ) -> Any:
+        assert (namespace, pod, port, path) == (HUB, "hub-1", 8081, "/own/hub/api/user")
+        if "portforward" in self.closed:
+            raise ApiError(403, "NotForwarded", "you cannot create pods/portforward")
+        if headers["Authorization"] not in self.services:
+            raise ApiError(403, "", "the pod hub-1 answered 403")
+        return self.services[headers["Authorization"]]
 
     def post(self, path: str, body: Any) -> Any:
         assert path == REVIEWS
@@ -64,7 +87,12 @@ def at(seconds: float = 0) -> str:
 def deployment(name: str, available: int = 1) -> Objects:
     claims = [{"name": "state", "persistentVolumeClaim": {"claimName": "gpucommons-state"}}]
     claims.append({"name": "jobs", "persistentVolumeClaim": {"claimName": "files"}})
-    container = {"args": ["--state=/x", "--storage-claim=files"]}
+    lies = {"name": "gpucommons-hub-tokens", "key": name.removeprefix("gpucommons-")}
+    env: list[Objects] = [
+        {"name": "JUPYTERHUB_API_URL", "value": "http://hub.jhub.svc:8081/own/hub/api"},
+        {"name": "JUPYTERHUB_API_TOKEN", "valueFrom": {"secretKeyRef": lies}},
+    ]
+    container = {"args": ["--state=/x", "--storage-claim=files"], "env": env}
     labels = {"app.kubernetes.io/component": "scheduler", ACCESS: "true"}
     template = {"metadata": {"labels": labels}}
     template["spec"] = {"volumes": claims, "containers": [container]}
@@ -175,7 +203,7 @@ def test_a_cluster_that_fits_has_nothing_but_ok() -> None:
     document, text = command.report(found)
     assert text.endswith("Nothing stops work here.")
     assert json.dumps(document)
-    assert "secret" not in text.replace("Secret", "")
+    assert " word" not in text + json.dumps(document)
 
 
 def changed(path: str, change: Callable[[Any], object]) -> Callable[[FakeServer], None]:
@@ -226,7 +254,7 @@ CASES: list[tuple[Callable[[FakeServer], None], str, str, str, str]] = [
         "clocks", "advice", "ahead of this machine's", "One of them is wrong",
     ),
     (
-        put(f"{APPS}/{OURS}/deployments/gpucommons-culler", deployment("x", available=0)),
+        put(f"{APPS}/{OURS}/deployments/gpucommons-culler", deployment("gpucommons-culler", available=0)),
         "gpucommons-culler", PROBLEM, "0 of 1 available", "kubectl -n gpucommons get events",
     ),
     (
@@ -328,6 +356,28 @@ CASES: list[tuple[Callable[[FakeServer], None], str, str, str, str]] = [
     (
         put(f"{CORE}/{HUB}/secrets/hub", {"data": {"values.yaml": "e30="}}),
         "hub's spawner", PROBLEM, "notebooks get no GPU from us", "gpucommons install",
+    ),
+    (
+        lambda server: server.services.pop("token culler word"),
+        "scopes of gpucommons-culler", PROBLEM,
+        "does not take its token (culler in the Secret gpucommons-hub-tokens)",
+        "kubectl -n jhub rollout restart deployment/hub",
+    ),
+    (
+        lambda server: server.services["token scheduler word"].update(
+            scopes=["servers!user=ann", "list:users", "read:users:name"]
+        ),
+        "scopes of gpucommons", PROBLEM,
+        "does not give it servers, read:users:groups", "load_roles",
+    ),
+    (
+        lambda server: server.services["token spawner word"].update(name="gpucommons"),
+        "scopes of gpucommons-spawner", PROBLEM,
+        "takes its token for that of gpucommons", "one token",
+    ),
+    (
+        lambda server: server.closed.add("portforward"),
+        "scopes", "advice", "you cannot create pods/portforward", "somebody who may",
     ),
     (
         removed(f"{CORE}/{OURS}/services/gpucommons-api:http/proxy/healthz"),

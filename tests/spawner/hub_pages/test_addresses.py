@@ -11,9 +11,9 @@ from jinja2 import DictLoader, Environment, PackageLoader, PrefixLoader
 from jupyterhub.app import JupyterHub
 from jupyterhub.services.service import Service
 
+from gpucommons.scheduler.models.hub_scopes import SERVICE
 from gpucommons.spawner.hub_pages import addresses
 from gpucommons.spawner.hub_pages.addresses import Addresses
-from gpucommons.spawner.scopes import SERVICE
 
 SUBDOMAIN = "https://gpucommons--service.hub.example:8123"
 

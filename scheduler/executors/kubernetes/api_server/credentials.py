@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpucommons.scheduler.errors import Unavailable
-from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
+from gpucommons.scheduler.executors.kubernetes.api_server.forwarding import ForwardingConnection
 
 _IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 
@@ -28,7 +28,7 @@ class LibraryCredentials:
         return {"Authorization": token} if token else {}
 
 
-def connect(*, kubeconfig: str | None = None, connections: int = 32) -> Connection:
+def connect(*, kubeconfig: str | None = None, connections: int = 32) -> ForwardingConnection:
     """Connect to the cluster we run in, or to the one of a kubeconfig.
 
     Raises
@@ -53,4 +53,4 @@ def connect(*, kubeconfig: str | None = None, connections: int = 32) -> Connecti
         raise Unavailable(message) from error
     configuration.connection_pool_maxsize = connections
     pool = client.rest.RESTClientObject(configuration).pool_manager
-    return Connection(configuration.host, pool, LibraryCredentials(configuration))
+    return ForwardingConnection(configuration, pool, LibraryCredentials(configuration))

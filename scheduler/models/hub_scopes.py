@@ -1,7 +1,14 @@
-"""What tokens of this hub may do with GPUs: the scopes that our service and the hub's roles name."""
+"""What tokens of a hub may do with GPUs: the scopes that the hub's roles give and the scheduler asks for.
+
+The spawner's part writes them into a hub; ``gpucommons doctor --cluster`` asks a hub whether it has them.
+"""
 
 #: The name of the service that carries pages and API; its URL and its scopes contain it.
 SERVICE = "gpucommons"
+CULLER_SERVICE = "gpucommons-culler"
+SPAWNER_SERVICE = "gpucommons-spawner"
+#: Only on Kubernetes: what turns objects of the cluster into teams and jobs.
+OPERATOR_SERVICE = "gpucommons-operator"
 ACCESS = f"access:services!service={SERVICE}"
 READ = "custom:gpucommons:read"
 SUBMIT = "custom:gpucommons:submit"
@@ -24,3 +31,10 @@ SERVER_SCOPES = ["users:activity!user", "access:servers!server", *USER_SCOPES]
 #: The scheduler starts the server of a ticket whose turn has come, and stops one it reclaims.
 SCHEDULER_SCOPES = ["servers", "list:users", "read:users:name", "read:users:groups"]
 CULLER_SCOPES = ["read:servers", "list:users", "read:users:name", "delete:servers", LEASE]
+#: What the role of each service gives it.
+SCOPES_OF_SERVICES = {
+    SERVICE: SCHEDULER_SCOPES,
+    CULLER_SERVICE: CULLER_SCOPES,
+    SPAWNER_SERVICE: [LEASE],
+    OPERATOR_SERVICE: [ADMIN],
+}
