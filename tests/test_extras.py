@@ -190,6 +190,7 @@ def test_all_is_all() -> None:
         "dask",
         "editors",
         "notebook-jobs",
+        "ray",
     }:
         assert requirements(extra) <= requirements("all")
 

@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 GROUP = "frameworks"
 HOW_TO_GET = "make setup-frameworks builds it once (about 3 minutes, 7.5 GB)"
 #: These lie on the path beside our own environment: folders of packages, without what they need besides.
-NOTEBOOK_JOBS, EDITORS, DASK = "notebook-jobs", "editors", "dask"
-BESIDE_OURS = (NOTEBOOK_JOBS, EDITORS, DASK)
+NOTEBOOK_JOBS, EDITORS, DASK, RAY = "notebook-jobs", "editors", "dask", "ray"
+BESIDE_OURS = (NOTEBOOK_JOBS, EDITORS, DASK, RAY)
 MLFLOW = "mlflow"
 AIRFLOW = "airflow"
 _READY = ".ready"

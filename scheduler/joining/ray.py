@@ -10,7 +10,8 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
@@ -54,38 +55,76 @@ class Offer:
 
 def work(seat: Seat, offer: Offer, command: Sequence[str]) -> int:
     """One node; the first one has the head, and the script as driver."""
-    ray = own_program("ray")
-    if ray is None:
-        raise NotJoined(_MISSING)
-    _refuse_open()
-    env = {
+    env = {**variables(derived("ray")), "RAY_ADDRESS": offer.head}
+    if seat.rank:
+        return follow(seat, node(offer, env))
+    with head(offer, env) as server:
+        knows_all = (sys.executable, "-c", _KNOWS_ALL, str(seat.size), str(PATIENCE_S))
+        return lead(seat, command, [server], env, before=knows_all if seat.size > 1 else ())
+
+
+def variables(token: str) -> dict[str, str]:
+    """What each process of one cluster has in its environment."""
+    return {
         "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": derived("ray"),
-        "RAY_ADDRESS": offer.head,
+        "RAY_AUTH_TOKEN": token,
         "RAY_DISABLE_IMPORT_WARNING": "1",
         "RAY_USAGE_STATS_ENABLED": "0",
         # Else it gives up after a minute, which a busy machine or a cold image needs to begin.
         "RAY_raylet_start_wait_time_s": f"{PATIENCE_S:.0f}",
     }
-    if seat.rank:
-        words = [ray, "start", "--block", f"--address={offer.head}", *_own(offer)]
-        server = _node(words, offer, env, relies_on=[place_of(offer.head)])
-        return follow(seat, server)
+
+
+def node(offer: Offer, env: Mapping[str, str]) -> Server:
+    """A node of a cluster whose head runs.
+
+    Raises
+    ------
+    NotJoined
+        Where Ray is missing, or one that asks nobody for a password.
+    """
+    words = [*_program(), "start", "--block", f"--address={offer.head}", *_own(offer)]
+    places = [(offer.address, offer.own_port)]
+    return Server(command=words, answers_at=places, relies_on=[place_of(offer.head)], env=env)
+
+
+@contextmanager
+def head(offer: Offer, env: Mapping[str, str]) -> Iterator[Server]:
+    """A cluster's head, which is a node of it, while its folder is there.
+
+    Raises
+    ------
+    NotJoined
+        As of a node.
+    """
+    place = place_of(offer.head)
     # A short name: the paths of sockets below it may have 107 characters.
-    place = tempfile.mkdtemp(prefix="gcray-")
+    folder = tempfile.mkdtemp(prefix="gcray-")
     try:
-        head = [ray, "start", "--head", "--block", f"--port={place_of(offer.head)[1]}"]
-        head += [f"--temp-dir={place}", f"--ray-client-server-port={free_port()}"]
-        head += ["--include-dashboard=false", *_own(offer)]
-        server = _node(head, offer, env, answers_at=[place_of(offer.head)])
-        knows_all = (sys.executable, "-c", _KNOWS_ALL, str(seat.size), str(PATIENCE_S))
-        return lead(seat, command, [server], env, before=knows_all if seat.size > 1 else ())
+        words = [*_program(), "start", "--head", "--block", f"--port={place[1]}"]
+        words += [f"--temp-dir={folder}", f"--ray-client-server-port={free_port()}"]
+        words += ["--include-dashboard=false", *_own(offer)]
+        places = [place, (offer.address, offer.own_port)]
+        yield Server(command=words, answers_at=places, env=env)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _refuse_open() -> None:
-    """Before 2.52 whoever reached a node could run anything as the job's user."""
+def _program() -> list[str]:
+    refuse_open()
+    ray = own_program("ray")
+    # Where packages lie on the path alone there is no program.
+    return [ray] if ray else [sys.executable, "-m", "ray.scripts.scripts"]
+
+
+def refuse_open() -> None:
+    """Refuse a Ray older than 2.52: whoever reached a node of it could run anything as its user.
+
+    Raises
+    ------
+    NotJoined
+        With the version that knows tokens.
+    """
     try:
         found = version("ray")
     except PackageNotFoundError:
@@ -97,18 +136,6 @@ def _refuse_open() -> None:
             " install 2.52 or newer (pip install 'ray>=2.52')"
         )
         raise NotJoined(message)
-
-
-def _node(
-    words: Sequence[str],
-    offer: Offer,
-    env: Mapping[str, str],
-    *,
-    answers_at: Sequence[tuple[str, int]] = (),
-    relies_on: Sequence[tuple[str, int]] = (),
-) -> Server:
-    places = [*answers_at, (offer.address, offer.own_port)]
-    return Server(command=words, answers_at=places, relies_on=relies_on, env=env)
 
 
 def _own(offer: Offer) -> list[str]:

@@ -32,6 +32,7 @@ _OF_OTHERS = (
     "gpucommons.scheduler.training.callbacks.",
     "gpucommons.scheduler.adapters.airflow.",
     "gpucommons.scheduler.adapters.dask",
+    "gpucommons.scheduler.adapters.ray",
 )
 _COMMAND = re.compile(r"^(?:\$ )?(?:[^ ]*/)?gpucommons (.*)$", re.MULTILINE)
 

@@ -4,32 +4,18 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-import tempfile
-import time
-from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from frameworks.own_scheduler import own_scheduler
+from frameworks.desk import OVER, PATIENCE_S, Desk, scheduler_of_desks, wait_for
 
 from benchmarks.real_scripts import environment
-from gpucommons.scheduler.cli.connect import find
-from gpucommons.scheduler.client import SchedulerClient, calls
-from gpucommons.scheduler.models import JobView
 
 BESIDE = environment.find(environment.DASK)
 EXAMPLE = environment.ROOT / "examples" / "dask_from_a_cell.py"
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(300)]
 
-CONFIG = """
-pools: [{name: train, gpu_kind: A100-40, notice_s: 1, grace_s: 5, hibernation: "off"}]
-teams:
-- {name: vision, members: [ann], quotas: {train: {}}}
-"""
-PATIENCE_S = 90.0
-OVER = {"succeeded", "failed", "cancelled"}
 #: A cell that computes, as long as a file is not there.
 CELL = """
 import sys, time, pathlib
@@ -67,60 +53,18 @@ print(place, oct(place.stat().st_mode & 0o777))
 """
 
 
-class Desk:
-    """Where somebody works."""
-
-    def __init__(self, folder: Path, environ: dict[str, str]) -> None:
-        self.environ = {**environ, "PYTHONPATH": str(BESIDE)}
-        self.begun, self.end = folder / "begun", folder / "end"
-
-    def run(self, *words: object) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, *map(str, words)],
-            env=self.environ, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-
-    def cell(self) -> subprocess.Popen[str]:
-        return self.run("-c", CELL, self.begun, self.end)
-
-    def begins(self) -> int:
-        """How often the task was begun."""
-        return len(self.begun.read_text().splitlines()) if self.begun.exists() else 0
-
-    def scheduler(self) -> SchedulerClient:
-        url, token = find(Namespace(url=None, state=None), self.environ)
-        return SchedulerClient(url, token=token)
-
-    def job(self, job_id: str) -> JobView:
-        with self.scheduler() as scheduler:
-            return scheduler.send(calls.job(job_id))
-
-    def newest(self) -> JobView:
-        with self.scheduler() as scheduler:
-            return scheduler.send(calls.jobs(limit=1)).jobs[0]
-
-
-def wait_for(is_so: Callable[[], object]) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < until
-        time.sleep(0.2)
+def cell(desk: Desk) -> subprocess.Popen[str]:
+    return desk.run("-c", CELL, desk.begun, desk.end)
 
 
 @pytest.fixture(scope="module")
 def environ() -> Iterator[dict[str, str]]:
-    if BESIDE is None:
-        pytest.fail(environment.HOW_TO_GET)
-    with (
-        tempfile.TemporaryDirectory(prefix="gc") as folder,
-        own_scheduler(Path(folder), CONFIG) as environ,
-    ):
-        yield environ
+    yield from scheduler_of_desks(environment.DASK)
 
 
 @pytest.fixture
 def desk(environ: dict[str, str], tmp_path: Path) -> Desk:
-    return Desk(tmp_path, environ)
+    return Desk(tmp_path, environ, BESIDE)
 
 
 def test_the_example_computes_and_its_job_is_gone_with_the_cell(desk: Desk) -> None:
@@ -132,13 +76,13 @@ def test_the_example_computes_and_its_job_is_gone_with_the_cell(desk: Desk) -> N
 
 
 def test_a_kernel_that_is_killed_takes_its_workers_along_and_strangers_stay_out(desk: Desk) -> None:
-    with desk.cell() as cell:
-        assert cell.stdout is not None
-        job_id, address = cell.stdout.readline().split()
+    with cell(desk) as kernel:
+        assert kernel.stdout is not None
+        job_id, address = kernel.stdout.readline().split()
         wait_for(desk.begins)
         stranger, _ = desk.run("-c", STRANGERS, address).communicate(timeout=PATIENCE_S)
         assert stranger == "refused\nrefused\n"
-        cell.kill()
+        kernel.kill()
     # Also while a worker is at a task, which cannot be interrupted.
     wait_for(lambda: desk.job(job_id).state in OVER)
     assert desk.job(job_id).state == "succeeded"
@@ -157,18 +101,15 @@ def test_workers_of_another_attempt_have_other_names(desk: Desk) -> None:
 
 
 def test_what_a_stopped_worker_was_at_is_computed_again(desk: Desk) -> None:
-    with desk.cell() as cell:
-        assert cell.stdout is not None
-        job_id, _ = cell.stdout.readline().split()
+    with cell(desk) as kernel:
+        assert kernel.stdout is not None
+        job_id, _ = kernel.stdout.readline().split()
         wait_for(desk.begins)
-        with desk.scheduler() as scheduler:
-            scheduler.send(calls.pause(job_id))
-            wait_for(lambda: desk.job(job_id).state == "paused")
-            assert os.waitid(os.P_PID, cell.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
-            scheduler.send(calls.resume(job_id))
+        desk.pause_and_resume(job_id)
+        assert os.waitid(os.P_PID, kernel.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
         wait_for(lambda: desk.begins() == 2)
         desk.end.touch()
-        shown, _ = cell.communicate(timeout=PATIENCE_S)
+        shown, _ = kernel.communicate(timeout=PATIENCE_S)
     assert shown == "computed\n"
     wait_for(lambda: desk.job(job_id).state == "cancelled")
 
@@ -185,7 +126,7 @@ def test_what_a_worker_puts_aside_is_in_a_folder_that_nobody_else_made(
     elif begins_as != "nothing":
         place.mkdir()
         place.chmod(0o777 if begins_as == "open" else 0o700)
-    desk = Desk(tmp_path, {**os.environ, "TMPDIR": str(tmp_path)})
+    desk = Desk(tmp_path, {**os.environ, "TMPDIR": str(tmp_path)}, BESIDE)
     shown, _ = desk.run("-c", PLACE).communicate(timeout=PATIENCE_S)
     where, mode = shown.split()
     assert mode == "0o700"

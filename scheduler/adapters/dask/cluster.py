@@ -1,18 +1,12 @@
 """A Dask cluster from a cell. Its scheduler lives in the kernel and outlives every size of the job.
 
-Workers find it by an address that only holders of a certificate may speak to: it is made for this cluster,
-travels in the job's snapshot, which the job alone can read, and is worth nothing once the cluster is gone.
+Workers find it by an address that only holders of a certificate may speak to, which is made for this cluster.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import sys
-import tempfile
 import uuid
-from argparse import Namespace
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,14 +16,9 @@ from distributed.security import Security
 from distributed.utils import get_ip
 
 from gpucommons.scheduler.adapters.dask.worker import CERTIFICATE
-from gpucommons.scheduler.cli.connect import find
-from gpucommons.scheduler.client import SchedulerClient, calls
-from gpucommons.scheduler.client.snapshot import Packed, pack
-from gpucommons.scheduler.errors import Conflict, SchedulerError
-from gpucommons.scheduler.models import JobRequest, JobView
-from gpucommons.scheduler.models.jobs.jobs import DASK_ORIGIN, ORIGIN_LABEL
-
-log = logging.getLogger("gpucommons.dask")
+from gpucommons.scheduler.adapters.workers_job import Asked, Size, WorkersJob
+from gpucommons.scheduler.models import JobView
+from gpucommons.scheduler.models.jobs.jobs import DASK_ORIGIN
 
 #: Of the machine itself: nobody outside has to reach it.
 _HERE = ("", "127.0.0.1", "::1", "localhost")
@@ -56,63 +45,47 @@ class DaskCluster(SpecCluster):
         memory_gib: float = 4,
         **fields: Any,
     ) -> None:
-        self._address = find(Namespace(url=None, state=None), os.environ)
-        self.job_id = ""
+        self._workers = WorkersJob()
         security = Security.temporary()
         with dask.config.set(_NO_PAGES):
             super().__init__(
-                scheduler={"cls": Scheduler, "options": _options(self._address[0], security)},
+                scheduler={
+                    "cls": Scheduler,
+                    "options": _options(self._workers.address[0], security),
+                },
                 security=security,
                 silence_logs=logging.WARNING,
                 name=f"gpucommons-{uuid.uuid4().hex[:8]}",
             )
+        size = Size(minimum=minimum, maximum=maximum, gpus=gpus, memory_gib=memory_gib)
+        asked = Asked(
+            origin=DASK_ORIGIN,
+            module="gpucommons.scheduler.adapters.dask.worker",
+            words=(self.scheduler_address, str(size.memory_mib)),
+            key_file=CERTIFICATE,
+            # With its key: one for all, as each may do everything here.
+            key=f"{security.tls_worker_cert}\n{security.tls_worker_key}".encode(),
+            fields=fields,
+        )
         try:
-            role = {
-                "count": minimum,
-                "milli_gpu": round(gpus * 1000),
-                "memory_mib": round(memory_gib * 1024),
-            }
-            asked = _request(self.scheduler_address, role, fields)
-            self.job_id = self._submit(
-                asked.model_copy(update={"min_workers": minimum, "max_workers": maximum}),
-                _packed(security),
-            ).id
+            self._workers.submit(size, asked)
         except BaseException:
             super().close()
             raise
 
-    def _scheduler(self) -> SchedulerClient:
-        url, token = self._address
-        return SchedulerClient(url, token=token)
-
-    def _submit(self, request: JobRequest, packed: Packed) -> JobView:
-        with self._scheduler() as scheduler:
-            scheduler.send(calls.put_snapshot(packed.sha256, packed.content))
-            asked = request.model_copy(update={"snapshot": packed.sha256})
-            return scheduler.send(calls.submit(asked, key=f"dask-{self.name}"))
+    @property
+    def job_id(self) -> str:
+        """Of its workers' job; empty once it is closed."""
+        return self._workers.id
 
     def job(self) -> JobView:
         """Its workers' job: where it stands, and why it waits."""
-        with self._scheduler() as scheduler:
-            return scheduler.send(calls.job(self.job_id))
+        return self._workers.view()
 
     def close(self, timeout: float | None = None) -> Any:
         """Cancel the job and end Dask's scheduler; so does the end of the kernel."""
-        self._cancel()
+        self._workers.cancel()
         return super().close(timeout)
-
-    def _cancel(self) -> None:
-        job_id, self.job_id = self.job_id, ""
-        if not job_id:
-            return
-        try:
-            with self._scheduler() as scheduler:
-                scheduler.send(calls.cancel(job_id))
-        except Conflict:
-            return  # it is over
-        except SchedulerError as error:
-            # Its workers end by themselves, without Dask's scheduler.
-            log.warning("the workers' job is not cancelled and ends by itself: %s", error)
 
 
 def _options(url: str, security: Security) -> dict[str, Any]:
@@ -125,30 +98,3 @@ def _options(url: str, security: Security) -> dict[str, Any]:
         "dashboard_address": "127.0.0.1:0",
         "allowed_failures": _STOPS,
     }
-
-
-def _request(address: str, role: dict[str, Any], fields: dict[str, Any]) -> JobRequest:
-    """One worker of the job: a Dask worker on its GPU."""
-    python = "python" if fields.get("environment") else sys.executable
-    words = [python, "-u", "-m", "gpucommons.scheduler.adapters.dask.worker"]
-    words += [address, str(role["memory_mib"])]
-    path = os.pathsep.join(filter(None, (str(Path.cwd()), os.environ.get("PYTHONPATH", ""))))
-    own = {
-        "name": "dask",
-        "launcher": "plain",
-        # There is nothing to keep of them: what they held is computed again.
-        "hibernation": False,
-        **fields,
-        "roles": [{**role, "command": words}],
-        "env": {"PYTHONPATH": path, **fields.get("env", {})},
-        # By this its files stay its owner's, also where a team shares those of its jobs.
-        "labels": {**fields.get("labels", {}), ORIGIN_LABEL: DASK_ORIGIN},
-    }
-    return JobRequest.model_validate(own)
-
-
-def _packed(security: Security) -> Packed:
-    """The certificate with its key: one for all, as each may do everything here."""
-    pem = f"{security.tls_worker_cert}\n{security.tls_worker_key}".encode()
-    with tempfile.TemporaryDirectory(prefix="gpucommons-") as empty:
-        return pack(Path(empty), extra={CERTIFICATE: pem})

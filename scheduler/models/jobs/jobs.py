@@ -195,7 +195,8 @@ class ResultsView(View):
 #: On a job: what submitted it, for pages: ``sbatch``, ``schedule nightly``.
 ORIGIN_LABEL = "origin"
 #: What did keeps a key among the job's files.
-DASK_ORIGIN = "dask"
+DASK_ORIGIN, RAY_ORIGIN = "dask", "ray"
+KEY_ORIGINS = frozenset({DASK_ORIGIN, RAY_ORIGIN})
 #: Before the name of the schedule that did.
 SCHEDULE_ORIGIN = "schedule "
 #: Before the name of the schedule for which a job looks at data.

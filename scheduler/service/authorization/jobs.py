@@ -100,7 +100,7 @@ def run_files_of(
     spec = workload.spec
     if with_key and principal.name != spec.owner:
         message = (
-            f"{spec.name} has the key of a Dask cluster among its files, which is {spec.owner}'s alone:"
+            f"{spec.name} has the key of a cluster among its files, which is {spec.owner}'s alone:"
             " begin a cluster in a notebook of your own."
         )
         raise Forbidden(message)

@@ -12,7 +12,7 @@ from gpucommons.scheduler.core.model.resources import Team
 from gpucommons.scheduler.core.model.types import UserName, Workload
 from gpucommons.scheduler.errors import Forbidden
 from gpucommons.scheduler.files.snapshots import Comparing, Receiving
-from gpucommons.scheduler.models.jobs.jobs import DASK_ORIGIN, ORIGIN_LABEL
+from gpucommons.scheduler.models.jobs.jobs import KEY_ORIGINS, ORIGIN_LABEL
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.lookup import workload_of
@@ -26,8 +26,8 @@ def are_shared(service: Service, team: Team | None) -> bool:
 
 
 def _has_a_key(found: Workload) -> bool:
-    """Who had the key of a Dask cluster would run what they like in its owner's notebook."""
-    return found.spec.labels.get(ORIGIN_LABEL) == DASK_ORIGIN
+    """Who had the key of a cluster would run what they like in its owner's notebook."""
+    return found.spec.labels.get(ORIGIN_LABEL) in KEY_ORIGINS
 
 
 def are_usable(

@@ -1,0 +1,135 @@
+"""A Ray cluster from a cell. Its head stands beside the kernel and outlives every size of the job.
+
+Ray runs anybody's code who reaches it, unless it is told a token: each kernel makes one, which the job's
+workers know from its snapshot. What is sent between them is not encrypted.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+from types import TracebackType
+from typing import IO, Any, Self
+
+from gpucommons.scheduler.adapters.workers_job import Asked, Size, WorkersJob
+from gpucommons.scheduler.joining.ray import refuse_open, variables
+from gpucommons.scheduler.joining.talking import NotJoined, free_port
+from gpucommons.scheduler.models import JobView
+from gpucommons.scheduler.models.jobs.jobs import RAY_ORIGIN
+
+#: Workers are stopped for others; that is no fault of the task that they were at.
+_AGAIN = {"RAY_TASK_MAX_RETRIES": "-1"}
+#: In the job's working folder: what the cluster knows its own by.
+_KEY_FILE = "ray.token"
+_HEAD = "gpucommons.scheduler.adapters.ray.head"
+_ENDS_S = 20.0
+
+
+class RayCluster:
+    """``minimum`` to ``maximum`` workers as one job of the scheduler, until :meth:`close` or the kernel's end.
+
+    The kernel is the driver: ``@ray.remote`` and ``ray.get`` are Ray's own. Other fields are those of a job as
+    ``POST /v1/jobs`` takes them: ``team``, ``pools``, ``priority``, ``environment``, ``max_price``, …
+
+    Raises
+    ------
+    NotJoined
+        Where Ray is older than 2.52, runs in this kernel already, or its head does not start.
+    SchedulerError
+        With why the job is refused.
+    """
+
+    def __init__(
+        self,
+        minimum: int = 1,
+        maximum: int = 1,
+        *,
+        gpus: float = 1,
+        memory_gib: float = 4,
+        **fields: Any,
+    ) -> None:
+        refuse_open()
+        import ray  # noqa: PLC0415 - it takes seconds, for which head and workers need not wait
+        from ray._raylet import Config  # noqa: PLC0415 - see above
+
+        if ray.is_initialized():
+            message = "Ray runs in this kernel already: close its cluster, or ray.shutdown()"
+            raise NotJoined(message)
+        self._workers = WorkersJob()
+        # Ray reads it once: the next cluster of this kernel has the same.
+        token = os.environ.get("RAY_AUTH_TOKEN") or secrets.token_hex(32)
+        os.environ.update(variables(token))
+        for name, value in _AGAIN.items():
+            os.environ.setdefault(name, value)
+        # Ray read how it proves itself when it was imported; it does this for clusters of its own, too.
+        Config.initialize("")
+        self.address = f"{ray.util.get_node_ip_address()}:{free_port()}"
+        size = Size(minimum=minimum, maximum=maximum, gpus=gpus, memory_gib=memory_gib)
+        asked = Asked(
+            origin=RAY_ORIGIN,
+            module="gpucommons.scheduler.adapters.ray.worker",
+            words=(self.address, str(size.memory_mib), _KEY_FILE),
+            key_file=_KEY_FILE,
+            key=token.encode(),
+            fields=fields,
+        )
+        self._head = _started(self.address)
+        try:
+            ray.init(address=self.address, logging_level=logging.WARNING)
+            self._workers.submit(size, asked)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def job_id(self) -> str:
+        """Of its workers' job; empty once it is closed."""
+        return self._workers.id
+
+    def job(self) -> JobView:
+        """Its workers' job: where it stands, and why it waits."""
+        return self._workers.view()
+
+    def close(self) -> None:
+        """Cancel the job and end Ray; so does the end of the kernel."""
+        import ray  # noqa: PLC0415 - see above
+
+        self._workers.cancel()
+        ray.shutdown()
+        if self._head.stdin is not None:
+            self._head.stdin.close()
+        self._head.wait(_ENDS_S)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _started(address: str) -> subprocess.Popen[str]:
+    with tempfile.TemporaryFile("w+") as log:
+        command = [sys.executable, "-m", _HEAD, address]
+        head = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            start_new_session=True,
+        )
+        out: IO[str] | None = head.stdout
+        if out is not None and out.readline():
+            return head
+        log.seek(0)
+        message = f"Ray's head does not start: {log.read()[-2000:].strip()}"
+        raise NotJoined(message)
