@@ -23,6 +23,7 @@ from jupyterhub.spawner import LocalProcessSpawner
 from tornado import web
 from traitlets import Unicode, default
 
+from gpucommons.gpu.account_names import USERNAME, account_name
 from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.errors import AgentUnavailable, GpuError
 from gpucommons.gpu.hibernation import criu
@@ -53,6 +54,14 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
 
         Not used for real operating-system users, who have a home.
         """
+    ).tag(config=True)
+
+    account_template = Unicode(
+        USERNAME,
+        help="""What a user's own account is called; ``{username}`` is the hub's name.
+
+        As The Littlest JupyterHub has it: ``jupyter-{username}``, long names shortened as it does.
+        """,
     ).tag(config=True)
 
     #: Declared by the hub's spawner; named here for the type checker.
@@ -94,6 +103,11 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
     def _default_cmd(self) -> list[str]:
         # The PATH of the hub says nothing about where jupyterhub-singleuser of this version is.
         return [sys.executable, "-m", "jupyterhub.singleuser"]
+
+    @property
+    def account(self) -> str:
+        """The account that this user's servers run as, where not all share one."""
+        return account_name(self.account_template, self.user.name)
 
     @property
     def home_dir(self) -> Path:
@@ -158,7 +172,7 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
         """Who keeps the log, and below which home."""
         if self.shared_account:
             return ["--home", str(self._made_home())]
-        account = _account_of(self.user.name)
+        account = _account_of(self.account)
         home = ["--home", account.pw_dir]
         if os.geteuid() != 0:
             return home
@@ -180,7 +194,7 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
             if held.isolation != "none":
                 raise self._no_limit("This hub does not know the node agent: set `agent_dir`.")
             return None
-        uid = None if self.shared_account else _uid_of(self.user.name)
+        uid = None if self.shared_account else _uid_of(self.account)
         agent = AgentClient(Path(self.agent_dir) / "control.sock")
         try:
             prepared = await asyncio.to_thread(agent.prepare, gpu_slice(held), uid=uid)
@@ -224,7 +238,7 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
             place = named or _criu_of_this_account()
             return Account(environ=_environ_of_trial(place))
         try:
-            account = _account_of(self.user.name)
+            account = _account_of(self.account)
         except web.HTTPError:
             return None
         if os.geteuid() != 0:
@@ -251,14 +265,15 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
     def user_env(self, env: dict[str, str]) -> dict[str, str]:
         """Name and home of the user."""
         if not self.shared_account:
-            real: dict[str, str] = super().user_env(env)
-            return real
+            own = pwd.getpwnam(self.account)
+            told = {"USER": own.pw_name, "HOME": own.pw_dir, "SHELL": own.pw_shell}
+            return env | {name: value for name, value in told.items() if value}
         shell = os.environ.get("SHELL", "/bin/sh")
         return {**env, "USER": self.user.name, "HOME": str(self.home_dir), "SHELL": shell}
 
     def make_preexec_fn(self, name: str) -> Callable[[], None]:
         """What the child does before it becomes the server."""
-        become = self._shared_preexec() if self.shared_account else self._real_user_preexec(name)
+        become = self._shared_preexec() if self.shared_account else self._real_user_preexec()
         group = None if self._prepared is None else self._prepared.cgroup
         if group is None:
             return become
@@ -278,9 +293,9 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
 
         return preexec
 
-    def _real_user_preexec(self, name: str) -> Callable[[], None]:
-        _account_of(name)
-        become_user = super().make_preexec_fn(name)
+    def _real_user_preexec(self) -> Callable[[], None]:
+        _account_of(self.account)
+        become_user = super().make_preexec_fn(self.account)
         # Loaded before the fork: loading is not safe after it.
         libc = ctypes.CDLL(None, use_errno=True)
 

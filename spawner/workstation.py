@@ -70,6 +70,7 @@ def configure_beside(c: Any, state_folder: str) -> None:
     configure(c, settings)
     c.LeaseMixin.shared_account = facts["admission"] != "accounts"
     c.GpuLocalSpawner.home_dir_template = facts["homes"]
+    c.GpuLocalSpawner.account_template = facts["accounts"]
 
 
 def _settings(facts: dict[str, Any], state: Path) -> HubSettings:

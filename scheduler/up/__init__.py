@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpucommons.gpu.account_names import ACCOUNTS_HELP, USERNAME, account_template
 from gpucommons.gpu.clouds.notice_source import LINK_LOCAL, NAMES
 from gpucommons.gpu.extras import MissingExtra, check_installed
 
@@ -45,6 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     alone.add_argument("--no-hub", action="store_true", help="scheduler and agent only")
     about = "no hub of its own: scheduler, pages, agent and culler for the hub whose API is there"
     alone.add_argument("--beside-hub", default="", metavar="URL", help=about)
+    parser.add_argument(
+        "--account-template",
+        type=account_template,
+        default=USERNAME,
+        metavar="NAME",
+        help=ACCOUNTS_HELP,
+    )
     parser.add_argument(
         "--trusted-users",
         action="store_true",

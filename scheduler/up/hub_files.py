@@ -67,6 +67,7 @@ def write_facts(machine: Machine, config: ConfigModel) -> None:
         "pages_url": machine.pages_url,
         "agent_dir": str(folder.agent),
         "homes": str(folder.homes / "{username}"),
+        "accounts": settings.account_template,
         "admission": settings.admission,
         "users": users,
         "teams": teams,

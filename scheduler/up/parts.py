@@ -149,6 +149,8 @@ def _scheduler(machine: Machine) -> Part:
     ]
     if settings.shared_account:
         argv += ["--shared-account", "--home-template", str(folder.homes / "{username}")]
+    else:
+        argv += ["--account-template", settings.account_template]
     for executor in settings.executors:
         argv += ["--executor", executor]
     if settings.sample_data:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+from gpucommons.gpu.account_names import USERNAME
 from gpucommons.gpu.clouds.notice_source import LINK_LOCAL, host_and_port
 
 #: Who may log in. ``one``: the account that runs ``up``. ``trusted``: several users who share that
@@ -49,6 +50,8 @@ class Settings:
     cloud_metadata: str = LINK_LOCAL
     #: The API of a hub that runs by itself on this machine, beside which this runs; "" = there is none.
     beside: str = ""
+    #: What users' own accounts are called, with ``{username}``.
+    account_template: str = USERNAME
 
     @property
     def shared_account(self) -> bool:
@@ -115,6 +118,7 @@ def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
         cloud=arguments.cloud,
         cloud_metadata=arguments.cloud_metadata,
         beside=_hub_api(arguments.beside_hub),
+        account_template=arguments.account_template,
     )
 
 

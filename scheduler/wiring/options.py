@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpucommons.gpu.account_names import ACCOUNTS_HELP, USERNAME, account_template
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HubOptions:
@@ -49,6 +51,8 @@ class SchedulerSettings:
     shared_account: bool = False
     #: Home folder of a user under a shared account; "{username}" is replaced.
     home_template: str | None = None
+    #: What a user's own account is called; "{username}" is replaced.
+    account_template: str = USERNAME
     idle_after_s: int = 3600
     warn_after_s: int = 3000
     #: Browsers may change quotas although notebooks share the pages' address.
@@ -126,6 +130,7 @@ def parser() -> argparse.ArgumentParser:
     add("--agent-socket", type=Path, help="default: STATE/agent/control.sock")
     add("--shared-account", action="store_true", help="all users share one account")
     add("--home-template", help="home of a user under a shared account, with {username}")
+    add("--account-template", type=account_template, default=USERNAME, help=ACCOUNTS_HELP)
     add("--idle-after-s", type=_positive, default=3600, help="the culler's limit, for screens")
     add("--warn-after-s", type=_positive, default=3000, help="the culler's limit, for screens")
     add("--allow-admin-writes", action="store_true", help="browsers may change quotas")
@@ -235,6 +240,7 @@ def read_settings(arguments: Sequence[str], environ: Mapping[str, str]) -> Sched
         agent_socket=given.agent_socket,
         shared_account=given.shared_account,
         home_template=given.home_template,
+        account_template=given.account_template,
         idle_after_s=given.idle_after_s,
         warn_after_s=given.warn_after_s,
         allow_admin_writes=given.allow_admin_writes,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from gpucommons.gpu.account_names import USERNAME, account_name
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.executors.local.attempt.plan import Account
 from gpucommons.scheduler.executors.local.launch_plan import refuse_home_name
@@ -16,7 +18,7 @@ from gpucommons.scheduler.wiring.options import SchedulerSettings
 _FIRST_USER_UID = 1000
 
 
-def account_of(user: str) -> Account:
+def account_of(user: str, *, template: str = USERNAME) -> Account:
     """The user's own account.
 
     Raises
@@ -25,7 +27,7 @@ def account_of(user: str) -> Account:
         When there is none, or it belongs to the system.
     """
     try:
-        found = pwd.getpwnam(user)
+        found = pwd.getpwnam(account_name(template, user))
     except KeyError:
         message = f"{user} has no account on this machine: jobs run under their owner's account."
         raise Misconfigured(message) from None
@@ -38,7 +40,9 @@ def account_of(user: str) -> Account:
 
 def accounts(settings: SchedulerSettings, euid: int) -> Callable[[str], Account] | None:
     """How jobs change their account: only root can, and not where all share one."""
-    return account_of if euid == 0 and not settings.shared_account else None
+    if euid != 0 or settings.shared_account:
+        return None
+    return partial(account_of, template=settings.account_template)
 
 
 def home_of(settings: SchedulerSettings, user: str) -> Path:
@@ -55,7 +59,7 @@ def home_of(settings: SchedulerSettings, user: str) -> Path:
         # Who runs the demo submits from a terminal, beside the hub's users.
         return Path.home() if _is_ours(user) and not home.exists() else home
     try:
-        return Path(pwd.getpwnam(user).pw_dir)
+        return Path(pwd.getpwnam(account_name(settings.account_template, user)).pw_dir)
     except KeyError:
         if settings.shared_account:
             return Path.home()

@@ -1,6 +1,7 @@
 """Reads an admin's file, shows the difference, and writes only when told to.
 
-A values file of Zero to JupyterHub, or the ``jupyterhub_config.py`` of a hub on this machine.
+A values file of Zero to JupyterHub, the ``jupyterhub_config.py`` of a hub on this machine, or the folder of
+The Littlest JupyterHub.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from gpucommons.gpu.extras import coming_with
-from gpucommons.scheduler.cli.install import changes, python_config
+from gpucommons.scheduler.cli.install import changes, littlest, python_config
 from gpucommons.scheduler.cli.present import printable
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.files.durable_files import write_again
 
 _MAX_BYTES = 4 << 20
+_TLJH, _UNITS = Path("/opt/tljh"), Path("/etc/systemd/system")
 _NEXT = """
 Next, with the names of your hub's release and namespace in place of HUB:
   helm upgrade --install gpucommons deploy/helm/gpucommons -n {namespace} --create-namespace -f OUR-VALUES.yaml
@@ -50,7 +52,13 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     file.add_argument("--values", type=Path, metavar="FILE.yaml", help="of Zero to JupyterHub")
     about = "a jupyterhub_config.py; it is read and never run"
     file.add_argument("--config", type=Path, metavar="FILE.py", help=about)
-    about = "with --config: the folder of `gpucommons up` (default: %(default)s)"
+    about = (
+        "where The Littlest JupyterHub is (default: %(const)s); files are added, none is changed"
+    )
+    file.add_argument("--tljh", type=Path, nargs="?", const=_TLJH, metavar="FOLDER", help=about)
+    about = "with --tljh: where systemd looks for an admin's files (default: %(default)s)"
+    command.add_argument("--units", type=Path, default=_UNITS, help=about)
+    about = "with --config or --tljh: the folder of `gpucommons up` (default: %(default)s)"
     command.add_argument("--state", type=Path, default=Path("/var/lib/gpucommons"), help=about)
     command.add_argument("--hub-image", metavar="NAME:TAG", help="the hub's, with our package")
     command.add_argument("--notebook-image", default="", metavar="NAME:TAG", help="the notebooks'")
@@ -63,6 +71,8 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def install(arguments: argparse.Namespace) -> int:
     """Show the difference; write it with ``--apply``, take it back with ``--undo``."""
+    if arguments.tljh:
+        return _in_littlest(arguments)
     path = arguments.values or arguments.config
     text = _read(path)
     after, said, following = (_in_values if arguments.values else _in_config)(text, arguments)
@@ -96,6 +106,60 @@ def _in_config(text: str, arguments: argparse.Namespace) -> tuple[str, list[str]
     after = python_config.applied(text, state)
     said = [_WHY_BESIDE if after != text else "The file has everything already."]
     return after, [*said, *python_config.remarks(text)], _NEXT_BESIDE.format(state=state)
+
+
+def _in_littlest(arguments: argparse.Namespace) -> int:
+    """Files of ours beside those of The Littlest JupyterHub: written whole, or taken away."""
+    state = arguments.state.expanduser().absolute()
+    places = littlest.Places(prefix=arguments.tljh, units=arguments.units, state=state)
+    folder, own = places.config.parent, arguments.tljh / littlest.OWN_CONFIG
+    if not folder.parent.is_dir():
+        message = f"There is no Littlest JupyterHub in {arguments.tljh}: it has no folder {folder.parent}."
+        raise BadRequest(message)
+    config = _File(_read(own) if own.exists() else "").values
+    others = sorted(set(folder.glob("*.py")) - {places.config})
+    if not arguments.undo:
+        littlest.check({str(one): _read(one) for one in others})
+    changed = False
+    for path, text in littlest.files(places).items():
+        before, after = _read(path) if path.exists() else "", "" if arguments.undo else text
+        changed |= before != after
+        sys.stdout.write("".join(_diff(before, after, path)))
+        if before != after and (arguments.apply or arguments.undo):
+            _put(path, after)
+    _tell_littlest(arguments, places, config, changed=changed)
+    return 0
+
+
+def _tell_littlest(
+    arguments: argparse.Namespace, places: littlest.Places, config: Any, *, changed: bool
+) -> None:
+    if arguments.undo:
+        done = "Our files are gone. Then: systemctl daemon-reload && tljh-config reload hub"
+        sys.stdout.write(f"{done if changed else 'Nothing of GPU Commons is there.'}\n")
+        return
+    sys.stdout.writelines(printable(line) + "\n" for line in littlest.remarks(config))
+    if not changed:
+        sys.stdout.write("It has everything already.\n")
+    elif arguments.apply:
+        sys.stdout.write("Both files are written.\n")
+    else:
+        sys.stdout.write("Nothing is written: do it with --apply.\n")
+    sys.stdout.write(littlest.following(config, places))
+
+
+def _put(path: Path, text: str) -> None:
+    """A file that is ours alone: there, or not."""
+    try:
+        if not text:
+            path.unlink()
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o644)
+    except OSError as error:
+        message = f"{path} cannot be written: {error.strerror}."
+        raise BadRequest(message) from None
+    _write(path, text)
 
 
 def _applied(file: _File, arguments: argparse.Namespace) -> Iterator[str]:

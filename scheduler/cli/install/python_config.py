@@ -36,7 +36,7 @@ def applied(text: str, state: PurePath) -> str:
         Where the file is no Python, or something in it stands against ours.
     """
     own = undone(text)
-    found = next(_contradictions(own), None)
+    found = next(_littlest(own), None) or next(contradictions(own), None)
     if found is not None:
         raise BadRequest(found)
     return own + ("" if own.endswith("\n") or not own else "\n") + _LINES.format(state=str(state))
@@ -70,16 +70,15 @@ def remarks(text: str) -> Iterator[str]:
             yield f"Line {node.lineno} reads another file, which was not looked at."
 
 
-def _contradictions(text: str) -> Iterator[str]:
+def contradictions(text: str) -> Iterator[str]:
+    """What in a file of a hub's configuration stands against ours, with its line."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError) as error:
         yield f"The file is no Python (line {getattr(error, 'lineno', '?')}): a hub would not read it either."
         return
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield from _littlest(node)
-        elif isinstance(node, ast.Assign):
+        if isinstance(node, ast.Assign):
             for target in node.targets:
                 yield from _spawner(target, node.value)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -88,16 +87,21 @@ def _contradictions(text: str) -> Iterator[str]:
             yield f"Line {node.lineno} calls {_OURS} outside our marks: take it out, then run this again."
 
 
-def _littlest(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
-    names = [one.name for one in node.names]
-    if isinstance(node, ast.ImportFrom):
-        names = [node.module or ""]
-    if any(name.split(".")[0] == "tljh" for name in names):
-        yield (
-            f"Line {node.lineno}: this is The Littlest JupyterHub. It makes accounts and starts notebooks as"
-            " units of systemd, which our spawner would replace: that is not offered. `gpucommons up` on"
-            " the same machine brings a hub of its own."
-        )
+def _littlest(text: str) -> Iterator[str]:
+    """That it is the file of The Littlest JupyterHub itself, which its next upgrade writes anew."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        if any(name.split(".")[0] == "tljh" for name in names):
+            yield (
+                f"Line {getattr(node, 'lineno', 1)}: this is The Littlest JupyterHub's own file. `gpucommons install --tljh` looks"
+                " at its folder instead, and adds files of ours."
+            )
 
 
 def _spawner(target: ast.expr, value: ast.expr) -> Iterator[str]:

@@ -1,0 +1,34 @@
+"""What an account of the machine is called after a user of the hub, where that is not the same name."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+
+USERNAME = "{username}"
+ACCOUNTS_HELP = "what users' accounts are called, as jupyter-{username} (default: as the users)"
+#: From so many characters on The Littlest JupyterHub shortens a name (``tljh/normalize.py``).
+_LONG, _OF_DIGEST = 26, 5
+
+
+def account_name(template: str, user: str) -> str:
+    """``jupyter-{username}`` for a user; a long one is cut, and told from others by a digest."""
+    name = template.replace(USERNAME, user)
+    if template == USERNAME or len(name) < _LONG:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return f"{name[:_LONG]}-{digest[:_OF_DIGEST]}"
+
+
+def account_template(text: str) -> str:
+    """A template that names one account for each user.
+
+    Raises
+    ------
+    ArgumentTypeError
+        When it names the same for all.
+    """
+    if text.count(USERNAME) == 1:
+        return text
+    message = f"{text!r} must have {USERNAME} in it once, as in jupyter-{USERNAME}"
+    raise argparse.ArgumentTypeError(message)

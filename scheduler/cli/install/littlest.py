@@ -1,0 +1,110 @@
+"""The Littlest JupyterHub: one file of ours in its folder for such, one for systemd; pure, over texts.
+
+Nothing of its own is changed: ``tljh-config`` goes on owning ``config.yaml``. Where its files lie and what
+they mean is read from its release 2.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpucommons.scheduler.cli.install import python_config
+from gpucommons.scheduler.cli.install.changes import at
+from gpucommons.scheduler.errors import BadRequest
+
+#: Below the folder that it is installed in.
+OWN_CONFIG, EXTRA_CONFIGS = Path("config/config.yaml"), Path("config/jupyterhub_config.d")
+_NAME = "50-gpucommons"
+_CONFIG = """\
+# Written by `gpucommons install --tljh`; --undo takes it away.
+from gpucommons.spawner.littlest import configure_littlest
+
+configure_littlest(c, {state!r})  # noqa: F821
+"""
+_UNIT = """\
+# Written by `gpucommons install --tljh`; --undo takes it away.
+[Service]
+# Notebooks are processes of the hub's now, and see the device files of GPUs and the machine's own /tmp.
+PrivateDevices=no
+PrivateTmp=no
+# They outlive a restart of the hub, as units of their own did.
+KillMode=process
+"""
+_NEXT = """
+Next, as root, with the wheel of this release, and the last one kept running (deploy/systemd has a unit):
+  {prefix}/hub/bin/pip install 'gpucommons[workstation]'
+  {prefix}/user/bin/pip install 'gpucommons[notebook]'
+  {prefix}/hub/bin/gpucommons up --beside-hub http://127.0.0.1:15001{base}hub/api \\
+    --account-template 'jupyter-{{username}}' --state {state} --config TEAMS.yaml
+then, once nobody works in a notebook: systemctl daemon-reload && tljh-config reload hub
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Places:
+    """Where things lie on this machine."""
+
+    #: Of The Littlest JupyterHub.
+    prefix: Path
+    #: Of an admin's own units and what is added to others'.
+    units: Path
+    #: Of ``gpucommons up``.
+    state: Path
+
+    @property
+    def config(self) -> Path:
+        """Our file that its hub reads."""
+        return self.prefix / EXTRA_CONFIGS / f"{_NAME}.py"
+
+    @property
+    def unit(self) -> Path:
+        """Our file beside its hub's unit."""
+        return self.units / "jupyterhub.service.d" / f"{_NAME}.conf"
+
+
+def files(places: Places) -> Mapping[Path, str]:
+    """What is written, and where."""
+    return {
+        places.config: _CONFIG.format(state=str(places.state)),
+        places.unit: _UNIT,
+    }
+
+
+def check(extra: Mapping[str, str]) -> None:
+    """See that the admin's own files there, by name, leave room for ours.
+
+    Raises
+    ------
+    BadRequest
+        With the file and what stands against ours in it.
+    """
+    for name, text in sorted(extra.items()):
+        found = next(python_config.contradictions(text), None)
+        if found is not None:
+            message = f"{name}: {found}"
+            raise BadRequest(message)
+
+
+def remarks(config: Mapping[str, Any]) -> Iterator[str]:
+    """What changes for its users beside GPUs."""
+    yield (
+        "Notebooks start as processes of the hub instead of units of systemd, in the same accounts"
+        " (jupyter-NAME) and homes."
+    )
+    for name in ("memory", "cpu"):
+        if (limit := at(config, ("limits", name))) is not None:
+            yield f"limits.{name} is {limit}: it was held by those units, and holds no longer."
+    if at(config, ("services", "cull", "enabled")) is not False:
+        yield (
+            "Its idle culler runs, and two would stop each other's notebooks; ours knows what a GPU does:"
+            " tljh-config set services.cull.enabled false"
+        )
+
+
+def following(config: Mapping[str, Any], places: Places) -> str:
+    """What comes next."""
+    base = f"/{str(at(config, ('base_url',)) or '/').strip('/')}/".replace("//", "/")
+    return _NEXT.format(prefix=places.prefix, base=base, state=places.state)

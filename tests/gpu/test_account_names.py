@@ -1,0 +1,39 @@
+"""What a user's account is called, where it is not called as the user."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpucommons.gpu.account_names import USERNAME, account_name, account_template
+
+THEIRS = "jupyter-{username}"
+
+
+@pytest.mark.parametrize(
+    ("user", "named"),
+    [
+        ("ann", "jupyter-ann"),
+        # As `tljh.normalize.generate_system_username` of The Littlest JupyterHub 2.0 names them.
+        ("x" * 17, "jupyter-xxxxxxxxxxxxxxxxx"),
+        ("x" * 18, "jupyter-xxxxxxxxxxxxxxxxxx-08411"),
+        ("x" * 30, "jupyter-xxxxxxxxxxxxxxxxxx-cd664"),
+    ],
+)
+def test_names_are_those_of_the_littlest_jupyterhub(user: str, named: str) -> None:
+    assert account_name(THEIRS, user) == named
+
+
+@given(st.text(max_size=60))
+def test_as_the_user_means_to_the_letter_and_others_fit_a_system(user: str) -> None:
+    assert account_name(USERNAME, user) == user
+    assert len(account_name(THEIRS, user)) <= 32
+
+
+@pytest.mark.parametrize("text", ["jupyter", "", "{username}-{username}", "{user}"])
+def test_one_account_for_all_is_no_template(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="in it once"):
+        account_template(text)

@@ -1,0 +1,115 @@
+"""The Littlest JupyterHub: two files of ours beside its own, shown, written and taken away."""
+
+from __future__ import annotations
+
+import configparser
+from pathlib import Path
+
+import pytest
+
+from gpucommons.scheduler.cli import main
+
+OWN = """\
+# made by tljh-config
+users:
+  admin: [ada]
+limits: {memory: 1G}
+base_url: /jupyter
+"""
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Path:
+    """Its folder, as its installer leaves it."""
+    folder = tmp_path / "tljh"
+    (folder / "config" / "jupyterhub_config.d").mkdir(parents=True)
+    (folder / "config" / "config.yaml").write_text(OWN)
+    return folder
+
+
+def run(hub: Path, *options: str) -> int:
+    units = hub.parent / "systemd"
+    return main(["install", "--tljh", str(hub), "--units", str(units), *options])
+
+
+def ours(hub: Path) -> tuple[Path, Path]:
+    unit = hub.parent / "systemd" / "jupyterhub.service.d" / "50-gpucommons.conf"
+    return hub / "config" / "jupyterhub_config.d" / "50-gpucommons.py", unit
+
+
+def test_what_would_be_written_is_shown_with_what_changes_for_its_users(
+    hub: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(hub) == 0
+    shown = capsys.readouterr().out
+    assert "+configure_littlest(c, '/var/lib/gpucommons')  # noqa: F821" in shown
+    assert "+PrivateDevices=no" in shown
+    assert "limits.memory is 1G: it was held by those units, and holds no longer." in shown
+    assert "tljh-config set services.cull.enabled false" in shown
+    assert "--beside-hub http://127.0.0.1:15001/jupyter/hub/api" in shown
+    assert "--account-template 'jupyter-{username}'" in shown
+    assert "Nothing is written: do it with --apply." in shown
+    assert not any(one.exists() for one in ours(hub))
+
+
+def test_it_is_written_once_and_taken_away_with_nothing_of_its_own_touched(
+    hub: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(hub, "--apply") == 0
+    config, unit = ours(hub)
+    compile(config.read_text(), str(config), "exec")
+    parsed = configparser.ConfigParser()
+    parsed.read(unit)
+    assert parsed["Service"]["KillMode"] == "process"
+    assert unit.stat().st_mode & 0o444 == 0o444
+    assert run(hub, "--apply") == 0
+    assert "It has everything already." in capsys.readouterr().out
+    assert run(hub, "--apply", "--state", "/srv/gpus") == 0
+    assert "'/srv/gpus'" in config.read_text()
+
+    assert run(hub, "--undo") == 0
+    assert not any(one.exists() for one in ours(hub))
+    assert (hub / "config" / "config.yaml").read_text() == OWN
+    assert run(hub, "--undo") == 0
+    assert "Nothing of GPU Commons is there." in capsys.readouterr().out
+
+
+def test_a_file_of_the_admins_that_stands_against_it_is_refused_with_its_name(
+    hub: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs = hub / "config" / "jupyterhub_config.d" / "spawner.py"
+    theirs.write_text("c.JupyterHub.spawner_class = 'docker'\n")
+    assert run(hub, "--apply") == 2
+    said = capsys.readouterr().err
+    assert "spawner.py: Line 1 sets another spawner ('docker')" in said
+    assert not any(one.exists() for one in ours(hub))
+    # What is in the way of ours is none of leaving.
+    assert run(hub, "--undo") == 0
+
+
+@pytest.mark.parametrize(
+    ("breaks", "says"),
+    [
+        (lambda hub: (hub / "config" / "config.yaml").write_text("a: [1"), "not YAML"),
+        (lambda hub: (hub / "config").rename(hub / "elsewhere"), "There is no Littlest JupyterHub in"),
+    ],
+)  # fmt: skip
+def test_what_is_no_such_hub_is_a_sentence(
+    hub: Path, breaks: object, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert callable(breaks)
+    breaks(hub)
+    assert run(hub, "--apply") == 2
+    assert says in capsys.readouterr().err
+
+
+def test_without_a_setting_of_its_own_the_culler_and_the_address_are_the_defaults(
+    hub: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (hub / "config" / "config.yaml").unlink()
+    assert run(hub) == 0
+    shown = capsys.readouterr().out
+    assert "--beside-hub http://127.0.0.1:15001/hub/api" in shown
+    (hub / "config" / "config.yaml").write_text("services: {cull: {enabled: false}}\n")
+    assert run(hub) == 0
+    assert "idle culler" not in capsys.readouterr().out
