@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gpucommons.gpu.account_names import USERNAME
 from gpucommons.gpu.said_once import quiet_down
 from gpucommons.spawner.hub_config import HubSettings, configure, leave_out
 
@@ -70,7 +71,8 @@ def configure_beside(c: Any, state_folder: str) -> None:
     configure(c, settings)
     c.LeaseMixin.shared_account = facts["admission"] != "accounts"
     c.GpuLocalSpawner.home_dir_template = facts["homes"]
-    c.GpuLocalSpawner.account_template = facts["accounts"]
+    # An `up` of before this option wrote none.
+    c.GpuLocalSpawner.account_template = facts.get("accounts", USERNAME)
 
 
 def _settings(facts: dict[str, Any], state: Path) -> HubSettings:
@@ -116,6 +118,7 @@ def _admission(c: Any, facts: dict[str, Any], state: Path) -> None:
 def _notebooks(c: Any, facts: dict[str, Any]) -> None:
     c.LeaseMixin.shared_account = facts["admission"] != "accounts"
     c.GpuLocalSpawner.home_dir_template = facts["homes"]
+    c.GpuLocalSpawner.account_template = facts["accounts"]
     c.Spawner.default_url = "/lab"
     c.Spawner.args = [
         # No network calls, and no toast over the first screen.
