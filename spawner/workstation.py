@@ -118,7 +118,7 @@ def _admission(c: Any, facts: dict[str, Any], state: Path) -> None:
 def _notebooks(c: Any, facts: dict[str, Any]) -> None:
     c.LeaseMixin.shared_account = facts["admission"] != "accounts"
     c.GpuLocalSpawner.home_dir_template = facts["homes"]
-    c.GpuLocalSpawner.account_template = facts["accounts"]
+    c.GpuLocalSpawner.account_template = facts.get("accounts", USERNAME)
     c.Spawner.default_url = "/lab"
     c.Spawner.args = [
         # No network calls, and no toast over the first screen.
