@@ -57,7 +57,8 @@ def work(seat: Seat, offer: Offer, command: Sequence[str]) -> int:
     """One node; the first one has the head, and the script as driver."""
     env = {**variables(derived("ray")), "RAY_ADDRESS": offer.head}
     if seat.rank:
-        return follow(seat, node(offer, env))
+        with node(offer, env) as server:
+            return follow(seat, server)
     with head(offer, env) as server:
         knows_all = (sys.executable, "-c", _KNOWS_ALL, str(seat.size), str(PATIENCE_S))
         return lead(seat, command, [server], env, before=knows_all if seat.size > 1 else ())
@@ -75,17 +76,27 @@ def variables(token: str) -> dict[str, str]:
     }
 
 
-def node(offer: Offer, env: Mapping[str, str]) -> Server:
-    """A node of a cluster whose head runs.
+@contextmanager
+def node(offer: Offer, env: Mapping[str, str]) -> Iterator[Server]:
+    """A node of a cluster whose head runs, while its folder is there.
+
+    Ray would number the sockets of a machine's nodes in one folder; two that begin at once take the same
+    number, and one of them ends.
 
     Raises
     ------
     NotJoined
         Where Ray is missing, or one that asks nobody for a password.
     """
-    words = [*_program(), "start", "--block", f"--address={offer.head}", *_own(offer)]
-    places = [(offer.address, offer.own_port)]
-    return Server(command=words, answers_at=places, relies_on=[place_of(offer.head)], env=env)
+    folder = tempfile.mkdtemp(prefix="gcray-")
+    try:
+        words = [*_program(), "start", "--block", f"--address={offer.head}", *_own(offer)]
+        words += [f"--raylet-socket-name={folder}/raylet"]
+        words += [f"--plasma-store-socket-name={folder}/plasma"]
+        places = [(offer.address, offer.own_port)]
+        yield Server(command=words, answers_at=places, relies_on=[place_of(offer.head)], env=env)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

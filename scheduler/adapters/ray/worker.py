@@ -76,7 +76,8 @@ def work(head: str, server: Server, stop: Stop) -> int:
 def main(head: str, memory_mib: int, key_file: str) -> int:
     """The job's command."""
     env = {**ray.variables(Path(key_file).read_text()), **_HEAD_GONE}
-    return work(head, ray.node(offer_of(os.environ, head, memory_mib), env), Stop())
+    with ray.node(offer_of(os.environ, head, memory_mib), env) as server:
+        return work(head, server, Stop())
 
 
 if __name__ == "__main__":
