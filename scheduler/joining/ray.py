@@ -91,8 +91,7 @@ def node(offer: Offer, env: Mapping[str, str]) -> Iterator[Server]:
     folder = tempfile.mkdtemp(prefix="gcray-")
     try:
         words = [*_program(), "start", "--block", f"--address={offer.head}", *_own(offer)]
-        words += [f"--raylet-socket-name={folder}/raylet"]
-        words += [f"--plasma-store-socket-name={folder}/plasma"]
+        words += [f"--temp-dir={folder}"]
         places = [(offer.address, offer.own_port)]
         yield Server(command=words, answers_at=places, relies_on=[place_of(offer.head)], env=env)
     finally:

@@ -8,6 +8,7 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,15 @@ class Desk:
             [sys.executable, *map(str, words)],
             env=self.environ, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
+
+    @contextmanager
+    def kernel(self, cell: str) -> Iterator[subprocess.Popen[str]]:
+        """A kernel that runs this cell, gone at the end whatever happens."""
+        with self.run("-c", cell, self.begun, self.end) as running:
+            try:
+                yield running
+            finally:
+                running.kill()
 
     def begins(self) -> int:
         """How often the task was begun."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,10 +52,6 @@ print(place, oct(place.stat().st_mode & 0o777))
 """
 
 
-def cell(desk: Desk) -> subprocess.Popen[str]:
-    return desk.run("-c", CELL, desk.begun, desk.end)
-
-
 @pytest.fixture(scope="module")
 def environ() -> Iterator[dict[str, str]]:
     yield from scheduler_of_desks(environment.DASK)
@@ -76,7 +71,7 @@ def test_the_example_computes_and_its_job_is_gone_with_the_cell(desk: Desk) -> N
 
 
 def test_a_kernel_that_is_killed_takes_its_workers_along_and_strangers_stay_out(desk: Desk) -> None:
-    with cell(desk) as kernel:
+    with desk.kernel(CELL) as kernel:
         assert kernel.stdout is not None
         job_id, address = kernel.stdout.readline().split()
         wait_for(desk.begins)
@@ -101,7 +96,7 @@ def test_workers_of_another_attempt_have_other_names(desk: Desk) -> None:
 
 
 def test_what_a_stopped_worker_was_at_is_computed_again(desk: Desk) -> None:
-    with cell(desk) as kernel:
+    with desk.kernel(CELL) as kernel:
         assert kernel.stdout is not None
         job_id, _ = kernel.stdout.readline().split()
         wait_for(desk.begins)

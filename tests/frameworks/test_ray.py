@@ -91,7 +91,7 @@ def test_the_example_computes_and_its_job_is_gone_with_the_cell(desk: Desk) -> N
 def test_a_kernel_that_is_killed_takes_head_and_workers_along_and_strangers_stay_out(
     desk: Desk,
 ) -> None:
-    with desk.run("-c", CELL, desk.begun, desk.end) as kernel:
+    with desk.kernel(CELL) as kernel:
         job_id, address, head = begun(desk, kernel)
         for mode in ("disabled", "token"):
             shown, _ = desk.run("-c", STRANGER, address, mode).communicate(timeout=PATIENCE_S)
@@ -105,7 +105,7 @@ def test_a_kernel_that_is_killed_takes_head_and_workers_along_and_strangers_stay
 
 
 def test_what_a_stopped_worker_was_at_is_computed_again(desk: Desk) -> None:
-    with desk.run("-c", CELL, desk.begun, desk.end) as kernel:
+    with desk.kernel(CELL) as kernel:
         job_id, _, _ = begun(desk, kernel)
         desk.pause_and_resume(job_id)
         assert os.waitid(os.P_PID, kernel.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
