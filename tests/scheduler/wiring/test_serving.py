@@ -143,7 +143,10 @@ def test_homes_and_accounts_stay_where_they_belong(tmp_path: Path) -> None:
         home_of(own, "no-such-user")
     assert accounts(own, euid=1000) is None
     assert accounts(settings, euid=0) is None
-    assert accounts(own, euid=0) is account_of
+    own_accounts = accounts(own, euid=0)
+    assert own_accounts is not None
+    with pytest.raises(Misconfigured, match="no account"):
+        own_accounts("no-such-user")
     with pytest.raises(Misconfigured, match="of the system"):
         account_of("root")
     with pytest.raises(Misconfigured, match="no account"):
