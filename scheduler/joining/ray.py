@@ -55,6 +55,7 @@ class Offer:
 
 def work(seat: Seat, offer: Offer, command: Sequence[str]) -> int:
     """One node; the first one has the head, and the script as driver."""
+    refuse_open()
     env = {**variables(derived("ray")), "RAY_ADDRESS": offer.head}
     if seat.rank:
         with node(offer, env) as server:

@@ -138,7 +138,7 @@ def test_a_ray_that_is_open_to_others_is_refused(
 @pytest.mark.parametrize("version", ["2.52.0", "2.100.0rc1", "3.0.0.dev0"])
 def test_newer_ones_are_not(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     monkeypatch.setattr(ray, "version", lambda _name: version)
-    ray._refuse_open()
+    ray.refuse_open()
 
 
 def test_pages_of_spark_answer_nobody_and_end_nothing(tmp_path: Path) -> None:
