@@ -24,7 +24,8 @@ pools: [{name: train, gpu_kind: A100-40, notice_s: 1, grace_s: 5, hibernation: "
 teams:
 - {name: vision, members: [ann], quotas: {train: {}}}
 """
-PATIENCE_S = 150.0
+#: A busy machine takes a minute until two nodes of Ray are there.
+PATIENCE_S = 300.0
 OVER = {"succeeded", "failed", "cancelled"}
 
 

@@ -14,7 +14,7 @@ from benchmarks.real_scripts import environment
 
 BESIDE = environment.find(environment.RAY)
 EXAMPLE = environment.ROOT / "examples" / "ray_from_a_cell.py"
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
 
 #: A cell that computes, as long as a file is not there. Ray was imported before, as a notebook may have it.
 CELL = """
