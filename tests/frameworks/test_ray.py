@@ -82,7 +82,8 @@ def are_of(head: int) -> list[str]:
 
 def test_the_example_computes_and_its_job_is_gone_with_the_cell(desk: Desk) -> None:
     shown, _ = desk.run(EXAMPLE, "vision").communicate(timeout=PATIENCE_S)
-    assert shown == "best slope 2.0\n"
+    # Ray itself tells there of nodes that come and go.
+    assert shown.splitlines()[-1] == "best slope 2.0"
     newest = desk.newest()
     assert newest.request.max_workers == 4
     wait_for(lambda: desk.job(newest.id).state == "cancelled")
@@ -112,5 +113,5 @@ def test_what_a_stopped_worker_was_at_is_computed_again(desk: Desk) -> None:
         wait_for(lambda: desk.begins() == 2)
         desk.end.touch()
         shown, _ = kernel.communicate(timeout=PATIENCE_S)
-    assert shown == "computed\n"
+    assert shown.splitlines()[-1] == "computed"
     wait_for(lambda: desk.job(job_id).state == "cancelled")

@@ -21,8 +21,12 @@ from gpucommons.scheduler.joining.talking import NotJoined, free_port
 from gpucommons.scheduler.models import JobView
 from gpucommons.scheduler.models.jobs.jobs import RAY_ORIGIN
 
-#: Workers are stopped for others; that is no fault of the task that they were at.
-_AGAIN = {"RAY_TASK_MAX_RETRIES": "-1"}
+_UNLESS_SET = {
+    # Workers are stopped for others; that is no fault of the task that they were at.
+    "RAY_TASK_MAX_RETRIES": "-1",
+    # Ray's advice to add nodes: they come by the job, and `job()` says why they do not.
+    "RAY_SCHEDULER_EVENTS": "0",
+}
 #: In the job's working folder: what the cluster knows its own by.
 _KEY_FILE = "ray.token"
 _HEAD = "gpucommons.scheduler.adapters.ray.head"
@@ -63,7 +67,7 @@ class RayCluster:
         # Ray reads it once: the next cluster of this kernel has the same.
         token = os.environ.get("RAY_AUTH_TOKEN") or secrets.token_hex(32)
         os.environ.update(variables(token))
-        for name, value in _AGAIN.items():
+        for name, value in _UNLESS_SET.items():
             os.environ.setdefault(name, value)
         # Ray read how it proves itself when it was imported; it does this for clusters of its own, too.
         Config.initialize("")
