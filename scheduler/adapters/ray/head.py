@@ -9,9 +9,9 @@ import os
 import sys
 
 from gpucommons.scheduler.joining import ray
-from gpucommons.scheduler.joining.children import Stop
-from gpucommons.scheduler.joining.following import Serving
-from gpucommons.scheduler.joining.talking import NotJoined, free_port, place_of, remark
+from gpucommons.scheduler.joining.child_processes import Stop
+from gpucommons.scheduler.joining.first_worker import Serving
+from gpucommons.scheduler.joining.worker_messages import NotJoined, free_port, place_of, remark
 
 
 def main(place: str) -> int:

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpucommons.scheduler.joining import ray
-from gpucommons.scheduler.joining.children import STOPPED, Stop
-from gpucommons.scheduler.joining.following import Server, Serving
-from gpucommons.scheduler.joining.listeners import ours_answers
-from gpucommons.scheduler.joining.talking import NotJoined, free_port, place_of, remark
+from gpucommons.scheduler.joining.child_processes import STOPPED, Stop
+from gpucommons.scheduler.joining.first_worker import Server, Serving
+from gpucommons.scheduler.joining.port_owners import ours_answers
+from gpucommons.scheduler.joining.worker_messages import NotJoined, free_port, place_of, remark
 
 PATIENCE_S = 60.0
 _LOOK_S = 0.2

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpucommons.scheduler.errors import Misconfigured
-from gpucommons.scheduler.wiring.os_accounts import accounts, home_of
 from gpucommons.scheduler.wiring.options import SchedulerSettings, read_settings
+from gpucommons.scheduler.wiring.os_accounts import accounts, home_of
 
 UID, GROUP = 4711, 4712
 
