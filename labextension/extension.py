@@ -23,7 +23,7 @@ from gpucommons.labextension.activity.collector import Collector, collector_for
 from gpucommons.labextension.activity.kernel_status import tell_work_from_looks
 from gpucommons.labextension.activity.reporter import Reporter
 from gpucommons.labextension.clock import wall_clock_ms
-from gpucommons.labextension.editors import ssh
+from gpucommons.labextension.editors import ssh, vscode
 from gpucommons.labextension.editors.traffic import Traffic
 from gpucommons.labextension.hibernation.hibernation import Hibernation
 from gpucommons.labextension.hibernation.keeper import server_folder
@@ -137,6 +137,7 @@ class GpuCommonsExtension(ExtensionApp):
         # VS Code asks nobody who they are: at a socket of its user's, not at a port that all can reach.
         os.environ.setdefault("JUPYTER_VSCODE_PROXY_USE_SOCKET", "true")
         ssh.offer(server)
+        vscode.offer(server)
         self._wake(self.parts.hibernation, self.parts.outputs)
         self._tasks: list[asyncio.Task[None]] = []
         self._put_programs_into_terminals()

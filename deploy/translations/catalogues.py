@@ -22,6 +22,10 @@ from babel.messages.extract import extract
 from babel.messages.pofile import read_po, write_po
 
 from docs.languages import TRANSLATED
+from gpucommons.gpu.providers.stack import ISOLATION_SENTENCES
+from gpucommons.scheduler.core.model import state_words
+from gpucommons.scheduler.models.reports import REPORT_COLUMNS
+from gpucommons.scheduler.models.text.plan_words import GRADES
 
 ROOT = Path(__file__).parents[2]
 #: As JupyterLab's TranslationBundle calls them, without the dot before.
@@ -150,6 +154,78 @@ class Panel(Texts):
         return {self.po(language).with_suffix(".json"): json_text(self.read(language))}
 
 
+class Pages(Texts):
+    """Texts of the service's pages: of Python and of templates, as gettext has them."""
+
+    #: Values, and what is marked up.
+    kept = re.compile(r"%\(\w+\)s|<[^>]+>")
+    #: Found by name in Python, and in templates as Jinja says it.
+    _names: ClassVar = {"_": None, "gettext": None, "gettext_noop": None, "ngettext": (1, 2)}
+    _of_jinja: ClassVar = {"newstyle_gettext": "true"}
+
+    def sources(self) -> Iterator[Path]:
+        """The files that hold texts."""
+        pages = ROOT / "scheduler" / "pages"
+        yield from sorted(pages.rglob("*.py"))
+        yield from sorted((pages / "templates").glob("*.html"))
+
+    def template(self) -> Catalog:
+        """Found by Babel and Jinja, and the words that pages share with other screens."""
+        catalog = Catalog(domain=self.domain)
+        for path in self.sources():
+            is_python = path.suffix == ".py"
+            method = "python" if is_python else "jinja2.ext:babel_extract"
+            options = {} if is_python else self._of_jinja
+            with path.open("rb") as file:
+                for line, text, _, _ in extract(method, file, self._names, (), options):
+                    catalog.add(text, locations=[(path.relative_to(ROOT).as_posix(), line)])
+        for text in self._shared():
+            catalog.add(text)
+        return _plain(catalog)
+
+    @staticmethod
+    def _shared() -> Iterator[str]:
+        """States, columns and the like: one word of each for all screens, translated on pages alone."""
+        yield from ISOLATION_SENTENCES.values()
+        yield from GRADES.values()
+        yield from REPORT_COLUMNS
+        for words in (
+            state_words.JOB_WORDS,
+            state_words.LEASE_WORDS,
+            state_words.NODE_WORDS,
+            state_words.HELD_WORDS,
+        ):
+            yield from words.values()
+
+    def made(self, language: str) -> dict[Path, str]:
+        """The JSON that the pages read."""
+        return {self.po(language).with_suffix(".json"): json_text(self.read(language))}
+
+
+class Scripts(Pages):
+    """Texts of the pages' scripts."""
+
+    def sources(self) -> Iterator[Path]:
+        """The files that hold texts, but for libraries."""
+        yield from sorted((ROOT / "scheduler" / "pages" / "static").glob("*.js"))
+
+    def template(self) -> Catalog:
+        """Found by Babel."""
+        catalog = Catalog(domain=self.domain)
+        for path in self.sources():
+            with path.open("rb") as file:
+                for line, text, _, _ in extract("javascript", file, {"gettext": None}, (), {}):
+                    catalog.add(text, locations=[(path.relative_to(ROOT).as_posix(), line)])
+        return _plain(catalog)
+
+
+def _plain(catalog: Catalog) -> Catalog:
+    """Without the mark that Babel gives to texts with a per cent sign, whatever stands behind it."""
+    for message in catalog:
+        message.flags.discard("python-format")
+    return catalog
+
+
 class Document(Texts):
     """A page of the documentation, as Sphinx translates it."""
 
@@ -185,7 +261,9 @@ def _texts_of_documents() -> Path:
 
 PANEL = Panel(domain="gpucommons", folder="labextension/locale")
 DOCUMENTS = tuple(Document(domain=page, folder="docs/locale") for page in TRANSLATED)
-ALL: tuple[Texts, ...] = (PANEL, *DOCUMENTS)
+PAGES = Pages(domain="pages", folder="scheduler/languages/locale")
+SCRIPTS = Scripts(domain="scripts", folder="scheduler/languages/locale")
+ALL: tuple[Texts, ...] = (PANEL, PAGES, SCRIPTS, *DOCUMENTS)
 
 
 def po_text(catalog: Catalog) -> bytes:

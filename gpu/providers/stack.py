@@ -36,7 +36,7 @@ MEMORY_LAYERS = ("cgroup_mem", "shim")
 #: Modes whose limit speaks of one card: a slice with shares of several is not bound by them.
 _OF_ONE_CARD = ("driver", "cooperative")
 
-_SENTENCES: Mapping[str, str] = {
+ISOLATION_SENTENCES: Mapping[str, str] = {
     "hardware": "The hardware keeps slices apart: no neighbour in theirs can use your memory.",
     "kernel": (
         "The driver stops every slice at its memory. Computing time is shared with your "
@@ -221,4 +221,4 @@ def no_gpu() -> Injection:
 
 def isolation_sentence(mode: str) -> str:
     """What an isolation mode means, in plain words; an unknown mode promises nothing."""
-    return _SENTENCES.get(mode, _SENTENCES["none"])
+    return ISOLATION_SENTENCES.get(mode, ISOLATION_SENTENCES["none"])

@@ -28,6 +28,7 @@ import { OnIdleChoice } from './model/onidle';
 import { Seen } from './model/greeted';
 import { addCards, welcome } from './greeting/welcome';
 import { CATEGORY, CommandIDs, PANEL_RANK, PLUGIN_ID } from './lab/ids';
+import { languageCookie } from './lab/language';
 import { JobWidget } from './jobpage/jobwidget';
 import { messages } from './text/messages';
 import { Model, type Topic } from './model/model';
@@ -54,6 +55,7 @@ const server: JupyterFrontEndPlugin<IGpuServer> = {
     const msg = messages((translator ?? nullTranslator).load('gpucommons'));
     const { serviceManager } = app;
     if (PageConfig.getOption('hubUser')) {
+      tellPages(translator);
       // Each kind of service has settings of its own, or shares those of all.
       const { kernels, sessions, contents } = serviceManager;
       new Set(
@@ -70,6 +72,17 @@ const server: JupyterFrontEndPlugin<IGpuServer> = {
     return { msg, model: new Model(api, number => msg.attempt(number)) };
   }
 };
+
+function tellPages(translator: ITranslator | null): void {
+  const cookie = languageCookie(
+    translator?.languageCode ?? 'en',
+    PageConfig.getOption('hubPrefix') || '/hub/',
+    window.localStorage
+  );
+  if (cookie !== null) {
+    document.cookie = cookie;
+  }
+}
 
 /** In place of the hub extension's, which only knows that the server is gone (see package.json). */
 const connectionLost: JupyterFrontEndPlugin<IConnectionLost> = {

@@ -15,6 +15,7 @@ from typing import Any
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import calls, plan_calls, report_calls
 from gpucommons.scheduler.errors import Forbidden, NotFound, SchedulerError
+from gpucommons.scheduler.languages.texts import gettext, gettext_noop
 from gpucommons.scheduler.models.text.report_parquet import can_write_parquet
 from gpucommons.scheduler.models.text.report_rows import (
     project_table,
@@ -44,8 +45,8 @@ _CHANGES = 20
 _OUTCOMES = 30
 #: Tabs of admins and leads, with what others are told.
 _WATCHED = {
-    "idle": "Only admins and leads of teams see what others' notebooks do.",
-    "utilisation": "Only admins and leads of teams see how GPUs were used over time.",
+    "idle": gettext_noop("Only admins and leads of teams see what others' notebooks do."),
+    "utilisation": gettext_noop("Only admins and leads of teams see how GPUs were used over time."),
 }
 
 
@@ -103,7 +104,7 @@ class Admin(PageHandler):
         me = await self.whoami()
         key = tab or "now"
         if key in _WATCHED and not _watches(me):
-            raise Forbidden(_WATCHED[key])
+            raise Forbidden(gettext(_WATCHED[key]))
         shared = await self._shared(me)
         allowed = self.site.settings.admin_writes
         self.show(
@@ -114,7 +115,7 @@ class Admin(PageHandler):
             writes=me.admin and allowed,
             reclaims=_watches(me) and allowed,
             whose=_whose(me),
-            writes_off=WRITES_OFF if _watches(me) and not allowed else "",
+            writes_off=gettext(WRITES_OFF) if _watches(me) and not allowed else "",
             simulated=capacity.simulated(shared.nodes),
             data_ms=shared.nodes.now_ms,
             waiting=shared.waiting,
@@ -183,9 +184,14 @@ class Admin(PageHandler):
                 "weeks": drawing.weeks(asked.weeks),
                 "figures": report.figures(asked),
                 "tables": (
-                    ("By team", team_table(asked, unknown="no data")),
-                    ("By user", user_table(asked, unknown="no data")),
-                    ("By project", project_table(asked, unknown="no data")),
+                    (gettext_noop("By team"), team_table(asked, unknown=gettext("no data"))),
+                    (gettext_noop("By user"), user_table(asked, unknown=gettext("no data"))),
+                    (
+                        gettext_noop("By project"),
+                        project_table(
+                            asked, unknown=gettext("no data"), unlabelled=gettext("no label")
+                        ),
+                    ),
                 ),
                 "sentence": report.lent_sentence(asked),
                 "meanings": report.COLUMNS,
@@ -246,21 +252,21 @@ def _watches(me: models.WhoAmI) -> bool:
 
 
 def _whose(me: models.WhoAmI) -> str:
-    """Of whom somebody sees everything, in words; empty for admins, who see all."""
+    """Of whom somebody sees everything: ``team`` or ``teams``; empty for admins, who see all."""
     if me.admin:
         return ""
-    return "your team" if len({*me.teams, *me.leads}) == 1 else "your teams"
+    return "team" if len({*me.teams, *me.leads}) == 1 else "teams"
 
 
 def _tabs(me: models.WhoAmI, shared: Shared) -> tuple[Tab, ...]:
     watches = _watches(me)
-    idle_tab = (Tab(key="idle", label="Idle", count=idle.idle_count(shared.idle)),)
+    idle_tab = (Tab(key="idle", label=gettext_noop("Idle"), count=idle.idle_count(shared.idle)),)
     return (
-        Tab(key="now", label="Now"),
-        Tab(key="teams", label="Teams"),
-        Tab(key="waiting", label="Waiting", count=len(shared.waiting)),
+        Tab(key="now", label=gettext_noop("Now")),
+        Tab(key="teams", label=gettext_noop("Teams")),
+        Tab(key="waiting", label=gettext_noop("Waiting"), count=len(shared.waiting)),
         *(idle_tab if watches else ()),
-        Tab(key="evictions", label="Evictions"),
-        Tab(key="report", label="Report"),
-        *((Tab(key="utilisation", label="Utilisation"),) if watches else ()),
+        Tab(key="evictions", label=gettext_noop("Evictions")),
+        Tab(key="report", label=gettext_noop("Report")),
+        *((Tab(key="utilisation", label=gettext_noop("Utilisation")),) if watches else ()),
     )

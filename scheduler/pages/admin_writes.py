@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import BadRequest, Forbidden, SchedulerError
+from gpucommons.scheduler.languages.texts import gettext
 from gpucommons.scheduler.models import (
     LayoutView,
     MoreGpus,
@@ -48,9 +49,9 @@ class _AdminWrite(JsonHandler):
         await super().prepare()
         me = await self.whoami()
         if not (me.admin or (self.for_leads and me.leads)):
-            raise Forbidden("Only admins change quotas or take GPUs back: ask yours.")
+            raise Forbidden(gettext("Only admins change quotas or take GPUs back: ask yours."))
         if not self.site.settings.admin_writes:
-            raise Forbidden(WRITES_OFF)
+            raise Forbidden(gettext(WRITES_OFF))
 
 
 class CheckQuotas(_AdminWrite):
@@ -121,7 +122,7 @@ class ReplayOnMore(PageHandler):
         try:
             more = MoreGpus.model_validate({"pool": pool, "gpus": int(gpus)})
         except ValueError:
-            raise BadRequest("Name a pool, and from 1 to 1000 more GPUs.") from None
+            raise BadRequest(gettext("Name a pool, and from 1 to 1000 more GPUs.")) from None
         answer = await self.ask(calls.replay(ReplayRequest(days=7, more=[more])))
         self.show(
             "more_gpus.html",
@@ -142,7 +143,9 @@ class Reclaim(_AdminWrite):
         """Idle: its user is asked first. Busy: only by force, with a reason."""
         wish = self.body(ReclaimInput)
         if wish.force and not wish.reason.strip():
-            raise BadRequest("Write down why a busy notebook is stopped: its user will read it.")
+            raise BadRequest(
+                gettext("Write down why a busy notebook is stopped: its user will read it.")
+            )
         request = ReclaimRequest(force=wish.force, reason=wish.reason.strip())
         lease = await self.ask(calls.reclaim(lease_id, request))
         text = reclaimed_text(lease, forced=wish.force, now_ms=self.site.now_ms())

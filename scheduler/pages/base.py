@@ -21,6 +21,15 @@ from tornado.web import HTTPError, RequestHandler
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.client.calls import Call
 from gpucommons.scheduler.errors import BadRequest, Forbidden, NotAuthenticated, SchedulerError
+from gpucommons.scheduler.languages.chosen import COOKIE, chosen
+from gpucommons.scheduler.languages.texts import (
+    answer_in,
+    gettext,
+    gettext_noop,
+    language,
+    languages,
+    texts_for_scripts,
+)
 from gpucommons.scheduler.models import JobList, LeaseList, LeaseView, WhoAmI
 from gpucommons.scheduler.models.text.field_errors import first_mistake
 from gpucommons.scheduler.pages.settings import Site
@@ -42,6 +51,8 @@ HEADERS = {
 _READS = ("GET", "HEAD")
 #: Of one list, after the first; what is further down is not shown.
 _MORE_PAGES = 20
+#: A chosen language.
+_KEPT_DAYS = 365
 
 
 class Headers(RequestHandler):
@@ -66,6 +77,14 @@ class PageHandler(HubOAuthenticated, Headers):  # type: ignore[misc] # jupyterhu
         """Take what the application gives."""
         self.site = site
         self.hub_auth: HubOAuth = site.hub_auth
+        # Before all else: errors of the login are said in it, too.
+        answer_in(
+            chosen(
+                self.get_cookie(COOKIE, "") or "",
+                self.request.headers.get("Accept-Language", ""),
+                languages(),
+            )
+        )
 
     def get_current_user(self) -> None:
         """Nobody before :meth:`prepare`: the mixin's own way would block the event loop."""
@@ -77,7 +96,9 @@ class PageHandler(HubOAuthenticated, Headers):  # type: ignore[misc] # jupyterhu
         try:
             self.current_user = self.check_hub_user(model) if model else None
         except UserNotAllowed:
-            raise Forbidden(f"{model['name']} may not open GPU Commons: ask an admin.") from None
+            raise Forbidden(
+                gettext("%(user)s may not open GPU Commons: ask an admin.", user=model["name"])
+            ) from None
         if self.current_user is None:
             self.ask_to_log_in()
 
@@ -86,7 +107,9 @@ class PageHandler(HubOAuthenticated, Headers):  # type: ignore[misc] # jupyterhu
         if self.request.method in _READS:
             self.redirect(self.get_login_url())
         else:
-            raise Forbidden("You are not logged in, or your login has ended. Open the page anew.")
+            raise Forbidden(
+                gettext("You are not logged in, or your login has ended. Open the page anew.")
+            )
 
     # --- the scheduler ---------------------------------------------------------------------
 
@@ -122,6 +145,7 @@ class PageHandler(HubOAuthenticated, Headers):  # type: ignore[misc] # jupyterhu
         """Render a page. Jinja escapes every value."""
         page = self.site.templates.get_template(template)
         self.set_header("Content-Type", "text/html; charset=UTF-8")
+        self.set_header("Content-Language", language())
         self.finish(
             page.render(
                 me=self.me,
@@ -131,9 +155,22 @@ class PageHandler(HubOAuthenticated, Headers):  # type: ignore[misc] # jupyterhu
                 static=self.static_url,
                 xsrf=self.xsrf_token.decode() if self.current_user else "",
                 now_ms=self.site.now_ms(),
+                language=language(),
+                other_language=next(one for one in languages() if one != language()),
+                here=self._here(),
+                texts=texts_for_scripts(),
                 **values,
             )
         )
+
+    def _here(self) -> str:
+        """This page below the prefix, to come back to; a form's answer cannot be asked for again.
+
+        Without its query: an old link may hold more than a page should repeat.
+        """
+        if self.request.method not in _READS:
+            return ""
+        return self.request.path.removeprefix(self.site.settings.prefix)
 
     def send_error(self, status_code: int = 500, **kwargs: Any) -> None:
         """Give refusals of the scheduler their own status."""
@@ -169,7 +206,7 @@ class JsonHandler(PageHandler):
 
     def ask_to_log_in(self) -> None:
         """A script cannot follow a login: it is told."""
-        raise NotAuthenticated("Your login has ended. Reload the page to log in again.")
+        raise NotAuthenticated(gettext("Your login has ended. Reload the page to log in again."))
 
     def body(self, model: type[R]) -> R:
         """Read the request's body."""
@@ -190,12 +227,35 @@ class JsonHandler(PageHandler):
         self.answer({"error": code, "message": error_text(status_code, error)})
 
 
+class ChooseLanguage(Headers):
+    """The switch in the head of each page: what is chosen is kept in a cookie, by this browser alone.
+
+    Without login and without a form: it changes nothing but the language of who opens it.
+    """
+
+    def initialize(self, site: Site) -> None:
+        """Take what the application gives."""
+        self.site = site
+
+    def get(self, name: str) -> None:
+        """Keep it, and go back to where it was chosen."""
+        prefix = self.site.settings.prefix
+        self.set_cookie(COOKIE, name, path=prefix, expires_days=_KEPT_DAYS, samesite="Lax")
+        then = self.get_query_argument("then", "")
+        self.redirect(prefix + ("" if _leaves(then) else then))
+
+
+def _leaves(path: str) -> bool:
+    """Whether an address, put behind ours, would lead elsewhere."""
+    return ".." in path or "\\" in path or path.startswith("/")
+
+
 class NoSuchPage(PageHandler):
     """Every other address."""
 
     async def prepare(self) -> None:
         """Without asking who: there is nothing to see."""
-        raise HTTPError(404, "There is no such page.")
+        raise HTTPError(404, gettext("There is no such page."))
 
 
 def error_text(status_code: int, error: BaseException | None) -> str:
@@ -204,22 +264,23 @@ def error_text(status_code: int, error: BaseException | None) -> str:
         return str(error)
     if isinstance(error, HTTPError) and status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
         if error.log_message and "xsrf" in error.log_message.lower():
-            return "This form is no longer valid. Open the page anew and try again."
+            return gettext("This form is no longer valid. Open the page anew and try again.")
         return error.log_message or _title(status_code)
     if status_code in (HTTPStatus.BAD_GATEWAY, HTTPStatus.INTERNAL_SERVER_ERROR) and isinstance(
         error, HTTPError
     ):
-        return (
+        return gettext(
             "JupyterHub cannot be asked who you are. It may be restarting: try again in a moment."
         )
-    return "GPU Commons failed to make this page; its log says why."
+    return gettext("GPU Commons failed to make this page; its log says why.")
 
 
 def _title(status_code: int) -> str:
-    return {
-        403: "Not allowed",
-        404: "Not found",
-        409: "Not possible now",
-        422: "Not accepted",
-        503: "Not reachable",
+    title = {
+        403: gettext_noop("Not allowed"),
+        404: gettext_noop("Not found"),
+        409: gettext_noop("Not possible now"),
+        422: gettext_noop("Not accepted"),
+        503: gettext_noop("Not reachable"),
     }.get(status_code, HTTPStatus(status_code).phrase)
+    return gettext(title)

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import plan_calls
 from gpucommons.scheduler.errors import BadRequest, Forbidden
+from gpucommons.scheduler.languages.texts import gettext
 from gpucommons.scheduler.models.text.field_errors import first_mistake
 from gpucommons.scheduler.pages.base import PageHandler
 from gpucommons.scheduler.pages.settings import WRITES_OFF
@@ -29,9 +30,9 @@ class SaveBudget(PageHandler):
         """Save it and go back to the teams."""
         me = await self.whoami()
         if not me.admin:
-            raise Forbidden("Only admins set budgets: ask yours.")
+            raise Forbidden(gettext("Only admins set budgets: ask yours."))
         if not self.site.settings.admin_writes:
-            raise Forbidden(WRITES_OFF)
+            raise Forbidden(gettext(WRITES_OFF))
         team = self.get_body_argument("team", "")
         await self.ask(plan_calls.set_budget(team, self._budget()))
         self.redirect(f"{self.site.settings.prefix}admin/teams#budgets", status=303)
@@ -52,5 +53,8 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        message = f"{text[:20]!r} is no amount: write it as 1200 or 1200.50, or leave it empty for no budget."
+        message = gettext(
+            "%(text)s is no amount: write it as 1200 or 1200.50, or leave it empty for no budget.",
+            text=repr(text[:20]),
+        )
         raise BadRequest(message) from None

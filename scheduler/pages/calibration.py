@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from gpucommons.scheduler.client import plan_calls
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.languages.texts import gettext, gettext_noop
 from gpucommons.scheduler.pages.base import PageHandler
 from gpucommons.scheduler.pages.present import calibration
 from gpucommons.scheduler.pages.reports.sample import is_asked
 
 SPANS = (7, 30, 90, 365)
+#: The kinds of waits that the service tells of.
+CLOCKS = (gettext_noop("Notebook starts"), gettext_noop("Job starts"))
 
 
 class Calibration(PageHandler):
@@ -33,6 +36,10 @@ class Calibration(PageHandler):
 
 def _days(text: str) -> int:
     if text not in map(str, SPANS):
-        message = f"{text[:20]!r} days are not shown: {', '.join(map(str, SPANS))} are."
+        message = gettext(
+            "%(text)s days are not shown: %(spans)s are.",
+            text=repr(text[:20]),
+            spans=", ".join(map(str, SPANS)),
+        )
         raise BadRequest(message)
     return int(text)

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from gpucommons.scheduler.client import report_calls
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.languages.texts import gettext, gettext_noop
 from gpucommons.scheduler.models.notifications import (
     AboutName,
     ConfirmRequest,
@@ -19,15 +20,21 @@ from gpucommons.scheduler.pages.base import PageHandler
 
 #: What each choice means, in the order of the form.
 MEANINGS: dict[AboutName, str] = {
-    "idle": "My notebook is idle: warned, its GPU returned, its kernels saved; what is kept ends in two days",
-    "start": "A job of mine starts, or it is my turn in line",
-    "preempt": "A job of mine is stopped or lost and goes on later; an admin takes my notebook's GPU",
-    "finish": "A job, sweep or pipeline of mine is over, and how it ended",
-    "week": "Each Monday: my GPU hours, cost and jobs of the last week",
+    "idle": gettext_noop(
+        "My notebook is idle: warned, its GPU returned, its kernels saved; what is kept ends in two days"
+    ),
+    "start": gettext_noop("A job of mine starts, or it is my turn in line"),
+    "preempt": gettext_noop(
+        "A job of mine is stopped or lost and goes on later; an admin takes my notebook's GPU"
+    ),
+    "finish": gettext_noop("A job, sweep or pipeline of mine is over, and how it ended"),
+    "week": gettext_noop("Each Monday: my GPU hours, cost and jobs of the last week"),
 }
 _SAID = {
-    "confirmed": "Confirmed: mail goes there from now on.",
-    "test": "A test is on its way. What became of it stands below; load this page again.",
+    "confirmed": gettext_noop("Confirmed: mail goes there from now on."),
+    "test": gettext_noop(
+        "A test is on its way. What became of it stands below; load this page again."
+    ),
 }
 
 
@@ -55,13 +62,15 @@ class Notifications(Choosing):
         """Show it."""
         await self.whoami()
         answer = await self.ask(report_calls.notifications())
-        await self.show_choice(answer, said=_SAID.get(self.get_query_argument("said", ""), ""))
+        await self.show_choice(
+            answer, said=gettext(_SAID.get(self.get_query_argument("said", ""), ""))
+        )
 
     async def post(self) -> None:
         """Save it, and show what was saved: a new key is shown this once."""
         await self.whoami()
         answer = await self.ask(report_calls.set_notifications(self._request()))
-        await self.show_choice(answer, said="Saved.")
+        await self.show_choice(answer, said=gettext("Saved."))
 
     def _request(self) -> NotificationRequest:
         fields = {

@@ -18,6 +18,7 @@ from tornado.web import Application, RedirectHandler, StaticFileHandler
 
 from gpucommons.gpu.connections.listening import BACKLOG
 from gpucommons.scheduler.client import AsyncSchedulerClient
+from gpucommons.scheduler.languages.texts import languages, of_template, of_template_many
 from gpucommons.scheduler.pages import (
     admin,
     admin_writes,
@@ -28,7 +29,7 @@ from gpucommons.scheduler.pages import (
     start_page,
     ticket,
 )
-from gpucommons.scheduler.pages.base import Headers, NoSuchPage, PageHandler
+from gpucommons.scheduler.pages.base import ChooseLanguage, Headers, NoSuchPage, PageHandler
 from gpucommons.scheduler.pages.bounded_server import BoundedServer
 from gpucommons.scheduler.pages.present import words
 from gpucommons.scheduler.pages.reports import files, utilisation
@@ -92,11 +93,17 @@ def templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.add_extension("jinja2.ext.i18n")
+    environment.install_gettext_callables(  # type: ignore[attr-defined] # of the extension
+        of_template, of_template_many, newstyle=True
+    )
     environment.filters |= {
         "iso": words.iso,
         "clock": words.clock,
         "dated": words.dated,
         "gpus": words.gpus,
+        "number": words.amount,
+        "column": words.column,
     }
     return environment
 
@@ -127,6 +134,7 @@ def application(site: Site) -> Application:
             route(f"ticket/({_ID})/unblock", ticket.Unblock),
             route(f"ticket/({_ID})/leave", ticket.LeaveTheLine),
             route(f"ticket/({_ID})/cpu", ticket.CpuNow),
+            route(f"language/({'|'.join(languages())})", ChooseLanguage),
             route("calibration", calibration.Calibration),
             route("notifications", notifications.Notifications),
             route("notifications/test", notifications.SendTest),

@@ -10,9 +10,10 @@ import jinja2
 from jupyterhub.services.auth import HubOAuth
 
 from gpucommons.scheduler.client import AsyncSchedulerClient
+from gpucommons.scheduler.languages.texts import gettext_noop
 
 SERVICE_NAME = "gpucommons"
-WRITES_OFF = (
+WRITES_OFF = gettext_noop(
     "Quotas and GPUs cannot be changed in the browser here: notebooks share this page's address,"
     " so a hostile notebook could act in your name. Set subdomain_host in JupyterHub, or"
     " allow_admin_writes where all users are trusted. The gpucommons command works meanwhile."

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.languages.texts import gettext, gettext_noop
 from gpucommons.scheduler.pages.base import PageHandler
 from gpucommons.scheduler.pages.budgets import of_led_teams
 from gpucommons.scheduler.pages.present.overview import mine, pool_lines, team_lines
 
-_SAID = {"left": "You left the line. Nothing is held or started for you."}
+_SAID = {"left": gettext_noop("You left the line. Nothing is held or started for you.")}
 
 
 class StartPage(PageHandler):
@@ -46,5 +47,5 @@ class StartPage(PageHandler):
             again_url=None if is_open else settings.spawn_url(me.name, "", "opt-again=1"),
             data_ms=pools.now_ms,
             spawn_url=settings.spawn_url(me.name, ""),
-            said=_SAID.get(self.get_query_argument("said", "")),
+            said=gettext(_SAID.get(self.get_query_argument("said", ""), "")),
         )

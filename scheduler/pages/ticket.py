@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import BadRequest, Conflict, Forbidden
+from gpucommons.scheduler.languages.texts import gettext
 from gpucommons.scheduler.models import EndReport, LeaseRequest, LeaseView
 from gpucommons.scheduler.pages.base import Headers, JsonHandler, PageHandler
 from gpucommons.scheduler.pages.present.ticket import (
@@ -69,7 +70,7 @@ class NewTicket(PageHandler):
 
     async def _take(self, wish: Wish) -> None:
         if wish.milli_gpu is None:
-            raise BadRequest("Choose a size first.")
+            raise BadRequest(gettext("Choose a size first."))
         request = _lease_request(
             milli_gpu=wish.milli_gpu,
             team=wish.team or None,
@@ -194,7 +195,9 @@ class _OwnTicket(PageHandler):
         me = await self.whoami()
         lease = await self.ask(calls.lease(ticket_id))
         if lease.user != me.name:
-            raise Forbidden(f"This is a ticket of {lease.user}'s: take one of your own.")
+            raise Forbidden(
+                gettext("This is a ticket of %(user)s's: take one of your own.", user=lease.user)
+            )
         return lease
 
 
@@ -206,7 +209,9 @@ class TakeSmaller(_OwnTicket):
         lease = await self.own(ticket_id)
         milli_gpu = _smaller(self.get_body_argument("milli_gpu"), lease.milli_gpu)
         if lease.state != "waiting":
-            raise Conflict("This ticket no longer waits: open its page to see where it stands.")
+            raise Conflict(
+                gettext("This ticket no longer waits: open its page to see where it stands.")
+            )
         request = _lease_request(
             milli_gpu=milli_gpu,
             team=lease.team,
@@ -227,7 +232,7 @@ class Unblock(_OwnTicket):
         lease = await self.own(ticket_id)
         blocker = None if lease.reason is None else lease.reason.blocker
         if blocker is None or blocker.id != self.get_body_argument("holder"):
-            raise Conflict("That is no longer in the way: open the ticket to see what is.")
+            raise Conflict(gettext("That is no longer in the way: open the ticket to see what is."))
         match blocker.action:
             case "release":
                 await self.ask(calls.drop(blocker.id))
@@ -236,7 +241,9 @@ class Unblock(_OwnTicket):
             case "pause":
                 await self.ask(calls.pause(blocker.id))
             case _:
-                raise Forbidden("It is not yours: ask its user whether it is still needed.")
+                raise Forbidden(
+                    gettext("It is not yours: ask its user whether it is still needed.")
+                )
         self.redirect(f"{self.site.settings.prefix}ticket/{ticket_id}", status=303)
 
 
@@ -261,7 +268,11 @@ class CpuNow(_OwnTicket):
 
 def _smaller(size: str, than: int) -> int:
     if not _SIZE.fullmatch(size) or not 0 < int(size) < than:
-        message = f"{size[:20]!r} is not a smaller size: choose less than {than} milli-GPU."
+        message = gettext(
+            "%(size)s is not a smaller size: choose less than %(most)s milli-GPU.",
+            size=repr(size[:20]),
+            most=than,
+        )
         raise BadRequest(message)
     return int(size)
 

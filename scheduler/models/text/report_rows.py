@@ -86,13 +86,13 @@ def user_table(report: Report, *, unknown: str) -> ReportTable:
     return _without_lent(_table(report, ("Team", "User"), _by_name(of), unknown))
 
 
-def project_table(report: Report, *, unknown: str) -> ReportTable:
+def project_table(report: Report, *, unknown: str, unlabelled: str = "no label") -> ReportTable:
     """GPU·hours by project, with the teams that worked for it; most held first."""
     of: dict[str, list[ReportRow]] = {}
     for row in report.rows:
         of.setdefault(row.project, []).append(row)
     named: dict[tuple[str, ...], list[ReportRow]] = {
-        (project or "no label", ", ".join(sorted({row.team for row in rows}))): rows
+        (project or unlabelled, ", ".join(sorted({row.team for row in rows}))): rows
         for project, rows in of.items()
     }
     lines = sorted(_by_name(named), key=lambda line: -_held(line.rows))

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor, log10
 
+from gpucommons.scheduler.languages.texts import gettext
 from gpucommons.scheduler.models import SpeedDrawn, WaitDrawn
-from gpucommons.scheduler.pages.present.words import duration
+from gpucommons.scheduler.pages.present.words import amount, duration
 
 WIDTH, ROW, SIDE = 480, 13, 280
 _MINUTE = 60_000
@@ -97,9 +98,29 @@ def waits(drawn: Sequence[WaitDrawn]) -> Waits | None:
 
 
 def _in_words(one: WaitDrawn) -> str:
-    said = f"said {duration(one.from_ms)} to {duration(one.to_ms)}"
-    came = f"was {duration(one.took_ms)}" if one.started else f"more than {duration(one.took_ms)}"
-    return f"{said}, {came}: {'right' if one.right else 'wrong'}"
+    said = gettext("said %(low)s to %(high)s", low=duration(one.from_ms), high=duration(one.to_ms))
+    took = duration(one.took_ms)
+    came = (
+        gettext("was %(span)s", span=took)
+        if one.started
+        else gettext("more than %(span)s", span=took)
+    )
+    return f"{said}, {came}: {_judged(right=one.right)}"
+
+
+def _judged(*, right: bool) -> str:
+    return gettext("right") if right else gettext("wrong")
+
+
+def _speed_in_words(one: SpeedDrawn) -> str:
+    text = gettext(
+        "grade %(grade)s: said %(low)s to %(high)s samples/s, measured %(measured)s",
+        grade=one.grade,
+        low=amount(one.low, ",.3g"),
+        high=amount(one.high, ",.3g"),
+        measured=amount(one.measured, ",.3g"),
+    )
+    return f"{text}: {_judged(right=one.right)}"
 
 
 def speeds(drawn: Sequence[SpeedDrawn]) -> Speeds | None:
@@ -119,15 +140,12 @@ def speeds(drawn: Sequence[SpeedDrawn]) -> Speeds | None:
                 y=round(SIDE - along(one.measured), 1),
                 grade=one.grade,
                 right=one.right,
-                text=(
-                    f"grade {one.grade}: said {one.low:,.3g} to {one.high:,.3g} samples/s,"
-                    f" measured {one.measured:,.3g}: {'right' if one.right else 'wrong'}"
-                ),
+                text=_speed_in_words(one),
             )
             for one in drawn
         ),
         ticks=tuple(
-            Tick(at=along(10.0**power), text=f"{10.0**power:,.6g}")
+            Tick(at=along(10.0**power), text=amount(10.0**power, ",.6g"))
             for power in range(low, high + 1)
         ),
     )

@@ -8,13 +8,23 @@ from dataclasses import dataclass
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.providers import isolation_sentence
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
+from gpucommons.scheduler.languages.texts import gettext, gettext_noop, ngettext
 from gpucommons.scheduler.models import DeviceView, HoldView, NodeList, NodeView, PoolView, Report
-from gpucommons.scheduler.models.text.state_words import HELD_WORDS, held_words, node_words
+from gpucommons.scheduler.models.text.state_words import HELD_WORDS, node_words
 from gpucommons.scheduler.pages.present import words
 from gpucommons.scheduler.pages.present.waiting import WaitingRow
 
 #: What a hold can be, in the order of the legend, with its words.
 LEGEND = tuple(HELD_WORDS.items())
+#: How slices of a pool are kept apart, in one word each.
+_ISOLATION = {
+    "hardware": gettext_noop("hardware"),
+    "kernel": gettext_noop("kernel"),
+    "driver": gettext_noop("driver"),
+    "cooperative": gettext_noop("cooperative"),
+    "watched": gettext_noop("watched"),
+    "none": gettext_noop("none"),
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +92,7 @@ def capacity_map(nodes: NodeList, pools: Sequence[PoolView]) -> tuple[Field, ...
         Field(
             pool=name,
             detail=_pool_detail(views.get(name)),
-            isolation=isolation_sentence(views[name].isolation) if name in views else "",
+            isolation=gettext(isolation_sentence(views[name].isolation)) if name in views else "",
             boxes=tuple(_box(node) for node in sorted(by_pool[name], key=lambda node: node.id)),
         )
         for name in ordered
@@ -99,23 +109,37 @@ def figures(
         for hold in device.holds:
             held[hold.shown_as] = held.get(hold.shown_as, 0) + hold.milli_gpu
     longest = max((row.waited_ms for row in waiting), default=None)
-    base = f"hours held by {whose}" if whose else "held hours"
-    used = f"of {base} really used, last hour"
+    used = {
+        "team": gettext("of hours held by your team really used, last hour"),
+        "teams": gettext("of hours held by your teams really used, last hour"),
+    }.get(whose, gettext("of held hours really used, last hour"))
     return (
         Figure(
             key="held",
             value=format_milli_gpu(sum(held.values())),
-            of=f"of {len(devices)}",
-            label="GPUs held",
+            of=gettext("of %(all)s", all=len(devices)),
+            label=gettext("GPUs held"),
         ),
         Figure(key="used", value=_used(last_hour), of="", label=used),
-        Figure(key="idle", value=format_milli_gpu(held["notebook-idle"]), of="", label="held idle"),
-        Figure(key="borrowed", value=format_milli_gpu(held["borrowed"]), of="", label="borrowed"),
+        Figure(
+            key="idle",
+            value=format_milli_gpu(held["notebook-idle"]),
+            of="",
+            label=gettext("held idle"),
+        ),
+        Figure(
+            key="borrowed",
+            value=format_milli_gpu(held["borrowed"]),
+            of="",
+            label=gettext("borrowed"),
+        ),
         Figure(
             key="waiting",
             value=str(len(waiting)),
             of="",
-            label="waiting" if longest is None else f"waiting, longest {words.duration(longest)}",
+            label=gettext("waiting")
+            if longest is None
+            else gettext("waiting, longest %(span)s", span=words.duration(longest)),
         ),
     )
 
@@ -136,14 +160,18 @@ def _used(last_hour: Report | None) -> str:
 
 def _pool_detail(pool: PoolView | None) -> str:
     if pool is None or not pool.total_milli_gpu + pool.out_milli_gpu:
-        return "no GPUs"
+        return gettext("no GPUs")
     said = []
     if pool.total_milli_gpu:
         free, total = format_milli_gpu(pool.free_milli_gpu), format_milli_gpu(pool.total_milli_gpu)
-        said.append(f"{free} of {total} free")
+        said.append(gettext("%(free)s of %(all)s free", free=free, all=total))
     if pool.out_milli_gpu:
-        said.append(f"{format_gpus(pool.out_milli_gpu)} not to give out")
-    return " · ".join((*said, f"isolation: {pool.isolation}"))
+        out = format_gpus(pool.out_milli_gpu)
+        said.append(gettext("%(gpus)s not to give out", gpus=out))
+    isolation = gettext(
+        "isolation: %(kind)s", kind=gettext(_ISOLATION.get(pool.isolation, pool.isolation))
+    )
+    return " · ".join((*said, isolation))
 
 
 def _box(node: NodeView) -> Box:
@@ -152,12 +180,14 @@ def _box(node: NodeView) -> Box:
         f"{', '.join(kinds)} × {len(node.devices)}"
         if kinds
         # A workstation gives out more cores than it may have: they are shared, not fenced.
-        else f"{words.counted(node.cpu_milli // 1000, 'core')} to give out"
+        else ngettext(
+            "%(num)s core to give out", "%(num)s cores to give out", node.cpu_milli // 1000
+        )
     )
     return Box(
         name=node.id,
         detail=detail,
-        state=None if node.state == "ready" else node_words(node.state),
+        state=None if node.state == "ready" else gettext(node_words(node.state)),
         cells=tuple(_cell(device) for device in sorted(node.devices, key=lambda d: d.index)),
         state_text=node.state_text,
         leaves_ms=node.leaves_ms,
@@ -169,7 +199,9 @@ def _cell(device: DeviceView) -> Cell:
     free = WHOLE_MILLI_GPU - sum(hold.milli_gpu for hold in device.holds)
     said = [part.label for part in parts]
     if free > 0:
-        said.append("free" if not parts else f"{format_milli_gpu(free)} free")
+        said.append(
+            gettext("%(free)s free", free=format_milli_gpu(free)) if parts else gettext("free")
+        )
     return Cell(label=f"GPU {device.index}, {device.kind}: {'; '.join(said)}", parts=parts)
 
 
@@ -181,5 +213,5 @@ def _part(hold: HoldView) -> Part:
         shown_as=hold.shown_as,
         top=round(100 - hold.offset / WHOLE_MILLI_GPU * 100 - height, 3),
         height=round(height, 3),
-        label=f"{format_milli_gpu(hold.milli_gpu)} {held_words(hold.shown_as)}, {who}",
+        label=f"{format_milli_gpu(hold.milli_gpu)} {words.held(hold.shown_as)}, {who}",
     )

@@ -5,24 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gpucommons.scheduler.languages.texts import gettext, gettext_noop
 from gpucommons.scheduler.models import EventView, JobView, LeaseView
-from gpucommons.scheduler.models.text.state_words import state_words
 from gpucommons.scheduler.pages.present import words
 
 #: Event kinds of receipts: of stops for somebody else, and of all others.
 EVICTED, OTHERS = "evicted", ("stopped", "moved")
 #: Causes of those others that nobody asked for, with the rule in words.
 _UNASKED = {
-    "drill": "test that it can be stopped",
-    "confine": "its test failed: no borrowing",
-    "spot": "the cloud takes its node back",
-    "move": "consolidation",
-    "lost": "a node was lost",
+    "drill": gettext_noop("test that it can be stopped"),
+    "confine": gettext_noop("its test failed: no borrowing"),
+    "spot": gettext_noop("the cloud takes its node back"),
+    "move": gettext_noop("consolidation"),
+    "lost": gettext_noop("a node was lost"),
 }
 #: Event kinds of what node agents did to processes, or refused, and of what ails a cluster.
 BY_AGENTS = ("memory-terminate", "memory-kill", "limit-refused", "trouble")
 #: What is said of a beneficiary that the reader may not see.
-_TOLD = {"started": ("yes", False), "waiting": ("not yet", False), "ended": ("no", True)}
+_TOLD = {
+    "started": (gettext_noop("yes"), False),
+    "waiting": (gettext_noop("not yet"), False),
+    "ended": (gettext_noop("no"), True),
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,10 +86,11 @@ def _is_unasked(event: EventView) -> bool:
 def _row(event: EventView, outcomes: Mapping[str, JobView | LeaseView]) -> EvictionRow:
     data = event.data
     lost, step = data.get("lost_milli_gpu_s"), data.get("checkpoint_step")
-    unit = "epoch" if data.get("checkpoint_unit") == "epoch" else "step"
     found = outcomes.get(str(data.get("beneficiary_id", "")))
-    told = _TOLD.get(str(data.get("beneficiary_outcome", "")), ("not known", False))
-    outcome, in_vain = told if found is None else _outcome(found, event.at_ms)
+    told = _TOLD.get(str(data.get("beneficiary_outcome", "")), (gettext_noop("not known"), False))
+    outcome, in_vain = (
+        (gettext(told[0]), told[1]) if found is None else _outcome(found, event.at_ms)
+    )
     if not data.get("beneficiary_id") and _is_unasked(event):
         outcome = "–"  # it was for nobody
     return EvictionRow(
@@ -93,25 +98,38 @@ def _row(event: EventView, outcomes: Mapping[str, JobView | LeaseView]) -> Evict
         victim=str(data.get("victim") or event.text),
         team=event.team or "",
         beneficiary=str(data.get("beneficiary") or "–"),
-        rule=str(data.get("rule") or _UNASKED.get(str(data.get("why"))) or "–"),
+        rule=str(data.get("rule") or _unasked(str(data.get("why"))) or "–"),
         lost_gpu_min=words.gpu_minutes(lost) if isinstance(lost, int) else "–",
-        saved=f"{unit} {step:,}" if isinstance(step, int) else _without_checkpoint(data),
+        saved=_checkpoint(step, data) if isinstance(step, int) else _without_checkpoint(data),
         outcome=outcome,
         in_vain=in_vain,
     )
 
 
+def _unasked(why: str) -> str:
+    return gettext(_UNASKED[why]) if why in _UNASKED else ""
+
+
+def _checkpoint(step: int, data: Mapping[str, object]) -> str:
+    number = words.amount(step, ",")
+    if data.get("checkpoint_unit") == "epoch":
+        return gettext("epoch %(number)s", number=number)
+    return gettext("step %(number)s", number=number)
+
+
 def _without_checkpoint(data: Mapping[str, object]) -> str:
     """What a script keeps in its working folder is no checkpoint, and not nothing."""
-    return "files of its own" if data.get("way_to_go_on") == "working_folder" else "no checkpoint"
+    own = data.get("way_to_go_on") == "working_folder"
+    return gettext("files of its own") if own else gettext("no checkpoint")
 
 
 def _outcome(workload: JobView | LeaseView, at_ms: int) -> tuple[str, bool]:
     if _has_started(workload, at_ms):
-        return "yes", False
+        return gettext("yes"), False
     if workload.state in ("cancelled", "failed", "ended"):
-        return f"no: {workload.ended_text or state_words(workload.state)}", True
-    return f"not yet: {state_words(workload.state)}", False
+        why = workload.ended_text or words.state(workload.state)
+        return gettext("no: %(why)s", why=why), True
+    return gettext("not yet: %(state)s", state=words.state(workload.state)), False
 
 
 def _has_started(workload: JobView | LeaseView, at_ms: int) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
+from gpucommons.scheduler.languages.texts import gettext
 from gpucommons.scheduler.models import ActivityList, DeviceView, HoldView, NodeList, NodeView
 from gpucommons.scheduler.pages.present import words
 
@@ -65,7 +66,10 @@ def pieces(nodes: NodeList, idle_ms: Mapping[str, int], pools: Collection[str]) 
 def _of_node(node: NodeView, idle_ms: Mapping[str, int]) -> Iterator[tuple[int, Piece]]:
     whole = sum(not device.holds for device in node.devices) * WHOLE_MILLI_GPU
     if whole:
-        yield whole, Piece(where=node.id, free=f"{format_gpus(whole)} free", beside="")
+        yield (
+            whole,
+            Piece(where=node.id, free=gettext("%(free)s free", free=format_gpus(whole)), beside=""),
+        )
     for device in node.devices:
         free = _free(device)
         if device.holds and free:
@@ -73,7 +77,7 @@ def _of_node(node: NodeView, idle_ms: Mapping[str, int]) -> Iterator[tuple[int, 
                 free,
                 Piece(
                     where=f"{node.id}, GPU {device.index}",
-                    free=f"{format_milli_gpu(free)} free",
+                    free=gettext("%(free)s free", free=format_milli_gpu(free)),
                     beside=", ".join(_holder(hold, idle_ms) for hold in device.holds),
                 ),
             )
@@ -87,18 +91,21 @@ def _holder(hold: HoldView, idle_ms: Mapping[str, int]) -> str:
     share = format_milli_gpu(hold.milli_gpu)
     if hold.shown_as in _NOTEBOOKS:
         return f"{_whose(hold)} {share}{_idle(hold, idle_ms)}"
-    return f"{hold.name or f'a job of {hold.team}'} {share}"
+    job = hold.name or gettext("a job of %(team)s", team=hold.team)
+    return f"{job} {share}"
 
 
 def _whose(hold: HoldView) -> str:
-    return f"{words.person(hold.owner)}'s notebook"
+    return gettext("%(owner)s's notebook", owner=words.person(hold.owner))
 
 
 def _idle(hold: HoldView, idle_ms: Mapping[str, int]) -> str:
     if hold.shown_as != "notebook-idle":
         return ""
     span = idle_ms.get(hold.workload_id or "")
-    return " (idle)" if span is None else f" (idle {words.duration(span)})"
+    if span is None:
+        return " (" + gettext("idle") + ")"
+    return " (" + gettext("idle %(span)s", span=words.duration(span)) + ")"
 
 
 def _way(nodes: Collection[NodeView], idle_ms: Mapping[str, int]) -> str:
@@ -112,4 +119,5 @@ def _way(nodes: Collection[NodeView], idle_ms: Mapping[str, int]) -> str:
     if not alone:
         return ""
     hold = max(alone, key=lambda one: idle_ms.get(one.workload_id or "", 0))
-    return f"Moving {_whose(hold)}{_idle(hold, idle_ms)} frees a whole GPU."
+    which = f"{_whose(hold)}{_idle(hold, idle_ms)}"
+    return gettext("Moving %(notebook)s frees a whole GPU.", notebook=which)

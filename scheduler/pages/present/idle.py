@@ -6,9 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
+from gpucommons.scheduler.languages.texts import gettext, gettext_noop, ngettext
 from gpucommons.scheduler.models import ActivityList, ActivityView, IdleView, LeaseView
 from gpucommons.scheduler.pages.present import words
 
+#: What keeps a notebook busy.
+_AT_WORK = {
+    "kernel": gettext_noop("kernel"),
+    "terminal": gettext_noop("terminal"),
+    "process": gettext_noop("process"),
+}
 _HOUR_MS = 3_600_000
 _SECOND_MS = 1000
 _MINUTE_MS = 60_000
@@ -58,17 +65,27 @@ def idle_count(rows: Sequence[IdleRow]) -> int:
 def reclaimed_text(lease: LeaseView, *, forced: bool, now_ms: int) -> str:
     """What a reclaim has done, for the admin who asked."""
     who = words.person(lease.user)
-    gpu = f"{who}'s {format_milli_gpu(lease.milli_gpu)} GPU"
+    said = {"who": who, "share": format_milli_gpu(lease.milli_gpu)}
     if forced:
-        return (
-            f"{gpu} is being returned now: the notebook is stopped. Your reason is kept for {who}."
+        return gettext(
+            "%(who)s's %(share)s GPU is being returned now: the notebook is stopped."
+            " Your reason is kept for %(who)s.",
+            **said,
         )
     if lease.state in ("released", "ended"):
-        return f"{gpu} is being returned now."
+        return gettext("%(who)s's %(share)s GPU is being returned now.", **said)
     idle = lease.idle or IdleView()
-    at = words.clock(idle.warned_ms or now_ms)
-    return (
-        f"Announced at {at}: {gpu} is returned in {_left(lease, now_ms)} unless {_they_may(lease)}."
+    said |= {"at": words.clock(idle.warned_ms or now_ms), "left": _left(lease, now_ms)}
+    if _may_keep(lease):
+        return gettext(
+            "Announced at %(at)s: %(who)s's %(share)s GPU is returned in %(left)s unless they keep"
+            " it or start to work.",
+            **said,
+        )
+    return gettext(
+        "Announced at %(at)s: %(who)s's %(share)s GPU is returned in %(left)s unless they start to"
+        " work.",
+        **said,
     )
 
 
@@ -81,14 +98,22 @@ def _left(lease: LeaseView, now_ms: int) -> str:
     return words.left(left_ms)
 
 
-def _they_may(lease: LeaseView) -> str:
-    keeps = lease.idle is not None and lease.idle.keeps_left > 0
-    return "they keep it or start to work" if keeps else "they start to work"
+def _may_keep(lease: LeaseView) -> bool:
+    return lease.idle is not None and lease.idle.keeps_left > 0
 
 
 def _asks(lease: LeaseView, now_ms: int) -> str:
-    left, may = _left(lease, now_ms), _they_may(lease)
-    return f"It is announced to them now: the GPU is returned in {left} unless {may}."
+    left = _left(lease, now_ms)
+    if _may_keep(lease):
+        return gettext(
+            "It is announced to them now: the GPU is returned in %(left)s unless they keep it or"
+            " start to work.",
+            left=left,
+        )
+    return gettext(
+        "It is announced to them now: the GPU is returned in %(left)s unless they start to work.",
+        left=left,
+    )
 
 
 def _idle_since_ms(item: ActivityView) -> int | None:
@@ -121,10 +146,10 @@ def _row(item: ActivityView, now_ms: int) -> IdleRow:
         idle_gpu_h=words.gpu_hours(_idle_milli_gpu_h(item, now_ms)),
         state=state,
         mark=mark,
-        gpu_percent="no data" if item.compute_percent_p95 is None else _percent(item),
+        gpu_percent=gettext("no data") if item.compute_percent_p95 is None else _percent(item),
         last_active_ms=_last_active_ms(item, busy=bool(busy)),
         busy=bool(busy),
-        busy_with=", ".join(sorted({kernel.kind for kernel in busy})),
+        busy_with=", ".join(sorted({gettext(_AT_WORK.get(one.kind, one.kind)) for one in busy})),
         more_time="" if idle is None else _more_time(idle, now_ms),
         returns_ms=_returns_ms(idle) if mark == "idle" or (idle and idle.returns_ms) else None,
         then="" if idle is None else idle.on_idle_text,
@@ -170,9 +195,14 @@ def _percent(item: ActivityView) -> str:
 def _more_time(idle: IdleView, now_ms: int) -> str:
     """What *Keep 30 min* gave its user, and how often it may still be pressed."""
     left, until_ms = idle.keeps_left, idle.kept_until_ms
-    again = {0: "may not ask again", 1: "may ask once more"}.get(left, f"may ask {left} more times")
+    again = (
+        ngettext("may ask once more", "may ask %(num)s more times", left)
+        if left
+        else gettext("may not ask again")
+    )
     if until_ms is not None and until_ms > now_ms and not idle.reclaimed:
-        return f"asked: {words.duration(until_ms - now_ms)} left, {again}"
+        asked = gettext("asked: %(span)s left", span=words.duration(until_ms - now_ms))
+        return f"{asked}, {again}"
     return again
 
 
@@ -182,12 +212,15 @@ def _state(item: ActivityView, busy: bool, now_ms: int) -> tuple[str, str]:
     if item.reported_ms is None and since is not None:
         # What was last stored: the scheduler began anew a moment ago.
         was = words.about(now_ms - since)
-        return "unverified", f"not reported yet; at its last report idle since {was} ago"
+        return "unverified", gettext(
+            "not reported yet; at its last report idle since %(span)s ago", span=was
+        )
     if item.reported_ms is None:
-        return "unverified", "not reported yet: counts as in use"
+        return "unverified", gettext("not reported yet: counts as in use")
     if busy:
-        return "busy", "busy"
+        return "busy", gettext("busy")
     if since is None:
-        return "active", "in use"
-    asked = ", reclaimed" if idle.reclaimed else ""
-    return "idle", f"idle {words.about(now_ms - since)}{asked}"
+        return "active", gettext("in use")
+    spent = gettext("idle %(span)s", span=words.about(now_ms - since))
+    reclaimed = gettext("reclaimed")
+    return "idle", f"{spent}, {reclaimed}" if idle.reclaimed else spent

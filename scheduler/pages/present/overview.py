@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpucommons.gpu.providers import isolation_sentence
 from gpucommons.gpu.slices.slices import format_milli_gpu
+from gpucommons.scheduler.languages.texts import gettext, ngettext
 from gpucommons.scheduler.models import (
     JobView,
     LeaseView,
@@ -15,8 +16,6 @@ from gpucommons.scheduler.models import (
     TeamUseView,
     TeamView,
 )
-from gpucommons.scheduler.models.text.place_words import place_words
-from gpucommons.scheduler.models.text.state_words import state_words
 from gpucommons.scheduler.pages.present import words
 from gpucommons.scheduler.pages.present.quotas import Segment
 
@@ -97,7 +96,7 @@ def pool_lines(pools: Sequence[PoolView]) -> tuple[PoolLine, ...]:
             free=format_milli_gpu(pool.free_milli_gpu),
             total=format_milli_gpu(pool.total_milli_gpu),
             next_free_ms=None if pool.free_milli_gpu else pool.next_free_ms,
-            isolation=isolation_sentence(pool.isolation),
+            isolation=gettext(isolation_sentence(pool.isolation)),
         )
         for pool in pools
         if pool.total_milli_gpu
@@ -120,9 +119,12 @@ def mine(
 
 def _notebooks(fixed: int, used: int, offer: OfferView | None) -> str:
     if not fixed:
-        return "No notebook GPUs"
-    free = format_milli_gpu(max(0, fixed - used))
-    text = f"{free} of {format_milli_gpu(fixed)} notebook GPUs free"
+        return gettext("No notebook GPUs")
+    text = gettext(
+        "%(free)s of %(fixed)s notebook GPUs free",
+        free=format_milli_gpu(max(0, fixed - used)),
+        fixed=format_milli_gpu(fixed),
+    )
     return text if offer is None else f"{text}{offer.lent_text()}"
 
 
@@ -136,50 +138,60 @@ def _held(fixed: int, used: int) -> str:
     """What the bar stands for; empty where there is none."""
     if not fixed:
         return ""
-    return f"{format_milli_gpu(used)} of {format_milli_gpu(fixed)} notebook GPUs"
+    return gettext(
+        "%(used)s of %(fixed)s notebook GPUs",
+        used=format_milli_gpu(used),
+        fixed=format_milli_gpu(fixed),
+    )
 
 
 def _training(use: TeamUseView, *, has_gpus: bool) -> str:
     quota = use.quota
     if not has_gpus and not quota.fixed_milli_gpu and not quota.guaranteed_milli_gpu:
-        return "This pool has no GPUs: jobs that need none run here."
+        return gettext("This pool has no GPUs: jobs that need none run here.")
     if quota.guaranteed_milli_gpu:
-        used = format_milli_gpu(use.guaranteed_used_milli_gpu)
-        text = f"{used} of {format_milli_gpu(quota.guaranteed_milli_gpu)} guaranteed in use"
+        text = gettext(
+            "%(used)s of %(all)s guaranteed in use",
+            used=format_milli_gpu(use.guaranteed_used_milli_gpu),
+            all=format_milli_gpu(quota.guaranteed_milli_gpu),
+        )
     elif quota.fixed_milli_gpu:
-        text = "nothing guaranteed for training"
+        text = gettext("nothing guaranteed for training")
     elif quota.over_quota_weight and quota.limit_milli_gpu != 0:
-        text = "for notebooks, ask your admin for fixed quota; training may borrow what is idle"
+        text = gettext(
+            "for notebooks, ask your admin for fixed quota; training may borrow what is idle"
+        )
     else:
-        text = "for GPUs of this pool, ask your admin for quota"
-    borrowed = use.borrowed_milli_gpu
-    return f"{text}, {format_milli_gpu(borrowed)} borrowed" if borrowed else text
+        text = gettext("for GPUs of this pool, ask your admin for quota")
+    if not use.borrowed_milli_gpu:
+        return text
+    borrowed = gettext("%(share)s borrowed", share=format_milli_gpu(use.borrowed_milli_gpu))
+    return f"{text}, {borrowed}"
 
 
 def _lease(lease: LeaseView, lab_url: str) -> Mine:
     in_line = lease.state in ("waiting", "granted")
-    place = place_words(lease.position) if lease.position else ""
     return Mine(
         # The default server has no name but its kind.
-        kind="ticket" if in_line else "notebook" if lease.server_name else "",
-        name=lease.server_name or "notebook",
+        kind=gettext("ticket") if in_line else gettext("notebook") if lease.server_name else "",
+        name=lease.server_name or gettext("notebook"),
         detail=f"{words.asked(lease.milli_gpu, lease.gpu_kind)} · {lease.team}",
-        state=f"{place} in line"
-        if lease.state == "waiting" and place
-        else state_words(lease.state),
+        state=words.place(lease.position)
+        if lease.state == "waiting" and lease.position
+        else words.state(lease.state),
         reason=lease.reason.text if lease.reason and lease.state == "waiting" else "",
         href=f"ticket/{lease.id}" if in_line else lab_url,
     )
 
 
 def _job(job: JobView) -> Mine:
-    workers = f" · {job.workers} workers" if job.workers > 1 else ""
-    share = words.gpus(job.milli_gpu) if job.milli_gpu else "CPU only"
+    workers = ngettext("%(num)s worker", "%(num)s workers", job.workers)
+    share = words.gpus(job.milli_gpu) if job.milli_gpu else gettext("CPU only")
     return Mine(
-        kind="job",
+        kind=gettext("job"),
         name=job.name,
-        detail=f"{share}{workers} · {job.team}",
-        state=state_words(job.state),
+        detail=" · ".join((share, *((workers,) if job.workers > 1 else ()), job.team)),
+        state=words.state(job.state),
         reason=job.reason.text if job.reason else "",
         href=None,
     )

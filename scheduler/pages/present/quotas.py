@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gpucommons.gpu.slices.slices import format_milli_gpu, parse_milli_gpu
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.languages.texts import gettext, gettext_noop
 from gpucommons.scheduler.models import (
     CHANGE_KINDS,
     EventView,
@@ -24,9 +25,9 @@ from gpucommons.scheduler.pages.present import words
 _MAX_WEIGHT = 1000
 #: Holds by their colour. The amounts are GPUs: two notebooks on halves are 1.
 _HELD_WORDS = {
-    "notebook": "in notebooks",
-    "guaranteed": "guaranteed",
-    "borrowed": "borrowed",
+    "notebook": gettext_noop("in notebooks"),
+    "guaranteed": gettext_noop("guaranteed"),
+    "borrowed": gettext_noop("borrowed"),
 }
 
 
@@ -168,7 +169,11 @@ def _named(rows: Sequence[QuotaInput]) -> Sequence[QuotaInput]:
     seen: set[tuple[str, str]] = set()
     for row in rows:
         if (row.team, row.pool) in seen:
-            message = f"{row.team} in pool {row.pool} is there twice: send each row once."
+            message = gettext(
+                "%(team)s in pool %(pool)s is there twice: send each row once.",
+                team=row.team,
+                pool=row.pool,
+            )
             raise BadRequest(message)
         seen.add((row.team, row.pool))
     return rows
@@ -179,21 +184,29 @@ def _change(row: QuotaInput) -> QuotaChange:
     try:
         return QuotaChange(team=row.team, pool=row.pool, quota=quota)
     except ValidationError:
-        message = f"There is no team {row.team!r} or no pool {row.pool!r}: reload the page."
+        message = gettext(
+            "There is no team %(team)s or no pool %(pool)s: reload the page.",
+            team=repr(row.team),
+            pool=repr(row.pool),
+        )
         raise BadRequest(message) from None
 
 
 def _said(quota: QuotaModel) -> tuple[tuple[str, str], ...]:
     return (
-        ("fixed", format_milli_gpu(quota.fixed_milli_gpu)),
-        ("guaranteed", format_milli_gpu(quota.guaranteed_milli_gpu)),
-        ("limit", _limit(quota)),
-        ("weight", str(quota.over_quota_weight)),
+        (gettext("fixed"), format_milli_gpu(quota.fixed_milli_gpu)),
+        (gettext("guaranteed"), format_milli_gpu(quota.guaranteed_milli_gpu)),
+        (gettext("limit"), _limit(quota)),
+        (gettext("weight"), str(quota.over_quota_weight)),
     )
 
 
 def _limit(quota: QuotaModel) -> str:
-    return "none" if quota.limit_milli_gpu is None else format_milli_gpu(quota.limit_milli_gpu)
+    return (
+        gettext("none")
+        if quota.limit_milli_gpu is None
+        else format_milli_gpu(quota.limit_milli_gpu)
+    )
 
 
 def _quota(row: QuotaInput) -> QuotaModel:
@@ -206,15 +219,15 @@ def _quota(row: QuotaInput) -> QuotaModel:
 
 
 def _limit_of(row: QuotaInput) -> int | None:
-    return None if row.limit.strip() in ("", "none") else _amount(row, "limit")
+    return None if row.limit.strip() in ("", "none", gettext("none")) else _amount(row, "limit")
 
 
 def _amount(row: QuotaInput, column: str) -> int:
     text = {"fixed": row.fixed, "guaranteed": row.guaranteed, "limit": row.limit}[column]
-    where = f"{column} of {row.team} in pool {row.pool}"
+    where = _where(column, row)
     if not text.strip():
         # A field that somebody cleared is no wish to take everything away.
-        message = f"{where} is empty: write 0 for none."
+        message = gettext("%(where)s is empty: write 0 for none.", where=where)
         raise BadRequest(message)
     try:
         milli_gpu = parse_milli_gpu(text.strip())
@@ -222,23 +235,38 @@ def _amount(row: QuotaInput, column: str) -> int:
         message = f"{where}: {error}"
         raise BadRequest(message) from None
     if milli_gpu > 1_024_000:  # noqa: PLR2004 - the wire format's own bound, said in GPUs
-        message = f"{where}: {text} is more than the 1024 GPUs that one quota may have."
+        message = gettext(
+            "%(where)s: %(text)s is more than the 1024 GPUs that one quota may have.",
+            where=where,
+            text=text,
+        )
         raise BadRequest(message)
     return milli_gpu
+
+
+def _where(column: str, row: QuotaInput) -> str:
+    return gettext(
+        "%(column)s of %(team)s in pool %(pool)s",
+        column=gettext(column),
+        team=row.team,
+        pool=row.pool,
+    )
 
 
 def _weight(row: QuotaInput) -> int:
     text = row.weight.strip()
     if not text:
-        message = (
-            f"weight of {row.team} in pool {row.pool} is empty: write 1 for a plain share,"
-            " 0 for none."
+        message = gettext(
+            "%(where)s is empty: write 1 for a plain share, 0 for none.",
+            where=_where("weight", row),
         )
         raise BadRequest(message)
     if not (text.isascii() and text.isdigit() and int(text) <= _MAX_WEIGHT):
-        message = (
-            f"weight of {row.team} in pool {row.pool}: {text!r} is not a whole number from 0 (never"
-            f" borrows) to {_MAX_WEIGHT}."
+        message = gettext(
+            "%(where)s: %(text)s is not a whole number from 0 (never borrows) to %(most)s.",
+            where=_where("weight", row),
+            text=repr(text),
+            most=_MAX_WEIGHT,
         )
         raise BadRequest(message)
     return int(text)
@@ -273,13 +301,20 @@ def _table(pool: PoolView, teams: Sequence[TeamView]) -> QuotaTable:
 
 def _sum_text(fixed: int, guaranteed: int, usable: int, out: int) -> str:
     both, total = fixed + guaranteed, usable + out
-    text = (
-        f"{format_milli_gpu(fixed)} fixed + {format_milli_gpu(guaranteed)} guaranteed ="
-        f" {format_milli_gpu(both)} of {format_milli_gpu(total)} GPUs"
+    text = gettext(
+        "%(fixed)s fixed + %(guaranteed)s guaranteed = %(both)s of %(all)s GPUs",
+        fixed=format_milli_gpu(fixed),
+        guaranteed=format_milli_gpu(guaranteed),
+        both=format_milli_gpu(both),
+        all=format_milli_gpu(total),
     )
     if out:
-        text = f"{text}, {format_milli_gpu(out)} of them not to give out now"
-    return text if both <= total else f"{text}: over by {format_milli_gpu(both - total)}"
+        those = gettext("%(out)s of them not to give out now", out=format_milli_gpu(out))
+        text = f"{text}, {those}"
+    if both <= total:
+        return text
+    over = gettext("over by %(amount)s", amount=format_milli_gpu(both - total))
+    return f"{text}: {over}"
 
 
 def _tree(teams: Sequence[TeamView]) -> tuple[tuple[TeamView, int], ...]:
@@ -324,12 +359,16 @@ def _row(
         weight=str(quota.over_quota_weight),
         segments=_segments(held, max(whole, 1)),
         in_use=", ".join(
-            f"{format_milli_gpu(amount)} {_HELD_WORDS[name]}" for name, amount in held if amount
+            f"{format_milli_gpu(amount)} {_held_words(name)}" for name, amount in held if amount
         )
-        or "nothing",
+        or gettext("nothing"),
         scale=words.gpus(whole) if whole else "",
         waiting=use.waiting if use else 0,
     )
+
+
+def _held_words(name: str) -> str:
+    return gettext(_HELD_WORDS[name])
 
 
 def _whole(held: Sequence[tuple[str, int]], quota: QuotaModel, total: int) -> int:

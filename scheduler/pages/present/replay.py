@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from gpucommons.scheduler.languages.texts import gettext, gettext_noop
 from gpucommons.scheduler.models import ReplayFigures, ReplayView
 
-HEADER = ("", "Median wait", "Worst in ten", "Idle GPU-h", "Evictions", "Lost GPU-h, at most")
+HEADER = (
+    gettext_noop("Median wait"),
+    gettext_noop("Worst in ten"),
+    gettext_noop("Idle GPU-h"),
+    gettext_noop("Evictions"),
+    gettext_noop("Lost GPU-h, at most"),
+)
 
 
 def replay_rows(answer: ReplayView) -> list[list[str]]:
     """The header, a row for each team, and one for all."""
     names = sorted(answer.before.teams.keys() | answer.after.teams.keys())
-    rows = [list(HEADER)]
+    rows = [["", *map(gettext, HEADER)]]
     for name in names:
         before, after = (side.teams.get(name) for side in (answer.before, answer.after))
         if before is not None and after is not None:
             rows.append([name, *_cells(before, after, "")])
     idle = _both(*(_hours(side.idle_gpu_h) for side in (answer.before, answer.after)))
-    rows.append(["All", *_cells(answer.before.total, answer.after.total, idle)])
+    rows.append([gettext("All"), *_cells(answer.before.total, answer.after.total, idle)])
     return rows
 
 

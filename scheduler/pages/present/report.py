@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.languages.texts import gettext, gettext_noop
 from gpucommons.scheduler.models import Report
 from gpucommons.scheduler.models.text.report_rows import gpu_hours
 from gpucommons.scheduler.pages.present.capacity import Figure
@@ -13,6 +14,7 @@ from gpucommons.scheduler.pages.present.capacity import Figure
 _DECEMBER = 12
 #: Time is counted from then.
 _FIRST_YEAR = 1970
+_FIRST_MONTH = "1970-01"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,9 +56,13 @@ def _read(text: str, now: datetime) -> datetime:
     except ValueError:
         start = None
     if start is None or not _FIRST_YEAR <= start.year <= now.year + 1:
-        message = (
-            f"{text[:20]!r} is not a month that can be reported: write it as {now:%Y-%m},"
-            f" from {_FIRST_YEAR}-01 to {now.year + 1}-12."
+        message = gettext(
+            "%(text)s is not a month that can be reported: write it as %(now)s, from %(first)s"
+            " to %(last)s.",
+            text=repr(text[:20]),
+            now=now.strftime("%Y-%m"),
+            first=_FIRST_MONTH,
+            last=now.replace(year=now.year + 1, month=12).strftime("%Y-%m"),
         )
         raise BadRequest(message)
     return start
@@ -64,23 +70,48 @@ def _read(text: str, now: datetime) -> datetime:
 
 #: What each column counts; all but the cost are GPU hours.
 COLUMNS = (
-    ("Held", "Reserved, used or not. What is beside it is part of it, but for what was lent."),
     (
-        "Really used",
-        "Held, times how much the GPU computed meanwhile. Minutes without data count as 0.",
+        gettext_noop("Held"),
+        gettext_noop(
+            "Reserved, used or not. What is beside it is part of it, but for what was lent."
+        ),
     ),
-    ("Held idle", "By notebooks, in whole minutes that the culler counts as idle."),
     (
-        "Borrowed",
-        "Beyond the team's quota: others can win it back. Of an elastic job, the workers beyond it.",
+        gettext_noop("Really used"),
+        gettext_noop(
+            "Held, times how much the GPU computed meanwhile. Minutes without data count as 0."
+        ),
     ),
-    ("Lent", "What borrowers held of GPUs in the team's quota that its own work did not hold."),
-    ("Lost at most", "Since a last save, by work that was stopped and had to repeat it."),
     (
-        "Cost",
-        "Held, at the price that its pool had then. Where pools have no price there is no such column.",
+        gettext_noop("Held idle"),
+        gettext_noop("By notebooks, in whole minutes that the culler counts as idle."),
     ),
-    ("Project", "What a job's label project says: gpucommons submit --label project=thesis."),
+    (
+        gettext_noop("Borrowed"),
+        gettext_noop(
+            "Beyond the team's quota: others can win it back. Of an elastic job, the workers beyond it."
+        ),
+    ),
+    (
+        gettext_noop("Lent"),
+        gettext_noop(
+            "What borrowers held of GPUs in the team's quota that its own work did not hold."
+        ),
+    ),
+    (
+        gettext_noop("Lost at most"),
+        gettext_noop("Since a last save, by work that was stopped and had to repeat it."),
+    ),
+    (
+        gettext_noop("Cost"),
+        gettext_noop(
+            "Held, at the price that its pool had then. Where pools have no price there is no such column."
+        ),
+    ),
+    (
+        gettext_noop("Project"),
+        gettext_noop("What a job's label project says: gpucommons submit --label project=thesis."),
+    ),
 )
 
 
@@ -90,23 +121,35 @@ def figures(report: Report) -> tuple[Figure, ...]:
     there = report.capacity_milli_gpu_h if report.all_teams else None
     used = [row.used_milli_gpu_h for row in report.rows if row.used_milli_gpu_h is not None]
     parts = [
-        ("held", "held", held if report.rows else None),
+        ("held", gettext("GPU hours held"), held if report.rows else None),
         (
             "used",
-            "really used, of all hours" if there else "really used",
+            gettext("GPU hours really used, of all hours")
+            if there
+            else gettext("GPU hours really used"),
             sum(used) if used else None,
         ),
-        ("idle", "held idle", sum(row.idle_milli_gpu_h for row in report.rows)),
-        ("lost", "lost at most", sum(row.lost_milli_gpu_h for row in report.rows)),
-        ("free", "free", None if there is None else max(0, there - held)),
+        (
+            "idle",
+            gettext("GPU hours held idle"),
+            sum(row.idle_milli_gpu_h for row in report.rows),
+        ),
+        (
+            "lost",
+            gettext("GPU hours lost at most"),
+            sum(row.lost_milli_gpu_h for row in report.rows),
+        ),
+        ("free", gettext("GPU hours free"), None if there is None else max(0, there - held)),
     ]
     shown = [
-        Figure(key=key, value=_amount(amount), of=_part(amount, there), label=f"GPU hours {label}")
+        Figure(key=key, value=_amount(amount), of=_part(amount, there), label=label)
         for key, label, amount in parts
         if amount is not None or key != "free"
     ]
     if there:
-        shown.insert(0, Figure(key="there", value=_amount(there), of="", label="GPU hours in all"))
+        shown.insert(
+            0, Figure(key="there", value=_amount(there), of="", label=gettext("GPU hours in all"))
+        )
     return tuple(shown)
 
 
@@ -119,11 +162,25 @@ def lent_sentence(report: Report) -> str:
     others, unknown = report.lent_by_none_milli_gpu_h, report.lent_unknown_milli_gpu_h
     if not others and not unknown:
         # Rows are rounded each by itself: their sums may differ by a thousandth where nothing is left.
-        return f"All {gpu_hours(borrowed)} borrowed GPU hours were lent by teams."
-    of_before = f", who lent {gpu_hours(unknown)} is not known" if unknown else ""
-    return (
-        f"Of {gpu_hours(borrowed)} borrowed GPU hours teams lent {gpu_hours(lent)}, and"
-        f" {gpu_hours(others)} came from GPUs in no team's quota{of_before}."
+        return gettext(
+            "All %(borrowed)s borrowed GPU hours were lent by teams.", borrowed=gpu_hours(borrowed)
+        )
+    said = {
+        "borrowed": gpu_hours(borrowed),
+        "lent": gpu_hours(lent),
+        "others": gpu_hours(others),
+    }
+    if unknown:
+        return gettext(
+            "Of %(borrowed)s borrowed GPU hours teams lent %(lent)s, and %(others)s came from GPUs"
+            " in no team's quota, who lent %(unknown)s is not known.",
+            unknown=gpu_hours(unknown),
+            **said,
+        )
+    return gettext(
+        "Of %(borrowed)s borrowed GPU hours teams lent %(lent)s, and %(others)s came from GPUs in"
+        " no team's quota.",
+        **said,
     )
 
 

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_milli_gpu
+from gpucommons.scheduler.languages.texts import gettext, gettext_noop, ngettext
 from gpucommons.scheduler.models import IdleView, LeaseView, OfferView
 from gpucommons.scheduler.models.notebooks.leases import idle_length
-from gpucommons.scheduler.models.text.place_words import ordinal
-from gpucommons.scheduler.models.text.state_words import state_words
 from gpucommons.scheduler.pages.present import words
 
 _HOLDING = frozenset({"granted", "active", "warned"})
-_WITH_NOTEBOOK = {"starting": "is starting", "running": "was started"}
+#: Phases in which there is a notebook.
+_WITH_NOTEBOOK = frozenset({"starting", "running"})
 _RUNNING = frozenset({"active", "warned"})
 _SHOWN_HOLDERS = 8
 #: What can be done about what is in the way.
-_BUTTONS = {"release": "Release it", "leave": "Give it up", "pause": "Pause it"}
+_BUTTONS = {
+    "release": gettext_noop("Release it"),
+    "leave": gettext_noop("Give it up"),
+    "pause": gettext_noop("Pause it"),
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +78,7 @@ class TicketState:
     place: str
     place_suffix: str
     headline: str
-    #: ``You``, or the owner's name for others who may see it.
+    #: The owner's name for others who may see it; empty for who owns it.
     who_asked: str
     asked: str
     requested_ms: int
@@ -126,7 +131,7 @@ def ticket_state(
     Team mates, leads and admins may open the page, too: it says whose ticket it is.
     """
     phase = _phase(lease)
-    place, suffix = ordinal(lease.position) if lease.position else ("", "")
+    place, suffix = words.ordinal(lease.position) if lease.position else ("", "")
     waiting = phase == "waiting"
     take = _take(lease, offer) if waiting else None
     owner = "" if lease.user == viewer.name else words.person(lease.user)
@@ -136,7 +141,7 @@ def ticket_state(
         place=place if waiting else "",
         place_suffix=suffix if waiting else "",
         headline=_headline(lease, phase, take, owner),
-        who_asked=owner or "You",
+        who_asked=owner,
         asked=words.asked(lease.milli_gpu, lease.gpu_kind),
         requested_ms=lease.requested_ms,
         note=_note(lease, phase, owner),
@@ -157,7 +162,7 @@ def _blocking(lease: LeaseView) -> Blocking | None:
     found = None if lease.reason is None else lease.reason.blocker
     if found is None:
         return None
-    label = _BUTTONS.get(found.action or "", "")
+    label = gettext(_BUTTONS[found.action]) if found.action in _BUTTONS else ""
     return Blocking(text=found.text, holder=found.id if label else "", label=label)
 
 
@@ -168,7 +173,7 @@ def choices(offer: OfferView) -> tuple[Choice, ...]:
             milli_gpu=size.milli_gpu,
             label=format_milli_gpu(size.milli_gpu),
             memory=words.memory(size.memory_mib),
-            text="free now" if size.availability == "free" else size.text,
+            text=gettext("free now") if size.availability == "free" else size.text,
             free=size.availability == "free",
         )
         for size in sorted(offer.sizes, key=lambda size: size.milli_gpu)
@@ -198,39 +203,74 @@ def _title(phase: str, place: str, owner: str) -> str:
     if phase in _WITH_NOTEBOOK:
         return _of_notebook(phase, owner)
     if phase == "over":
-        return f"{owner}: not in line" if owner else "Not in line"
-    title = f"{place} in line" if place else "Waiting in line"
-    return f"{owner}: {title[0].lower()}{title[1:]}" if owner else title
+        return gettext("%(owner)s: not in line", owner=owner) if owner else gettext("Not in line")
+    if place:
+        title = gettext("%(place)s in line", place=place)
+        return f"{owner}: {title}" if owner else title
+    if owner:
+        return gettext("%(owner)s: waiting in line", owner=owner)
+    return gettext("Waiting in line")
 
 
 def _of_notebook(phase: str, owner: str) -> str:
-    whose = f"{owner}'s" if owner else "Your"
-    return f"{whose} notebook {_WITH_NOTEBOOK[phase]}"
+    if not owner:
+        starting = phase == "starting"
+        return (
+            gettext("Your notebook is starting")
+            if starting
+            else gettext("Your notebook was started")
+        )
+    if phase == "starting":
+        return gettext("%(owner)s's notebook is starting", owner=owner)
+    return gettext("%(owner)s's notebook was started", owner=owner)
 
 
 def _headline(lease: LeaseView, phase: str, take: Take | None, owner: str) -> str:
     if phase in _WITH_NOTEBOOK:
         return _of_notebook(phase, owner)
     if phase == "over":
-        gone = f"{owner} is" if owner else "You are"
-        return lease.ended_text or f"{gone} no longer in line"
+        return lease.ended_text or _out_of_line(owner)
     if lease.reason and lease.reason.code == "draining":
-        return f"A GPU is being cleared for {owner or 'you'}"
+        if owner:
+            return gettext("A GPU is being cleared for %(owner)s", owner=owner)
+        return gettext("A GPU is being cleared for you")
     if take is not None:
-        return f"Not enough of a notebook GPU is free in {lease.team}"
-    return f"No notebook GPU is free in {lease.team}"
+        return gettext("Not enough of a notebook GPU is free in %(team)s", team=lease.team)
+    return gettext("No notebook GPU is free in %(team)s", team=lease.team)
+
+
+def _out_of_line(owner: str) -> str:
+    if owner:
+        return gettext("%(owner)s is no longer in line", owner=owner)
+    return gettext("You are no longer in line")
 
 
 def _note(lease: LeaseView, phase: str, owner: str) -> str:
     if owner and phase == "waiting":
-        return f"On {owner}'s turn the notebook is started, also when nobody looks."
-    where = f" on {lease.slice.node}" if lease.slice else ""
-    return {
-        "waiting": "You may close this page: on your turn the notebook starts by itself.",
-        "starting": f"A GPU was granted{where}. JupyterHub is asked to start the server; this page follows.",
-        "running": f"Its server was started{where}.",
-        "over": f"Nothing is held or started for {owner or 'you'}.",
-    }[phase]
+        return gettext(
+            "On %(owner)s's turn the notebook is started, also when nobody looks.", owner=owner
+        )
+    if phase == "waiting":
+        return gettext("You may close this page: on your turn the notebook starts by itself.")
+    if phase == "over":
+        if owner:
+            return gettext("Nothing is held or started for %(owner)s.", owner=owner)
+        return gettext("Nothing is held or started for you.")
+    node = lease.slice.node if lease.slice else ""
+    return _note_of_notebook(phase, node)
+
+
+def _note_of_notebook(phase: str, node: str) -> str:
+    if phase == "running":
+        if node:
+            return gettext("Its server was started on %(node)s.", node=node)
+        return gettext("Its server was started.")
+    follows = gettext("JupyterHub is asked to start the server; this page follows.")
+    if node:
+        granted = gettext("A GPU was granted on %(node)s.", node=node)
+    else:
+        granted = gettext("A GPU was granted.")
+    return f"{granted} {follows}"
 
 
 def _likely(lease: LeaseView, offer: OfferView | None) -> str:
@@ -238,8 +278,11 @@ def _likely(lease: LeaseView, offer: OfferView | None) -> str:
     if lease.forecast is not None:
         return lease.forecast.text
     if offer is not None and offer.win_back_s is not None and _comes_back(lease, offer):
-        return f"Likely within {offer.win_back_s} s: training that borrows your team's GPUs makes room."
-    return "No likely start is known yet."
+        return gettext(
+            "Likely within %(seconds)s s: training that borrows your team's GPUs makes room.",
+            seconds=offer.win_back_s,
+        )
+    return gettext("No likely start is known yet.")
 
 
 def _comes_back(lease: LeaseView, offer: OfferView) -> bool:
@@ -274,10 +317,16 @@ def _likely_bar(lease: LeaseView, now_ms: int) -> LikelyBar | None:
 
 def _holders_title(lease: LeaseView, offer: OfferView | None) -> str:
     if offer is None:
-        return f"{lease.team}'s notebooks:"
+        return gettext("%(team)s's notebooks:", team=lease.team)
     used, fixed = offer.fixed_used_milli_gpu, offer.fixed_milli_gpu
-    noun = "GPU" if fixed <= 1000 else "GPUs"  # noqa: PLR2004 - one GPU is 1000 milli-GPU
-    return f"{lease.team} holds {format_milli_gpu(used)} of its {format_milli_gpu(fixed)} fixed {noun}:"
+    return ngettext(
+        "%(team)s holds %(used)s of its %(fixed)s fixed GPU:",
+        "%(team)s holds %(used)s of its %(fixed)s fixed GPUs:",
+        1 if fixed <= WHOLE_MILLI_GPU else 2,
+        team=lease.team,
+        used=format_milli_gpu(used),
+        fixed=format_milli_gpu(fixed),
+    )
 
 
 def _holders(
@@ -291,7 +340,11 @@ def _holders(
     ordered = sorted(holding, key=lambda lease: (_idle_since(lease, now_ms), lease.user))
     found = [_holder(lease, now_ms, me) for lease in ordered[:_SHOWN_HOLDERS]]
     if len(ordered) > _SHOWN_HOLDERS:
-        found.append(Holder(text=f"and {len(ordered) - _SHOWN_HOLDERS} more", frees=""))
+        found.append(
+            Holder(
+                text=gettext("and %(count)s more", count=len(ordered) - _SHOWN_HOLDERS), frees=""
+            )
+        )
     return tuple(found)
 
 
@@ -301,28 +354,33 @@ def _idle_since(lease: LeaseView, now_ms: int) -> int:
 
 
 def _holder(lease: LeaseView, now_ms: int, me: str) -> Holder:
-    name = "you" if lease.user == me else words.person(lease.user)
+    name = gettext("you") if lease.user == me else words.person(lease.user)
     share = format_milli_gpu(lease.milli_gpu)
     state, ending = _doing(lease, now_ms)
-    return Holder(text=f"{name} · {share} · {state}", frees=f"frees {share}" if ending else "")
+    return Holder(
+        text=f"{name} · {share} · {state}",
+        frees=gettext("frees %(share)s", share=share) if ending else "",
+    )
 
 
 def _doing(lease: LeaseView, now_ms: int) -> tuple[str, bool]:
     idle = lease.idle
     if idle is None or idle.idle_since_ms is None:
         # Whether anything computes there is not known: its server may never have reported.
-        return state_words(lease.state), False
-    spent = f"idle {words.about(now_ms - idle.idle_since_ms)}"
+        return words.state(lease.state), False
+    spent = gettext("idle %(span)s", span=words.about(now_ms - idle.idle_since_ms))
     if idle.kept_until_ms and idle.kept_until_ms > now_ms and not idle.reclaimed:
         left = words.duration(idle.kept_until_ms - now_ms)
-        return f"{spent}, its user keeps it for {left} more", False
+        kept = gettext("its user keeps it for %(span)s more", span=left)
+        return f"{spent}, {kept}", False
     return f"{spent}, {_returned(idle, now_ms)}", True
 
 
 def _returned(idle: IdleView, now_ms: int) -> str:
     if idle.returns_ms is not None:
-        return f"returned in {words.duration(idle.returns_ms - now_ms)}"
-    return f"returned after {idle_length(idle.idle_after_min, idle.idle_after_s)}"
+        return gettext("returned in %(span)s", span=words.duration(idle.returns_ms - now_ms))
+    span = idle_length(idle.idle_after_min, idle.idle_after_s)
+    return gettext("returned after %(span)s", span=span)
 
 
 def _take(lease: LeaseView, offer: OfferView | None) -> Take | None:
@@ -335,4 +393,6 @@ def _take(lease: LeaseView, offer: OfferView | None) -> Take | None:
     ]
     if not free:
         return None
-    return Take(milli_gpu=max(free), label=f"Take {format_milli_gpu(max(free))}")
+    return Take(
+        milli_gpu=max(free), label=gettext("Take %(share)s", share=format_milli_gpu(max(free)))
+    )

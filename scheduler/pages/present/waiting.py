@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gpucommons.scheduler.languages.texts import gettext, ngettext
 from gpucommons.scheduler.models import ForecastView, JobView, LeaseView, ReasonView
-from gpucommons.scheduler.models.text.place_words import place_words
 from gpucommons.scheduler.pages.present import words
 from gpucommons.scheduler.pages.present.fragmentation import Pieces
 
@@ -82,7 +82,7 @@ def _ticket(lease: LeaseView, now_ms: int) -> WaitingRow:
         workload_id=lease.id,
         who=words.person(lease.user),
         team=lease.team,
-        what=f"notebook {lease.server_name}".strip(),
+        what=" ".join(filter(None, (gettext("notebook"), lease.server_name))),
         asks=words.asked(lease.milli_gpu, lease.gpu_kind),
         pools=(lease.pool,),
         waited_ms=now_ms - lease.requested_ms,
@@ -93,7 +93,7 @@ def _ticket(lease: LeaseView, now_ms: int) -> WaitingRow:
 
 
 def _place(position: int | None) -> str:
-    return f"{place_words(position)} in line" if position else ""
+    return words.place(position) if position else ""
 
 
 def _asks(job: JobView) -> str:
@@ -101,7 +101,8 @@ def _asks(job: JobView) -> str:
         return words.gpus(job.milli_gpu)
     each = job.milli_gpu // job.workers
     if each * job.workers != job.milli_gpu or not each:
-        return f"{words.gpus(job.milli_gpu)}, {job.workers} workers"
+        workers = ngettext("%(num)s worker", "%(num)s workers", job.workers)
+        return f"{words.gpus(job.milli_gpu)}, {workers}"
     return f"{job.workers} × {words.gpus(each)}"
 
 
@@ -110,7 +111,7 @@ def _why(reason: ReasonView | None, forecast: ForecastView | None) -> dict[str, 
     ways = [] if forecast is None else forecast.ways
     return {
         "reason_class": "" if reason is None else words.reason_class(reason.code),
-        "reason": "not looked at yet" if reason is None else reason.text,
+        "reason": gettext("not looked at yet") if reason is None else reason.text,
         "unblock": tuple(dict.fromkeys(text for text in (*unblock, *ways) if text)),
         "likely": words.likely(forecast),
         "likely_note": words.likely_note(forecast),

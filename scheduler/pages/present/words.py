@@ -7,28 +7,38 @@ from datetime import UTC, datetime
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.forecast.words import span
+from gpucommons.scheduler.languages.texts import ENGLISH, gettext, gettext_noop, language
 from gpucommons.scheduler.models import ForecastView
+from gpucommons.scheduler.models.text.place_words import ordinal as english_ordinal
 from gpucommons.scheduler.models.text.report_rows import gpu_hours
+from gpucommons.scheduler.models.text.state_words import held_words, state_words
 
 __all__ = [
     "about",
+    "amount",
     "asked",
     "clock",
-    "counted",
+    "column",
     "dated",
     "duration",
     "gpu_hours",
     "gpu_minutes",
     "gpus",
+    "held",
     "iso",
     "left",
     "likely",
     "likely_note",
     "memory",
+    "ordinal",
     "person",
+    "place",
     "reason_class",
+    "state",
 ]
 
+#: As ISO 80000 has it, and never at the end of a line.
+THIN_SPACE = "\u202f"
 _SECOND = 1000
 _MINUTE = 60 * _SECOND
 _HOUR = 60 * _MINUTE
@@ -36,27 +46,27 @@ _DAY = 24 * _HOUR
 
 #: Reason classes in plain words.
 _REASONS = {
-    "share": "too few free",
-    "limit": "limit",
-    "kind": "kind",
-    "fragmentation": "fragmentation",
-    "gang": "gang",
-    "policy": "policy",
-    "dependency": "waits for another job",
-    "misconfigured": "misconfigured",
-    "draining": "next: being cleared",
-    "backoff": "back-off",
-    "paused": "paused",
-    "nodes": "nodes take nothing new",
-    "price": "too dear now",
-    "never": "more than its quota",
+    "share": gettext_noop("too few free"),
+    "limit": gettext_noop("limit"),
+    "kind": gettext_noop("kind"),
+    "fragmentation": gettext_noop("fragmentation"),
+    "gang": gettext_noop("gang"),
+    "policy": gettext_noop("policy"),
+    "dependency": gettext_noop("waits for another job"),
+    "misconfigured": gettext_noop("misconfigured"),
+    "draining": gettext_noop("next: being cleared"),
+    "backoff": gettext_noop("back-off"),
+    "paused": gettext_noop("paused"),
+    "nodes": gettext_noop("nodes take nothing new"),
+    "price": gettext_noop("too dear now"),
+    "never": gettext_noop("more than its quota"),
 }
 
 
 def gpus(milli_gpu: int) -> str:
     """``½ GPU``, ``1 GPU``, ``4 GPUs``; ``no GPU`` for nothing."""
     if milli_gpu == 0:
-        return "no GPU"
+        return gettext("no GPU")
     return format_gpus(milli_gpu)
 
 
@@ -65,8 +75,10 @@ def asked(milli_gpu: int, kind: str | None) -> str:
     if not kind:
         return gpus(milli_gpu)
     if milli_gpu < WHOLE_MILLI_GPU:
-        article = "an" if kind[0] in "AEFHILMNORSXaeio8" else "a"
-        return f"{format_milli_gpu(milli_gpu)} of {article} {kind}"
+        share = format_milli_gpu(milli_gpu)
+        if kind[0] in "AEFHILMNORSXaeio8":
+            return gettext("%(share)s of an %(kind)s", share=share, kind=kind)
+        return gettext("%(share)s of a %(kind)s", share=share, kind=kind)
     return f"{format_milli_gpu(milli_gpu)} × {kind}"
 
 
@@ -96,22 +108,57 @@ def left(span_ms: int) -> str:
 
 def about(span_ms: int) -> str:
     """``about 18 min``: the culler looks once a minute, so idleness is known no better than that."""
-    return f"about {duration(span_ms)}"
+    return gettext("about %(span)s", span=duration(span_ms))
 
 
 def person(name: str) -> str:
     """A name, or words where policy hides it."""
-    return name or "someone"
+    return name or gettext("someone")
 
 
-def counted(number: int, noun: str) -> str:
-    """``1 job``, ``3 jobs``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def state(name: str) -> str:
+    """A state of a job or a notebook in one word."""
+    return gettext(state_words(name))
+
+
+def held(shown_as: str) -> str:
+    """What a part of a GPU is held for."""
+    return gettext(held_words(shown_as))
+
+
+def amount(value: float, form: str) -> str:
+    """A number with a decimal point everywhere; its thousands are apart as the language has them.
+
+    A comma between thousands would be a decimal one to who reads German.
+    """
+    text = format(value, form)
+    return text if language() == ENGLISH else text.replace(",", THIN_SPACE)
+
+
+def column(name: str) -> str:
+    """The head of a report's column, which may name a currency: ``Cost, EUR``."""
+    what, comma, unit = name.partition(",")
+    return gettext(what) + comma + unit
+
+
+def place(position: int) -> str:
+    """``1st in line``."""
+    return gettext("%(place)s in line", place=ordinal_words(position))
+
+
+def ordinal_words(position: int) -> str:
+    """``1st``, ``1.``."""
+    return "".join(ordinal(position))
+
+
+def ordinal(position: int) -> tuple[str, str]:
+    """A place in line as number and ending."""
+    return english_ordinal(position) if language() == ENGLISH else (f"{position}.", "")
 
 
 def reason_class(code: str) -> str:
     """A reason class as it stands in a table; an unknown one is shown as it is."""
-    return _REASONS.get(code, code)
+    return gettext(_REASONS.get(code, code))
 
 
 def gpu_minutes(milli_gpu_s: int) -> str:
@@ -125,7 +172,7 @@ def likely(forecast: ForecastView | None) -> str:
     if forecast is None:
         return ""
     if forecast.from_ms is None or forecast.to_ms is None:
-        return "unknown"
+        return gettext("unknown")
     return forecast.span or span(forecast.from_ms, forecast.to_ms)
 
 
@@ -137,7 +184,8 @@ def likely_note(forecast: ForecastView | None) -> str:
         return forecast.text.removeprefix("Likely start unknown: ")
     if forecast.basis != "known":
         return forecast.note
-    return "" if forecast.right_of_ten is None else f"right {forecast.right_of_ten} of 10"
+    right = forecast.right_of_ten
+    return "" if right is None else gettext("right %(right)s of 10", right=right)
 
 
 def iso(at_ms: int) -> str:

@@ -7,9 +7,36 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.languages.texts import gettext, gettext_noop
 from gpucommons.scheduler.models.reports import FinishedWeek, ReportDay, UsePoint
+from gpucommons.scheduler.pages.present import words
 
 _HOUR_MS, _DAY_MS = 3_600_000, 24 * 3_600_000
+_WEEKDAYS = (
+    gettext_noop("Mon"),
+    gettext_noop("Tue"),
+    gettext_noop("Wed"),
+    gettext_noop("Thu"),
+    gettext_noop("Fri"),
+    gettext_noop("Sat"),
+    gettext_noop("Sun"),
+)
+_MONTHS = (
+    gettext_noop("January"),
+    gettext_noop("February"),
+    gettext_noop("March"),
+    gettext_noop("April"),
+    gettext_noop("May"),
+    gettext_noop("June"),
+    gettext_noop("July"),
+    gettext_noop("August"),
+    gettext_noop("September"),
+    gettext_noop("October"),
+    gettext_noop("November"),
+    gettext_noop("December"),
+)
+#: Letters of a month's name where there is little room, in both languages.
+_SHORT = 3
 #: Of a card's drawing and of bars; the page scales them.
 CARD_WIDTH, CARD_HEIGHT = 220, 60
 BARS_WIDTH, BARS_HEIGHT = 480, 150
@@ -94,7 +121,13 @@ def gpus(milli_gpu: int | None) -> str:
 def moment(at_ms: int, step_ms: int) -> str:
     """When a step begins, UTC: its day, and its time where a step is less."""
     at = datetime.fromtimestamp(at_ms / 1000, UTC)
-    day = f"{at:%a} {at.day} {at:%b %Y}"
+    day = gettext(
+        "%(weekday)s %(day)s %(month)s %(year)s",
+        weekday=gettext(_WEEKDAYS[at.weekday()]),
+        day=at.day,
+        month=gettext(_MONTHS[at.month - 1])[:_SHORT],
+        year=at.year,
+    )
     return day if step_ms >= _DAY_MS else f"{day}, {at:%H:%M}"
 
 
@@ -111,14 +144,23 @@ def card(name: str, points: Sequence[UsePoint], measure: str) -> Card:
     there = [one.there_milli_gpu for one in points]
     top = max((one for one in (*allocated, *there) if one is not None), default=0) or 1
     newest = next((one for one in reversed(there) if one is not None), None)
-    beside = "" if newest is None else f"; {measure}, dashed: {gpus(newest)} now"
+    beside = (
+        ""
+        if newest is None
+        else "; " + gettext("%(measure)s, dashed: %(gpus)s now", measure=measure, gpus=gpus(newest))
+    )
+    means = gettext(
+        "allocated %(allocated)s, used %(used)s",
+        allocated=gpus(mean(allocated)),
+        used=gpus(mean(used)),
+    )
     return Card(
         name=name,
         allocated=_steps(allocated, top, closed=False),
         used=_steps(used, top, closed=True),
         there=_steps(there, top, closed=False),
         top=gpus(top),
-        text=f"allocated {gpus(mean(allocated))}, used {gpus(mean(used))}{beside}",
+        text=f"{means}{beside}",
     )
 
 
@@ -153,7 +195,6 @@ def _week(one: FinishedWeek, number: int, size: tuple[float, float], most: int) 
     room, width = size
     height = round((BARS_HEIGHT - 20) * one.finished / most, 1)
     at = datetime.fromtimestamp(one.from_ms / 1000, UTC)
-    so_far = "" if one.to_ms - one.from_ms >= 7 * _DAY_MS else " so far"
     rate = per_gpu_hours(one)
     return Bar(
         x=round(number * room + (room - width) / 2, 1),
@@ -163,11 +204,25 @@ def _week(one: FinishedWeek, number: int, size: tuple[float, float], most: int) 
         count=one.finished,
         label=f"{at:%V}",
         below=rate,
-        text=(
-            f"Week {at:%V}, from {at.day} {at:%B}: {one.finished} finished{so_far}"
-            + (f", {rate} per {_PER_GPU_HOURS} GPU hours" if rate else "")
-        ),
+        text=_week_in_words(one, at, rate),
     )
+
+
+def _week_in_words(one: FinishedWeek, at: datetime, rate: str) -> str:
+    said = {"week": f"{at:%V}", "from": _day_of_month(at), "count": one.finished}
+    text = (
+        gettext("Week %(week)s, from %(from)s: %(count)s finished", **said)
+        if one.to_ms - one.from_ms >= 7 * _DAY_MS
+        else gettext("Week %(week)s, from %(from)s: %(count)s finished so far", **said)
+    )
+    if not rate:
+        return text
+    per = gettext("%(rate)s per %(hours)s GPU hours", rate=rate, hours=_PER_GPU_HOURS)
+    return f"{text}, {per}"
+
+
+def _day_of_month(at: datetime) -> str:
+    return gettext("%(day)s %(month)s", day=at.day, month=gettext(_MONTHS[at.month - 1]))
 
 
 def per_gpu_hours(one: FinishedWeek) -> str:
@@ -195,7 +250,7 @@ def days(found: Sequence[ReportDay]) -> Days | None:
         ticks=tuple(
             Tick(
                 y=round(DAYS_HEIGHT * (1 - share / _TICKS), 1),
-                text=f"{top * share / _TICKS / WHOLE_MILLI_GPU:,.3g}",
+                text=words.amount(top * share / _TICKS / WHOLE_MILLI_GPU, ",.3g"),
             )
             for share in range(_TICKS + 1)
         ),
@@ -225,21 +280,33 @@ def _day(one: ReportDay, x: float, top: int) -> Day:
         x=x,
         label=str(at.day),
         parts=tuple(part for part in parts if part.height),
-        text=f"{at.day} {at:%B}: {_day_in_words(one)}",
+        text=f"{_day_of_month(at)}: {_day_in_words(one)}",
     )
 
 
 def _day_in_words(one: ReportDay) -> str:
     used = (
-        "no data of use" if one.used_milli_gpu_h is None else f"used {_hours(one.used_milli_gpu_h)}"
+        gettext("no data of use")
+        if one.used_milli_gpu_h is None
+        else gettext("used %(hours)s", hours=_hours(one.used_milli_gpu_h))
     )
-    there = "" if one.there_milli_gpu_h is None else f" of {_hours(one.there_milli_gpu_h)}"
-    return (
-        f"held {_hours(one.held_milli_gpu_h)}{there}, {used}, borrowed"
-        f" {_hours(one.borrowed_milli_gpu_h)}, idle {_hours(one.idle_milli_gpu_h)}, lost at most"
-        f" {_hours(one.lost_milli_gpu_h)}"
+    held = (
+        gettext("held %(hours)s", hours=_hours(one.held_milli_gpu_h))
+        if one.there_milli_gpu_h is None
+        else gettext(
+            "held %(hours)s of %(all)s",
+            hours=_hours(one.held_milli_gpu_h),
+            all=_hours(one.there_milli_gpu_h),
+        )
     )
+    parts = gettext(
+        "borrowed %(borrowed)s, idle %(idle)s, lost at most %(lost)s",
+        borrowed=_hours(one.borrowed_milli_gpu_h),
+        idle=_hours(one.idle_milli_gpu_h),
+        lost=_hours(one.lost_milli_gpu_h),
+    )
+    return f"{held}, {used}, {parts}"
 
 
 def _hours(milli_gpu_h: int) -> str:
-    return f"{milli_gpu_h / WHOLE_MILLI_GPU:,.1f}"
+    return words.amount(milli_gpu_h / WHOLE_MILLI_GPU, ",.1f")

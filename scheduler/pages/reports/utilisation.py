@@ -12,6 +12,7 @@ from typing import Any
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.client import report_calls
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.languages.texts import gettext, gettext_noop
 from gpucommons.scheduler.models.reports import UsePoint, Utilisation
 from gpucommons.scheduler.models.text.report_rows import SAMPLE_NOTE, in_a_spreadsheet
 from gpucommons.scheduler.pages.base import PageHandler
@@ -20,7 +21,14 @@ from gpucommons.scheduler.pages.reports import drawing, sample
 
 #: What can be chosen, in days.
 SPANS = (2, 14, 90, 365)
-_STEPS = {900_000: "quarter of an hour", 3_600_000: "hour", 86_400_000: "day", 604_800_000: "week"}
+_STEPS = {
+    900_000: gettext_noop("quarter of an hour"),
+    3_600_000: gettext_noop("hour"),
+    86_400_000: gettext_noop("day"),
+    604_800_000: gettext_noop("week"),
+}
+#: Of a newer scheduler.
+_OTHER_STEP = gettext_noop("step")
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -38,7 +46,11 @@ async def asked(page: PageHandler) -> tuple[Utilisation, int]:
     """What the reader chose, and of how many days."""
     text = page.get_query_argument("days", "90")
     if text not in map(str, SPANS):
-        message = f"{text[:20]!r} days are not shown: {', '.join(map(str, SPANS))} are."
+        message = gettext(
+            "%(text)s days are not shown: %(spans)s are.",
+            text=repr(text[:20]),
+            spans=", ".join(map(str, SPANS)),
+        )
         raise BadRequest(message)
     pool = page.get_query_argument("pool", "") or None
     team = page.get_query_argument("team", "") or None
@@ -53,13 +65,13 @@ async def shown(page: PageHandler) -> dict[str, Any]:
     """What the tab's template needs."""
     found, days = await asked(page)
     whole, *others = found.lines
-    measure = "quota" if found.of_quotas else "GPUs"
+    measure = gettext("quota") if found.of_quotas else gettext("GPUs")
     chosen = {name: page.get_query_argument(name, "") for name in ("pool", "team")}
     return {
         "asked": found,
         "chosen": chosen | {"days": days},
         "spans": SPANS,
-        "step": _STEPS.get(found.step_ms, "step"),
+        "step": gettext(_STEPS.get(found.step_ms, _OTHER_STEP)),
         "measure": measure,
         "means": _means(whole.points, measure),
         "drawn": json.dumps(_drawn(found, whole.points)),
@@ -68,14 +80,18 @@ async def shown(page: PageHandler) -> dict[str, Any]:
         "marks": tuple(zip(_LETTERS, found.marks, strict=False)),
         "cards": tuple(
             drawing.card(
-                f"{one.of} {one.name}",
+                f"{_kind(one.of)} {one.name}",
                 one.points,
-                "quota" if one.of == "team" or found.of_quotas else "in the pool",
+                gettext("quota") if one.of == "team" or found.of_quotas else gettext("in the pool"),
             )
             for one in others
         ),
         "weeks": drawing.weeks(found.weeks),
     }
+
+
+def _kind(of: str) -> str:
+    return {"team": gettext("team"), "pool": gettext("pool")}.get(of, of)
 
 
 def _means(points: Sequence[UsePoint], measure: str) -> tuple[tuple[str, str], ...]:
@@ -89,10 +105,15 @@ def _means(points: Sequence[UsePoint], measure: str) -> tuple[tuple[str, str], .
         return "–" if amount is None or not there else f"{100 * amount / there:.0f} %"
 
     return (
-        (part(allocated), f"allocated, of {drawing.gpus(there)} {measure}"),
-        (part(used), "used"),
-        (drawing.gpus(allocated), "GPUs allocated"),
-        (drawing.gpus(used), "GPUs used"),
+        (
+            part(allocated),
+            gettext(
+                "allocated, of %(gpus)s %(measure)s", gpus=drawing.gpus(there), measure=measure
+            ),
+        ),
+        (part(used), gettext("used")),
+        (drawing.gpus(allocated), gettext("GPUs allocated")),
+        (drawing.gpus(used), gettext("GPUs used")),
     )
 
 

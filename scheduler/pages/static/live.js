@@ -1,6 +1,7 @@
 // Keeps the parts marked `data-live` fresh: the page is asked for again and changed parts are
 // swapped. The server renders and escapes; nothing is put together from strings here.
 import { ask, logInAgain, repeat } from './net.js';
+import { gettext } from './texts.js';
 import { markFresh, markTrouble, showTimes } from './times.js';
 
 const PERIOD_MS = 3000;
@@ -43,7 +44,7 @@ export async function look() {
   }
   if (ended || answer.status === 403) {
     // It may be a hub that is coming back: the page asks again.
-    markTrouble('login ended: reload the page');
+    markTrouble(gettext('login ended: reload the page'));
     return true;
   }
   if (!answer.ok) {
@@ -53,7 +54,7 @@ export async function look() {
   markFresh();
   return true;
 }
-look.failed = () => markTrouble('not reachable, trying again');
+look.failed = () => markTrouble(gettext('not reachable, trying again'));
 
 function swap(fresh) {
   for (const old of document.querySelectorAll('[data-live]')) {

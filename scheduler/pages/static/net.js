@@ -1,4 +1,5 @@
 // Requests with the token that the hub's check for forged requests asks for.
+import { gettext } from './texts.js';
 
 const xsrf = document.querySelector('meta[name=gc-xsrf]')?.content ?? '';
 
@@ -12,9 +13,12 @@ export function ask(url, options = {}) {
   });
 }
 
-const NO_ANSWER =
-  'No answer came: it may have been done all the same. See what the page says before you try again.';
-const NOT_SENT = 'This could not be sent: reload the page and try again.';
+const NO_ANSWER = gettext(
+  'No answer came: it may have been done all the same. See what the page says before you try again.'
+);
+const NOT_SENT = gettext(
+  'This could not be sent: reload the page and try again.'
+);
 const SERVER_FAILED = 500;
 
 /**

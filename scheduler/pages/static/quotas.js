@@ -1,6 +1,7 @@
 // The quota table: every edit is checked by the scheduler's own layout before it can be saved.
 import { look } from './live.js';
 import { post } from './net.js';
+import { gettext } from './texts.js';
 
 const PAUSE_MS = 150;
 const SAID_MS = 6000;
@@ -76,8 +77,9 @@ async function check(form, rows, signal) {
 async function replay(form, signal) {
   // Not disabled: that would throw the focus of who pressed it away.
   part(form, 'last-week').ariaDisabled = 'true';
-  part(form, 'replayed').textContent =
-    'Last week is played again: up to a minute…';
+  part(form, 'replayed').textContent = gettext(
+    'Last week is played again: up to a minute…'
+  );
   try {
     const rows = edited(form);
     const answer = await post(form.dataset.replay, { rows }, signal);
@@ -136,7 +138,7 @@ async function save(form) {
     }
     edited(form);
     clear(form);
-    say(form, `Saved. ${verdict.text}`, true);
+    say(form, `${gettext('Saved.')} ${verdict.text}`, true);
     // Until it is read, a refresh would take this sentence away.
     form.dataset.dirty = 'yes';
     // The change stands in the list below as soon as it is said.

@@ -1,6 +1,7 @@
 // The *Reclaim* dialog: an idle notebook's user is asked first, a busy one needs force and a reason.
 import { look } from './live.js';
 import { post } from './net.js';
+import { gettext } from './texts.js';
 
 /** Listen for *Reclaim*, if GPUs may be taken back here. */
 export function startReclaim() {
@@ -25,9 +26,14 @@ export function startReclaim() {
     const { owner, share, idle, state, asks } = button.dataset;
     url = button.dataset.reclaim;
     form.reset();
-    part('title').textContent = `Take back ${share} GPU from ${owner}?`;
-    part('busy-line').textContent =
-      `This notebook is not idle (${state}). Without force the scheduler refuses.`;
+    part('title').textContent = gettext(
+      'Take back %(share)s GPU from %(owner)s?',
+      { share, owner }
+    );
+    part('busy-line').textContent = gettext(
+      'This notebook is not idle (%(state)s). Without force the scheduler refuses.',
+      { state }
+    );
     part('idle-text').textContent = asks.trim();
     askForForce(idle !== 'yes');
     part('error').textContent = '';

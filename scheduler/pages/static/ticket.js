@@ -1,5 +1,6 @@
 // The ticket page: shows the place as it changes, and follows the notebook when it runs.
 import { ask, logInAgain, repeat } from './net.js';
+import { gettext } from './texts.js';
 import { markFresh, showTimes } from './times.js';
 
 const PERIOD_MS = 2000;
@@ -20,8 +21,9 @@ export function startTicket() {
       headers: { Accept: 'application/json' }
     });
     if (answer.status === 401) {
-      status.textContent =
-        'Your login has ended. Your place is kept: reload the page to log in.';
+      status.textContent = gettext(
+        'Your login has ended. Your place is kept: reload the page to log in.'
+      );
       return !logInAgain();
     }
     if (!answer.ok) {
@@ -32,7 +34,10 @@ export function startTicket() {
     return show(page, await answer.json());
   };
   step.failed = (_, wait) => {
-    status.textContent = `GPU Commons cannot be reached. Your place is kept; trying again in ${Math.round(wait / 1000)} s.`;
+    status.textContent = gettext(
+      'GPU Commons cannot be reached. Your place is kept; trying again in %(seconds)s s.',
+      { seconds: Math.round(wait / 1000) }
+    );
   };
   repeat(step, PERIOD_MS);
 }

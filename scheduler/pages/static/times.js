@@ -1,11 +1,12 @@
 // Times in the reader's own zone, with 24 hours as everywhere in Lab, and the age of what is shown.
+import { gettext, locale } from './texts.js';
 
-const today = new Intl.DateTimeFormat(undefined, {
+const today = new Intl.DateTimeFormat(locale(), {
   hour: '2-digit',
   minute: '2-digit',
   hourCycle: 'h23'
 });
-const other = new Intl.DateTimeFormat(undefined, {
+const other = new Intl.DateTimeFormat(locale(), {
   month: 'short',
   day: 'numeric',
   hour: '2-digit',
@@ -48,8 +49,8 @@ export function startAge() {
     const age =
       seconds < 90 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
     element.textContent = trouble
-      ? `${trouble} (${age} old)`
-      : `updated ${age} ago`;
+      ? gettext('%(trouble)s (%(age)s old)', { trouble, age })
+      : gettext('updated %(age)s ago', { age });
     element.classList.toggle('stale', Boolean(trouble));
   };
   show();

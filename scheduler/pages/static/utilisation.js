@@ -1,5 +1,7 @@
 // Utilisation over time, drawn by uPlot (beside, as a script of its own): pointer, keys and zoom, in
 // the colours of the theme. What is read is said below the drawing; a table has the same numbers.
+import { gettext, locale } from './texts.js';
+
 const HEIGHT = 250;
 const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ';
 const DAY_S = 86_400;
@@ -14,12 +16,18 @@ function colour(name) {
   return found;
 }
 
+// The day before the month, as in the table.
+function ours() {
+  const found = locale();
+  return found.startsWith('en') ? 'en-GB' : found;
+}
+
 function moment(at, step) {
   const options = { weekday: 'short', day: 'numeric', month: 'long' };
   if (step < DAY_S) {
     Object.assign(options, { hour: '2-digit', minute: '2-digit' });
   }
-  const words = new Intl.DateTimeFormat('en-GB', {
+  const words = new Intl.DateTimeFormat(ours(), {
     ...options,
     hourCycle: 'h23',
     timeZone: 'UTC'
@@ -28,13 +36,23 @@ function moment(at, step) {
 }
 
 function amount(value) {
-  return value == null ? 'not known' : value.toFixed(1);
+  return value == null ? gettext('not known') : value.toFixed(1);
 }
 
 function reading(drawn, index) {
   const there = drawn.there[index];
-  const of = there == null ? '' : ` of ${amount(there)}`;
-  return `${moment(drawn.at[index], drawn.step)}: allocated ${amount(drawn.allocated[index])}${of}, used ${amount(drawn.used[index])}`;
+  const values = {
+    when: moment(drawn.at[index], drawn.step),
+    allocated: amount(drawn.allocated[index]),
+    there: amount(there),
+    used: amount(drawn.used[index])
+  };
+  return there == null
+    ? gettext('%(when)s: allocated %(allocated)s, used %(used)s', values)
+    : gettext(
+        '%(when)s: allocated %(allocated)s of %(there)s, used %(used)s',
+        values
+      );
 }
 
 /** Vertical lines where something was changed, with the letters of the list below. */
@@ -83,7 +101,7 @@ function tick(at, step) {
   const day = { day: 'numeric', month: 'short' };
   const time = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' };
   const shown = step < DAY_S && at % DAY_S ? time : day;
-  return new Intl.DateTimeFormat('en-GB', { ...shown, timeZone: 'UTC' }).format(
+  return new Intl.DateTimeFormat(ours(), { ...shown, timeZone: 'UTC' }).format(
     new Date(at * 1000)
   );
 }

@@ -147,7 +147,7 @@ async def test_what_one_is_told_is_chosen_on_a_page_and_a_key_is_shown_once(
         'name="mail-finish" aria-label="Mail: A job, sweep or pipeline of mine is over, and how it ended" checked>',
         "&lt;b&gt;digits&lt;/b&gt; failed",
         "550 no such user",
-        '<p class="muted" id="why-not-webhook">This installation posts to no webhook.</p>',
+        '<p class="muted" id="why-not-webhook" lang="en">This installation posts to no webhook.</p>',
         'and how it ended" disabled aria-describedby="why-not-webhook">',
         "Allowed: example.org.",
         "You held no GPU.",

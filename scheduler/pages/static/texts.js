@@ -1,0 +1,20 @@
+// What scripts say, in the language of the page: it brings the translations along, none for English.
+
+const found = document.getElementById('texts')?.textContent;
+const texts = found ? JSON.parse(found) : {};
+
+/** The text in the page's language; `%(name)s` stands for a value. */
+export function gettext(message, values = {}) {
+  return (texts[message] ?? message).replace(
+    /%\((\w+)\)s/g,
+    (_, name) => values[name]
+  );
+}
+
+/** How the reader writes dates in the language of the page: as the browser says, where it speaks it. */
+export function locale() {
+  const { lang } = document.documentElement;
+  return (
+    window.navigator.languages.find(one => one.split('-')[0] === lang) ?? lang
+  );
+}

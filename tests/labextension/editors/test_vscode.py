@@ -1,0 +1,192 @@
+"""The slice in VS Code's status bar: what is started, what is installed, what the item says."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gpucommons.labextension.editors import vscode
+from gpucommons.labextension.editors.vscode import (
+    EXTENSION,
+    SOCKET,
+    completed,
+    install,
+    is_there,
+    socket_url,
+    vsix,
+)
+
+ABOUT = json.loads((EXTENSION / "package.json").read_text())
+NOW = 1_800_000_000_000
+LEASE = {"slice": {"milli_gpu": 500}, "team": "vision", "pool": "gpu", "idle": {}}
+SAMPLE = {"compute_percent": 37, "memory_used_mib": 12900, "memory_limit_mib": 19866}
+
+
+def server(**changes: Any) -> Any:
+    known = {
+        "ip": "", "port": 8888, "base_url": "/user/ann/", "sock": "", "certfile": "",
+        "identity_provider": SimpleNamespace(token="a/b"),
+    }  # fmt: skip
+    return SimpleNamespace(**known | changes)
+
+
+def test_the_editor_is_told_where_the_server_is_when_it_starts() -> None:
+    asked: list[str] = []
+    entry = completed(
+        {"command": lambda port, unix_socket: ["code-server", unix_socket], "timeout": 300},
+        lambda: asked.append("now") or "ws://here",  # type: ignore[func-returns-value]
+    )
+
+    assert asked == []
+    assert entry["environment"]() == {SOCKET: "ws://here"}
+    begin = entry["command"](0, "/a/socket")
+    assert begin[-2:] == ["code-server", "/a/socket"]
+    assert vscode.__name__ in begin
+    assert entry["timeout"] == 300
+
+
+@pytest.mark.parametrize(
+    ("changes", "environ", "url"),
+    [
+        ({}, {}, "ws://127.0.0.1:8888/user/ann/gpucommons/ws?token=a%2Fb"),
+        (
+            {"ip": "10.0.0.7"},
+            {"JUPYTERHUB_API_TOKEN": "hub"},
+            "ws://10.0.0.7:8888/user/ann/gpucommons/ws?token=hub",
+        ),
+        ({"ip": "::1"}, {}, "ws://[::1]:8888/user/ann/gpucommons/ws?token=a%2Fb"),
+        ({"identity_provider": SimpleNamespace(token="")}, {}, ""),
+        ({"sock": "/a/socket"}, {}, ""),
+        ({"certfile": "a.pem"}, {}, ""),
+    ],
+)
+def test_where_a_server_cannot_be_asked_no_address_is_given(
+    changes: dict[str, Any], environ: dict[str, str], url: str
+) -> None:
+    assert socket_url(server(**changes), environ) == url
+
+
+def test_the_package_is_the_same_each_time_and_names_what_it_holds(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.vsix", tmp_path / "second.vsix"
+    vsix(EXTENSION, first)
+    vsix(EXTENSION, second)
+
+    assert first.read_bytes() == second.read_bytes()
+    with zipfile.ZipFile(first) as packed:
+        assert {"extension/package.json", "extension/extension.js"} < set(packed.namelist())
+        manifest = packed.read("extension.vsixmanifest").decode()
+    assert f'Id="{ABOUT["name"]}" Version="{ABOUT["version"]}"' in manifest
+    assert ABOUT["license"] == "BSD-3-Clause"
+
+
+def editor(folder: Path, *, has: str = "", fails: bool = False) -> list[str]:
+    """A program that lists what it has, and notes what it is asked."""
+    program = folder / "an editor"
+    program.write_text(
+        f'#!/bin/sh\necho "$@" >> "{folder}/asked"\necho "{has}"\nexit {int(fails)}\n'
+    )
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return [str(program), "--auth", "none", "--extensions-dir", "/theirs", "."]
+
+
+def asked(folder: Path) -> list[str]:
+    return (folder / "asked").read_text().splitlines()
+
+
+def test_what_is_not_there_yet_is_installed_where_the_editor_looks(tmp_path: Path) -> None:
+    install(editor(tmp_path, has="ms.python@1.0"))
+
+    listing, installing = asked(tmp_path)
+    assert listing == "--extensions-dir /theirs --list-extensions --show-versions"
+    assert installing.startswith("--extensions-dir /theirs --install-extension /")
+
+
+def test_it_is_installed_once(tmp_path: Path) -> None:
+    name = f"{ABOUT['publisher']}.{ABOUT['name']}@{ABOUT['version']}"
+    install(editor(tmp_path, has=name))
+
+    assert len(asked(tmp_path)) == 1
+    assert is_there(f"ms.python@1.0\n{name}\n")
+    assert not is_there(f"{name}-beta")
+
+
+def test_an_editor_that_installs_nothing_starts_as_well(tmp_path: Path) -> None:
+    install(editor(tmp_path, fails=True))
+    install(["/no/such/program"])
+
+
+def test_what_an_admin_configured_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {"command": ["theirs"]}
+    asked_for = SimpleNamespace(
+        config=SimpleNamespace(ServerProxy=_Config(servers={"vscode": own}))
+    )
+    proxy = SimpleNamespace(setup_vscode=lambda: {"command": lambda port, unix_socket: ["x"]})
+    monkeypatch.setitem(sys.modules, "jupyter_vscode_proxy", proxy)
+    monkeypatch.setattr(vscode, "find_spec", lambda _name: object())
+
+    vscode.offer(asked_for)
+
+    assert asked_for.config.ServerProxy.servers["vscode"] is own
+
+
+class _Config(dict[str, Any]):
+    """As traitlets' own: keys are attributes, too."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def __getattr__(self, name: str) -> Any:
+        return self[name]
+
+
+def shown(lease: Any, sample: Any) -> Any:
+    """What the extension makes of it, in the program that VS Code runs extensions in."""
+    node = shutil.which("node", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    assert node is not None
+    script = (
+        f"const {{ shown }} = require({json.dumps(str(EXTENSION / 'extension.js'))});"
+        f"console.log(JSON.stringify(shown({json.dumps(lease)}, {json.dumps(sample)}, {NOW})))"
+    )
+    said = subprocess.run([node, "-e", script], capture_output=True, text=True, check=True)
+    return json.loads(said.stdout)
+
+
+@pytest.mark.parametrize(
+    ("lease", "sample", "text"),
+    [
+        (LEASE, SAMPLE, "GPU ½ · 37 % · 12.6/19.4 GiB"),
+        (LEASE | {"slice": {"milli_gpu": 1250}}, None, "GPU 1¼ · no data"),
+        (
+            LEASE | {"idle": {"returns_ms": NOW + 9 * 60_000}},
+            SAMPLE | {"compute_percent": 0},
+            "GPU ½ · 0 % · 12.6/19.4 GiB · idle: goes back in 9 min",
+        ),
+        (LEASE | {"parked_ms": NOW}, SAMPLE, "GPU ½ parked"),
+        (None, SAMPLE, "GPU · 37 % · 12.6/19.4 GiB"),
+    ],
+)
+def test_the_item_says_what_the_slice_is_used_for_and_when_it_goes_back(
+    lease: Any, sample: Any, text: str
+) -> None:
+    assert shown(lease, sample)["text"] == text
+
+
+def test_there_is_no_item_where_there_is_no_gpu() -> None:
+    assert shown(None, None) is None
+    assert shown({"slice": None}, None) is None
+
+
+def test_only_a_gpu_that_is_about_to_go_back_stands_out() -> None:
+    assert not shown(LEASE, SAMPLE)["warns"]
+    assert shown(LEASE | {"idle": {"returns_ms": NOW}}, SAMPLE)["warns"]
+    assert "Keep" in shown(LEASE, SAMPLE)["tip"]
