@@ -477,7 +477,7 @@ async def test_everything_is_reached_by_keyboard(open_page: Any, scheduler: Any)
     page = await open_page("alice", TICKET)
     reached = []
     name = "document.activeElement.ariaLabel || document.activeElement.textContent.trim()"
-    for _ in range(16):
+    for _ in range(17):
         await page.keyboard.press("Tab")
         reached.append(await page.evaluate(name))
 
@@ -491,6 +491,7 @@ async def test_everything_is_reached_by_keyboard(open_page: Any, scheduler: Any)
         "How right are we?",
         "What you are told",
         "API",
+        "Deutsch",
         "Light or dark",
         "Logout",
         "How right are such times?",
