@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -21,8 +22,11 @@ import httpx
 import psutil
 import pytest
 from free_ports import free_port
+from playwright.async_api import async_playwright
 from tornado.httpclient import HTTPRequest
-from tornado.websocket import websocket_connect
+from tornado.web import Application
+from tornado.websocket import WebSocketHandler, websocket_connect
+from ui.browser import launch
 
 from benchmarks.real_scripts import environment
 
@@ -300,3 +304,38 @@ def test_vs_code_answers_at_a_socket_of_its_user_alone(server: Server) -> None:
     assert not [word for word in first if word.startswith("--port")]
     socket = Path(first[first.index("--socket") + 1])
     assert stat.S_IMODE(socket.stat().st_mode) == 0o600
+
+
+@pytest.mark.skipif(CODE_SERVER is None, reason="needs code-server (npm) on the path")
+async def test_vs_code_shows_the_slice_in_its_status_bar(tmp_path: Path) -> None:
+    lease = {"slice": {"milli_gpu": 500}, "team": "vision", "pool": "gpu", "idle": {}}
+    sample = {"compute_percent": 37, "memory_used_mib": 12900, "memory_limit_mib": 19866}
+
+    class Told(WebSocketHandler):
+        def open(self, *_arguments: str, **_options: str) -> None:
+            self.write_message({"type": "usage", "state": "ok", "samples": [sample]})
+            self.write_message({"type": "lease", "lease": lease})
+
+    port, own = free_port(), free_port()
+    listening = Application([("/gpucommons/ws", Told)]).listen(own, "127.0.0.1")
+    socket = f"ws://127.0.0.1:{own}/gpucommons/ws"
+    options = ["--auth", "none", f"--port={port}", str(tmp_path)]
+    begin = [sys.executable, "-m", "gpucommons.labextension.editors.vscode", "code-server"]
+    started = subprocess.Popen(
+        [*begin, *options],
+        env={**os.environ, "HOME": str(tmp_path), "GPUCOMMONS_EDITOR_SOCKET": socket},
+        start_new_session=True,
+    )
+    try:
+        await asyncio.to_thread(wait_for, lambda: _answers(f"http://127.0.0.1:{port}/healthz"))
+        async with async_playwright() as playwright:
+            browser = await launch(playwright.chromium)
+            page = await browser.new_page()
+            await page.goto(f"http://127.0.0.1:{port}/", timeout=120_000)
+            item = page.get_by_text("GPU ½ · 37 % · 12.6/19.4 GiB")
+            await item.first.wait_for(timeout=120_000)
+            await browser.close()
+    finally:
+        os.killpg(started.pid, signal.SIGTERM)
+        started.wait(30)
+        listening.stop()
