@@ -321,7 +321,7 @@ async def test_vs_code_shows_the_slice_in_its_status_bar(tmp_path: Path) -> None
     socket = f"ws://127.0.0.1:{own}/gpucommons/ws"
     options = ["--auth", "none", f"--port={port}", str(tmp_path)]
     begin = [sys.executable, "-m", "gpucommons.labextension.editors.vscode", "code-server"]
-    started = subprocess.Popen(
+    started = subprocess.Popen(  # noqa: ASYNC220 - it returns at once
         [*begin, *options],
         env={**os.environ, "HOME": str(tmp_path), "GPUCOMMONS_EDITOR_SOCKET": socket},
         start_new_session=True,
