@@ -319,7 +319,8 @@ async def test_vs_code_shows_the_slice_in_its_status_bar(tmp_path: Path) -> None
     port, own = free_port(), free_port()
     listening = Application([("/gpucommons/ws", Told)]).listen(own, "127.0.0.1")
     socket = f"ws://127.0.0.1:{own}/gpucommons/ws"
-    options = ["--auth", "none", f"--port={port}", str(tmp_path)]
+    # A folder that holds the extension itself, as a home does, has to be trusted first.
+    options = ["--auth", "none", "--disable-workspace-trust", f"--port={port}", str(tmp_path)]
     begin = [sys.executable, "-m", "gpucommons.labextension.editors.vscode", "code-server"]
     started = subprocess.Popen(  # noqa: ASYNC220 - it returns at once
         [*begin, *options],
