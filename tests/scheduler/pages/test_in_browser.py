@@ -18,9 +18,8 @@ from gpucommons.scheduler.errors import NotIdle
 pytestmark = pytest.mark.ui
 
 PICTURES = Path(os.environ.get("GPUCOMMONS_SCREENSHOTS", "build/screenshots"))
-WIDE = {"width": 1280, "height": 800}
+WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 TICKET = "ticket/0190aaaa-0000-7000-8000-000000000001"
-PHONE = {"width": 390, "height": 844}
 
 
 @pytest.fixture
