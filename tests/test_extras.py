@@ -65,7 +65,16 @@ _CALLBACKS = {
 #: Comes with the extra `kubernetes`.
 _CLUSTER_DOCTOR = {
     f"gpucommons.scheduler.cli.cluster_doctor.{name}"
-    for name in ("cluster", "command", "hub", "network", "pools", "prerequisites", "rights")
+    for name in (
+        "cluster",
+        "command",
+        "hub",
+        "network",
+        "pools",
+        "prerequisites",
+        "rights",
+        "scopes",
+    )
 }
 #: Comes with jupyter-scheduler.
 _NOTEBOOK_JOBS = {
