@@ -98,13 +98,14 @@ async def _look(intake: Intake, changed: asyncio.Event) -> None:
 
 
 async def _until_signalled(told: Told) -> None:
-    serving = asyncio.create_task(serve(told))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
-    try:
-        await serving
-    except asyncio.CancelledError:
-        return
+    with health(told.health_port):
+        serving = asyncio.create_task(serve(told))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
+        try:
+            await serving
+        except asyncio.CancelledError:
+            return
 
 
 def main() -> int:
@@ -112,8 +113,7 @@ def main() -> int:
     log_to_stderr("%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     told = read_arguments(sys.argv[1:], os.environ)
-    with health(told.health_port):
-        asyncio.run(_until_signalled(told))
+    asyncio.run(_until_signalled(told))
     return 0
 
 
