@@ -21,6 +21,7 @@ from benchmarks.tour import (
     rows_notebook,
     rows_training,
 )
+from benchmarks.tour.laboratory import Kernel
 from benchmarks.tour.machine import Machine, idle_cost
 from benchmarks.tour.person import Person
 from benchmarks.tour.playing import played
@@ -97,11 +98,13 @@ def play_kept_alone(line: Timeline, machine: Machine) -> dict[str, object]:
 def play_scripts(line: Timeline, machine: Machine, times: int) -> dict[str, object]:
     """D3–D5 alone, again and again: one wake says little of a machine on which others work."""
     alice, bob = (Person(machine.url, name, machine.password()) for name in ("alice", "bob"))
-    for person in (alice, bob):
-        answer = person.start_server()
+    check(rows_kept.can_save(bob), "nothing can be saved here: D4 is not played")
+    # One GPU is bob's for as long as his cell runs: what he claims is not to be had beside the script.
+    for person, wanted in ((alice, {}), (bob, {"milli_gpu": 1000, "team": "nlp"})):
+        answer = person.start_server(**wanted)
         check(answer.status_code in (201, 202), f"{answer.status_code} {answer.text}")
         person.wait_until_ready()
-    check(rows_kept.can_save(bob), "nothing can be saved here: D4 is not played")
+    Kernel(bob).run("import time; time.sleep(3600)", wait=False)
     woken_s, load = [], []
     for _ in range(times):
         kept = rows_kept.Kept()

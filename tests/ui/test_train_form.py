@@ -99,10 +99,12 @@ def test_a_plan_fills_the_form(lab: LabServer, open_lab: Open) -> None:
     assert request["roles"][0]["milli_gpu"] == 4000
 
 
-def test_a_profile_fills_the_form_and_none_takes_it_back(open_lab: Open) -> None:
-    page = open_lab()
+def test_a_profile_fills_the_form_and_none_takes_it_back(lab: LabServer, open_lab: Open) -> None:
+    page = open_lab(panel=False)
     page.route("**/gpucommons/api/profiles*", lambda route: route.fulfill(json=PROFILES))
-    page.reload()
+    # Without the panel of before: one that Lab is about to restore would be closed by a click.
+    page.goto(f"{lab.url}/lab/tree/train.ipynb?reset&token={TOKEN}")
+    expect(page.locator(".jp-Notebook")).to_be_visible()
     show_panel(page)
     train = section(page, "Train")
     profile = train.get_by_label("Profile", exact=True)
