@@ -21,7 +21,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.errors import InvalidTransition, Misconfigured
+from gpucommons.scheduler.errors import InvalidTransition, Misconfigured, UnknownWorkload
 from gpucommons.scheduler.intake import Found, job_spec, resized_spec
 from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL
 from gpucommons.scheduler.models.text.state_words import state_words
@@ -273,7 +273,7 @@ def jobs(
     cluster = service.loop.cluster
     shown = [cluster.workloads.get(w.workload_id, w) for w in page.items]
     ids = {workload.workload_id for workload in shown}
-    waiting = (w for w in reversed(unseen) if _matches(w, restricted))
+    waiting = (w for w in reversed(unseen) if rules.matches(w, restricted))
     shown = [w for w in waiting if w.workload_id not in ids] + shown
     return models.JobList(
         jobs=page_of(view_of(service, principal, workload) for workload in shown),
@@ -316,18 +316,6 @@ def _restrict(where: JobFilter, principal: Principal) -> WorkloadFilter | None:
         owner=None if owner is None else UserName(owner),
         live=live,
         part_of=None if where.part_of is None else ParentId(where.part_of),
-    )
-
-
-def _matches(workload: Workload, where: WorkloadFilter) -> bool:
-    spec = workload.spec
-    return (
-        spec.kind in where.kinds
-        and (not where.states or workload.state in where.states)
-        and (not where.teams or spec.team in where.teams)
-        and where.owner in (None, spec.owner)
-        and where.part_of in (None, rules.parent_of(spec))
-        and where.live is not False
     )
 
 
@@ -377,13 +365,27 @@ def resize(
 def _steer(
     service: Service, principal: Principal, found: Workload, action: Action
 ) -> Pending[models.JobView]:
-    if is_final(found):
-        ended = f"{found.spec.name} is {state_words(found.state)}"
-        message = f"{ended}: nothing more can be done with it."
-        raise InvalidTransition(message)
+    _refuse_if_over(found)
 
     def view() -> models.JobView:
         return view_of(service, principal, workload_of(service, found.workload_id))
 
+    def probe() -> models.JobView | None:
+        try:
+            return steered.probe()
+        except UnknownWorkload:
+            # It ended before a cycle read what was asked, and what has ended leaves the cluster.
+            _refuse_if_over(workload_of(service, found.workload_id))
+            raise
+
     intent = service.ask(principal, action)
-    return decision(service, intent, lambda _: view(), timeout_s=_STEER_TIMEOUT_S, meanwhile=view)
+    steered = decision(
+        service, intent, lambda _: view(), timeout_s=_STEER_TIMEOUT_S, meanwhile=view
+    )
+    return replace(steered, probe=probe)
+
+
+def _refuse_if_over(job: Workload) -> None:
+    if is_final(job):
+        message = f"{job.spec.name} is {state_words(job.state)}: nothing more can be done with it."
+        raise InvalidTransition(message)

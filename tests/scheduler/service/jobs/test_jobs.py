@@ -176,6 +176,21 @@ def test_only_owner_lead_and_admin_cancel(world: ServiceWorld) -> None:
         jobs.cancel(world.service, world.principal("ann"), "digits-1")
 
 
+def test_a_job_that_ends_before_what_was_asked_is_read_is_said_to_be_over(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = world.principal("ann")
+    jobs.submit(world.service, ann, a_request(), key=None)
+    world.pass_time(1000)
+    (running,) = world.cluster.workloads.values()
+    done(jobs.cancel(world.service, ann, "digits-1"))
+    while world.cluster.workloads:
+        world.pass_time(60_000)
+    monkeypatch.setattr(jobs, "find_job", lambda *_: running)
+    with pytest.raises(InvalidTransition, match="digits-1 is cancelled: nothing more"):
+        done(jobs.cancel(world.service, ann, "digits-1"))
+
+
 def test_a_job_is_paused_and_resumed(world: ServiceWorld) -> None:
     ann = world.principal("ann")
     jobs.submit(world.service, ann, a_request(), key=None)
