@@ -45,7 +45,8 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
     deadlines.expire(cycle)
     cordon_and_fence.end_on_fenced_nodes(cycle)
     cycle.refresh()
-    # A waiting job asks only for pools that can wake its saved processes and cost no more than it pays.
+    # A waiting job asks only for pools that can wake its saved processes and cost no more than it pays;
+    # where all cost more it keeps them, and has the price as its obstacle in step 2.
     narrow_pools(cycle)
     admit_cleared(cycle)
     # 2 Eligibility: who is in line at all. Who is not loses its promise.
@@ -63,10 +64,11 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
         # The last round stands. Even so, nobody is stopped whose end nobody waits for.
         _spare_the_unneeded(cycle)
         over_quota.hold_back(cycle)
-    # 8 Elastic sizes: in each pool at most one elastic job is stopped and returns with more workers, on
-    #   idle GPUs, or with fewer, where these were measured to be as fast.
+    # 8 Elastic sizes: in each pool at most one elastic job at a time is stopped to come back with another
+    #   size: with more workers on GPUs that nobody waits for, or with fewer that were measured to be
+    #   faster. Nothing is promised to it: it waits in line like any other.
     elastic_sizes.change(cycle)
-    # 9 Drills: in each pool at most one job that borrows is stopped, to see that it can go on.
+    # 9 Drills: in each pool at most one borrowing job at a time is stopped, to see that it can go on.
     drill_selection.drill(cycle)
     # 10 Reasons for everyone still waiting.
     if explain:
@@ -74,23 +76,24 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
 
 
 def _take_turns(cycle: CycleState) -> None:
-    # 3 Notebooks within fixed quota, oldest first; borrowers of their GPUs are stopped for them. A
-    #   notebook that was granted a slice gets it as soon as its server starts.
+    # 3 Notebooks within fixed quota, oldest first; borrowers are stopped for those that wait. A server
+    #   that starts now takes the slice that it was granted, or a free one: nobody is stopped for it.
     tickets = cycle.among(cycle.index.tickets - cycle.turns.obstacles.keys())
     for workload in sorted(tickets, key=ordering.by_age):
         notebooks.admit_or_reclaim(cycle, cycle.workloads[workload.workload_id])
     _redeem(cycle)
-    # 4 In-guarantee work by priority, share and age; it wins back what others borrow, or a place is kept
-    #   for it: from other work inside guarantees only, borrowers may have it. Borrowers that fit their
-    #   team's guarantee by now have their turn among it. What is held back from borrowers follows then:
-    #   headroom, what owners may come back for, what a pool does not lend, and fair-share claims.
+    # 4 In-guarantee work by priority, share and age. What finds nothing free inside the guarantee borrows
+    #   what is idle; else it wins back what others borrow, or a place is kept for it: from other work
+    #   inside guarantees only, borrowers may have it. Borrowers that fit their team's guarantee by now
+    #   have their turn among it. What is held back from borrowers follows then: headroom, what owners may
+    #   come back for, what a pool does not lend, and fair-share claims.
     entitled = partial(unused_quota.entitled, cycle)
     for workload in ordering.for_guarantee(cycle, entitled, guarantee.upgradable(cycle)):
         guarantee.consider(cycle, workload)
     over_quota.hold_back(cycle)
-    # 5 Over-quota work by weighted fair share. Elastic jobs shrink for it, also those of its own team;
-    #   where that does not suffice, work of teams that borrow beyond their share is stopped. Elastic jobs
-    #   that were just admitted take more workers.
+    # 5 Over-quota work by weighted fair share. Elastic jobs shrink for it: those of its own team, and of
+    #   teams that had at least as much by their share; where that does not suffice, work of teams that borrow
+    #   beyond their share is stopped. Elastic jobs that were just admitted take more workers.
     for workload in ordering.for_surplus(cycle):
         over_quota.consider(cycle, workload)
     for workload in ordering.by_standing(cycle, _just_admitted(cycle)):
@@ -107,15 +110,16 @@ def _take_turns(cycle: CycleState) -> None:
 
 
 def _settle_round(cycle: CycleState) -> bool:
-    """Undo what the round turned out not to need. False: another round is needed.
+    """Look at what the round turned out not to need. False: another round is needed.
 
-    The checks undo things as they look, in this order. The first that finds something ends the round;
-    what would come after it is left to the next one.
+    The checks come in this order, and the first that finds something ends the round. Only the third takes
+    something back at once; places that were kept are given up when the next round begins.
     """
     return not (
-        # Somebody lost a promise, or more is being cleared than was asked for.
+        # Somebody lost a promise or needs it no more, a job found another place than the one that was kept
+        # for it, or more is being cleared than was asked for.
         cycle.turns.another_round
-        # A place was kept for a job that cannot have it: others may.
+        # A place is kept for a job that cannot have it: others may.
         or guarantee.reserves_in_vain(cycle)
         # A job was to be stopped for somebody who needs it no more: it goes on.
         or _spare_the_unneeded(cycle)
@@ -160,7 +164,7 @@ def _spare_the_unneeded(cycle: CycleState) -> bool:
         if attempt.attempt_id in needed:
             notice.hand_over(cycle, workload, needed[attempt.attempt_id])
             continue
-        # After SIGTERM it ends in any case, and a job that is moved needs its new place all the more.
+        # After SIGTERM it ends in any case, and a job that is being moved needs the place it was promised.
         if attempt.stop.why in eviction_cause.FOR_OTHERS and not attempt.stop.signalled:
             notice.spare(cycle, workload)
             spared = True
