@@ -9,7 +9,6 @@ import { gpuIcon } from '../lab/icons';
 import { CommandIDs } from '../lab/ids';
 import { idleLength, isKept, KEEP_MINUTES } from '../model/idle';
 import { confirmDrop, confirmHibernate } from '../notices/notices';
-import { reloadWhenBack } from '../notices/returning';
 import { startAgain } from '../notices/stoppeddialog';
 
 /** How long an answer stays in sight. */
@@ -114,6 +113,10 @@ export function addNotebookCommands(options: ICommandOptions): void {
       attempt(options, async () => {
         if (model.lease && (await confirmDrop(msg, model.keeps))) {
           await saveAll(commands);
+          // Before the server that would send it is gone.
+          const { reloadWhenBack } = await import(
+            /* webpackChunkName: "page-stored" */ '../notices/returning'
+          );
           model.setLease(await model.api.drop(model.lease.id));
           model.isRestarting = true;
           void reloadWhenBack(model.api, msg).finally(() => {

@@ -5,7 +5,6 @@ import {
   formOfJob,
   jobRequest,
   mistakesIn,
-  offeredSizes,
   sized,
   submission
 } from './request';
@@ -160,17 +159,8 @@ describe('a job that was gone on from somewhere', () => {
   });
 });
 
-describe('sizes and arguments', () => {
-  it('offer what the scheduler offers to the team, and what is chosen', () => {
-    const few = { name: 'vision', mine: true, use: [], sizes: [0, 1000, 3000] };
-    const many = { name: 'nlp', mine: true, use: [], sizes: [0, 8000] };
-
-    expect(offeredSizes('vision', [few, many], 1000)).toEqual([0, 1000, 3000]);
-    expect(offeredSizes('', [few, many], 1000)).toEqual([0, 1000, 3000, 8000]);
-    expect(offeredSizes('nlp', [few, many], 500)).toEqual([0, 500, 8000]);
-  });
-
-  it('send the arguments of a script as they were written', () => {
+describe('arguments', () => {
+  it('of a script are sent as they were written', () => {
     const form = { ...EMPTY_FORM, arguments: "--name 'a b'" };
     expect(submission(form, 'a.py').arguments).toBe("--name 'a b'");
     expect(submission(EMPTY_FORM, 'a.py')).not.toHaveProperty('arguments');

@@ -5,7 +5,6 @@ import {
   IJobRequest,
   IRole,
   ISubmission,
-  ITeam,
   LeftOut,
   NoticeSignal,
   Priority
@@ -13,17 +12,6 @@ import {
 
 import type { IStartedWith } from './profile';
 import { parseSecrets } from './secrets';
-
-/** GPUs per worker to choose from: what any team that may be meant is offered, and what is chosen. */
-export function offeredSizes(
-  team: string,
-  teams: readonly ITeam[],
-  chosen: number
-): number[] {
-  const meant = teams.filter(each => team === '' || each.name === team);
-  const offered = meant.flatMap(each => each.sizes ?? []);
-  return [...new Set([...offered, chosen])].sort((a, b) => a - b);
-}
 
 export type Source =
   | { kind: 'file'; path: string }
@@ -180,11 +168,6 @@ export function taken(
   return { form, typed: left };
 }
 
-/** Whether GPUs are asked for by memory alone. */
-export function isByMemory(form: ITrainForm): boolean {
-  return form.gpuMemoryGib !== null && form.milliGpu === 0;
-}
-
 /** The form with this size, or by memory where that is null; what was typed of the other is over. */
 export function sized(
   form: ITrainForm,
@@ -316,18 +299,6 @@ export function submission(form: ITrainForm, path: string): ISubmission {
     ...(form.arguments.trim() ? { arguments: form.arguments } : {}),
     ...(form.leftOut ? { left_out: form.leftOut } : {})
   };
-}
-
-/** The same as a schedule: what is of one submit alone is left out. */
-export function scheduling(form: ITrainForm): object {
-  const { cron, timeZone } = form;
-  const when = { schedule: cron.trim(), time_zone: timeZone.trim() };
-  if (form.source?.kind === 'file') {
-    return { ...when, file: submission(form, form.source.path) };
-  }
-  const once = { after: undefined, not_before_ms: undefined };
-  const job = { ...jobRequest(form), ...once, parent: undefined };
-  return { ...when, job };
 }
 
 /** The form that would submit this job once more. */

@@ -10,7 +10,7 @@ import { ownZone } from '../schedulepage/zonedtime';
 import { told } from '../server/api';
 import type { ISweep } from '../server/sweeps';
 import type { IJob } from '../server/types';
-import { offeredSizes } from '../submission/request';
+import { offeredSizes } from '../submission/sizes';
 import { keepDraft } from '../submission/sweep';
 import { sweepMessages } from './messages';
 import { valueText } from './trials';

@@ -1,6 +1,7 @@
 /** What can be chosen of sizes and time limits, as the fields show it. */
 import type { ITeam } from '../server/types';
-import { type ITrainForm, offeredSizes } from '../submission/request';
+import type { ITrainForm } from '../submission/request';
+import { offeredSizes } from '../submission/sizes';
 import { duration, gpus } from '../text/format';
 import type { IOption } from './fields';
 import type { TrainMessages } from './messages';

@@ -6,7 +6,9 @@ import { Fragment, h } from '../components/h';
 
 import { CommandIDs } from '../lab/ids';
 import { isFinal, stepText } from '../model/jobs';
-import { isByMemory, ITrainForm, scheduling } from '../submission/request';
+import type { ITrainForm } from '../submission/request';
+import { scheduling } from '../submission/schedule';
+import { isByMemory } from '../submission/sizes';
 import {
   hasTriggers,
   isWhole,

@@ -57,7 +57,7 @@ def _play(server: KernelServer) -> None:
     number = page.send(code, cell="c2")
     page.printed(number, until="2\n")
     server.hang_up()
-    until(lambda: _printed(server).endswith("19\n"), "the end of the cell")
+    until(lambda: [run["state"] for run in _runs(server)] == ["done"], "the end of the cell")
     everything = [str(n) for n in range(20)]
     assert _printed(server).split() == everything, "and nothing of what its page has shown"
 
