@@ -282,7 +282,9 @@ def test_a_notebook_that_is_saved_in_the_middle_of_a_cell_goes_on_there(tmp_path
         printed += woken.stdout.read()
 
     assert woken.returncode == 0
-    assert printed == "".join(f"step {n}\n" for n in range(40)) + "then 39\n"
+    # A kernel that is told to end may complain of its closed sockets (ipykernel 7): after all it had to say.
+    assert printed.startswith("".join(f"step {n}\n" for n in range(40)) + "then 39\n")
+    assert printed.count("step") == 40
     assert (tmp_path / "results" / "train.out.ipynb").exists()
 
 
