@@ -35,6 +35,7 @@ class Catalogue:
 _language: ContextVar[str] = ContextVar("the language of what is answered", default=ENGLISH)
 
 
+@cache
 def languages() -> tuple[str, ...]:
     """Those that pages can be had in, English first."""
     return ENGLISH, *sorted(path.name for path in _FOLDER.iterdir() if path.is_dir())
