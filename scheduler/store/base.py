@@ -84,6 +84,9 @@ class WorkloadFilter:
     owner: UserName | None = None
     name: str | None = None
     part_of: ParentId | None = None
+    snapshot: str | None = None
+    #: With one of these labels; perhaps some more, of whose request another entry reads the same.
+    labelled: frozenset[tuple[str, str]] = frozenset()
     #: True: only those that are not final; False: only final ones.
     live: bool | None = None
     #: Only those that have ended since, and listed by when they ended.

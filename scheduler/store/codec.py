@@ -50,6 +50,11 @@ def encode_plain(plain: Any) -> str:
     return json.dumps({_VERSION_FIELD: FORMAT_VERSION, "d": plain}, separators=(",", ":"))
 
 
+def entry_in_document(name: str, text: str) -> str:
+    """How an entry of a mapping of texts stands in any document."""
+    return json.dumps({name: text}, separators=(",", ":"))[1:-1]
+
+
 def decode(as_type: Any, document: str) -> Any:
     """Read a document.
 

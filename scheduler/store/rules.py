@@ -47,6 +47,8 @@ def matches(workload: Workload, where: WorkloadFilter) -> bool:
         and where.owner in (None, spec.owner)
         and where.name in (None, spec.name)
         and where.part_of in (None, parent_of(spec))
+        and where.snapshot in (None, spec.snapshot)
+        and (not where.labelled or not where.labelled.isdisjoint(spec.labels.items()))
         and where.live in (None, not is_final(workload))
         and (where.ended_after_ms is None or (workload.ended_ms or 0) > where.ended_after_ms)
     )

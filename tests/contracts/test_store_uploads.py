@@ -8,7 +8,7 @@ from stored_rows import NOW, VISION, job
 
 from gpucommons.scheduler.core.model.state import Changes
 from gpucommons.scheduler.core.model.types import Millis, State, TeamName, UserName
-from gpucommons.scheduler.store.base import Claims, Store
+from gpucommons.scheduler.store.base import Claims, Store, WorkloadFilter
 from gpucommons.scheduler.store.codec import encode_plain, to_plain
 from gpucommons.scheduler.store.opening import open_store
 from gpucommons.scheduler.store.sql import engine
@@ -41,6 +41,24 @@ def test_jobs_tie_their_files_to_owner_and_team_also_when_they_are_over(store: S
     assert claims(store, B, EVE, team=VISION) == Claims(own_job=True)
     assert claims(store, B, ADA, team=NLP) == Claims(team_job=True)
     assert claims(store, B, ADA) == claims(store, A, EVE, team=NLP) == Claims()
+
+
+def test_jobs_are_found_by_their_files_and_labels_also_when_they_are_over(store: Store) -> None:
+    epoch = store.take_lead("me")
+    jobs = (
+        job(1, State.SUCCEEDED, snapshot=A, labels={"origin": "ra%", "x": "y"}),
+        job(2, snapshot=A, labels={"origin": "rat"}),
+        job(3, snapshot=B, labels={"origin": "ra%"}),
+    )
+    store.commit(epoch, Changes(now_ms=NOW, workloads=jobs))
+
+    def found(*labels: tuple[str, str]) -> list[str]:
+        where = WorkloadFilter(snapshot=A, labelled=frozenset(labels))
+        return sorted(one.workload_id for one in store.workloads(where).items)
+
+    assert found() == [jobs[0].workload_id, jobs[1].workload_id]
+    assert found(("origin", "ra%"), ("origin", "dask")) == [jobs[0].workload_id]
+    assert found(("origin", "dask")) == []
 
 
 def test_uploads_are_forgotten_with_their_files_and_never_one_made_meanwhile(store: Store) -> None:

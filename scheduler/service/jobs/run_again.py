@@ -8,7 +8,7 @@ from gpucommons.scheduler.core.model.lifecycle import check_over
 from gpucommons.scheduler.core.model.types import Spec, UserName, Workload
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.models.fields import base_name
-from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL, ORIGIN_LABEL
+from gpucommons.scheduler.models.jobs.jobs import KEY_ORIGINS, OBJECT_LABEL, ORIGIN_LABEL
 from gpucommons.scheduler.parents import Parent
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
@@ -56,8 +56,11 @@ def own_request(principal: Principal, found: Workload) -> models.JobRequest:
     """
     stored = request_of(found.spec)
     others = {} if found.spec.owner == principal.name else _OF_ITS_OWNER
-    # Whatever the first one was made of, and by whatever program, this one is not.
-    labels = {name: text for name, text in stored.labels.items() if name not in _LABELS_OF_FIRST}
+    # Whatever the first one was made of, and by whatever program, this one is not; a key that is among
+    # its files is among this one's.
+    keyed = stored.labels.get(ORIGIN_LABEL) in KEY_ORIGINS
+    left_out = _LABELS_OF_FIRST - {ORIGIN_LABEL} if keyed else _LABELS_OF_FIRST
+    labels = {name: text for name, text in stored.labels.items() if name not in left_out}
     waits: dict[str, object] = {"after": [], "after_any": [], "after_failed": []}
     alone = {"name": base_name(stored.name), "near": [], "labels": labels, **waits}
     return stored.model_copy(update={**alone, **_ANEW, **others})

@@ -17,6 +17,7 @@ from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.lookup import workload_of
 from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.store.base import WorkloadFilter
 
 
 def are_shared(service: Service, team: Team | None) -> bool:
@@ -30,6 +31,16 @@ def _has_a_key(found: Workload) -> bool:
     return found.spec.labels.get(ORIGIN_LABEL) in KEY_ORIGINS
 
 
+def _holds_a_key(service: Service, sha256: str, team: Team) -> bool:
+    """Whether the files of a team's job are such: a cluster may outlive the job of its workers."""
+    where = WorkloadFilter(
+        teams=frozenset({team.name}),
+        snapshot=sha256,
+        labelled=frozenset((ORIGIN_LABEL, origin) for origin in KEY_ORIGINS),
+    )
+    return bool(service.store.workloads(where, limit=1).items)
+
+
 def are_usable(
     service: Service, principal: Principal, request: models.JobRequest, team: Team
 ) -> bool:
@@ -41,10 +52,11 @@ def are_usable(
         return service.snapshots.has(sha256)
     of = frozenset({UserName(request.user or principal.name), principal.name})
     claims = service.store.claims(sha256, of, team=team.name)
-    jobs = service.loop.cluster.workloads.values()
-    with_key = any(one.spec.snapshot == sha256 and _has_a_key(one) for one in jobs)
-    shared = are_shared(service, team) and not with_key
-    allowed = authorization.use_snapshot(claims, shared=shared)
+    allowed = authorization.use_snapshot(claims, shared=False) or (
+        are_shared(service, team)
+        and authorization.use_snapshot(claims, shared=True)
+        and not _holds_a_key(service, sha256, team)
+    )
     # Looked for only then: how long that takes is not for strangers to measure.
     return allowed and service.snapshots.has(sha256)
 

@@ -53,6 +53,7 @@ from gpucommons.scheduler.store.codec import (
     decode,
     encode,
     encode_plain,
+    entry_in_document,
     from_plain,
     opened,
     to_plain,
@@ -354,14 +355,18 @@ def _conditions(where: WorkloadFilter) -> list[ColumnElement[bool]]:
         conditions.append(columns.state.in_(sorted(state.value for state in where.states)))
     if where.teams:
         conditions.append(columns.team.in_(sorted(where.teams)))
-    if where.owner is not None:
-        conditions.append(columns.owner == where.owner)
-    if where.name is not None:
-        conditions.append(columns.name == where.name)
-    if where.part_of is not None:
-        conditions.append(columns.part_of == where.part_of)
-    if where.live is not None:
-        conditions.append(columns.live == where.live)
+    for column, value in (
+        (columns.owner, where.owner),
+        (columns.name, where.name),
+        (columns.part_of, where.part_of),
+        (columns.snapshot, where.snapshot),
+        (columns.live, where.live),
+    ):
+        if value is not None:
+            conditions.append(column == value)
+    if where.labelled:
+        written = (entry_in_document(*one) for one in sorted(where.labelled))
+        conditions.append(or_(*(columns.spec.contains(one, autoescape=True) for one in written)))
     if where.ended_after_ms is not None:
         conditions.append(columns.ended_ms > where.ended_after_ms)
     return conditions

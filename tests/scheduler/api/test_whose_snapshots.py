@@ -261,12 +261,13 @@ async def test_a_team_that_shares_runs_from_each_others_files_and_no_other_team_
     assert (await statuses("alf"))[0] == 403
 
 
-async def test_the_key_of_a_dask_cluster_is_its_owners_alone_whatever_a_team_shares(
-    world: ServiceWorld, http: httpx.AsyncClient
+@pytest.mark.parametrize("origin", ["dask", "ray"])
+async def test_the_key_of_a_cluster_is_its_owners_alone_whatever_a_team_shares(
+    world: ServiceWorld, http: httpx.AsyncClient, origin: str
 ) -> None:
     share(world)
     await upload(http, "ann")
-    asked = a_job(labels={"origin": "dask"})
+    asked = a_job(labels={"origin": origin})
     job = (await http.post("/v1/jobs", json=asked, headers=as_user("ann"))).json()
 
     async def statuses(who: str) -> list[int]:
@@ -281,7 +282,19 @@ async def test_the_key_of_a_dask_cluster_is_its_owners_alone_whatever_a_team_sha
     assert await statuses("alf") == [403, 422, 422]
     # Who leads the team would be in ann's notebook with it.
     assert await statuses("ada") == [403, 422, 422]
-    assert (await statuses("ann"))[0] == 201
+    again = await http.post(f"/v1/jobs/{job['name']}/again", headers=as_user("ann"))
+    assert again.status_code == 201
+
+    # It has the same key, and both are over while the notebook lives on.
+    job = again.json()
+    assert await statuses("ada") == [403, 422, 422]
+    for name in ("digits-1", job["name"]):
+        ended = await http.post(f"/v1/jobs/{name}/cancel", headers=as_user("ann"))
+        assert ended.status_code == 200
+    world.pass_time(1000)
+    assert not world.service.loop.cluster.workloads
+    assert await statuses("alf") == [403, 422, 422]
+    assert await statuses("ada") == [403, 422, 422]
 
 
 @pytest.mark.usefixtures("anns")
