@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Callable
 from http import HTTPStatus
 from types import TracebackType
@@ -51,6 +52,8 @@ HEADERS = {
 _READS = ("GET", "HEAD")
 #: Of one list, after the first; what is further down is not shown.
 _MORE_PAGES = 20
+#: What may stand behind our own address: browsers take `%2e%2e/`, and more, for a way out of it.
+_OF_A_PAGE = re.compile(r"(?!/)[a-z0-9/-]*(\?[\w=&-]*)?", re.ASCII)
 #: A chosen language.
 _KEPT_DAYS = 365
 
@@ -242,12 +245,7 @@ class ChooseLanguage(Headers):
         prefix = self.site.settings.prefix
         self.set_cookie(COOKIE, name, path=prefix, expires_days=_KEPT_DAYS, samesite="Lax")
         then = self.get_query_argument("then", "")
-        self.redirect(prefix + ("" if _leaves(then) else then))
-
-
-def _leaves(path: str) -> bool:
-    """Whether an address, put behind ours, would lead elsewhere."""
-    return ".." in path or "\\" in path or path.startswith("/")
+        self.redirect(prefix + (then if _OF_A_PAGE.fullmatch(then) else ""))
 
 
 class NoSuchPage(PageHandler):

@@ -89,7 +89,19 @@ def _with(visitor: Any, cookie: dict[str, str]) -> dict[str, str]:
     return {"Cookie": f"{own}; {cookie['Cookie']}"}
 
 
-@pytest.mark.parametrize("then", ["//evil.example", "../../hub/logout", "\\evil", "/hub/logout"])
+@pytest.mark.parametrize(
+    "then",
+    [
+        "//evil.example",
+        "../../hub/logout",
+        "%2e%2e/.%2E/hub/logout",
+        ".\t./hub/logout",
+        "\\evil",
+        "/hub/logout",
+        "admin\r\nSet-Cookie: a=b",
+        "https://evil.example",
+    ],
+)
 async def test_a_choice_of_language_leads_nowhere_else(visit: Any, then: str) -> None:
     answer = await (await visit(None)).get("language/de", params={"then": then})
 
