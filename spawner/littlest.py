@@ -7,6 +7,7 @@ Its spawner starts notebooks as units of systemd, ours as processes of the hub's
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import subprocess
 from pathlib import Path
@@ -14,13 +15,25 @@ from typing import Any
 
 from traitlets.config import Config
 
+from gpucommons.gpu.account_names import USERNAME
 from gpucommons.spawner.form.refusal import refusal
+from gpucommons.spawner.hub_config import leave_out
 from gpucommons.spawner.local import GpuLocalSpawner
 from gpucommons.spawner.workstation import configure_beside
 
 _PREFIX, _DEFAULT_PREFIX = "TLJH_INSTALL_PREFIX", "/opt/tljh"
 _USERS, _ADMINS = "jupyterhub-users", "jupyterhub-admins"
 _SPAWNER = "gpucommons.spawner.littlest.GpuLittlestSpawner"
+#: As its own spawner calls them. Its users choose their passwords themselves: one who is called as another
+#: account of the machine must not get that.
+_ACCOUNTS = f"jupyter-{USERNAME}"
+_OTHER_ACCOUNTS = (
+    "GPU Commons is left out, and the hub starts without it: `gpucommons up` for %s gives notebooks and jobs"
+    " other accounts than The Littlest JupyterHub. Start it as root with --account-template %s and without"
+    " --trusted-users, then restart the hub."
+)
+
+log = logging.getLogger("gpucommons.spawner")
 
 
 class GpuLittlestSpawner(GpuLocalSpawner):
@@ -60,7 +73,12 @@ def configure_littlest(c: Any, state_folder: str) -> None:
     """
     own = Config()
     configure_beside(own, state_folder)
-    if (Path(state_folder) / "hub.json").is_file():
+    is_connected = "account_template" in own.GpuLocalSpawner
+    if is_connected and not _has_its_accounts(own):
+        log.error(_OTHER_ACCOUNTS, state_folder, _ACCOUNTS)
+        own, is_connected = Config(), False
+        leave_out(own, spawner_class=_SPAWNER, why="")
+    if is_connected:
         own.JupyterHub.spawner_class = _SPAWNER
         programs = Path(os.environ.get(_PREFIX, _DEFAULT_PREFIX)) / "user" / "bin"
         own.GpuLittlestSpawner.cmd = [str(programs / "python"), "-m", "jupyterhub.singleuser"]
@@ -75,3 +93,8 @@ def configure_littlest(c: Any, state_folder: str) -> None:
         else:
             c.JupyterHub[name] = value
     c.merge(own)
+
+
+def _has_its_accounts(own: Config) -> bool:
+    template = own.GpuLocalSpawner.account_template
+    return template == _ACCOUNTS and not own.LeaseMixin.shared_account

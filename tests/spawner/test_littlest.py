@@ -86,6 +86,23 @@ def test_its_own_spawner_stays_while_ours_is_not_connected(tmp_path: Path) -> No
     assert [one["name"] for one in hub.services] == ["cull-idle", "grader", "later"]
 
 
+@pytest.mark.parametrize(
+    "change", [{"accounts": "{username}"}, {"admission": "trusted"}, {"admission": "one"}]
+)
+def test_no_user_gets_an_account_of_the_machine_that_is_called_like_them(
+    tmp_path: Path, change: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who signs up as `ubuntu` would be its admin; notebooks in one account would be the hub's own, root's."""
+    state = connected(tmp_path / "state")
+    facts = json.loads((state / "hub.json").read_text())
+    (state / "hub.json").write_text(json.dumps(facts | change))
+    config = loaded(tmp_path, state)
+    assert config.JupyterHub.spawner_class == "tljh.user_creating_spawner.UserCreatingSpawner"
+    hub = JupyterHub(config=Config({"JupyterHub": {"services": config.JupyterHub.services}}))
+    assert [one["name"] for one in hub.services] == ["cull-idle", "grader", "later"]
+    assert "--account-template jupyter-{username} and without --trusted-users" in caplog.text
+
+
 def spawner(name: str, config: Config, *, admin: bool = False) -> GpuLittlestSpawner:
     return GpuLittlestSpawner(user=SimpleNamespace(name=name, admin=admin), config=config)
 
