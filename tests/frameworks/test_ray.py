@@ -34,12 +34,25 @@ print(cluster.job_id, cluster.address, cluster._head.pid, flush=True)
 print(ray.get(last.remote(*sys.argv[1:])), flush=True)
 cluster.close()
 """
+#: Two clusters of one kernel; the last one's job computes nothing.
+TWO = """
+import os, sys, time, pathlib
+import ray
+from gpucommons.scheduler.adapters.ray import RayCluster
+
+with RayCluster(gpus=0.5, memory_gib=1, team="vision"):
+    first = os.environ["RAY_AUTH_TOKEN"]
+with RayCluster(gpus=0.5, memory_gib=1, team="vision") as cluster:
+    print(len(ray.nodes()), cluster.address, first, flush=True)
+    while not pathlib.Path(sys.argv[2]).exists():
+        time.sleep(0.1)
+"""
 #: Without a token, and with another.
 STRANGER = """
 import os, sys
 os.environ["RAY_AUTH_MODE"] = sys.argv[2]
 if sys.argv[2] == "token":
-    os.environ["RAY_AUTH_TOKEN"] = "f" * 64
+    os.environ["RAY_AUTH_TOKEN"] = sys.argv[3]
 from ray._raylet import GcsClient
 try:
     GcsClient(address=sys.argv[1]).internal_kv_keys(b"", namespace=None, timeout=20)
@@ -95,7 +108,8 @@ def test_a_kernel_that_is_killed_takes_head_and_workers_along_and_strangers_stay
     with desk.kernel(CELL) as kernel:
         job_id, address, head = begun(desk, kernel)
         for mode in ("disabled", "token"):
-            shown, _ = desk.run("-c", STRANGER, address, mode).communicate(timeout=PATIENCE_S)
+            stranger = desk.run("-c", STRANGER, address, mode, "f" * 64)
+            shown, _ = stranger.communicate(timeout=PATIENCE_S)
             assert shown == "refused\n"
         kernel.kill()
     # Also while a worker is at a task.
@@ -103,6 +117,18 @@ def test_a_kernel_that_is_killed_takes_head_and_workers_along_and_strangers_stay
     assert desk.job(job_id).state == "succeeded"
     assert len(desk.job(job_id).attempts) == 1
     wait_for(lambda: not are_of(head))
+
+
+def test_the_token_of_a_cluster_opens_no_later_one_of_the_same_kernel(desk: Desk) -> None:
+    with desk.kernel(TWO) as kernel:
+        assert kernel.stdout is not None
+        nodes, address, first = kernel.stdout.readline().split()
+        assert int(nodes) >= 1
+        stranger = desk.run("-c", STRANGER, address, "token", first)
+        shown, _ = stranger.communicate(timeout=PATIENCE_S)
+        assert shown == "refused\n"
+        desk.end.touch()
+        kernel.wait(PATIENCE_S)
 
 
 def test_what_a_stopped_worker_was_at_is_computed_again(desk: Desk) -> None:

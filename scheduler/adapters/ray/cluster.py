@@ -1,6 +1,6 @@
 """A Ray cluster from a cell. Its head stands beside the kernel and outlives every size of the job.
 
-Ray runs anybody's code who reaches it, unless it is told a token: each kernel makes one, which the job's
+Ray runs anybody's code who reaches it, unless it is told a token: each cluster has one, which the job's
 workers know from its snapshot. What is sent between them is not encrypted.
 """
 
@@ -58,19 +58,21 @@ class RayCluster:
     ) -> None:
         refuse_open()
         import ray  # noqa: PLC0415 - it takes seconds, for which head and workers need not wait
-        from ray._raylet import Config  # noqa: PLC0415 - see above
+        from ray._raylet import AuthenticationTokenLoader, Config  # noqa: PLC0415 - see above
 
         if ray.is_initialized():
             message = "Ray runs in this kernel already: close its cluster, or ray.shutdown()"
             raise NotJoined(message)
         self._workers = WorkersJob()
-        # Ray reads it once: the next cluster of this kernel has the same.
-        token = os.environ.get("RAY_AUTH_TOKEN") or secrets.token_hex(32)
+        # Each cluster has one of its own: who took the port of a head that has gone was told the last by
+        # its workers.
+        token = secrets.token_hex(32)
         os.environ.update(variables(token))
         for name, value in _UNLESS_SET.items():
             os.environ.setdefault(name, value)
         # Ray read how it proves itself when it was imported; it does this for clusters of its own, too.
         Config.initialize("")
+        AuthenticationTokenLoader.instance().reset_cache()
         self.address = f"{ray.util.get_node_ip_address()}:{free_port()}"
         size = Size(minimum=minimum, maximum=maximum, gpus=gpus, memory_gib=memory_gib)
         asked = Asked(
