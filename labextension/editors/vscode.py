@@ -58,12 +58,25 @@ def completed(entry: Mapping[str, Any], url: Callable[[], str]) -> dict[str, Any
 
     def command(port: int, unix_socket: str) -> list[str]:
         begin = [sys.executable, "-I", "-m", __spec__.name]
-        return [*begin, *theirs(port, unix_socket)]
+        return [*begin, *_with_its_word_for_a_socket(theirs(port, unix_socket))]
 
     def environment() -> dict[str, str]:
         return {**entry.get("environment", {}), SOCKET: url()}
 
     return {**entry, "command": command, "environment": environment}
+
+
+def _with_its_word_for_a_socket(command: Sequence[str]) -> list[str]:
+    """jupyter-vscode-proxy (0.7) tells openvscode-server in the words of code-server.
+
+    Options that it does not know it passes over: it would listen at a port that all users of the machine
+    reach, and asks none of them for a password. The folder of the socket is its user's alone.
+    """
+    words = list(command)
+    if words[0] == "openvscode-server" and "--socket" in words:
+        at = words.index("--socket")
+        words[at : at + 4] = ["--socket-path", words[at + 1]]
+    return words
 
 
 def socket_url(server: Any, environ: Mapping[str, str]) -> str:

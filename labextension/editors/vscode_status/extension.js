@@ -5,6 +5,8 @@
 const RATHER_OFTEN_MS = 1000;
 const AT_MOST_MS = 30_000;
 const MINUTE_MS = 60_000;
+/** In the kernel's tables. */
+const LISTENS = '0A';
 
 /** `½` for what people call so; else thousandths as a decimal. */
 function share(milli) {
@@ -92,6 +94,35 @@ function tip(lease, idle) {
   return lines.join('\n');
 }
 
+/**
+ * Whether a program of another account listens at this port, in tables as `/proc/net/tcp` is one: who took
+ * the port of a server that has gone would be told its token.
+ */
+function isOthers(port, tables, uid) {
+  return tables
+    .flatMap(table => table.split('\n').slice(1))
+    .map(line => line.trim().split(/\s+/))
+    .some(
+      ([, local, , state, , , , owner]) =>
+        state === LISTENS &&
+        parseInt(local.split(':').pop(), 16) === port &&
+        Number(owner) !== uid
+    );
+}
+
+function isSafe(url) {
+  const { readFileSync } = require('fs');
+  const tables = ['/proc/net/tcp', '/proc/net/tcp6'].map(name => {
+    try {
+      return readFileSync(name, 'utf8');
+    } catch {
+      return '';
+    }
+  });
+  const port = Number(new URL(url).port);
+  return !isOthers(port, tables, process.getuid?.());
+}
+
 /** Follow the websocket until `stopped()`; `tell(lease, sample)` hears each change, (null, null) when it is gone. */
 function follow(url, tell, stopped) {
   let pause = RATHER_OFTEN_MS;
@@ -99,6 +130,10 @@ function follow(url, tell, stopped) {
   let sample = null;
   const open = () => {
     if (stopped()) {
+      return;
+    }
+    if (!isSafe(url)) {
+      setTimeout(open, AT_MOST_MS);
       return;
     }
     const socket = new WebSocket(url);
@@ -175,4 +210,4 @@ function activate(context) {
   });
 }
 
-module.exports = { activate, shown, follow };
+module.exports = { activate, shown, follow, isOthers };

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -53,6 +54,20 @@ def test_the_editor_is_told_where_the_server_is_when_it_starts() -> None:
     assert begin[-2:] == ["code-server", "/a/socket"]
     assert vscode.__name__ in begin
     assert entry["timeout"] == 300
+
+
+def test_no_editor_listens_where_other_users_of_the_machine_reach_it() -> None:
+    """As jupyter-vscode-proxy 0.7 has it for both."""
+
+    def begun(program: str) -> list[str]:
+        words = [program, "--socket", "{unix_socket}", "--socket-mode", "0600", "."]
+        entry = completed({"command": lambda port, unix_socket: words}, lambda: "")
+        return list(entry["command"](0, "/a/socket"))
+
+    assert begun("openvscode-server")[-4:] == [
+        "openvscode-server", "--socket-path", "{unix_socket}", "."
+    ]  # fmt: skip
+    assert begun("code-server")[-6:-4] == ["code-server", "--socket"]
 
 
 @pytest.mark.parametrize(
@@ -151,14 +166,24 @@ class _Config(dict[str, Any]):
 
 def shown(lease: Any, sample: Any) -> Any:
     """What the extension makes of it, in the program that VS Code runs extensions in."""
+    return answer("shown", lease, sample, NOW)
+
+
+def answer(name: str, *values: Any) -> Any:
+    """What a function of the extension gives for these values."""
+    given = ", ".join(map(json.dumps, values))
+    script = (
+        f"const it = require({json.dumps(str(EXTENSION / 'extension.js'))});"
+        f"Promise.resolve(it.{name}({given})).then(found => console.log(JSON.stringify(found)))"
+    )
+    return json.loads(said_by_node(script))
+
+
+def said_by_node(script: str) -> str:
     node = shutil.which("node", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     assert node is not None
-    script = (
-        f"const {{ shown }} = require({json.dumps(str(EXTENSION / 'extension.js'))});"
-        f"console.log(JSON.stringify(shown({json.dumps(lease)}, {json.dumps(sample)}, {NOW})))"
-    )
     said = subprocess.run([node, "-e", script], capture_output=True, text=True, check=True)
-    return json.loads(said.stdout)
+    return said.stdout
 
 
 @pytest.mark.parametrize(
@@ -190,3 +215,38 @@ def test_only_a_gpu_that_is_about_to_go_back_stands_out() -> None:
     assert not shown(LEASE, SAMPLE)["warns"]
     assert shown(LEASE | {"idle": {"returns_ms": NOW}}, SAMPLE)["warns"]
     assert "Keep" in shown(LEASE, SAMPLE)["tip"]
+
+
+@pytest.mark.parametrize(
+    ("address", "port", "state", "uid", "others"),
+    [
+        ("0100007F", 8888, "0A", 1001, True),
+        ("00000000000000000000000000000000", 8888, "0A", 1001, True),
+        ("0100007F", 8888, "0A", 1000, False),
+        ("0100007F", 8887, "0A", 1001, False),
+        ("0100007F", 8888, "01", 1001, False),
+    ],
+)
+def test_a_port_that_another_account_took_is_known(
+    address: str, port: int, state: str, uid: int, others: bool
+) -> None:
+    head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid"
+    row = f"   3: {address}:{port:04X} 00000000:0000 {state} 0:0 00:0 0 {uid:5} 0 1"
+    assert answer("isOthers", 8888, [f"{head}\n{row}\n", ""], 1000) is others
+
+
+@pytest.mark.parametrize(("uid", "told"), [(os.geteuid(), True), (os.geteuid() + 1, False)])
+def test_whoever_took_the_port_of_a_server_that_has_gone_is_not_told_its_token(
+    uid: int, told: bool
+) -> None:
+    """As account of another number than that of the program that listens there."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        script = (
+            f"process.getuid = () => {uid}; const told = [];"
+            "globalThis.WebSocket = class { constructor(url) { told.push(url); } };"
+            f"const it = require({json.dumps(str(EXTENSION / 'extension.js'))});"
+            f"it.follow('ws://127.0.0.1:{port}/ws?token=t', () => {{}}, () => false);"
+            "console.log(told.length); process.exit();"
+        )
+        assert said_by_node(script) == f"{int(told)}\n"
