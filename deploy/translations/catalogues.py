@@ -205,6 +205,9 @@ class Pages(Texts):
 class Scripts(Pages):
     """Texts of the pages' scripts."""
 
+    #: Texts within others are looked for, too: `${gettext('Saved.')} …`.
+    _of_scripts: ClassVar = {"parse_template_string": True}
+
     def sources(self) -> Iterator[Path]:
         """The files that hold texts, but for libraries."""
         yield from sorted((ROOT / "scheduler" / "pages" / "static").glob("*.js"))
@@ -214,7 +217,8 @@ class Scripts(Pages):
         catalog = Catalog(domain=self.domain)
         for path in self.sources():
             with path.open("rb") as file:
-                for line, text, _, _ in extract("javascript", file, {"gettext": None}, (), {}):
+                names, options = {"gettext": None}, self._of_scripts
+                for line, text, _, _ in extract("javascript", file, names, (), options):
                     catalog.add(text, locations=[(path.relative_to(ROOT).as_posix(), line)])
         return _plain(catalog)
 

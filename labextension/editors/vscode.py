@@ -21,6 +21,8 @@ from typing import Any
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
+from traitlets.config.loader import LazyConfigValue
+
 EXTENSION = Path(__file__).with_name("vscode_status")
 #: Where the extension finds this server; with a token, as the hub's variables have one.
 SOCKET = "GPUCOMMONS_EDITOR_SOCKET"
@@ -48,8 +50,12 @@ def offer(server: Any) -> None:
         server.log.warning("VS Code is not offered: %s", error)
         return
     asked = server.config.ServerProxy
+    others = asked.get("servers", {})
+    if isinstance(others, LazyConfigValue):
+        # As ``c.ServerProxy.servers.update(...)`` leaves it.
+        others = others.get_value({})
     # What an admin configured under this name stays.
-    asked.servers = {"vscode": entry, **asked.get("servers", {})}
+    asked.servers = {"vscode": entry, **others}
 
 
 def completed(entry: Mapping[str, Any], url: Callable[[], str]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from babel.messages.catalog import Catalog
 from jupyterlab_server import translation_utils
 
 from deploy.translations import catalogues
-from deploy.translations.catalogues import ALL, DOCUMENTS, PANEL, ROOT, Texts
+from deploy.translations.catalogues import ALL, DOCUMENTS, PANEL, ROOT, SCRIPTS, Texts
 
 LANGUAGES = [(texts, language) for texts in ALL for language in texts.languages()]
 NAMED = [f"{texts.domain}-{language}" for texts, language in LANGUAGES]
@@ -64,6 +64,14 @@ def test_no_text_of_the_panel_is_overlooked() -> None:
         found[one.path] += 1
 
     assert found == {path: count for path, count in calls.items() if count}
+
+
+def test_no_text_of_the_pages_scripts_is_overlooked() -> None:
+    """Also where it stands within another text."""
+    source = "".join(path.read_text() for path in SCRIPTS.sources())
+    said = re.findall(r"gettext\(\s*'((?:[^'\\]|\\.)+)'", source)
+
+    assert set(said) == {message.id for message in SCRIPTS.template() if message.id}
 
 
 def test_no_text_is_asked_for_with_and_without_a_number() -> None:

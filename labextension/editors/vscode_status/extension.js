@@ -154,7 +154,9 @@ function follow(url, tell, stopped) {
       }
     };
     socket.onclose = () => {
-      tell(null, null);
+      lease = null;
+      sample = null;
+      tell(lease, sample);
       setTimeout(open, pause);
       pause = Math.min(AT_MOST_MS, 2 * pause);
     };

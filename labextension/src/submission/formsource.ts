@@ -43,6 +43,17 @@ export function withSource(
     ...written,
     // What the file has none of its own of, the profile says.
     environment: written.environment || kept.environment,
+    profile: withOwn(kept.profile, written.environment ?? ''),
     source
   };
+}
+
+/** The profile, which gives this file's own environment back and not the one of the file before. */
+function withOwn(
+  profile: ITrainForm['profile'],
+  environment: string
+): ITrainForm['profile'] {
+  return profile && 'environment' in profile.changed
+    ? { ...profile, before: { ...profile.before, environment } }
+    : profile;
 }

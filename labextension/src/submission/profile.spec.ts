@@ -144,3 +144,18 @@ it('leaves no file with the environment of a profile that it had for a while', (
   train.choose('a.py');
   expect(train.form.environment).toBe('');
 });
+
+it('gives each file back its own environment, not the one of the file before', () => {
+  const train = made();
+  train.start({ environment: 'jax' });
+  train.start(taking(PROFILE, train.form));
+  train.choose('b.py');
+  expect(train.form.environment).toBe('torch');
+  train.start(leaving(train.form));
+  expect(train.form.environment).toBe('');
+
+  train.start(taking(PROFILE, train.form));
+  train.choose('a.py');
+  train.start(leaving(train.form));
+  expect(train.form.environment).toBe('jax');
+});

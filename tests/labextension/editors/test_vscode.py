@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from traitlets.config import Config
 
 from gpucommons.labextension.editors import vscode
 from gpucommons.labextension.editors.vscode import (
@@ -140,28 +141,28 @@ def test_an_editor_that_installs_nothing_starts_as_well(tmp_path: Path) -> None:
     install(["/no/such/program"])
 
 
-def test_what_an_admin_configured_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = {"command": ["theirs"]}
-    asked_for = SimpleNamespace(
-        config=SimpleNamespace(ServerProxy=_Config(servers={"vscode": own}))
-    )
+def offered(config: Config, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What jupyter-server-proxy is told to serve then."""
     proxy = SimpleNamespace(setup_vscode=lambda: {"command": lambda port, unix_socket: ["x"]})
     monkeypatch.setitem(sys.modules, "jupyter_vscode_proxy", proxy)
     monkeypatch.setattr(vscode, "find_spec", lambda _name: object())
-
-    vscode.offer(asked_for)
-
-    assert asked_for.config.ServerProxy.servers["vscode"] is own
+    vscode.offer(SimpleNamespace(config=config))
+    return config.ServerProxy.servers
 
 
-class _Config(dict[str, Any]):
-    """As traitlets' own: keys are attributes, too."""
+def test_what_an_admin_configured_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {"command": ["theirs"]}
+    config = Config()
+    config.ServerProxy.servers = {"vscode": own}
+    assert offered(config, monkeypatch)["vscode"] is own
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        self[name] = value
 
-    def __getattr__(self, name: str) -> Any:
-        return self[name]
+def test_what_an_admin_added_to_the_list_is_served_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = Config()
+    config.ServerProxy.servers.update({"board": {"command": ["board"]}})
+    assert offered(config, monkeypatch).keys() == {"vscode", "board"}
 
 
 def shown(lease: Any, sample: Any) -> Any:
@@ -172,17 +173,15 @@ def shown(lease: Any, sample: Any) -> Any:
 def answer(name: str, *values: Any) -> Any:
     """What a function of the extension gives for these values."""
     given = ", ".join(map(json.dumps, values))
-    script = (
-        f"const it = require({json.dumps(str(EXTENSION / 'extension.js'))});"
-        f"Promise.resolve(it.{name}({given})).then(found => console.log(JSON.stringify(found)))"
-    )
-    return json.loads(said_by_node(script))
+    return json.loads(of_extension(f"console.log(JSON.stringify(it.{name}({given})))"))
 
 
-def said_by_node(script: str) -> str:
+def of_extension(script: str) -> str:
+    """What a script prints that has the extension as ``it``."""
     node = shutil.which("node", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     assert node is not None
-    said = subprocess.run([node, "-e", script], capture_output=True, text=True, check=True)
+    begin = f"const it = require({json.dumps(str(EXTENSION / 'extension.js'))});"
+    said = subprocess.run([node, "-e", begin + script], capture_output=True, text=True, check=True)
     return said.stdout
 
 
@@ -245,8 +244,22 @@ def test_whoever_took_the_port_of_a_server_that_has_gone_is_not_told_its_token(
         script = (
             f"process.getuid = () => {uid}; const told = [];"
             "globalThis.WebSocket = class { constructor(url) { told.push(url); } };"
-            f"const it = require({json.dumps(str(EXTENSION / 'extension.js'))});"
             f"it.follow('ws://127.0.0.1:{port}/ws?token=t', () => {{}}, () => false);"
             "console.log(told.length); process.exit();"
         )
-        assert said_by_node(script) == f"{int(told)}\n"
+        assert of_extension(script) == f"{int(told)}\n"
+
+
+def test_a_lease_that_was_told_before_the_server_went_is_not_shown_after_it() -> None:
+    usage = {"type": "usage", "state": "ok", "samples": [SAMPLE]}
+    told = of_extension(
+        "const all = [], told = [];"
+        "globalThis.WebSocket = class { constructor() { all.push(this); } };"
+        "globalThis.setTimeout = call => call();"
+        "it.follow('ws://here', (lease, sample) => told.push([lease, sample]), () => false);"
+        f"all[0].onmessage({{ data: {json.dumps(json.dumps({'type': 'lease', 'lease': LEASE}))} }});"
+        "all[0].onclose();"
+        f"all[1].onmessage({{ data: {json.dumps(json.dumps(usage))} }});"
+        "console.log(JSON.stringify(told))"
+    )
+    assert json.loads(told) == [[LEASE, None], [None, None], [None, SAMPLE]]
