@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from gpucommons.scheduler.api import errors
 from gpucommons.scheduler.api.authentication import Authenticator
-from gpucommons.scheduler.api.caller import Doorway
+from gpucommons.scheduler.api.caller import RouteDependencies
 from gpucommons.scheduler.api.leading import ToLeader
 from gpucommons.scheduler.api.limits.body_limit import BodyLimit
 from gpucommons.scheduler.api.limits.waiting import Waiting
@@ -72,7 +72,9 @@ def create_app(
     app = _bare()
     waiting = Waiting()
     service.loop.subscribe(waiting.changed)
-    app.state.doorway = Doorway(service=service, authenticator=authenticator, waiting=waiting)
+    app.state.dependencies = RouteDependencies(
+        service=service, authenticator=authenticator, waiting=waiting
+    )
     _take_all(app, counted.registry, chosen)
     errors.install(app)
     if chosen.leader is not None:

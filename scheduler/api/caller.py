@@ -39,7 +39,7 @@ IdempotencyKey = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Doorway:
+class RouteDependencies:
     """What routes share."""
 
     service: Service
@@ -55,7 +55,7 @@ class Caller:
     """One authenticated request."""
 
     principal: Principal
-    doorway: Doorway
+    dependencies: RouteDependencies
 
     async def run(
         self, use_case: Callable[..., R | Pending[R]], *arguments: Any, **named: Any
@@ -65,10 +65,10 @@ class Caller:
 
     async def in_turn(self, use_case: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """Run a use case in a thread when this caller has one free, and give what it gives."""
-        call = partial(use_case, self.doorway.service, self.principal, *arguments, **named)
+        call = partial(use_case, self.dependencies.service, self.principal, *arguments, **named)
         if not self._takes_turns:
             return await run_in_threadpool(call)
-        async with self.doorway.turns.turn(self._name):
+        async with self.dependencies.turns.turn(self._name):
             return await run_in_threadpool(call)
 
     async def run_dear(
@@ -77,12 +77,12 @@ class Caller:
         """Run a use case that computes for long: few at a time, and one of each caller."""
         if not self._takes_turns:
             return await self.run(use_case, *arguments, **named)
-        call = partial(use_case, self.doorway.service, self.principal, *arguments, **named)
-        return await self._settled(await self.doorway.dear.run(call, whose=self._name))
+        call = partial(use_case, self.dependencies.service, self.principal, *arguments, **named)
+        return await self._settled(await self.dependencies.dear.run(call, whose=self._name))
 
     async def _settled(self, found: R | Pending[R]) -> R:
         if isinstance(found, Pending):
-            return await self.doorway.waiting.settle(
+            return await self.dependencies.waiting.settle(
                 found,
                 whose=self._name,
                 dearly=self._dearly if self._takes_turns else run_in_threadpool,
@@ -90,7 +90,7 @@ class Caller:
         return found
 
     async def _dearly(self, work: Callable[[], T]) -> T:
-        return await self.doorway.dear.run(work, whose=self._name)
+        return await self.dependencies.dear.run(work, whose=self._name)
 
     @property
     def _takes_turns(self) -> bool:
@@ -105,14 +105,14 @@ class Caller:
 async def _authenticate(
     request: Request, authorization: Annotated[str | None, Depends(_scheme)]
 ) -> Caller:
-    doorway: Doorway = request.app.state.doorway
+    dependencies: RouteDependencies = request.app.state.dependencies
     token = read_token(authorization)
     peer_uid = getattr(request.state, "peer_uid", None)
-    teams = doorway.service.loop.cluster.teams
+    teams = dependencies.service.loop.cluster.teams
 
     async def identify(*, fresh: bool) -> Identity:
         credentials = Credentials(token=token, peer_uid=peer_uid, fresh=fresh)
-        identity = await doorway.authenticator.identify(credentials)
+        identity = await dependencies.authenticator.identify(credentials)
         if identity is None:
             raise NotAuthenticated
         return identity
@@ -121,7 +121,7 @@ async def _authenticate(
     if request.method not in _READS and (principal.admin or principal.leads):
         # Whoever may change others' things is looked up anew before doing so.
         principal = resolve(await identify(fresh=True), teams)
-    return Caller(principal=principal, doorway=doorway)
+    return Caller(principal=principal, dependencies=dependencies)
 
 
 AnyCaller = Annotated[Caller, Depends(_authenticate)]

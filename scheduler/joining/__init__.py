@@ -13,7 +13,7 @@ FILES = (
     "child_processes.py",
     "first_worker.py",
     "port_owners.py",
-    "mpi.py",
+    "mpirun.py",
     "ray.py",
     "spark.py",
     "worker_messages.py",

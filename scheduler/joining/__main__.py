@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from gpucommons.scheduler.joining import mpi, ray, spark
+from gpucommons.scheduler.joining import mpirun, ray, spark
 from gpucommons.scheduler.joining.first_worker import Seat, Server, follow, lead
 from gpucommons.scheduler.joining.ray import Offer
 from gpucommons.scheduler.joining.worker_messages import NotJoined, own_address, place_of, remark
@@ -30,14 +30,14 @@ def _parser() -> argparse.ArgumentParser:
 def main(words: Sequence[str]) -> int:
     """Run one worker, or what mpirun starts; returns what its process ends with."""
     if words[:1] == ["agent"]:
-        return mpi.agent(words[1:])
+        return mpirun.agent(words[1:])
     if words[:1] == ["messenger"]:
-        return mpi.messenger()
+        return mpirun.messenger()
     split = words.index("--") if "--" in words else len(words)
     asked = _parser().parse_args(words[:split])
     command = list(words[split + 1 :])
     if asked.how == "mpi":
-        return mpi.work(asked.rank, command)
+        return mpirun.work(asked.rank, command)
     return _in_seat(asked, command)
 
 

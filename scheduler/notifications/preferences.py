@@ -13,10 +13,6 @@ from gpucommons.scheduler.core.model.types import Millis, UserName
 MOST_WAITING = 100
 #: Mails of one user within an hour: an address is whatever its owner writes, and may be another's.
 MOST_MAILS, HOUR_MS = 60, 3_600_000
-#: After the first try that failed; the second time twice as long, and so on.
-FIRST_WAIT_MS, LONGEST_WAIT_MS = 30_000, 3_600_000
-#: Over about half a day in all.
-MOST_TRIES = 16
 #: What became of messages is kept so long; a reader that begins again knows by it what was sent.
 KEPT_MS = 7 * 86_400_000
 

@@ -8,7 +8,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.resources import Pool, Team
 from gpucommons.scheduler.core.model.types import Kind, State, UserName, Workload
 from gpucommons.scheduler.core.quota import quota
-from gpucommons.scheduler.core.whatif import notebook_sizes
+from gpucommons.scheduler.core.whatif import available_notebook_sizes
 from gpucommons.scheduler.intake import notebook_pools
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
@@ -67,7 +67,9 @@ def _offer(
     cluster, (user, server_name) = service.loop.cluster, server
     uses = quota.uses(cluster.nodes, cluster.workloads.values())
     devices = [d for n in cluster.nodes.values() if n.pool == pool.name for d in n.devices]
-    sizes = notebook_sizes.sizes(cluster, team.name, pool.name, user, server_name=server_name)
+    sizes = available_notebook_sizes.sizes(
+        cluster, team.name, pool.name, user, server_name=server_name
+    )
     return models.OfferView(
         team=team.name,
         pool=pool.name,
@@ -89,7 +91,7 @@ def _offer(
         simulated=pool.simulated or any(device.simulated for device in devices),
         idle_after_min=max(1, service.settings.idle.idle_after_ms // 60_000),
         idle_after_s=service.settings.idle.idle_after_ms // 1000,
-        win_back_s=notebook_sizes.win_back_s(pool),
+        win_back_s=available_notebook_sizes.win_back_s(pool),
         on_idle=list(pool.on_idle),
         kernels_kept_days=pool.kernels_kept_days,
     )

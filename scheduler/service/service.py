@@ -7,7 +7,6 @@ store; the API runs them in threads. Whatever has to wait for a cycle is returne
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -42,6 +41,7 @@ from gpucommons.scheduler.files.log_reader import LogChunk
 from gpucommons.scheduler.files.snapshots import SnapshotPlace
 from gpucommons.scheduler.forecast.forecast import Forecast
 from gpucommons.scheduler.forecast.windows import Unknown
+from gpucommons.scheduler.idempotency import fingerprint
 from gpucommons.scheduler.notifications.settings import NotificationSettings
 from gpucommons.scheduler.principal import Principal, member_teams
 from gpucommons.scheduler.service.authorization.sight import is_person
@@ -324,12 +324,6 @@ class Service:
         if user == principal.name:
             return principal.teams
         return member_teams(user, self.directory.groups_of(user), self.loop.cluster.teams)
-
-
-def fingerprint(kind: str, request: Any) -> str:
-    """Equal for equal requests, so that one idempotency key cannot stand for two different ones."""
-    body = request.model_dump_json() if isinstance(request, BaseModel) else repr(request)
-    return hashlib.sha256(f"{kind}\0{body}".encode(errors="replace")).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -25,6 +25,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import LeaderLost
+from gpucommons.scheduler.idempotency import check_same_request
 from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import (
@@ -131,7 +132,7 @@ class MemoryStore:
             key = (intent.by, intent.idempotency_key or "")
             if intent.idempotency_key is not None and key in self._by_key:
                 first = self._intents[self._by_key[key]]
-                rules.check_same_request(first, intent.fingerprint)
+                check_same_request(first.idempotency_key, first.fingerprint, intent.fingerprint)
                 return first
             if intent.intent_id not in self._intents:
                 owner = rules.job_owner(intent)
@@ -161,9 +162,8 @@ class MemoryStore:
             unseen = [i for i in self._pending.values() if rules.job_owner(i) == owner]
             asked = [rules.asked_part_of(i) or rules.submitted_id(i) for i in unseen]
             mine = (w for w in self._workloads.values() if w.spec.owner == owner)
-            known = [
-                rules.parent_of(w.spec) or w.workload_id for w in mine if rules.is_pending_job(w)
-            ]
+            waiting = filter(rules.is_pending_job, mine)
+            known = [rules.parent_of(w.spec) or w.workload_id for w in waiting]
             return frozenset((*known, *(one for one in asked if one is not None)))
 
     def intent_with_key(self, by: UserName, key: str, fingerprint: str) -> Intent | None:
@@ -171,7 +171,7 @@ class MemoryStore:
         with self._lock:
             first = self._intents.get(self._by_key.get((by, key), IntentId("")))
             if first is not None:
-                rules.check_same_request(first, fingerprint)
+                check_same_request(first.idempotency_key, first.fingerprint, fingerprint)
             return first
 
     def asked(self, limit: int = 1000) -> Asked:

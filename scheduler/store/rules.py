@@ -17,7 +17,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.errors import BadRequest, Conflict
+from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.store.base import (
     EventSight,
@@ -185,22 +185,6 @@ def asked_part_of(intent: Intent) -> ParentId | None:
 def is_pending_job(workload: Workload) -> bool:
     """Whether it counts against what its owner may have waiting."""
     return workload.state in PENDING_STATES and workload.spec.kind is not Kind.NOTEBOOK
-
-
-def check_same_request(first: Intent, fingerprint: str) -> None:
-    """One idempotency key stands for one request.
-
-    Raises
-    ------
-    Conflict
-        When the key was used for another one.
-    """
-    if first.fingerprint != fingerprint:
-        message = (
-            f"The idempotency key {first.idempotency_key!r} was used for another request:"
-            " choose a new key."
-        )
-        raise Conflict(message)
 
 
 def name_base(base: str) -> str:

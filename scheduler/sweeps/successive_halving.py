@@ -2,16 +2,32 @@
 
 A trial that comes to a rung goes on at once where it is among the best part of those that have come
 there so far; else it pauses and gives its GPU up. Later ones can make it one of the best part: then it
-is woken, before anything new is begun.
+is woken, before anything new is begun. Here is all of it: when a trial has reached a rung, with which
+value, and who may pass.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpucommons.scheduler.sweeps.sweep import OVER, Sweep, Trial, TrialState
 from gpucommons.scheduler.sweeps.trial_ranking import rank_key
+
+
+def reached_rungs(sweep: Sweep, trial: Trial, step: int, value: float) -> Trial:
+    """The trial after it told ``value`` at ``step``: with its value at each rung that it has reached.
+
+    That is its best value so far; one that is no number (it has diverged) counts as the worst.
+    """
+    rungs = () if sweep.halving is None else sweep.halving.rungs
+    passed = sum(1 for rung in rungs if step >= rung)
+    missing = passed - len(trial.at_rungs)
+    if missing <= 0:
+        return trial
+    best = trial.best if math.isfinite(value) and trial.best is not None else value
+    return replace(trial, at_rungs=(*trial.at_rungs, *([best] * missing)))
 
 
 def promotable(sweep: Sweep, trials: Sequence[Trial]) -> list[Trial]:

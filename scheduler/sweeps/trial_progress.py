@@ -9,6 +9,7 @@ from typing import Protocol
 
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, State, Workload
+from gpucommons.scheduler.sweeps.successive_halving import reached_rungs
 from gpucommons.scheduler.sweeps.sweep import Sweep, Trial, TrialState
 from gpucommons.scheduler.sweeps.trial_ranking import is_better
 
@@ -39,19 +40,8 @@ def told(sweep: Sweep, trial: Trial, points: Iterable[_Point]) -> Trial:
             continue
         if math.isfinite(value) and is_better(sweep, value, trial.best):
             trial = replace(trial, best=value, best_step=step, best_ms=point.at_ms)
-        trial = _at_rung(sweep, trial, step, value)
+        trial = reached_rungs(sweep, trial, step, value)
     return trial
-
-
-def _at_rung(sweep: Sweep, trial: Trial, step: int, value: float) -> Trial:
-    """It has come to each rung that lies behind it now; a value that is no number counts as the worst."""
-    rungs = () if sweep.halving is None else sweep.halving.rungs
-    passed = sum(1 for rung in rungs if step >= rung)
-    missing = passed - len(trial.at_rungs)
-    if missing <= 0:
-        return trial
-    best = trial.best if math.isfinite(value) and trial.best is not None else value
-    return replace(trial, at_rungs=(*trial.at_rungs, *([best] * missing)))
 
 
 def _position(point: _Point) -> int:

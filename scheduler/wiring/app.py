@@ -19,7 +19,8 @@ from gpucommons.gpu.extras import coming_with
 from gpucommons.scheduler import models
 from gpucommons.scheduler.background_tasks.budgets import Budgets
 from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR, Housekeeping
-from gpucommons.scheduler.background_tasks.notifications import Notifications, Sending
+from gpucommons.scheduler.background_tasks.notification_delivery import Delivery
+from gpucommons.scheduler.background_tasks.notifications import Notifications
 from gpucommons.scheduler.background_tasks.pipelines import Pipelines
 from gpucommons.scheduler.background_tasks.plan_outcomes import Judging
 from gpucommons.scheduler.background_tasks.retention import Kept, Retention
@@ -87,7 +88,7 @@ class Scheduler:
     judging: Judging
     budgets: Budgets
     notifications: Notifications
-    sending: Sending
+    notification_delivery: Delivery
     log_following: LogFollowing
     retention: Retention
     attempt_key: bytes = field(repr=False)
@@ -181,7 +182,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         budgets=Budgets(service),
         log_following=log_following,
         notifications=Notifications(service, epoch=lambda: loop.epoch),
-        sending=Sending(service, epoch=lambda: loop.epoch),
+        notification_delivery=Delivery(service, epoch=lambda: loop.epoch),
         retention=Retention(
             store=store,
             places=_places(where.executor, kept, settings.retention_days * _DAY_MS),

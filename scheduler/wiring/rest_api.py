@@ -38,7 +38,7 @@ def web_app(scheduler: Scheduler) -> FastAPI:
         metrics=Metrics(
             scheduler.loop,
             cluster_requests=scheduler.where.requests,
-            messages=scheduler.sending.fates,
+            messages=scheduler.notification_delivery.fates,
         ),
         settings=ApiSettings(
             max_snapshot_bytes=scheduler.settings.max_snapshot_mib << 20,

@@ -70,7 +70,7 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
             _look_at(scheduler, scheduler.pipelines.step, "a look at the pipelines"),
             _look_at(scheduler, scheduler.budgets.step, "a look at the budgets"),
             _look_at(scheduler, scheduler.notifications.step, "a look for whom to tell"),
-            _look_at(scheduler, scheduler.sending.step, "a look at messages to send"),
+            _look_at(scheduler, scheduler.notification_delivery.step, "a look at messages to send"),
             _look_at(scheduler, scheduler.judging.step, "a look at what became of plans"),
             _follow_logs(scheduler),
             _prune(scheduler),

@@ -46,7 +46,7 @@ class LocalSocket:
     is_shut: bool
 
 
-def has_untaken_call(pids: Iterable[int]) -> bool:
+def has_unaccepted_connection(pids: Iterable[int]) -> bool:
     """Whether one of these processes waits for a server that is none of them.
 
     What cannot be asked is not known: False.

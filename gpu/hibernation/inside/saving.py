@@ -19,8 +19,8 @@ from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation import process_image as images
 from gpucommons.gpu.hibernation import refusals
 from gpucommons.gpu.hibernation.inside import (
+    checks_before_save,
     gpu_memory,
-    obstacles,
     open_files,
     processes,
     runs,
@@ -68,7 +68,7 @@ def save(
     parked = on_host
     try:
         partial.mkdir(mode=0o700)
-        because = obstacles.of_slice()
+        because = checks_before_save.mapped_slice()
         if because is None:
             left = gpu_memory.leave(settings.driver, on_host, bounds.timeout_s)
             if isinstance(left, str):
@@ -77,10 +77,10 @@ def save(
                 parked = left
         because = (
             because
-            or obstacles.find()
-            or obstacles.no_room(partial, bounds.most_bytes)
+            or checks_before_save.unsavable_process()
+            or checks_before_save.too_little_space(partial, bounds.most_bytes)
             or _dump(settings, root_pid, pipes, begun, timeout_s=_rest_s(started, bounds))
-            or obstacles.untaken_call()
+            or checks_before_save.unaccepted_connection()
         )
         if because is None:
             image = _complete(partial, root_pid, pipes, begun, parked)

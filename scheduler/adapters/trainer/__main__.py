@@ -16,7 +16,7 @@ from gpucommons.gpu.extras import program_of
 from gpucommons.gpu.said_once import log_to_stderr
 
 with program_of("kubernetes"):
-    from gpucommons.scheduler.adapters.trainer.cluster_view import Followed
+    from gpucommons.scheduler.adapters.trainer.cluster_view import WatchedTrainJobs
     from gpucommons.scheduler.adapters.trainer.intake import Intake, TrainJobs, made_of
     from gpucommons.scheduler.adapters.trainer.settings import read_settings
     from gpucommons.scheduler.client import AsyncSchedulerClient
@@ -69,19 +69,19 @@ async def serve(told: Told) -> None:
     def tell() -> None:
         loop.call_soon_threadsafe(changed.set)
 
-    followed = Followed(connection, settings.namespaces, tell)
+    watched = WatchedTrainJobs(connection, settings.namespaces, tell)
     try:
-        await asyncio.to_thread(followed.wait)
+        await asyncio.to_thread(watched.wait)
         async with AsyncSchedulerClient(told.url, token=told.token) as scheduler:
             objects, books = TrainJobs(connection, settings.namespaces), Books(made_of=made_of)
-            intake = Intake(scheduler, followed, objects, books, settings)
+            intake = Intake(scheduler, watched, objects, books, settings)
             await intake.look()
             follower = Follower(scheduler, objects, books, pace=Pace(), now_ms=now_ms)
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(follower.run())
                 tasks.create_task(_look(intake, changed))
     finally:
-        await asyncio.to_thread(followed.close)
+        await asyncio.to_thread(watched.close)
 
 
 async def _look(intake: Intake, changed: asyncio.Event) -> None:

@@ -54,8 +54,8 @@ class Worker:
         return self.pod.uid
 
 
-class Followed:
-    """TrainJobs of some namespaces, as they are now."""
+class WatchedTrainJobs:
+    """TrainJobs of some namespaces, as they are now: watched, not polled."""
 
     def __init__(
         self, connection: Connection, namespaces: Iterable[str], changed: Callable[[], None]
@@ -64,10 +64,10 @@ class Followed:
         self._changed, self._connection = changed, connection
         self._lock = threading.RLock()
         self._trainjobs = [
-            self._follow(trainjobs.path_of(one), lambda body: body, _uid_of) for one in namespaces
+            self._watch(trainjobs.path_of(one), lambda body: body, _uid_of) for one in namespaces
         ]
 
-    def _follow(
+    def _watch(
         self, path: str, read: Callable[[Document], T], key: Callable[[T], str]
     ) -> WatchCache[T]:
         cache = WatchCache(key=key, lock=self._lock, changed=self._changed)
@@ -109,16 +109,16 @@ class Followed:
             watch.close()
 
 
-class Sights(Followed):
-    """The same with pods and nodes."""
+class ClusterView(WatchedTrainJobs):
+    """TrainJobs with their pods, and the nodes."""
 
     def __init__(
         self, connection: Connection, settings: TrainerSettings, changed: Callable[[], None]
     ) -> None:
         super().__init__(connection, settings.watched, changed)
         self._settings = settings
-        self._nodes = self._follow("/api/v1/nodes", read_node, lambda node: node.name)
-        self._pods = self._follow("/api/v1/pods", self._read_pod, lambda pod: pod.uid)
+        self._nodes = self._watch("/api/v1/nodes", read_node, lambda node: node.name)
+        self._pods = self._watch("/api/v1/pods", self._read_pod, lambda pod: pod.uid)
 
     def _read_pod(self, body: Document) -> Worker | OtherPod | Gone:
         meta = body["metadata"]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gpucommons.scheduler.adapters.trainer import deciding, manifests, trainjobs
-from gpucommons.scheduler.adapters.trainer.cluster_view import Sights
+from gpucommons.scheduler.adapters.trainer.cluster_view import ClusterView
 from gpucommons.scheduler.adapters.trainer.deciding import Verdict
 from gpucommons.scheduler.adapters.trainer.settings import read_settings
 from gpucommons.scheduler.adapters.trainer.trainjobs import Document
@@ -85,14 +85,14 @@ class TrainJobExecutor:
         self._orders: dict[AttemptId, Order] = {}
         self._due, self._stopping = threading.Event(), threading.Event()
         self._odd = Troubles("looking at a TrainJob")
-        self._sights = Sights(self._connection, self._settings, self._due.set)
+        self._view = ClusterView(self._connection, self._settings, self._due.set)
         self._thread = threading.Thread(target=self._work, name="trainjobs", daemon=True)
         self._thread.start()
 
     def nodes(self) -> tuple[Node, ...]:
         """See the protocol."""
-        self._sights.wait()
-        return tuple(self._sights.nodes(self._offer.pools()))
+        self._view.wait()
+        return tuple(self._view.nodes(self._offer.pools()))
 
     # --- what is wanted ----------------------------------------------------------------------
 
@@ -129,12 +129,12 @@ class TrainJobExecutor:
 
     def adopt(self, known: Sequence[Attempt]) -> tuple[Live, ...]:
         """See the protocol."""
-        self._sights.wait()
+        self._view.wait()
         claims: dict[str, list[Document]] = {}
-        for one in self._sights.trainjobs():
+        for one in self._view.trainjobs():
             claims.setdefault(trainjobs.notes_of(one).get(trainjobs.ATTEMPT, ""), []).append(one)
         claims.pop("", None)
-        live, pods = [], self._sights.pods()
+        live, pods = [], self._view.pods()
         for attempt in known:
             claim = claims.get(attempt.attempt_id, [])
             trainjob = deciding.of_attempt(attempt, claim, pods)
@@ -160,8 +160,8 @@ class TrainJobExecutor:
 
     def since(self, at_ms: Millis) -> tuple[Found, ...]:
         """See the protocol."""
-        self._sights.wait()
-        notes = ((one, trainjobs.notes_of(one)) for one in self._sights.trainjobs())
+        self._view.wait()
+        notes = ((one, trainjobs.notes_of(one)) for one in self._view.trainjobs())
         return tuple(
             Found(
                 attempt_id=AttemptId(said[trainjobs.ATTEMPT]),
@@ -215,7 +215,7 @@ class TrainJobExecutor:
         self._stopping.set()
         self._due.set()
         self._thread.join()
-        self._sights.close()
+        self._view.close()
 
     # --- the thread --------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class TrainJobExecutor:
         def step() -> None:
             self._due.wait(_LOOK_S)
             self._due.clear()
-            if self._sights.is_synced:
+            if self._view.is_synced:
                 self.look()
 
         repeat(step, what="Looking at TrainJobs", pause_s=0.05, stopping=self._stopping)
@@ -260,7 +260,7 @@ class TrainJobExecutor:
             attempt=order.attempt,
             trainjob=trainjob,
             pods=self._pods_for(order, trainjob),
-            devices=self._sights.devices(),
+            devices=self._view.devices(),
             resources=self._settings.resources,
             target=order.target,
             stopped=order.stopped,
@@ -274,7 +274,7 @@ class TrainJobExecutor:
             self._requests.hurry(pod, grace_s=1)
 
     def _pods_for(self, order: Order, trainjob: Document | None) -> tuple[PodSeen, ...]:
-        pods = self._sights.pods()
+        pods = self._view.pods()
         if trainjob is not None:
             found = deciding.pods_of(trainjob, pods)
             order.pods = frozenset(one.uid for one in found)
@@ -283,11 +283,11 @@ class TrainJobExecutor:
             return tuple(one for one in pods if one.uid in order.pods)
         if order.workload is not None:
             return ()  # It was never resumed.
-        return deciding.left_behind(order.attempt, pods, self._sights.trainjobs())
+        return deciding.left_behind(order.attempt, pods, self._view.trainjobs())
 
     def _trainjob(self, order: Order) -> Document | None:
         attempt_id, ref = order.attempt.attempt_id, order.ref
-        for one in self._sights.trainjobs():
+        for one in self._view.trainjobs():
             if (
                 trainjobs.notes_of(one).get(trainjobs.ATTEMPT) == attempt_id
                 if ref is None
@@ -311,11 +311,11 @@ class TrainJobExecutor:
     def _check(self, order: Order, trainjob: Document) -> None:
         """Which of its pods are placed; and before it is resumed, that it asks for what was admitted."""
         if not order.target:
-            runtime = self._sights.runtime_of(trainjob)
+            runtime = self._view.runtime_of(trainjob)
             order.target = trainjobs.training_of(runtime)["name"]
         if order.ref is None or order.workload is None or deciding.is_for(trainjob, order.attempt):
             return
-        asked = trainjobs.asked_for(trainjob, self._sights.runtime_of(trainjob), self._settings)
+        asked = trainjobs.asked_for(trainjob, self._view.runtime_of(trainjob), self._settings)
         trainjobs.check_admitted(asked, order.workload.spec.roles[0])
         if not trainjobs.is_gated(trainjob, asked.target):
             self._patch(trainjob, trainjobs.taking_charge(trainjob, asked.target))
@@ -341,7 +341,7 @@ class TrainJobExecutor:
             self._patch(trainjob, trainjobs.suspending())
         for pod, rank in verdict.lift:
             placed = None if rank is None else attempt.placements[rank].node_id
-            node = {} if placed is None else self._sights.selector_of(placed)
+            node = {} if placed is None else self._view.selector_of(placed)
             self._requests.lift(pod, attempt, rank or 0, node)
 
     def _send(self, order: Order, workload: Workload) -> None:
@@ -368,7 +368,7 @@ class TrainJobExecutor:
 
     def _pool_of(self, attempt: Attempt) -> str:
         node_id = attempt.placements[0].node_id
-        found = self._sights.nodes(self._offer.pools())
+        found = self._view.nodes(self._offer.pools())
         return next(
             (one.pool for one in found if one.node_id == node_id), next(iter(self._settings.pools))
         )
@@ -377,9 +377,9 @@ class TrainJobExecutor:
         self._connection.merge_patch(_path(trainjob), dict(patch))
 
     def _pods_of(self, attempt_id: AttemptId) -> tuple[PodSeen, ...]:
-        for one in self._sights.trainjobs():
+        for one in self._view.trainjobs():
             if trainjobs.notes_of(one).get(trainjobs.ATTEMPT) == attempt_id:
-                return deciding.pods_of(one, self._sights.pods())
+                return deciding.pods_of(one, self._view.pods())
         return ()
 
     def _refuse(self, order: Order, text: str) -> None:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gpucommons.scheduler.adapters.trainer import trainjobs
-from gpucommons.scheduler.adapters.trainer.cluster_view import Followed
+from gpucommons.scheduler.adapters.trainer.cluster_view import WatchedTrainJobs
 from gpucommons.scheduler.adapters.trainer.settings import TrainerSettings
 from gpucommons.scheduler.adapters.trainer.trainjobs import Asked, Document
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
@@ -135,13 +135,13 @@ class Intake:
     def __init__(
         self,
         scheduler: AsyncSchedulerClient,
-        followed: Followed,
+        watched: WatchedTrainJobs,
         objects: TrainJobs,
         books: Books,
         settings: TrainerSettings,
     ) -> None:
         self._scheduler = scheduler
-        self._followed = followed
+        self._watched = watched
         self._objects = objects
         self._books = books
         self._settings = settings
@@ -158,7 +158,7 @@ class Intake:
             self._done.clear()
         found = [
             one
-            for one in self._followed.trainjobs()
+            for one in self._watched.trainjobs()
             if one["metadata"]["namespace"] in self._settings.namespaces
         ]
         there = {one["metadata"]["uid"] for one in found}
@@ -216,7 +216,7 @@ class Intake:
 
     def _asked(self, trainjob: Document) -> Asked:
         try:
-            runtime = self._followed.runtime_of(trainjob)
+            runtime = self._watched.runtime_of(trainjob)
         except ApiError as error:
             if error.status != NOT_FOUND:
                 raise

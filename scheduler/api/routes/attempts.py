@@ -77,7 +77,9 @@ async def attempt_orders(
     principal = caller.principal
     workers = await caller.in_turn(attempts.workers_of)
     most = SLACK + 2 * workers
-    with caller.doorway.waiting.place(f"{principal.kind} {principal.name}", most=most) as place:
+    with caller.dependencies.waiting.place(
+        f"{principal.kind} {principal.name}", most=most
+    ) as place:
         while (orders.stop is not None) == announced and time.monotonic() < until_s:
             if place.is_given_back:
                 break

@@ -197,9 +197,9 @@ def _said_bytes(request: Request) -> int:
 
 async def _receive(request: Request, caller: Caller, sha256: str) -> int:
     """Stream the body to disk; what its sender brought before is only compared."""
-    service, principal = caller.doorway.service, caller.principal
+    service, principal = caller.dependencies.service, caller.principal
     refusal = f"{MAX_UPLOADING} uploads of yours are under way already: try again after them."
-    with caller.doorway.uploading.taken(principal.name, most=MAX_UPLOADING, refusal=refusal):
+    with caller.dependencies.uploading.taken(principal.name, most=MAX_UPLOADING, refusal=refusal):
         taking = await run_in_threadpool(snapshots.receive, service, principal, sha256)
         with taking:
             is_new = isinstance(taking, Receiving)

@@ -31,13 +31,13 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.placement import proportions
-from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate, Plan
+from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate, EvictionPlan
 
 #: So many sets of jobs are tried for one that waits, the smallest first; a cycle must end.
 _TRIES = 16
 
 
-def find(search: Search, most: int) -> Plan | None:
+def find(search: Search, most: int) -> EvictionPlan | None:
     """Return the smallest set of jobs, no more than ``most``, whose move makes room."""
     view, free = free_per_node(search.cycle.capacity, search.pool, HoldClass.FIXED)
     barred = sum(int(free[view.ordinals[i]]) for i in search.excluded & view.ordinals.keys())
@@ -50,7 +50,7 @@ def find(search: Search, most: int) -> Plan | None:
     return None
 
 
-def _is_kept(search: Search, found: Plan) -> bool:
+def _is_kept(search: Search, found: EvictionPlan) -> bool:
     """Whoever is inside a guarantee then has no more of a node than goes with its GPUs there."""
     if not search.in_proportion(found.placements):
         return False
@@ -140,7 +140,7 @@ class _Trial:
 
 def _settled(
     search: Search, taken: tuple[EvictionCandidate, ...], slot: PlacementSlot | None
-) -> Plan | None:
+) -> EvictionPlan | None:
     """Everybody's new place when these move, or None where one of them has nowhere to go."""
     policy = search.policy
     trial = _Trial(search.cycle.capacity.usable(search.pool))
@@ -167,7 +167,7 @@ def _settled(
         destinations[workload.workload_id] = tuple(
             replace(new, surplus=old.surplus) for new, old in pairs
         )
-    return Plan(wanted, policy.hold_class, taken, policy.cause, destinations)
+    return EvictionPlan(wanted, policy.hold_class, taken, policy.cause, destinations)
 
 
 def _movers(

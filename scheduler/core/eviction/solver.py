@@ -25,14 +25,16 @@ from gpucommons.scheduler.core.model.demand import Worker, must_have
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.holds import Load
 from gpucommons.scheduler.core.model.types import HoldClass, NodeId, PoolName, Spec
-from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate, Plan
+from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate, EvictionPlan
 from gpucommons.scheduler.core.quota.layout import Region
 
 #: Its cost, the node's number and version, and the place; without a place it costs at least that much.
 _Entry = tuple[tuple[Any, ...], int, int, tuple[NodeEvictionTrial, Option] | None]
 
 
-def solve(cycle: CycleState, spec: Spec, pool: PoolName, policy: EvictionPolicy) -> Plan | None:
+def solve(
+    cycle: CycleState, spec: Spec, pool: PoolName, policy: EvictionPolicy
+) -> EvictionPlan | None:
     """Return victims none of whom could be spared, and the place they leave; None: nothing helps."""
     workers, budget = must_have(spec), policy.budget
     if budget is not None and not feasibility.could_fit(cycle, pool, workers, budget):
@@ -44,7 +46,7 @@ def solve(cycle: CycleState, spec: Spec, pool: PoolName, policy: EvictionPolicy)
     if found is None:
         return None
     victims, placements = found
-    return Plan(placements, policy.hold_class, victims, policy.cause)
+    return EvictionPlan(placements, policy.hold_class, victims, policy.cause)
 
 
 def victims_in(

@@ -33,7 +33,7 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.core.passes import fair_share_reservations
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.placement.admission import nominate
-from gpucommons.scheduler.core.placement.eviction_plan import Plan
+from gpucommons.scheduler.core.placement.eviction_plan import EvictionPlan
 from gpucommons.scheduler.core.queue import lending, ordering, unused_quota
 from gpucommons.scheduler.core.quota.quota import pool_of, quota_of
 
@@ -152,7 +152,7 @@ def _classes(cycle: CycleState, workload: Workload, pool: PoolName) -> Iterator[
 
 def _find(
     cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass, most: int
-) -> Plan | None:
+) -> EvictionPlan | None:
     policy = policies.for_move(cycle, workload.spec.team, hold_class)
     with cycle.capacity.ledger.without(_reservation(workload)):
         return moves.find(Search.of(cycle, workload.spec, pool, policy), most)
@@ -162,7 +162,7 @@ def _reservation(workload: Workload) -> HoldBackKey:
     return HoldBackKey(HoldBackReason.RESERVATION, workload.workload_id)
 
 
-def _carry_out(cycle: CycleState, workload: Workload, plan: Plan) -> None:
+def _carry_out(cycle: CycleState, workload: Workload, plan: EvictionPlan) -> None:
     """Promise everybody a place, then give notice."""
     movers = [cycle.workloads[workload_id] for workload_id in plan.destinations]
     # All who move read the same sentence: another team's job is not named to them.

@@ -32,7 +32,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.placement.admission import nominate, pool_of, without_its_promise
-from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate, Plan
+from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate, EvictionPlan
 from gpucommons.scheduler.core.queue import reclaim_cooldown
 from gpucommons.scheduler.core.quota.layout import Region, areas_of, moved, region_of, regions
 from gpucommons.scheduler.core.quota.quota import quota_of
@@ -69,7 +69,7 @@ def admit_or_reclaim(cycle: CycleState, workload: Workload) -> None:
         _swap(cycle, option)
         cause = eviction_cause.of_notebooks(workload.spec.team)
         place = _placed(option, workload.spec.roles[0])
-        nominate(cycle, workload, Plan((place,), HoldClass.FIXED, taken, cause))
+        nominate(cycle, workload, EvictionPlan((place,), HoldClass.FIXED, taken, cause))
 
 
 def free_place(cycle: CycleState, workload: Workload) -> WorkerPlacement | None:

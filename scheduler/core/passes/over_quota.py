@@ -43,7 +43,7 @@ from gpucommons.scheduler.core.placement.admission import (
     with_slices,
     without_its_promise,
 )
-from gpucommons.scheduler.core.placement.eviction_plan import Plan
+from gpucommons.scheduler.core.placement.eviction_plan import EvictionPlan
 from gpucommons.scheduler.core.placement.placement import place
 from gpucommons.scheduler.core.queue import lending, ordering, unused_quota
 
@@ -205,7 +205,7 @@ def _may_shrink(cycle: CycleState, team: TeamName, pool: PoolName) -> Iterator[T
             yield other
 
 
-def for_share(cycle: CycleState, workload: Workload, pool: PoolName) -> Plan | None:
+def for_share(cycle: CycleState, workload: Workload, pool: PoolName) -> EvictionPlan | None:
     """Take from teams that borrow more for their weight and still will afterwards, or that have had their
     turn.
     """

@@ -16,7 +16,7 @@ from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, TeamName, Workload
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.placement.admission import nominate
-from gpucommons.scheduler.core.placement.eviction_plan import Plan
+from gpucommons.scheduler.core.placement.eviction_plan import EvictionPlan
 from gpucommons.scheduler.core.queue import unused_quota
 from gpucommons.scheduler.core.quota.quota import pool_of
 
@@ -85,7 +85,7 @@ def consider(cycle: CycleState, workload: Workload) -> None:
 
 def for_priority(
     cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass, saved: int
-) -> Plan | None:
+) -> EvictionPlan | None:
     """Find lower-priority jobs of the same team whose devices and quota let this one start."""
     spec = workload.spec
     asked = (hold_class, shape(spec), pool, spec.team, priority(workload))

@@ -28,7 +28,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate, Plan
+from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate, EvictionPlan
 from gpucommons.scheduler.core.stopping import notice
 
 _NO_PROMISE = nullcontext()
@@ -153,7 +153,7 @@ def _without_promise(cycle: CycleState, workload: Workload) -> Iterator[None]:
         cycle.follow(bare, workload)
 
 
-def nominate(cycle: CycleState, workload: Workload, plan: Plan) -> Workload:
+def nominate(cycle: CycleState, workload: Workload, plan: EvictionPlan) -> Workload:
     """Promise devices and give notice to those who hold them; admit where nobody does."""
     if workload.nomination is not None:
         workload = withdraw(cycle, workload)
@@ -178,7 +178,7 @@ def nominate(cycle: CycleState, workload: Workload, plan: Plan) -> Workload:
     return workload
 
 
-def _offer_the_rest(cycle: CycleState, plan: Plan) -> None:
+def _offer_the_rest(cycle: CycleState, plan: EvictionPlan) -> None:
     """Victims give up more than was asked for: who was considered before may use the rest."""
     given = sum(
         placed_milli_gpu(attempt.placements[key.rank])
@@ -199,7 +199,9 @@ def withdraw(cycle: CycleState, workload: Workload) -> Workload:
     return cycle.put(withdrawn(workload, cycle.now_ms))
 
 
-def _give_notice(cycle: CycleState, beneficiary: Workload, plan: Plan) -> tuple[AttemptId, ...]:
+def _give_notice(
+    cycle: CycleState, beneficiary: Workload, plan: EvictionPlan
+) -> tuple[AttemptId, ...]:
     by_workload: dict[WorkloadId, list[EvictionCandidate]] = {}
     for candidate in plan.candidates:
         by_workload.setdefault(candidate.workload_id, []).append(candidate)

@@ -34,7 +34,7 @@ class EvictionCandidate:
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Plan:
+class EvictionPlan:
     """Devices for a workload, and who has to go first."""
 
     placements: tuple[WorkerPlacement, ...]

@@ -44,8 +44,8 @@ from gpucommons.scheduler.service.jobs.submit_limits import (
 )
 from gpucommons.scheduler.service.lookup import find_job, unseen_submits, workload_of
 from gpucommons.scheduler.service.service import Pending, Service, decision
-from gpucommons.scheduler.service.views.job_lists import page_of
 from gpucommons.scheduler.service.views.jobs import job_view, queued
+from gpucommons.scheduler.service.views.shortened_requests import page_of
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import Page, WorkloadFilter
 

@@ -7,6 +7,7 @@ from gpucommons.scheduler.core.model.intents import Submit
 from gpucommons.scheduler.core.model.lifecycle import check_over
 from gpucommons.scheduler.core.model.types import Spec, UserName, Workload
 from gpucommons.scheduler.errors import Misconfigured
+from gpucommons.scheduler.idempotency import fingerprint
 from gpucommons.scheduler.models.fields import base_name
 from gpucommons.scheduler.models.jobs.jobs import KEY_ORIGINS, OBJECT_LABEL, ORIGIN_LABEL
 from gpucommons.scheduler.parents import Parent
@@ -17,7 +18,7 @@ from gpucommons.scheduler.service.jobs.environments import script_reader
 from gpucommons.scheduler.service.jobs.jobs import Repeated, checked_spec, submitted
 from gpucommons.scheduler.service.jobs.submit_limits import check_hour
 from gpucommons.scheduler.service.lookup import find_job, workload_of
-from gpucommons.scheduler.service.service import Service, fingerprint
+from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
 
 #: What belongs to the moment of a submit, not to what runs.

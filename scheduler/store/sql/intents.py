@@ -30,6 +30,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import Unavailable
+from gpucommons.scheduler.idempotency import check_same_request
 from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import Admit, Asked, Claims, Submits
@@ -126,7 +127,7 @@ def put(connection: Connection, intent: Intent, admit: Admit | None = None) -> I
     if intent.idempotency_key is not None:
         key |= (intents.c.by == intent.by) & (intents.c.idempotency_key == intent.idempotency_key)
     first = _intent(connection.execute(select(intents.c.document).where(key)).scalar_one())
-    rules.check_same_request(first, intent.fingerprint)
+    check_same_request(first.idempotency_key, first.fingerprint, intent.fingerprint)
     return first
 
 
@@ -161,7 +162,7 @@ def with_key(connection: Connection, by: UserName, key: str, fingerprint: str) -
     if document is None:
         return None
     first = _intent(document)
-    rules.check_same_request(first, fingerprint)
+    check_same_request(first.idempotency_key, first.fingerprint, fingerprint)
     return first
 
 

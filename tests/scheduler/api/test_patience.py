@@ -115,7 +115,7 @@ async def test_a_newcomer_comes_again_where_everyone_else_is_served(
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(wait + b"Authorization: token ann-token\r\n\r\n")
     async with asyncio.timeout(60):
-        while not list(app.state.doorway.waiting._places):  # noqa: ASYNC110 - rings nowhere
+        while not list(app.state.dependencies.waiting._places):  # noqa: ASYNC110 - rings nowhere
             await asyncio.sleep(0.01)
     newcomer, other = await asyncio.open_connection("127.0.0.1", port)
     other.write(b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n")

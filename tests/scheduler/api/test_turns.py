@@ -13,7 +13,7 @@ from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.authentication import FirstAuthenticator
-from gpucommons.scheduler.api.caller import Caller, Doorway
+from gpucommons.scheduler.api.caller import Caller, RouteDependencies
 from gpucommons.scheduler.api.limits import turns
 from gpucommons.scheduler.api.limits.waiting import Waiting
 from gpucommons.scheduler.core.whatif import counterfactuals
@@ -230,7 +230,7 @@ async def test_who_asks_for_one_person_takes_turns_and_the_hub_asks_for_everybod
         world.principal("ann", kind=PrincipalKind.ATTEMPT),
         world.principal("portal", submit, kind=PrincipalKind.HUB_SERVICE),
     )
-    doorway = Doorway(
+    dependencies = RouteDependencies(
         service=world.service,
         authenticator=FirstAuthenticator(()),
         waiting=Waiting(),
@@ -238,7 +238,7 @@ async def test_who_asks_for_one_person_takes_turns_and_the_hub_asks_for_everybod
     )
     for principals, most in ((of_everybody, 3), (of_one, 1)):
         for principal in principals:
-            caller = Caller(principal=principal, doorway=doorway)
+            caller = Caller(principal=principal, dependencies=dependencies)
             assert await at_a_time(caller, gate, dear=dear, most=most) == most
 
 

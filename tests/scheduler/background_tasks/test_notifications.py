@@ -13,7 +13,8 @@ from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR
-from gpucommons.scheduler.background_tasks.notifications import Notifications, Sending
+from gpucommons.scheduler.background_tasks.notification_delivery import Delivery
+from gpucommons.scheduler.background_tasks.notifications import Notifications
 from gpucommons.scheduler.core.model.going_on import KeptKernels
 from gpucommons.scheduler.core.model.intents import NoteKept
 from gpucommons.scheduler.core.model.types import Millis, UserName, WorkloadId
@@ -23,7 +24,6 @@ from gpucommons.scheduler.models.notifications import NotificationRequest
 from gpucommons.scheduler.notifications import smtp, webhook
 from gpucommons.scheduler.notifications.preferences import (
     MOST_MAILS,
-    MOST_TRIES,
     MOST_WAITING,
     About,
     Channel,
@@ -32,6 +32,7 @@ from gpucommons.scheduler.notifications.preferences import (
     Telling,
     notification,
 )
+from gpucommons.scheduler.notifications.retries import MOST_TRIES
 from gpucommons.scheduler.notifications.settings import NotificationSettings
 from gpucommons.scheduler.service import idle, leases
 from gpucommons.scheduler.service.jobs import jobs
@@ -103,10 +104,10 @@ def tell(world: ServiceWorld, outside: Outside) -> Tell:
     def step() -> None:
         epoch = lambda: world.loop.epoch  # noqa: E731
         Notifications(world.service, epoch=epoch).step()
-        sending = Sending(world.service, epoch=epoch, start=lambda work: work())
+        delivery = Delivery(world.service, epoch=epoch, start=lambda work: work())
         while True:
             before = len(world.store.notifications.due(world.now_ms, limit=1000))
-            sending.step()
+            delivery.step()
             if len(world.store.notifications.due(world.now_ms, limit=1000)) in (0, before):
                 return
 
@@ -287,8 +288,8 @@ def test_what_was_settled_while_it_was_read_is_sent_once(
     epoch = lambda: world.loop.epoch  # noqa: E731
     Notifications(world.service, epoch=epoch).step()
     begun: list[Callable[[], None]] = []
-    sending = Sending(world.service, epoch=epoch, start=begun.append)
-    sending.step()
+    delivery = Delivery(world.service, epoch=epoch, start=begun.append)
+    delivery.step()
     due = world.store.notifications.due
 
     def and_then_it_is_sent(*args: Any, **options: Any) -> Any:
@@ -297,7 +298,7 @@ def test_what_was_settled_while_it_was_read_is_sent_once(
         return found
 
     monkeypatch.setattr(world.store.notifications, "due", and_then_it_is_sent)
-    sending.step()
+    delivery.step()
     assert begun == []
     assert len(outside.mails) == 1
 
@@ -327,21 +328,21 @@ def test_a_receiver_that_is_away_is_asked_less_and_less_and_in_the_end_given_up(
     world.pass_time(SECOND)
     outside.away = Unavailable("The mail server could not be used: TimeoutError")
     waits = []
-    sending = Sending(world.service, epoch=lambda: world.loop.epoch, start=lambda work: work())
+    delivery = Delivery(world.service, epoch=lambda: world.loop.epoch, start=lambda work: work())
     Notifications(world.service, epoch=lambda: world.loop.epoch).step()
     while (one := newest(world)[0]).fate == "waiting":
         before = world.now_ms
-        sending.step()
+        delivery.step()
         while newest(world)[0].tries == one.tries:
             world.now_ms = Millis(world.now_ms + 30 * SECOND)
-            sending.step()
+            delivery.step()
         waits.append((world.now_ms - before) // SECOND)
     assert waits[1:5] == [30, 60, 120, 240]
     assert max(waits) == 3600
     assert (newest(world)[0].tries, len(waits)) == (MOST_TRIES, MOST_TRIES)
     assert newest(world)[0].fate == "failed"
     assert newest(world)[0].said == "The mail server could not be used: TimeoutError"
-    assert sending.fates() == {("mail", "failed"): 1}
+    assert delivery.fates() == {("mail", "failed"): 1}
 
 
 def test_one_who_is_away_keeps_nobody_else_waiting_and_no_more_than_so_many_wait(
@@ -455,17 +456,17 @@ def test_a_test_is_tried_at_once_and_once_also_where_a_receiver_rests(
     world: ServiceWorld, tell: Tell, outside: Outside
 ) -> None:
     choose(world, webhook=["finish"], url="https://example.org/x")
-    sending = Sending(world.service, epoch=lambda: world.loop.epoch, start=lambda work: work())
+    delivery = Delivery(world.service, epoch=lambda: world.loop.epoch, start=lambda work: work())
     outside.away = Unavailable("example.org answered with status 503")
     for number in range(3):
         preferences.test_notifications(world.service, world.principal("ann"))
-        sending.step()
+        delivery.step()
         assert newest(world)[0].fate == "failed", number
         assert newest(world)[0].said == "example.org answered with status 503"
         world.pass_time(11 * SECOND)
     outside.away = None
     preferences.test_notifications(world.service, world.principal("ann"))
-    sending.step()
+    delivery.step()
     assert newest(world)[0].fate == "sent"
 
 
@@ -509,10 +510,10 @@ def test_what_waits_behind_slow_receivers_keeps_nobody_elses_out_of_sight(
         ]
     )
     slow: list[Callable[[], None]] = []
-    sending = Sending(world.service, epoch=lambda: world.loop.epoch, start=slow.append)
-    sending.step()
+    delivery = Delivery(world.service, epoch=lambda: world.loop.epoch, start=slow.append)
+    delivery.step()
     assert len(slow) == 2
-    sending.step()
+    delivery.step()
     assert len(slow) == 3
     slow[-1]()
     assert [one.telling.owner for _, _, one in outside.posts] == ["leo"]

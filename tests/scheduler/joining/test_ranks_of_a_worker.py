@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.joining import mpi, worker_messages
+from gpucommons.scheduler.joining import mpirun as at_run_time
+from gpucommons.scheduler.joining import worker_messages
 from gpucommons.scheduler.joining.worker_messages import Line, call
 
 #: As the true one: a messenger for each rank, and an end with theirs. Options of ours are eight words.
@@ -27,8 +28,23 @@ class Worker:
         (folder / "mpirun").write_text(f"#!/bin/sh\n{mpirun}\n")
         (folder / "mpirun").chmod(0o755)
         place = f"127.0.0.1:{worker_messages.free_port()}"
-        ours = [sys.executable, "-m", mpi.MODULE, "mpi", "--rank", "0", "--", "sh", "-c", rank]
-        env = {"GPUCOMMONS_TOKEN": "t", mpi.WORKERS: f"{place}*2", "TMPDIR": str(folder / "tmp")}
+        ours = [
+            sys.executable,
+            "-m",
+            at_run_time.MODULE,
+            "mpi",
+            "--rank",
+            "0",
+            "--",
+            "sh",
+            "-c",
+            rank,
+        ]
+        env = {
+            "GPUCOMMONS_TOKEN": "t",
+            at_run_time.WORKERS: f"{place}*2",
+            "TMPDIR": str(folder / "tmp"),
+        }
         with (folder / "said").open("wb") as said:
             self.process = subprocess.Popen(
                 ours,
@@ -81,8 +97,10 @@ def test_ranks_that_mpirun_left_alone_are_ended_and_have_begun(tmp_path: Path) -
     [("a a a", [False] * 3), ("a b b c", [False, True, False, True])],
 )
 def test_mpirun_starts_a_daemon_once_on_each_other_host(hosts: str, takes: list[bool]) -> None:
-    workers = mpi.members(" ".join(f"{host}:{port}*1" for port, host in enumerate(hosts.split())))
-    assert [mpi.takes_daemon(workers, rank) for rank in range(len(workers))] == takes
+    workers = at_run_time.members(
+        " ".join(f"{host}:{port}*1" for port, host in enumerate(hosts.split()))
+    )
+    assert [at_run_time.takes_daemon(workers, rank) for rank in range(len(workers))] == takes
 
 
 def test_a_worker_runs_nothing_that_mpirun_would_not_start_there(
@@ -90,7 +108,9 @@ def test_a_worker_runs_nothing_that_mpirun_would_not_start_there(
 ) -> None:
     monkeypatch.setenv("GPUCOMMONS_TOKEN", "t")
     place = ("127.0.0.1", worker_messages.free_port())
-    ranks = mpi._Ranks(command=(), stop=mpi.Stop.__new__(mpi.Stop), takes_daemon=True)
+    ranks = at_run_time._Ranks(
+        command=(), stop=at_run_time.Stop.__new__(at_run_time.Stop), takes_daemon=True
+    )
     worker_messages.listen(place, ranks.hear)
 
     def ended(command: str) -> int:
@@ -111,6 +131,8 @@ def test_a_worker_runs_nothing_that_mpirun_would_not_start_there(
 )
 def test_a_daemon_is_started_by_the_worker_whose_host_mpirun_means(host: str) -> None:
     names = ["gc-7-0.gc-7.jobs.svc", "10.0.0.8" if host[0] == "1" else "gc-7-1.gc-7.jobs.svc"]
-    workers = mpi.members(" ".join(f"{name}:{number}*1" for number, name in enumerate(names)))
-    assert mpi.place_on(workers, host) == (names[1], 1)
-    assert mpi.place_on(workers, "gc-7") is None
+    workers = at_run_time.members(
+        " ".join(f"{name}:{number}*1" for number, name in enumerate(names))
+    )
+    assert at_run_time.place_on(workers, host) == (names[1], 1)
+    assert at_run_time.place_on(workers, "gc-7") is None

@@ -6,7 +6,7 @@ import pytest
 from gangs import TRAIN, a_gang
 
 from gpucommons.scheduler import joining
-from gpucommons.scheduler.joining import mpi as at_run_time
+from gpucommons.scheduler.joining import mpirun as at_run_time
 from gpucommons.scheduler.launchers import starts
 from gpucommons.scheduler.launchers.joined import MODULE
 from gpucommons.scheduler.launchers.mpi import WORKERS

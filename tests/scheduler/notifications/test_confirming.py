@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from service_world import ADMIN, ServiceWorld, a_request, done
 
-from gpucommons.scheduler.background_tasks.notifications import Notifications, Sending
+from gpucommons.scheduler.background_tasks.notification_delivery import Delivery
+from gpucommons.scheduler.background_tasks.notifications import Notifications
 from gpucommons.scheduler.core.model.types import Millis, UserName
 from gpucommons.scheduler.errors import BadRequest, ChosenMeanwhile, Forbidden, TooManyRequests
 from gpucommons.scheduler.models.notifications import ConfirmRequest, NotificationRequest
@@ -52,9 +53,11 @@ def tell(world: ServiceWorld, monkeypatch: pytest.MonkeyPatch) -> Tell:
     def step() -> list[tuple[str, str, str]]:
         mails.clear()
         Notifications(world.service, epoch=lambda: world.loop.epoch).step()
-        sending = Sending(world.service, epoch=lambda: world.loop.epoch, start=lambda work: work())
+        delivery = Delivery(
+            world.service, epoch=lambda: world.loop.epoch, start=lambda work: work()
+        )
         while world.store.notifications.due(world.now_ms, limit=1):
-            sending.step()
+            delivery.step()
         return list(mails)
 
     monkeypatch.setattr(smtp, "send", send)

@@ -16,7 +16,7 @@ from gpucommons.scheduler.service import job_quote, leases
 from gpucommons.scheduler.service.in_memory.rate_limits import Allowance, SubmitLimit
 from gpucommons.scheduler.service.jobs import environments, jobs, run_again, sweeps
 from gpucommons.scheduler.service.jobs.jobs import JobFilter
-from gpucommons.scheduler.service.views.job_lists import (
+from gpucommons.scheduler.service.views.shortened_requests import (
     LISTED_REQUEST_BYTES,
     SHORT_REQUEST_BYTES,
     page_of,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.gpu.hibernation.inside.local_sockets import has_untaken_call
+from gpucommons.gpu.hibernation.inside.local_sockets import has_unaccepted_connection
 
 CALLS = """
 import socket, sys
@@ -42,21 +42,21 @@ def caller(server: socket.socket) -> Iterator[int]:
 
 
 def test_a_call_is_untaken_until_its_server_takes_it(server: socket.socket, caller: int) -> None:
-    assert has_untaken_call([caller])
+    assert has_unaccepted_connection([caller])
     taken, _ = server.accept()
     with taken:
-        assert not has_untaken_call([caller])
+        assert not has_unaccepted_connection([caller])
     # Its server hung up: that is an end, and no wait.
-    assert not has_untaken_call([caller])
+    assert not has_unaccepted_connection([caller])
 
 
 def test_a_call_to_one_of_its_own_is_none_to_outside(server: socket.socket, caller: int) -> None:
-    assert not has_untaken_call([caller, os.getpid()])
+    assert not has_unaccepted_connection([caller, os.getpid()])
 
 
 def test_processes_without_sockets_have_called_nobody() -> None:
-    assert not has_untaken_call([])
-    assert not has_untaken_call([1 << 22])
+    assert not has_unaccepted_connection([])
+    assert not has_unaccepted_connection([1 << 22])
 
 
 def test_who_only_sends_has_called_nobody_also_where_the_receiver_is_gone(tmp_path: Path) -> None:
@@ -69,5 +69,5 @@ def test_who_only_sends_has_called_nobody_also_where_the_receiver_is_gone(tmp_pa
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         assert program.stdout is not None
         program.stdout.readline()
-        assert not has_untaken_call([program.pid])
+        assert not has_unaccepted_connection([program.pid])
         program.kill()

@@ -18,7 +18,7 @@ from builders import T0
 from service_world import ADMIN, TOKENS, FakeHubServer, ServiceWorld, an_app, done
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.adapters.trainer.cluster_view import Followed
+from gpucommons.scheduler.adapters.trainer.cluster_view import WatchedTrainJobs
 from gpucommons.scheduler.adapters.trainer.executor import TrainJobExecutor
 from gpucommons.scheduler.adapters.trainer.fake import FakeTrainer
 from gpucommons.scheduler.adapters.trainer.intake import Intake, TrainJobs, made_of
@@ -151,14 +151,14 @@ class World:
         told = read_settings(self._settings)
         tokens = {"intake": {"kind": "service", "name": "gpucommons-operator", "scopes": [ADMIN]}}
         app = an_app(self.world, FakeHubServer(TOKENS | tokens))
-        self.followed = followed = Followed(self.server, told.namespaces, lambda: None)  # type: ignore[arg-type]
+        self.watched = watched = WatchedTrainJobs(self.server, told.namespaces, lambda: None)  # type: ignore[arg-type]
         books = Books(made_of=made_of)
         objects = TrainJobs(self.server, told.namespaces)  # type: ignore[arg-type]
         transport = httpx.ASGITransport(app=app)
         async with AsyncSchedulerClient(
             "http://scheduler", token="intake", transport=transport
         ) as scheduler:
-            self.intake = intake = Intake(scheduler, followed, objects, books, told)
+            self.intake = intake = Intake(scheduler, watched, objects, books, told)
             pace = Pace(poll_s=0.2, pass_s=0.2)
             follower = Follower(
                 scheduler, objects, books, pace=pace, now_ms=lambda: time.time_ns() // 1_000_000
@@ -400,8 +400,8 @@ def test_a_stop_that_comes_before_the_watch_saw_the_resume_suspends(world: World
     stale = world.trainjob("digits")
     del stale["metadata"]["annotations"]["gpucommons.io/attempt"]
     stale["spec"]["suspend"] = True
-    sights = world.executor._sights
-    sights.trainjobs = lambda: (stale,)  # type: ignore[method-assign]
+    view = world.executor._view
+    view.trainjobs = lambda: (stale,)  # type: ignore[method-assign]
     jobs.cancel(world.world.service, world.world.admin, world.job("digits").id)
     world.until(lambda: world.trainjob("digits")["spec"]["suspend"], "it is suspended")
     world.until(lambda: world.job("digits").state == "cancelled", "its job has ended")
@@ -432,7 +432,7 @@ def test_what_was_handed_in_keeps_its_place_while_the_watch_lags(world: World) -
     for key in ("job", "asked"):
         del before["metadata"]["annotations"][f"gpucommons.io/{key}"]
     before["metadata"]["resourceVersion"] = "before"
-    world.followed.trainjobs = lambda: (before,)  # type: ignore[method-assign]
+    world.watched.trainjobs = lambda: (before,)  # type: ignore[method-assign]
     world.until(lambda: world.intake._done.get(before["metadata"]["uid"]) == "before", "it is seen")
     assert world.note("waits", "job") == first
     assert world.view(first).state == "queued"

@@ -11,7 +11,7 @@ from gpucommons.scheduler.core.model.actions import RestartServer
 from gpucommons.scheduler.core.model.intents import Cancel, Pause, Resume
 from gpucommons.scheduler.core.model.lifecycle import WITHDRAWALS_REMEMBERED_MS
 from gpucommons.scheduler.core.model.types import Spec, State, TeamName, UserName, WorkloadId
-from gpucommons.scheduler.core.whatif.notebook_sizes import sizes
+from gpucommons.scheduler.core.whatif.available_notebook_sizes import sizes
 
 TICKET = a_notebook("ann", 1000)
 JOB = a_job("ann", 1000)

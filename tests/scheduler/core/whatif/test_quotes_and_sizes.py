@@ -14,14 +14,14 @@ from gpucommons.scheduler.core.model.types import (
     UserName,
     WorkloadId,
 )
-from gpucommons.scheduler.core.whatif import notebook_sizes, quotes
+from gpucommons.scheduler.core.whatif import available_notebook_sizes, quotes
 from gpucommons.scheduler.errors import UnknownTeam
 
 VISION, ANN = TeamName("vision"), UserName("ann")
 
 
 def sizes(world: World, user: str = "ann") -> dict[int, tuple[str, str]]:
-    found = notebook_sizes.sizes(world.cluster, VISION, TRAIN, UserName(user))
+    found = available_notebook_sizes.sizes(world.cluster, VISION, TRAIN, UserName(user))
     return {one.milli_gpu: (one.availability, one.text) for one in found}
 
 
@@ -185,7 +185,7 @@ def test_lent_blocks_are_won_back_by_waiting() -> None:
         "wait",
         "yours, back in 60 s: lent to training, which makes room",
     )
-    found = notebook_sizes.sizes(world.cluster, VISION, TRAIN, ANN)
+    found = available_notebook_sizes.sizes(world.cluster, VISION, TRAIN, ANN)
     assert [one.lent for one in found] == [True, True, True]
 
 
@@ -201,12 +201,12 @@ def test_a_team_without_fixed_quota_has_no_notebook_sizes() -> None:
     assert set(sizes(world).values()) == {
         ("never", "vision has no notebook GPUs here: ask your admin")
     }
-    assert notebook_sizes.sizes(world.cluster, TeamName("nobody"), TRAIN, ANN) == ()
+    assert available_notebook_sizes.sizes(world.cluster, TeamName("nobody"), TRAIN, ANN) == ()
 
 
 def test_sizes_tell_their_memory() -> None:
     world = World(a_node(gpus=1), teams=[a_team(fixed_milli_gpu=1000)])
-    found = notebook_sizes.sizes(world.cluster, VISION, TRAIN, ANN)
+    found = available_notebook_sizes.sizes(world.cluster, VISION, TRAIN, ANN)
     assert [one.memory_mib for one in found] == [9933, 19866, 39732]
 
 

@@ -1,6 +1,7 @@
-"""What is known to stand in the way of a save or of the wake after it, looked for before.
+"""Whether a process tree can be saved and woken: what it holds, and whether the disk has space for it.
 
-CRIU would say it less clearly, or only at the wake, when it is too late.
+Checked before CRIU begins, which would say it less clearly, or only at the wake, when it is too late.
+Each check answers with the sentence of a refusal (:mod:`..refusals`), or with ``None``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _SPARE_DESCRIPTORS = 128
 _SPARE_BYTES = 64 << 20
 
 
-def of_slice() -> str | None:
+def mapped_slice() -> str | None:
     """What lives no longer than the server: a process that has it mapped could not be woken."""
     for pid in processes.numbers():
         path = part_of_gpu(pid)
@@ -32,24 +33,24 @@ def of_slice() -> str | None:
     return None
 
 
-def find() -> str | None:
+def unsavable_process() -> str | None:
     """The first thing that cannot be saved, in a sentence; None when nothing is known."""
     for pid in processes.numbers():
         with suppress(OSError):
             because = _in_files_of(pid)
             if because is not None:
                 return because
-    return untaken_call()
+    return unaccepted_connection()
 
 
-def untaken_call() -> str | None:
+def unaccepted_connection() -> str | None:
     """Asked again when everything stands still: a call may have been made meanwhile."""
-    is_there = local_sockets.has_untaken_call(processes.numbers())
+    is_there = local_sockets.has_unaccepted_connection(processes.numbers())
     return refusals.CALLS_OUTSIDE if is_there else None
 
 
-def no_room(partial: Path, most_bytes: int | None) -> str | None:
-    """What it needs is more than it may take, or than the disk has free; ``None`` = any size may."""
+def too_little_space(partial: Path, most_bytes: int | None) -> str | None:
+    """The image needs more than it may take, or than the disk has free. ``most_bytes`` = None: any size may."""
     disk = os.statvfs(partial)
     free = disk.f_bavail * disk.f_frsize
     needed = processes.memory_bytes() + processes.removed_files_bytes() + shared_memory.used_bytes()

@@ -1,4 +1,7 @@
-"""Which notebook sizes start now, which wait and which never start: the cards of the options form."""
+"""Which notebook sizes a user can start now, which wait, and which their quota never allows, each with a sentence.
+
+The hub's options form shows the answer: its choices, and which of them are greyed out.
+"""
 
 from __future__ import annotations
 
