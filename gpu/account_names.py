@@ -1,4 +1,4 @@
-"""What an account of the machine is called after a user of the hub, where that is not the same name."""
+"""What an account of the machine is called after a user of the hub, where that is not the same name, and back."""
 
 from __future__ import annotations
 
@@ -18,6 +18,13 @@ def account_name(template: str, user: str) -> str:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()
     return f"{name[:_LONG]}-{digest[:_OF_DIGEST]}"
+
+
+def user_of_account(template: str, account: str) -> str | None:
+    """Whose account it is; None where it is no user's, or was cut so that it cannot be told."""
+    before, _, after = template.partition(USERNAME)
+    user = account.removeprefix(before).removesuffix(after)
+    return user if user and account_name(template, user) == account else None
 
 
 def account_template(text: str) -> str:

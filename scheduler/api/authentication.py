@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gpucommons.gpu.account_names import USERNAME, user_of_account
 from gpucommons.scheduler.core.model.types import AttemptId, UserName
 from gpucommons.scheduler.errors import NotAuthenticated, Unavailable
 from gpucommons.scheduler.hub.hub import Hub, HubUser
@@ -138,27 +139,35 @@ class MetricsAuthenticator:
 
 
 class PeerAuthenticator:
-    """Processes of this machine at the unix socket; the one who runs the scheduler is admin."""
+    """Processes of this machine at the unix socket; the one who runs the scheduler is admin.
 
-    def __init__(self, *, operator_uid: int) -> None:
+    Where accounts are called otherwise than the hub's users (``account_template``), one that is called as a
+    user is not that user's.
+    """
+
+    def __init__(self, *, operator_uid: int, account_template: str = USERNAME) -> None:
         self._operator_uid = operator_uid
+        self._account_template = account_template
 
     async def identify(self, credentials: Credentials) -> Identity | None:
         """See :class:`Authenticator`. A token, where there is one, counts instead."""
         uid = credentials.peer_uid
         if uid is None or credentials.token is not None:
             return None
-        verb = "admin" if uid in (0, self._operator_uid) else "submit"
+        is_operator = uid in (0, self._operator_uid)
+        verb = "admin" if is_operator else "submit"
         implied = read_rights([f"custom:gpucommons:{verb}"])
-        return Identity(name=user_of(uid), kind=PrincipalKind.LOCAL, rights=implied)
+        name = user_of(uid, USERNAME if is_operator else self._account_template)
+        return Identity(name=name, kind=PrincipalKind.LOCAL, rights=implied)
 
 
-def user_of(uid: int) -> UserName:
-    """The account's name, or one made of its number where it has none."""
+def user_of(uid: int, account_template: str) -> UserName:
+    """Whose account it is, or a name made of its number where it is no user's."""
     try:
-        return UserName(pwd.getpwuid(uid).pw_name)
+        found = user_of_account(account_template, pwd.getpwuid(uid).pw_name)
     except KeyError:
-        return UserName(f"uid-{uid}")
+        found = None
+    return UserName(found or f"uid-{uid}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,9 @@ def doors(scheduler: Scheduler) -> Authenticator:
     """Every way in, in the order in which credentials are tried."""
     known = partial(attempt_tokens.attempt_of, scheduler.attempt_key)
     found: list[Authenticator] = [
-        PeerAuthenticator(operator_uid=os.geteuid()),
+        PeerAuthenticator(
+            operator_uid=os.geteuid(), account_template=scheduler.settings.account_template
+        ),
         AttemptAuthenticator(
             known, prefix=_ATTEMPT_PREFIX, refused=scheduler.service.refused_reports
         ),

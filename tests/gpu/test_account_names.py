@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpucommons.gpu.account_names import USERNAME, account_name, account_template
+from gpucommons.gpu.account_names import (
+    USERNAME,
+    account_name,
+    account_template,
+    user_of_account,
+)
 
 THEIRS = "jupyter-{username}"
 
@@ -31,6 +36,31 @@ def test_names_are_those_of_the_littlest_jupyterhub(user: str, named: str) -> No
 def test_as_the_user_means_to_the_letter_and_others_fit_a_system(user: str) -> None:
     assert account_name(USERNAME, user) == user
     assert len(account_name(THEIRS, user)) <= 32
+
+
+@given(
+    st.sampled_from([USERNAME, THEIRS, "{username}-gpu", "a{username}a"]),
+    st.text("ajuptery-1gu", max_size=40),
+    st.text("ajuptery-1gu", max_size=40),
+)
+def test_an_account_is_one_users_or_nobodys(template: str, user: str, other: str) -> None:
+    assert user_of_account(template, account_name(template, user)) in (user or None, None)
+    if (found := user_of_account(template, other)) is not None:
+        assert account_name(template, found) == other
+
+
+@pytest.mark.parametrize(
+    ("account", "user"),
+    [
+        ("jupyter-ann", "ann"),
+        ("ann", None),
+        ("jupyter-", None),
+        ("jupyter-xxxxxxxxxxxxxxxxxx-08411", None),
+        ("jupyter-jupyter-ann", "jupyter-ann"),
+    ],
+)
+def test_whose_account_it_is(account: str, user: str | None) -> None:
+    assert user_of_account(THEIRS, account) == user
 
 
 @pytest.mark.parametrize("text", ["jupyter", "", "{username}-{username}", "{user}"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -155,6 +156,27 @@ async def test_the_operator_at_the_socket_is_admin_others_submit() -> None:
     assert root is not None
     assert root.name == "root"
     assert os.getuid() >= 0
+
+
+@pytest.mark.parametrize(
+    ("template", "account", "name"),
+    [
+        ("{username}", "ada", "ada"),
+        ("jupyter-{username}", "jupyter-ada", "ada"),
+        # Somebody who has an account of the machine called as a user of the hub.
+        ("jupyter-{username}", "ada", "uid-4712"),
+    ],
+)
+async def test_an_account_at_the_socket_is_the_user_whose_notebooks_run_as_it(
+    monkeypatch: pytest.MonkeyPatch, template: str, account: str, name: str
+) -> None:
+    monkeypatch.setattr("pwd.getpwuid", lambda _uid: SimpleNamespace(pw_name=account))
+    door = PeerAuthenticator(operator_uid=4711, account_template=template)
+    someone = await door.identify(Credentials(peer_uid=4712))
+    operator = await door.identify(Credentials(peer_uid=4711))
+    assert someone is not None
+    assert operator is not None
+    assert (someone.name, operator.name) == (name, account)
 
 
 def test_scopes_imply_and_filters_bind() -> None:
