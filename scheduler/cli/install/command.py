@@ -18,7 +18,7 @@ from gpucommons.gpu.extras import coming_with
 from gpucommons.scheduler.cli.install import changes, littlest, python_config
 from gpucommons.scheduler.cli.present import printable
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.files.durable_files import write_again
+from gpucommons.scheduler.files.durable_files import write_again, write_whole
 
 _MAX_BYTES = 4 << 20
 _TLJH, _UNITS = Path("/opt/tljh"), Path("/etc/systemd/system")
@@ -120,9 +120,12 @@ def _in_littlest(arguments: argparse.Namespace) -> int:
     others = sorted(set(folder.glob("*.py")) - {places.config})
     if not arguments.undo:
         littlest.check({str(one): _read(one) for one in others})
+    there = {one: _read(one) if one.exists() else "" for one in littlest.files(places)}
+    for path, before in there.items():
+        littlest.check_ours(path, before)
     changed = False
     for path, text in littlest.files(places).items():
-        before, after = _read(path) if path.exists() else "", "" if arguments.undo else text
+        before, after = there[path], "" if arguments.undo else text
         changed |= before != after
         sys.stdout.write("".join(_diff(before, after, path)))
         if before != after and (arguments.apply or arguments.undo):
@@ -155,11 +158,11 @@ def _put(path: Path, text: str) -> None:
             path.unlink()
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o644)
+        # In place of a link, too: what that names is not ours.
+        write_whole(path, text.encode(), mode=0o644)
     except OSError as error:
         message = f"{path} cannot be written: {error.strerror}."
         raise BadRequest(message) from None
-    _write(path, text)
 
 
 def _applied(file: _File, arguments: argparse.Namespace) -> Iterator[str]:

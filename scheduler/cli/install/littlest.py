@@ -18,14 +18,13 @@ from gpucommons.scheduler.errors import BadRequest
 #: Below the folder that it is installed in.
 OWN_CONFIG, EXTRA_CONFIGS = Path("config/config.yaml"), Path("config/jupyterhub_config.d")
 _NAME = "50-gpucommons"
+_MARK = "# Written by `gpucommons install --tljh`; --undo takes it away.\n"
 _CONFIG = """\
-# Written by `gpucommons install --tljh`; --undo takes it away.
 from gpucommons.spawner.littlest import configure_littlest
 
 configure_littlest(c, {state!r})  # noqa: F821
 """
 _UNIT = """\
-# Written by `gpucommons install --tljh`; --undo takes it away.
 [Service]
 # Notebooks are processes of the hub's now, and see the device files of GPUs and the machine's own /tmp.
 PrivateDevices=no
@@ -68,9 +67,22 @@ class Places:
 def files(places: Places) -> Mapping[Path, str]:
     """What is written, and where."""
     return {
-        places.config: _CONFIG.format(state=str(places.state)),
-        places.unit: _UNIT,
+        places.config: _MARK + _CONFIG.format(state=str(places.state)),
+        places.unit: _MARK + _UNIT,
     }
+
+
+def check_ours(place: Path, text: str) -> None:
+    """Refuse to replace or take away what stands at a place of ours and was not written here.
+
+    Raises
+    ------
+    BadRequest
+        With what to do with it.
+    """
+    if text and not text.startswith(_MARK):
+        message = f"{place} was not written by this command: move what is in it into a file of another name."
+        raise BadRequest(message)
 
 
 def check(extra: Mapping[str, str]) -> None:

@@ -87,6 +87,27 @@ def test_a_file_of_the_admins_that_stands_against_it_is_refused_with_its_name(
     assert run(hub, "--undo") == 0
 
 
+@pytest.mark.parametrize("what", ["--apply", "--undo"])
+def test_what_stands_at_our_places_and_is_not_ours_stays(
+    hub: Path, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, unit = ours(hub)
+    unit.parent.mkdir(parents=True)
+    unit.write_text("[Service]\nMemoryMax=8G\n")
+    assert run(hub, what) == 2
+    assert "50-gpucommons.conf was not written by this command" in capsys.readouterr().err
+    assert unit.read_text() == "[Service]\nMemoryMax=8G\n"
+    assert not config.exists()
+
+
+def test_nothing_is_written_through_a_link(hub: Path, tmp_path: Path) -> None:
+    config, _ = ours(hub)
+    config.symlink_to(tmp_path / "elsewhere")
+    assert run(hub, "--apply") == 0
+    assert not (tmp_path / "elsewhere").exists()
+    assert not config.is_symlink()
+
+
 @pytest.mark.parametrize(
     ("breaks", "says"),
     [
