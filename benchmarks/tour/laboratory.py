@@ -35,6 +35,8 @@ class Panel:
         while True:
             try:
                 text = self._socket.recv()
+            except websocket.WebSocketTimeoutException:
+                continue  # nothing was said for a while
             except (OSError, websocket.WebSocketException):
                 return
             if text:

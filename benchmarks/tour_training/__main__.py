@@ -13,9 +13,11 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TypeVar
 
 from benchmarks.real_scripts.play import cluster
 from benchmarks.tour.machine import Machine
@@ -32,6 +34,7 @@ from benchmarks.tour_training import (
 from benchmarks.tour_training.researcher import Researcher
 from gpucommons.scheduler.client import SchedulerClient
 
+T = TypeVar("T")
 CONFIG = Path(__file__).with_name("cluster.yaml")
 #: Rows of the walk-throughs, or parts of them, that the product does not have.
 MISSING = {
@@ -42,13 +45,24 @@ MISSING = {
 def play(line: Timeline, person: Researcher) -> dict[str, object]:
     """All rows but those of the frameworks: those without GPUs, with all kills but a sweep's, beside the others."""
     with ThreadPoolExecutor(1) as beside:
-        again = beside.submit(_without_gpus, line, person.beside())
+        again = beside.submit(
+            _said, line, "rows without GPUs", lambda: _without_gpus(line, person.beside())
+        )
         rows_stopped.drilled(line, person)
         rows_stopped.spot(line, person)
         gained = rows_stopped.elastic(line, person)
         swept = rows_sweep.sweep(line, person)
         scheduled = again.result()
     return {"elastic_gain": gained, **vars(swept), **vars(scheduled)}
+
+
+def _said(line: Timeline, what: str, play: Callable[[], T]) -> T:
+    """Say at once which of the rows beside each other failed, and why: the first of them ends the tour."""
+    try:
+        return play()
+    except Exception as error:
+        line.row("", f"FAILED: {what}: {type(error).__name__}: {error}")
+        raise
 
 
 def _without_gpus(line: Timeline, person: Researcher) -> rows_again.Scheduled:
@@ -75,7 +89,7 @@ def _tour(line: Timeline) -> dict[str, object]:
         # Whoever stops the tour, or a row that fails, waits for no framework that has not begun.
         ended.callback(over.set)
         frameworks = beside.submit(rows_launchers.frameworks, line, over)
-        notebook = beside.submit(rows_notebook.offered, line)
+        notebook = beside.submit(_said, line, "E12", lambda: rows_notebook.offered(line))
         config = cluster(CONFIG, Path(folder))
         with (
             # Its rows use the command line and the API; the notebook's machine has a hub.

@@ -57,11 +57,23 @@ RESERVED_VARIABLES = (
 )
 
 _NUMBER = re.compile(r"-[0-9]+$")
+#: Kinds of parents whose own name ends with a number.
+_NUMBERED = frozenset({"sweep", "map"})
 
 
 def base_name(name: str) -> str:
     """What a readable name was made of: ``digits`` of ``digits-7``."""
     return _NUMBER.sub("", name)
+
+
+def name_by_itself(name: str, parent: str | None) -> str:
+    """What a job's name was made of, for one that is not its parent's: ``search`` of ``search-1-7``.
+
+    ``parent`` is the kind of its parent. A trial is numbered below the number of its sweep: what is called
+    ``search-1`` would be taken for that sweep, and its next job ``search-1-41`` for a trial.
+    """
+    made_of = base_name(name)
+    return base_name(made_of) if parent in _NUMBERED else made_of
 
 
 def _stays_below(path: str) -> str:

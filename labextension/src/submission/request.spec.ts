@@ -151,6 +151,20 @@ it('keeps what a job said of its stops when it is asked for again', () => {
   });
 });
 
+it('is not called as the sweep that it was a trial of', () => {
+  const named = (kind: string | null, name: string) =>
+    formOfJob(
+      makeJob({
+        request: { name, roles: [] },
+        part_of: kind === null ? null : { id: 's', kind, name: '', number: 7 }
+      })
+    ).name;
+  expect(named('sweep', 'search-1-7')).toBe('search');
+  expect(named('map', 'seeds-2-200')).toBe('seeds');
+  expect(named('schedule', 'nightly-4')).toBe('nightly');
+  expect(named(null, 'digits-2026-7')).toBe('digits-2026');
+});
+
 describe('a job that was gone on from somewhere', () => {
   it('begins anew when it is asked for once more', () => {
     const job = makeJob({ request: { roles: [], resume_from: 'older' } });

@@ -301,6 +301,12 @@ export function submission(form: ITrainForm, path: string): ISubmission {
   };
 }
 
+/** The scheduler numbers anew; a trial is numbered below the number of its sweep, which is taken. */
+function nameByItself(name: string, parent: string | undefined): string {
+  const isTrial = parent === 'sweep' || parent === 'map';
+  return name.replace(isTrial ? /-\d+(-\d+)?$/ : /-\d+$/, '');
+}
+
 /** The form that would submit this job once more. */
 export function formOfJob(job: IJob): ITrainForm {
   const request = job.request;
@@ -321,8 +327,7 @@ export function formOfJob(job: IJob): ITrainForm {
     maxRunS: request?.max_run_s ?? null,
     maxPrice: String(request?.max_price ?? ''),
     team: job.team,
-    // The scheduler numbers anew.
-    name: (request?.name ?? '').replace(/-\d+$/, ''),
+    name: nameByItself(request?.name ?? '', job.part_of?.kind),
     priority: request?.priority ?? 'normal',
     overQuota: request?.over_quota ?? true,
     cpus: (first?.cpu_milli ?? 1000) / 1000,

@@ -14,7 +14,7 @@ from gpucommons.scheduler.cli.schedules import describing, trigger_options
 from gpucommons.scheduler.cli.schedules.documents import read_schedule
 from gpucommons.scheduler.client import SchedulerClient, calls, schedule_calls
 from gpucommons.scheduler.errors import BadRequest, NotFound
-from gpucommons.scheduler.models.fields import base_name
+from gpucommons.scheduler.models.fields import name_by_itself
 from gpucommons.scheduler.models.jobs.schedules import MetricPost, PromotionRequest
 
 _LOCAL_TIME = Path("/etc/localtime")
@@ -181,7 +181,9 @@ def repeat(arguments: argparse.Namespace) -> int:
         raise BadRequest(trigger_options.SAY_WHEN)
     with connect(arguments) as scheduler:
         job = scheduler.send(calls.job(arguments.job))
-        return put(scheduler, arguments, arguments.name or base_name(job.name), of_job=job.id)
+        parent = None if job.part_of is None else job.part_of.kind
+        name = arguments.name or name_by_itself(job.name, parent)
+        return put(scheduler, arguments, name, of_job=job.id)
 
 
 def apply(arguments: argparse.Namespace) -> int:

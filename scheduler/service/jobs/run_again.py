@@ -8,7 +8,7 @@ from gpucommons.scheduler.core.model.lifecycle import check_over
 from gpucommons.scheduler.core.model.types import Spec, UserName, Workload
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.idempotency import fingerprint
-from gpucommons.scheduler.models.fields import base_name
+from gpucommons.scheduler.models.fields import name_by_itself
 from gpucommons.scheduler.models.jobs.jobs import KEY_ORIGINS, OBJECT_LABEL, ORIGIN_LABEL
 from gpucommons.scheduler.parents import Parent
 from gpucommons.scheduler.principal import Principal
@@ -63,7 +63,9 @@ def own_request(principal: Principal, found: Workload) -> models.JobRequest:
     left_out = _LABELS_OF_FIRST - {ORIGIN_LABEL} if keyed else _LABELS_OF_FIRST
     labels = {name: text for name, text in stored.labels.items() if name not in left_out}
     waits: dict[str, object] = {"after": [], "after_any": [], "after_failed": []}
-    alone = {"name": base_name(stored.name), "near": [], "labels": labels, **waits}
+    part_of = found.spec.part_of
+    name = name_by_itself(stored.name, None if part_of is None else part_of.kind)
+    alone = {"name": name, "near": [], "labels": labels, **waits}
     return stored.model_copy(update={**alone, **_ANEW, **others})
 
 

@@ -62,6 +62,11 @@ def test_trials_are_called_as_they_are_counted(cli: Cli, world: WatchedWorld, fi
     head, *_, row, _third = cli("sweep", "show", "digits-sweep-1").out.splitlines()
     assert head.endswith("trials: 3 running")
     assert row.split() == ["2", "running", "digits-sweep-1-2"]
+
+    made = cli("schedule", "repeat", "digits-sweep-1-2", "--schedule", "@daily")
+    assert made.out.startswith("digits-sweep  @daily"), "not by the name of its sweep"
+    assert cli("again", "digits-sweep-1-2", "--output", "json").json["name"] == "digits-sweep-2"
+
     assert cli("sweep", "stop", "digits-sweep-1").code == 0
     for _ in range(3):
         upkeep.step()
