@@ -155,19 +155,26 @@ class Panel(Texts):
 
 
 class Pages(Texts):
-    """Texts of the service's pages: of Python and of templates, as gettext has them."""
+    """Texts of the pages of service and hub: of Python and of templates, as gettext has them."""
 
     #: Values, and what is marked up.
     kept = re.compile(r"%\(\w+\)s|<[^>]+>")
     #: Found by name in Python, and in templates as Jinja says it.
-    _names: ClassVar = {"_": None, "gettext": None, "gettext_noop": None, "ngettext": (1, 2)}
+    _names: ClassVar = {
+        "_": None,
+        "gettext": None,
+        "gettext_noop": None,
+        "ngettext": (1, 2),
+        "gpucommons_text": None,
+    }
     _of_jinja: ClassVar = {"newstyle_gettext": "true"}
 
     def sources(self) -> Iterator[Path]:
         """The files that hold texts."""
-        pages = ROOT / "scheduler" / "pages"
-        yield from sorted(pages.rglob("*.py"))
-        yield from sorted((pages / "templates").glob("*.html"))
+        for folder in ("scheduler/models", "scheduler/pages", "spawner"):
+            yield from sorted((ROOT / folder).rglob("*.py"))
+        yield from sorted((ROOT / "scheduler/pages/templates").glob("*.html"))
+        yield from sorted((ROOT / "spawner/templates").rglob("*.html"))
 
     def template(self) -> Catalog:
         """Found by Babel and Jinja, and the words that pages share with other screens."""

@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
-from gpucommons.scheduler.languages.texts import ENGLISH
+from gpucommons.scheduler.languages.texts import ENGLISH, languages
 
 #: Set by the pages' own switch and by the panel, where Lab is shown in another language than English.
+#: For all of the hub, whose pages are in it, too.
 COOKIE = "gpucommons-language"
 #: Of an ``Accept-Language``; more of it is nobody's wish.
 _MOST_WISHES = 20
+
+
+class _Request(Protocol):
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+
+class Handler(Protocol):
+    """As much of tornado's handler of a request as tells who reads its answer."""
+
+    @property
+    def request(self) -> _Request: ...  # noqa: D102 - tornado's
+
+    def get_cookie(self, name: str, default: str | None = None) -> str | None: ...  # noqa: D102 - tornado's
+
+
+def language_of(handler: Handler) -> str:
+    """The language of a request's answer."""
+    return chosen(
+        handler.get_cookie(COOKIE, "") or "",
+        handler.request.headers.get("Accept-Language", ""),
+        languages(),
+    )
 
 
 def chosen(cookie: str, accepted: str, there: Sequence[str]) -> str:

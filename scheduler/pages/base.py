@@ -22,7 +22,7 @@ from tornado.web import HTTPError, RequestHandler
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.client.calls import Call
 from gpucommons.scheduler.errors import BadRequest, Forbidden, NotAuthenticated, SchedulerError
-from gpucommons.scheduler.languages.chosen import COOKIE, chosen
+from gpucommons.scheduler.languages.chosen import COOKIE, language_of
 from gpucommons.scheduler.languages.texts import (
     answer_in,
     gettext,
@@ -81,13 +81,7 @@ class PageHandler(HubOAuthenticated, Headers):  # type: ignore[misc] # jupyterhu
         self.site = site
         self.hub_auth: HubOAuth = site.hub_auth
         # Before all else: errors of the login are said in it, too.
-        answer_in(
-            chosen(
-                self.get_cookie(COOKIE, "") or "",
-                self.request.headers.get("Accept-Language", ""),
-                languages(),
-            )
-        )
+        answer_in(language_of(self))
 
     def get_current_user(self) -> None:
         """Nobody before :meth:`prepare`: the mixin's own way would block the event loop."""
@@ -243,7 +237,8 @@ class ChooseLanguage(Headers):
     def get(self, name: str) -> None:
         """Keep it, and go back to where it was chosen."""
         prefix = self.site.settings.prefix
-        self.set_cookie(COOKIE, name, path=prefix, expires_days=_KEPT_DAYS, samesite="Lax")
+        base = self.site.settings.base_path
+        self.set_cookie(COOKIE, name, path=base, expires_days=_KEPT_DAYS, samesite="Lax")
         then = self.get_query_argument("then", "")
         self.redirect(prefix + (then if _OF_A_PAGE.fullmatch(then) else ""))
 

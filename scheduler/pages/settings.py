@@ -51,6 +51,11 @@ class PagesSettings:
         return self.allow_admin_writes or bool(self.hub_host)
 
     @property
+    def base_path(self) -> str:
+        """The path of all that the hub's proxy leads to."""
+        return self.hub_prefix.removesuffix("hub/")
+
+    @property
     def hub_url(self) -> str:
         """The hub as links name it, with a slash at the end."""
         return self.hub_host + self.hub_prefix

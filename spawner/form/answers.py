@@ -15,6 +15,7 @@ from typing import Literal
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_milli_gpu
+from gpucommons.scheduler.languages.texts import gettext
 from gpucommons.scheduler.models import NOTEBOOK_OPTIONS
 from gpucommons.scheduler.models.administration.pools import MAX_KEPT_DAYS
 from gpucommons.scheduler.on_idle import ON_IDLE, OnIdle
@@ -70,7 +71,8 @@ class NotebookOptions:
     def asked(self) -> str:
         """``½ GPU``, ``12 GiB of GPU memory``."""
         if self.gpu_memory_mib:
-            return f"{self.gpu_memory_mib / _MIB_PER_GIB:g} GiB of GPU memory"
+            gib = f"{self.gpu_memory_mib / _MIB_PER_GIB:g}"
+            return gettext("%(gib)s GiB of GPU memory", gib=gib)
         return f"{format_milli_gpu(self.milli_gpu)} GPU"
 
     def as_user_options(self) -> dict[str, int | str]:

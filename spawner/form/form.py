@@ -15,8 +15,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gpucommons.gpu.providers import isolation_sentence
 from gpucommons.gpu.slices.slices import format_milli_gpu
+from gpucommons.scheduler.languages.texts import (
+    gettext,
+    language,
+    of_template,
+    of_template_many,
+)
 from gpucommons.scheduler.models import LeaseView, OfferList, OfferView, SizeView
-from gpucommons.scheduler.models.text.place_words import place_words
+from gpucommons.scheduler.models.text.place_words import place
+from gpucommons.spawner.form import idle
 
 _MIB_PER_GIB = 1024
 _STALE_AFTER_S = 2
@@ -58,8 +65,8 @@ class Card:
     checked: bool = False
     #: Value of its *Wait in line*, for a size that would wait: as above, and the server's name.
     wait: str = ""
-    #: What the button for it says.
-    wait_text: str = "Wait in line"
+    #: What the button for it says, and says to who does not see the card: "Wait in line for 1 GPU".
+    wait_text: tuple[str, str] = ("", "")
     #: The size that this user nearly always takes.
     usual: bool = False
     #: Nothing on a GPU starts now, and this is seconds away: its *Wait in line* stands out.
@@ -90,15 +97,6 @@ class Section:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class KeptDays:
-    """For how long saved kernels stay, as far as it can be chosen."""
-
-    chosen: int | None
-    #: " (gpu: 7 days)": what pools allow, where they say it.
-    allowed: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Form:
     """The whole form, ready for the template."""
 
@@ -109,7 +107,7 @@ class Form:
     #: The first is for who chooses nothing.
     on_idle: tuple[tuple[str, str, bool], ...]
     #: How many days its saved kernels may stay; None = there is nothing to be chosen.
-    kept: KeptDays | None
+    kept: idle.KeptDays | None
     age: str
     last_end: str | None
     #: What its last stop kept of its kernels.
@@ -123,79 +121,10 @@ class Form:
     problem: str | None
 
 
-_HIBERNATE_NOT = "Stop it; kernels cannot be saved here, at most their variables are kept"
-_HIBERNATE_WHERE = (
-    "Stop it; where kernels can be saved they go on at the next start,"
-    " elsewhere at most their variables are kept"
-)
-_ON_IDLE = {
-    "hibernate": "Stop it; kernels that can be saved go on at the next start",
-    "park": "Let its kernels live and others have its GPU until a cell runs, where that can be done",
-    "release": "Restart it without its GPU",
-    "cull": "Stop it and keep nothing of its kernels",
-}
-
-
-_DOES = {"release": "restarts without its GPU", "park": "gives its GPU to others or stops"}
-
-
-def _idle_rule(offer: OfferView) -> str:
-    """The page changes nothing when something is chosen on it, so this holds for each choice."""
-    begin = "Unless chosen otherwise, the" if len(offer.on_idle) > 1 else "The"
-    does = _DOES.get(offer.on_idle[0] if offer.on_idle else "", "stops")
-    after = f"after {offer.idle_after_text()} without GPU use and without a running cell"
-    return f"{begin} notebook {does} {after}"
-
-
-def _on_idle(
-    offers: OfferList | None, last: Mapping[str, object], *, may_keep_kernels: bool | None
-) -> tuple[tuple[str, str, bool], ...]:
-    """Nothing where no pool leaves a choice."""
-    pools = {offer.pool: offer.on_idle for offer in (offers.offers if offers else ())}
-    if all(len(allowed) <= 1 for allowed in pools.values()):
-        return ()
-    hibernate = {True: _ON_IDLE["hibernate"], False: _HIBERNATE_NOT, None: _HIBERNATE_WHERE}
-    words = {**_ON_IDLE, "hibernate": hibernate[may_keep_kernels]}
-    found = [name for name in words if any(name in allowed for allowed in pools.values())]
-    chosen = last.get("on_idle")
-    return (
-        ("", _as_the_pool_says(pools, words), False),
-        *((name, words[name], name == chosen) for name in found),
-    )
-
-
-def _kept_days(offers: OfferList | None, context: FormContext) -> KeptDays | None:
-    """Nothing where no server of this user could have kept any."""
-    all_offers = offers.offers if offers else ()
-    if context.may_keep_kernels is False or not any(
-        "hibernate" in one.on_idle for one in all_offers
-    ):
-        return None
-    chosen = (context.last or {}).get("kernels_kept_days")
-    days = {one.pool: one.kernels_kept_days for one in all_offers if one.kernels_kept_days}
-    told = "; ".join(f"{pool}: {count} day{'s' * (count > 1)}" for pool, count in days.items())
-    return KeptDays(
-        chosen=chosen if isinstance(chosen, int) and chosen > 0 else None,
-        allowed=f" ({told})" if told else "",
-    )
-
-
-def _as_the_pool_says(pools: Mapping[str, Sequence[str]], words: Mapping[str, str]) -> str:
-    """What holds where nothing is chosen; of several pools only where they agree in it."""
-    first = {allowed[0] for allowed in pools.values() if allowed}
-    if len(first) == 1:
-        return f"As the pool says: {_lower(words[first.pop()])}"
-    told = (f"{pool}: {_lower(words[allowed[0]])}" for pool, allowed in pools.items() if allowed)
-    return f"As its pool says ({'. '.join(told)})"
-
-
-def _lower(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]
-
-
 def build_form(offers: OfferList | None, context: FormContext, *, now_ms: int) -> Form:
     """Decide what the form shows."""
-    chosen = _choice(offers, context.last or {})
+    last = context.last or {}
+    chosen = _choice(offers, last)
     sections = tuple(
         _section(offer, context, chosen, offers.usual_milli_gpu if offers else None)
         for offer in (offers.offers if offers else ())
@@ -205,15 +134,15 @@ def build_form(offers: OfferList | None, context: FormContext, *, now_ms: int) -
         cpu=Card(
             value="cpu",
             title="CPU",
-            subtitle=context.cpu_text or "no GPU",
-            text="waits for no GPU",
+            subtitle=context.cpu_text or gettext("no GPU"),
+            text=gettext("waits for no GPU"),
             availability="free",
             checked=chosen == "cpu",
         ),
         sections=sections,
         environments=_environments(context),
-        on_idle=_on_idle(offers, context.last or {}, may_keep_kernels=context.may_keep_kernels),
-        kept=_kept_days(offers, context),
+        on_idle=idle.choices(offers, last, may_keep_kernels=context.may_keep_kernels),
+        kept=idle.kept_days(offers, last, may_keep_kernels=context.may_keep_kernels),
         age=_age(offers, now_ms),
         last_end=offers.last_end if offers else None,
         kept_text=offers.kept.text if offers and offers.kept else None,
@@ -228,14 +157,21 @@ def build_form(offers: OfferList | None, context: FormContext, *, now_ms: int) -
 
 def render_form(form: Form) -> str:
     """The HTML that the hub puts into its page."""
-    return _templates().get_template("options.html").render(form=form)
+    return _templates().get_template("options.html").render(form=form, language=language())
 
 
 @cache
 def _templates() -> Environment:
-    return Environment(
-        loader=PackageLoader("gpucommons.spawner"), autoescape=True, undefined=StrictUndefined
+    environment = Environment(
+        loader=PackageLoader("gpucommons.spawner"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        extensions=["jinja2.ext.i18n"],
     )
+    environment.install_gettext_callables(  # type: ignore[attr-defined] # of the extension
+        of_template, of_template_many, newstyle=True
+    )
+    return environment
 
 
 def _section(offer: OfferView, context: FormContext, chosen: str, usual: int | None) -> Section:
@@ -247,8 +183,8 @@ def _section(offer: OfferView, context: FormContext, chosen: str, usual: int | N
         total=format_milli_gpu(offer.fixed_milli_gpu),
         lent=offer.lent_text(),
         cards=tuple(_card(offer, size, context, chosen, usual) for size in offer.sizes),
-        isolation=isolation_sentence(offer.isolation),
-        idle_rule=_idle_rule(offer),
+        isolation=gettext(isolation_sentence(offer.isolation)),
+        idle_rule=idle.idle_rule(offer),
         simulated=offer.simulated,
     )
 
@@ -262,14 +198,21 @@ def _card(
         value=value,
         title=format_milli_gpu(size.milli_gpu),
         subtitle=f"{offer.gpu_kind or 'GPU'} · {size.memory_mib / _MIB_PER_GIB:.1f} GiB",
-        text="free now" if size.availability == "free" else size.text,
+        text=gettext("free now") if size.availability == "free" else size.text,
         availability=size.availability,
         checked=value == chosen,
         wait="/".join(filter(None, (value, context.server_name))) if waits else "",
-        wait_text="Take it back" if size.lent else "Wait in line",
+        wait_text=_wait_text(size),
         usual=usual == size.milli_gpu,
         soon=size is _soonest(offer),
     )
+
+
+def _wait_text(size: SizeView) -> tuple[str, str]:
+    gpu = format_milli_gpu(size.milli_gpu)
+    if size.lent:
+        return gettext("Take it back"), gettext("Take it back for %(gpu)s GPU", gpu=gpu)
+    return gettext("Wait in line"), gettext("Wait in line for %(gpu)s GPU", gpu=gpu)
 
 
 def _soonest(offer: OfferView) -> SizeView | None:
@@ -323,39 +266,46 @@ def _age(offers: OfferList | None, now_ms: int) -> str:
     if offers is None:
         return ""
     seconds = max(0, now_ms - offers.now_ms) // 1000
-    return "updated just now" if seconds < _STALE_AFTER_S else f"updated {seconds} s ago"
+    if seconds < _STALE_AFTER_S:
+        return gettext("updated just now")
+    return gettext("updated %(seconds)s s ago", seconds=seconds)
 
 
 def place_in_line(ticket: LeaseView | None) -> str | None:
     """Where somebody stands in line; None for who does not."""
     if ticket is None or ticket.state not in {"waiting", "granted"}:
         return None
-    size = f"{format_milli_gpu(ticket.milli_gpu)} GPU in {ticket.team}"
+    asked = {"gpu": format_milli_gpu(ticket.milli_gpu), "team": ticket.team}
     if ticket.state == "granted":
-        return f"It is your turn: {size} is kept for you."
-    place = f"{place_words(ticket.position)} in line" if ticket.position else "in line"
-    return f"You are {place} for {size}."
+        return gettext("It is your turn: %(gpu)s GPU in %(team)s is kept for you.", **asked)
+    where = place(ticket.position) if ticket.position else gettext("in line")
+    return gettext("You are %(place)s for %(gpu)s GPU in %(team)s.", place=where, **asked)
 
 
 def _line(ticket: LeaseView | None) -> str | None:
-    place = place_in_line(ticket)
-    turn = ticket is not None and ticket.state == "granted"
-    return f"{place} Start it below." if turn else place
+    text = place_in_line(ticket)
+    if ticket is None or ticket.state != "granted":
+        return text
+    return " ".join((text or "", gettext("Start it below.")))
 
 
 def _no_quota(offers: OfferList | None, *, gives_quota: bool) -> str | None:
     if offers is None or offers.offers:
         return None
     if not offers.teams:
-        help_text = (
-            "Add yourself to one: to its group in JupyterHub, or to its members in the configuration."
+        found = gettext("You are in no team, so only CPU can be started.")
+        mend = (
+            gettext(
+                "Add yourself to one: to its group in JupyterHub, or to its members in the configuration."
+            )
             if gives_quota
-            else "Ask your admin to add you to one."
+            else gettext("Ask your admin to add you to one.")
         )
-        return f"You are in no team, so only CPU can be started. {help_text}"
-    help_text = (
-        "Give a team of yours fixed quota under GPU Commons, above."
-        if gives_quota
-        else "Ask your admin for fixed quota."
-    )
-    return f"None of your teams has notebook GPUs, so only CPU can be started. {help_text}"
+    else:
+        found = gettext("None of your teams has notebook GPUs, so only CPU can be started.")
+        mend = (
+            gettext("Give a team of yours fixed quota under GPU Commons, above.")
+            if gives_quota
+            else gettext("Ask your admin for fixed quota.")
+        )
+    return f"{found} {mend}"

@@ -16,6 +16,8 @@ from jupyterhub.roles import get_roles_for, roles_to_expanded_scopes
 from traitlets import Bool, Dict, HasTraits, Set, Unicode, default
 
 from gpucommons.scheduler.errors import SchedulerError
+from gpucommons.scheduler.languages.chosen import language_of
+from gpucommons.scheduler.languages.texts import ENGLISH, spoken
 from gpucommons.scheduler.models import OfferList
 from gpucommons.scheduler.models.hub_scopes import ADMIN
 from gpucommons.spawner.form.answers import LINK_PREFIX, NotebookOptions, parse_options
@@ -33,6 +35,10 @@ class StartOptions(HasTraits):
     orm_spawner: Any
     user_options: dict[str, object]
     log: logging.Logger
+    #: Of the page that is answered now; the hub forgets it at the end of a start.
+    handler: Any
+    #: In which the form was last shown: a start that was refused shows it again.
+    language: str = ENGLISH
 
     scheduler_url = Unicode(
         help="Address of the scheduler's API, as the hub reaches it. Empty: only CPU notebooks."
@@ -105,7 +111,16 @@ class StartOptions(HasTraits):
 
 
 async def options_form(spawner: StartOptions) -> str:
-    """What the hub's spawn page shows; without a scheduler it offers CPU and says why."""
+    """What the hub's spawn page shows, in its reader's language; without a scheduler it offers CPU and
+    says why.
+    """
+    if spawner.handler is not None:
+        spawner.language = language_of(spawner.handler)
+    with spoken(spawner.language):
+        return await _form(spawner)
+
+
+async def _form(spawner: StartOptions) -> str:
     offers, problem = None, spawner.why_no_scheduler or None
     try:
         if spawner.scheduler_url:

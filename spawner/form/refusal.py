@@ -13,6 +13,7 @@ from gpucommons.scheduler.errors import (
     NotAuthenticated,
     SchedulerError,
 )
+from gpucommons.scheduler.languages.texts import gettext, gettext_noop
 from gpucommons.spawner.form.answers import BadOptions
 
 try:
@@ -22,18 +23,20 @@ except ImportError:  # JupyterHub 5
 
 
 #: Waiting does not help: what each knows of the other was made at different times.
-_STRANGERS = (
+_STRANGERS = gettext_noop(
     "The GPU scheduler and this hub do not take each other's tokens, so only CPU can be started. An"
     " admin can mend that: the hub reads the tokens when it is restarted."
 )
-_SILENT = "The GPU scheduler does not answer, so only CPU can be started. Load this page again in a moment."
+_SILENT = gettext_noop(
+    "The GPU scheduler does not answer, so only CPU can be started. Load this page again in a moment."
+)
 
 
 def why_no_offers(error: SchedulerError) -> str:
     """What users read where the scheduler offers nothing; the error itself is for the hub's log."""
     if isinstance(error, HubRefusesToken | NotAuthenticated | Forbidden):
-        return _STRANGERS
-    return _SILENT
+        return gettext(_STRANGERS)
+    return gettext(_SILENT)
 
 
 class _Refusal(HTTPError):

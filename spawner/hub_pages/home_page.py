@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from gpucommons.scheduler.errors import SchedulerError
+from gpucommons.scheduler.languages.texts import ENGLISH, gettext, language
 from gpucommons.scheduler.models import OfferList
 from gpucommons.spawner.form.form import place_in_line
 from gpucommons.spawner.form.start_again import again_url
@@ -30,6 +31,8 @@ class Notice:
     #: Empty for the default server.
     server_name: str
     text: str
+    #: The language of it: the scheduler's sentences are English.
+    text_in: str
     #: What is kept and what is not.
     more: tuple[str, ...]
     link: str
@@ -59,19 +62,21 @@ def notice(
         return Notice(
             server_name=server_name,
             text=place,
+            text_in=language(),
             more=() if forecast is None else (forecast.text,),
             link=f"{links.ticket}/{offers.ticket.id}",
-            label="See your place",
+            label=gettext("See your place"),
         )
     ended = stopped_words(offers, last, keeps_files=keeps_files)
     link = again_url(links.spawn) if ended.size else links.spawn
     if not ended.why:
         return _not_running(server_name, ended, link)
-    kept = (f"Kept: {text}" for text in ended.kept)
-    lost = (f"Not kept: {text}" for text in ended.lost)
+    kept = (gettext("Kept: %(what)s", what=text) for text in ended.kept)
+    lost = (gettext("Not kept: %(what)s", what=text) for text in ended.lost)
     return Notice(
         server_name=server_name,
         text=ended.why,
+        text_in=ENGLISH,
         more=(*kept, *lost, *filter(None, (ended.again,))),
         link=link,
         label=ended.start,
@@ -82,9 +87,11 @@ def _not_running(server_name: str, ended: Stopped, link: str) -> Notice | None:
     """Of a server that its own user stopped, what was started last: why it ended they know."""
     if not ended.size and not ended.kernels:
         return None
+    last = gettext("Last started on %(size)s.", size=ended.size) if ended.size else ""
     return Notice(
         server_name=server_name,
-        text=f"Not running. Last started on {ended.size}." if ended.size else "Not running.",
+        text=" ".join(filter(None, (gettext("Not running."), last))),
+        text_in=language(),
         more=tuple(filter(None, (ended.kernels, ended.again))),
         link=link,
         label=ended.start,

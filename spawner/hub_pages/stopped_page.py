@@ -14,6 +14,7 @@ from typing import Any
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.errors import SchedulerError
+from gpucommons.scheduler.languages.texts import gettext
 from gpucommons.scheduler.models import KeptKernelsView, OfferList
 from gpucommons.spawner.form.answers import BadOptions, parse_options
 
@@ -43,7 +44,9 @@ class Stopped:
     @property
     def start(self) -> str:
         """What the button says."""
-        return f"Start again on {self.size}" if self.size else "Start again"
+        if not self.size:
+            return gettext("Start again")
+        return gettext("Start again on %(size)s", size=self.size)
 
 
 def stopped_words(
@@ -54,7 +57,7 @@ def stopped_words(
     if offers is None:
         return Stopped(size=size)
     kernels = () if offers.kept is None else (offers.kept.brief,)
-    files = ("Saved files.",) if keeps_files else ()
+    files = (gettext("Saved files."),) if keeps_files else ()
     # Whoever had no GPU had no lease: the end that the scheduler remembers is an older one's.
     if not offers.last_end or size == _NO_GPU:
         return Stopped(
@@ -78,8 +81,8 @@ def stopped_words(
 def _lost(kept: KeptKernelsView | None) -> str:
     """What ended with the server, but for what was reported as kept."""
     if kept is None:
-        return "Its kernels and terminals ended with it: their variables are lost."
-    return "Its terminals ended with it, and all of its kernels but what is named as kept."
+        return gettext("Its kernels and terminals ended with it: their variables are lost.")
+    return gettext("Its terminals ended with it, and all of its kernels but what is named as kept.")
 
 
 def _size(last: Mapping[str, object]) -> str:
@@ -98,8 +101,8 @@ def _again(offers: OfferList, last: Mapping[str, object]) -> str:
             continue
         for size in offer.sizes:
             if size.milli_gpu == last.get("milli_gpu"):
-                name = f"{format_milli_gpu(size.milli_gpu)} GPU"
-                return f"{name} is free now." if size.availability == "free" else ""
+                free = gettext("%(gpu)s GPU is free now.", gpu=format_milli_gpu(size.milli_gpu))
+                return free if size.availability == "free" else ""
     return ""
 
 

@@ -8,11 +8,23 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
+
+from gpucommons.scheduler.languages.chosen import COOKIE
+from tests.scheduler.languages.left_in_english import left_in_english
 
 pytestmark = pytest.mark.ui
 
 PICTURES = Path(os.environ.get("GPUCOMMONS_SCREENSHOTS", "build/screenshots"))
+
+
+def log_in(page: Page, hub: Any, name: str) -> None:
+    """On the way to the form."""
+    page.goto(f"{hub.url}/hub/login?next=/hub/spawn")
+    page.get_by_label("Username").fill(name)
+    page.get_by_label("Password").fill(hub.facts["password"])
+    page.get_by_role("button", name="Sign in").click()
 
 
 @pytest.fixture
@@ -21,12 +33,31 @@ def form(browser: Any, hub: Any) -> Any:
     if hub.server("ada") is None:
         assert hub.start_server("ada", {"milli_gpu": 500}).status_code == 201
     page = browser.new_page(color_scheme="light")
-    page.goto(f"{hub.url}/hub/login?next=/hub/spawn")
-    page.get_by_label("Username").fill("alice")
-    page.get_by_label("Password").fill(hub.facts["password"])
-    page.get_by_role("button", name="Sign in").click()
+    log_in(page, hub, "alice")
     expect(page.get_by_role("heading", name="Start a notebook")).to_be_visible()
     yield page
+    page.close()
+
+
+def test_in_german_it_fits_a_phone_and_everybody_can_read_it(browser: Any, hub: Any) -> None:
+    """As the browser asks for it, and where English was chosen on the service's pages, in English."""
+    page = browser.new_page(locale="de-DE")
+    log_in(page, hub, "alice")
+    expect(page.get_by_role("heading", name="Notebook starten")).to_be_visible()
+    for width, scheme in ((1280, "light"), (300, "dark")):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate("theme => { document.documentElement.dataset.bsTheme = theme }", scheme)
+        page.screenshot(
+            path=PICTURES / f"options-de-{width}.png", full_page=True, animations="disabled"
+        )
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        found = Axe().run(page, context=".gpucommons").response["violations"]
+        assert [f"{one['id']}: {one['nodes'][0]['html']}" for one in found] == []
+    assert left_in_english(page.locator(".gpucommons").evaluate("one => one.outerHTML")) == set()
+
+    page.context.add_cookies([{"name": COOKIE, "value": "en", "url": hub.url}])
+    page.goto(f"{hub.url}/hub/spawn")
+    expect(page.get_by_role("heading", name="Start a notebook")).to_be_visible()
     page.close()
 
 

@@ -15,7 +15,7 @@ beforeEach(() => {
 
 it('tells the pages of a language that was chosen in Lab', () => {
   expect(languageCookie('de-DE', '/base/hub/', storage)).toBe(
-    'gpucommons-language=de-DE; path=/base/services/gpucommons/; max-age=31536000; samesite=lax'
+    'gpucommons-language=de-DE; path=/base/; max-age=31536000; samesite=lax'
   );
 });
 

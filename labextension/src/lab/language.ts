@@ -1,7 +1,7 @@
-/** Tells the hub's pages of GPU Commons which language somebody chose in Lab, where one browser shows both. */
+/** Tells the pages of the hub and of GPU Commons which language somebody chose in Lab, where one browser shows both. */
 
 const COOKIE = 'gpucommons-language';
-/** That the cookie is ours: on a path of its own, it cannot be read here. */
+/** That the cookie is Lab's: one that was chosen on the pages is not taken back here. */
 const TOLD = 'gpucommons:pages-language';
 const YEAR_S = 365 * 24 * 3600;
 
@@ -14,9 +14,9 @@ export function languageCookie(
   hubPrefix: string,
   told: Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>
 ): string | null {
-  const pages = `${hubPrefix.replace(/hub\/?$/, '')}services/gpucommons/`;
+  const base = hubPrefix.replace(/hub\/?$/, '');
   const cookie = (value: string, seconds: number) =>
-    `${COOKIE}=${value}; path=${pages}; max-age=${seconds}; samesite=lax`;
+    `${COOKIE}=${value}; path=${base}; max-age=${seconds}; samesite=lax`;
   if (!/^[A-Za-z]{2,3}([_-]\w+)*$/.test(language)) {
     return null;
   }

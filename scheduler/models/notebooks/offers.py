@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
+from gpucommons.scheduler.languages.texts import gettext
 from gpucommons.scheduler.models.fields import View
 from gpucommons.scheduler.models.notebooks.kept import KeptKernelsView
 from gpucommons.scheduler.models.notebooks.leases import LeaseView, idle_length
@@ -59,12 +60,17 @@ class OfferView(View):
         """What follows "2 of 2 notebook GPUs free" where training has a part of it, or all."""
         if self.win_back_s is None or not any(size.lent for size in self.sizes):
             return ""
-        within = f"within {self.win_back_s} s"
         at_once = [size.milli_gpu for size in self.sizes if size.availability == "free"]
         if not at_once:
-            return f"; training borrows them and gives them back {within}"
-        most = format_milli_gpu(max(at_once))
-        return f", up to {most} at once; training borrows the rest and gives it back {within}"
+            return gettext(
+                "; training borrows them and gives them back within %(seconds)s s",
+                seconds=self.win_back_s,
+            )
+        return gettext(
+            ", up to %(most)s at once; training borrows the rest and gives it back within %(seconds)s s",
+            most=format_milli_gpu(max(at_once)),
+            seconds=self.win_back_s,
+        )
 
 
 class OfferList(View):

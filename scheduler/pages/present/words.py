@@ -9,7 +9,7 @@ from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.forecast.words import span
 from gpucommons.scheduler.languages.texts import ENGLISH, gettext, gettext_noop, language
 from gpucommons.scheduler.models import ForecastView
-from gpucommons.scheduler.models.text.place_words import ordinal as english_ordinal
+from gpucommons.scheduler.models.text.place_words import ordinal, place
 from gpucommons.scheduler.models.text.report_rows import gpu_hours
 from gpucommons.scheduler.models.text.state_words import held_words, state_words
 
@@ -139,21 +139,6 @@ def column(name: str) -> str:
     """The head of a report's column, which may name a currency: ``Cost, EUR``."""
     what, comma, unit = name.partition(",")
     return gettext(what) + comma + unit
-
-
-def place(position: int) -> str:
-    """``1st in line``."""
-    return gettext("%(place)s in line", place=ordinal_words(position))
-
-
-def ordinal_words(position: int) -> str:
-    """``1st``, ``1.``."""
-    return "".join(ordinal(position))
-
-
-def ordinal(position: int) -> tuple[str, str]:
-    """A place in line as number and ending."""
-    return english_ordinal(position) if language() == ENGLISH else (f"{position}.", "")
 
 
 def reason_class(code: str) -> str:

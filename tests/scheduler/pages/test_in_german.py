@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import AsyncIterator
-from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,9 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, async_playwright
 from ui.browser import launch
 
-from deploy.translations.catalogues import PAGES, ROOT, forms
+from deploy.translations.catalogues import PAGES, ROOT
 from gpucommons.scheduler.languages import texts
+from tests.scheduler.languages.left_in_english import left_in_english
 
 PICTURES = Path(os.environ.get("GPUCOMMONS_SCREENSHOTS", "build/screenshots"))
 TICKET = "ticket/0190aaaa-0000-7000-8000-000000000001"
@@ -45,27 +45,7 @@ async def test_no_text_of_the_catalogue_stays_english(
 
     assert '<html lang="de">' in answer.text
     assert answer.headers["Content-Language"] == "de"
-    assert _texts(answer.text) & _english() == set()
-
-
-def _texts(page: str) -> set[str]:
-    """What people read of it, but for what is marked as English."""
-    page = re.sub(r"<(script|style).*?</\1>", "", page, flags=re.DOTALL)
-    page = re.sub(r'<(\w+)[^>]* lang="en"[^>]*>.*?</\1>', "", page, flags=re.DOTALL)
-    found = re.findall(r">([^<]+)<", page)
-    found += re.findall(r'\b(?:title|aria-label|data-label|placeholder)="([^"]+)"', page)
-    return {unescape(text).strip() for text in found}
-
-
-def _english() -> set[str]:
-    """All that is said otherwise in German."""
-    return {
-        text.replace("%%", "%")
-        for message in PAGES.read("de")
-        if message.id
-        for text, translated in zip(forms(message.id), forms(message.string), strict=True)
-        if text != translated
-    }
+    assert left_in_english(answer.text) == set()
 
 
 async def test_the_browser_s_language_is_taken_unless_one_was_chosen(visit: Any) -> None:
@@ -75,6 +55,7 @@ async def test_the_browser_s_language_is_taken_unless_one_was_chosen(visit: Any)
     answer = await visitor.get("language/de?then=admin/report%3Fmonth%3D2026-11")
     assert answer.status_code == 302
     assert answer.headers["Location"] == "/services/gpucommons/admin/report?month=2026-11"
+    assert "; Path=/;" in answer.headers["Set-Cookie"], "the hub's pages are in it, too"
     chosen = {"Cookie": answer.headers["Set-Cookie"].partition(";")[0]}
 
     page = await visitor.get(

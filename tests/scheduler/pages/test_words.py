@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpucommons.scheduler.models.text.place_words import place_words
+from gpucommons.scheduler.models.text.place_words import ordinal_words
 from gpucommons.scheduler.pages.present import words
 
 
@@ -35,7 +35,7 @@ def test_a_request_names_the_kind(milli_gpu: int, kind: str | None, text: str) -
      (21, "21st"), (111, "111th"), (122, "122nd")],
 )  # fmt: skip
 def test_places_end_right(place: int, text: str) -> None:
-    assert place_words(place) == text
+    assert ordinal_words(place) == text
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,11 @@ from gpucommons.spawner.form.form_mixin import StartOptions, options_form
 
 
 class Spawner(StartOptions):
-    def __init__(self, error: SchedulerError | None = None, **settings: Any) -> None:
+    def __init__(
+        self, error: SchedulerError | None = None, *, handler: Any = None, **settings: Any
+    ) -> None:
         super().__init__(**settings)
-        self.name, self.orm_spawner = "", None
+        self.name, self.orm_spawner, self.handler = "", None, handler
         self.user, self.log = SimpleNamespace(name="ann"), logging.getLogger("spawner")
         self._error = error
 
