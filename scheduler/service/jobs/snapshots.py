@@ -26,7 +26,7 @@ def are_shared(service: Service, team: Team | None) -> bool:
     return hub_wide.share_snapshots or (team is not None and team.policy.share_snapshots)
 
 
-def _has_a_key(found: Workload) -> bool:
+def has_a_key(found: Workload) -> bool:
     """Who had the key of a cluster would run what they like in its owner's notebook."""
     return found.spec.labels.get(ORIGIN_LABEL) in KEY_ORIGINS
 
@@ -87,7 +87,7 @@ def check_may_run(service: Service, principal: Principal, found: Workload) -> No
     if found.spec.snapshot is not None:
         team = service.loop.cluster.teams.get(found.spec.team)
         shared = are_shared(service, team)
-        authorization.run_files_of(principal, found, shared=shared, with_key=_has_a_key(found))
+        authorization.run_files_of(principal, found, shared=shared, with_key=has_a_key(found))
 
 
 def again_hindrance(service: Service, principal: Principal, found: Workload) -> str | None:

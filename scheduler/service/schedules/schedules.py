@@ -113,6 +113,12 @@ def _job_of(
     if request.repeat is not None:
         found = find_job(service, principal, request.repeat)
         snapshots.check_may_run(service, principal, found)
+        if snapshots.has_a_key(found):
+            message = (
+                f"{found.spec.name} is the workers of a notebook's cluster, and nothing without it: repeat a"
+                " job that begins a cluster of its own."
+            )
+            raise Misconfigured(message)
         job = run_again.own_request(principal, found)
     else:
         assert request.job is not None  # noqa: S101 - the model wants one of the two

@@ -281,6 +281,15 @@ def test_files_that_a_team_shares_no_more_are_refused_at_the_next_time(
     assert (refused.outcome, "snapshot" in refused.text) == ("refused", True)
 
 
+def test_workers_of_a_notebooks_cluster_are_not_repeated(world: ServiceWorld) -> None:
+    """Their files hold its key, and a run of a schedule would not be known by that any more."""
+    request = a_request(name="digits", snapshot=world.bring(b""), labels={"origin": "ray"})
+    jobs.submit(world.service, world.principal("ann"), request, key=None)
+    world.pass_time(MINUTE)
+    with pytest.raises(Misconfigured, match="workers of a notebook's cluster"):
+        put(world, job=None, repeat="digits-1")
+
+
 def test_the_files_of_a_repeated_job_are_kept_for_as_long_as_its_schedule(
     world: ServiceWorld,
 ) -> None:
