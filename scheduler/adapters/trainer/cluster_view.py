@@ -19,6 +19,7 @@ from gpucommons.scheduler.executors.kubernetes.api_server.watching import Subjec
 from gpucommons.scheduler.executors.kubernetes.cluster_state.watch_cache import WatchCache
 from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
     Taken,
+    driver_of,
     slots,
     taken_by_others,
 )
@@ -176,6 +177,7 @@ class ClusterView(WatchedTrainJobs):
             memory_mib=max(0, node.memory_mib - taken.memory_mib),
             state=NodeState.CORDONED if node.cordoned else NodeState.READY,
             rack=node.labels.get(place.rack_label),
+            driver=driver_of(node.labels) if devices else "",
         )
 
 

@@ -24,6 +24,7 @@ from gpucommons.scheduler.core.model.demand import (
     shape,
 )
 from gpucommons.scheduler.core.model.lifecycle import with_attempt
+from gpucommons.scheduler.core.model.resources import drivers_of
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
     PoolName,
@@ -252,5 +253,9 @@ def grow(cycle: CycleState, workload: Workload) -> None:
     inside = attempt.hold_class is HoldClass.GUARANTEED
     marked = tuple(replace(one, surplus=inside) for one in added)
     placements = in_order(workload, (*attempt.placements, *marked))
-    attempt = replace(attempt, placements=with_slices(attempt.attempt_id, placements))
+    attempt = replace(
+        attempt,
+        placements=with_slices(attempt.attempt_id, placements),
+        drivers=drivers_of(cycle.nodes[one.node_id] for one in placements),
+    )
     cycle.put(with_attempt(workload, attempt))

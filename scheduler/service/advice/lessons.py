@@ -59,7 +59,7 @@ def _worked_out(
     kept = list(_kept(service, place, runs, now_ms))
     if kept:
         return Taught(learned=learn(asked_of(like, place), kept, place.known))
-    older = tuple(_older(runs, now_ms))
+    older = tuple(_older(runs, like, now_ms))
     return Taught(learned=Learned(constants=place.known, runs=older))
 
 
@@ -119,7 +119,7 @@ def _kept(
         )
 
 
-def _older(runs: Iterable[JudgedRun], now_ms: Millis) -> Iterator[Run]:
+def _older(runs: Iterable[JudgedRun], like: Like, now_ms: Millis) -> Iterator[Run]:
     """What an older release kept: a formula's seconds, and no numbers behind them."""
     for run in runs:
         measured = run.actual.step_s
@@ -136,6 +136,8 @@ def _older(runs: Iterable[JudgedRun], now_ms: Millis) -> Iterator[Run]:
                 formula_s=run.plan.formula_s,
                 age_s=_age_s(run, now_ms),
                 environment=run.actual.environment,
+                # It is not on record; the same training has the same one.
+                network=like.network if run.plan.signature == like.signature else "",
             )
 
 

@@ -148,6 +148,41 @@ def test_the_same_runs_are_worked_out_once(
     assert speed(world) == first
 
 
+def test_what_an_older_release_kept_of_the_same_training_says_more_than_of_another(
+    world: ServiceWorld,
+) -> None:
+    """It has a formula's seconds, and neither network nor driver."""
+    gpt = {"kind": "transformer", "layers": 24, "hidden": 1024, "heads": 16, "vocabulary": 50_000}
+    asked = {"network": gpt, "batch": BATCH, "sequence": 1024, "steps": 100}
+    request, ann = models.AdviceRequest.model_validate(asked), world.principal("ann")
+    (job,) = world.loop.cluster.workloads.values()
+    mine = past.like(world.service, ann, request, job.spec)
+    (node,) = world.loop.cluster.nodes.values()
+
+    def width(signature: str, ended_ms: int) -> float:
+        kind = node.devices[0].kind
+        plan = a_plan(gpu_kind=kind, pool="gpu", family=mine.family, signature=signature)
+        runs = [a_run(number, plan=plan, pool="gpu", step_s=4.4) for number in (1, 2, 3)]
+        runs = [
+            replace(
+                run,
+                team=mine.team,
+                ended_ms=Millis(ended_ms),
+                actual=replace(run.actual, environment=mine.environment),
+            )
+            for run in runs
+        ]
+        world.store.plans.judge(world.loop.epoch, runs)
+        found = advice.advise(world.service, ann, request)
+        view = found if isinstance(found, models.AdviceView) else done(found)
+        assert isinstance(view, models.AdviceView)
+        said = view.plans[0].samples_per_s
+        return said.high / said.low
+
+    of_another = width("another one", world.now_ms - 1)
+    assert width(mine.signature, world.now_ms) < 0.98 * of_another
+
+
 def test_a_job_is_the_same_training_by_its_name_and_by_its_id(world: ServiceWorld) -> None:
     ann = world.principal("ann")
     job = jobs.job(world.service, ann, "mine-1")

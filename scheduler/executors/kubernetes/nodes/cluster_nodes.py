@@ -163,11 +163,11 @@ def _node(
         rack=node.labels.get(place.rack_label),
         data=_data(node.labels),
         hibernation=_ability(node, settings),
-        driver=_driver(node.labels) if devices else "",
+        driver=driver_of(node.labels) if devices else "",
     )
 
 
-def _driver(labels: Mapping[str, str]) -> str:
+def driver_of(labels: Mapping[str, str]) -> str:
     """Version of the driver; "" where no label says it."""
     parts = [labels[name] for name in DRIVER_PARTS if labels.get(name)]
     return labels.get(DRIVER, "") or ".".join(parts)

@@ -236,7 +236,11 @@ class World:
 
 def a_node(name: str) -> dict[str, Any]:
     amounts = {"cpu": "16", "memory": "64Gi", "nvidia.com/gpu": "4"}
-    labels = {"gpucommons.io/pool": "trainers", "kubernetes.io/hostname": name}
+    labels = {
+        "gpucommons.io/pool": "trainers",
+        "kubernetes.io/hostname": name,
+        "nvidia.com/cuda.driver-version.full": "580.95.05",
+    }
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     return {
         "metadata": {"name": name, "labels": labels},
@@ -257,6 +261,7 @@ def test_it_waits_its_turn_runs_where_it_is_placed_and_ends(world: World) -> Non
     world.until(lambda: world.is_running("digits", 2), "digits runs")
     job = world.job("digits")
     assert (job.team, job.owner, job.milli_gpu) == ("vision", "ann", 6000)
+    assert job.attempts[-1].drivers == ["580.95.05"]
     assert {one["spec"]["nodeName"] for _, one in world.pods("digits")} == {"n1", "n2"}
     world.end_pods("digits")
     world.until(lambda: world.job("digits").state == "succeeded", "its job has succeeded")

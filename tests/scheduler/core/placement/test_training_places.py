@@ -280,6 +280,17 @@ def test_an_elastic_job_takes_what_there_is_within_its_bounds() -> None:
     assert [p.surplus for p in attempt.placements] == [False, True, True]
 
 
+def test_an_elastic_job_that_grows_onto_another_node_has_the_drivers_of_both() -> None:
+    world = World(
+        a_node(gpus=1, driver="550.54.15"),
+        a_node("n2", gpus=1, driver="580.95.05"),
+        teams=[a_team(guaranteed_milli_gpu=1000)],
+    )
+    attempt = world.get(world.submit(a_job("d-1", min_workers=1, max_workers=2))).current
+    assert attempt is not None
+    assert attempt.drivers == ("550.54.15", "580.95.05")
+
+
 def test_only_the_surplus_of_an_elastic_job_is_taken_and_it_keeps_its_devices() -> None:
     world = World(
         a_node(gpus=3),
