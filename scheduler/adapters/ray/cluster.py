@@ -134,7 +134,14 @@ def _started(address: str) -> subprocess.Popen[str]:
             start_new_session=True,
         )
         out: IO[str] | None = head.stdout
-        if out is not None and out.readline():
+        try:
+            is_ready = out is not None and bool(out.readline())
+        except BaseException:
+            # The interrupted cell's frames would hold it open, and the head with it.
+            if head.stdin is not None:
+                head.stdin.close()
+            raise
+        if is_ready:
             return head
         log.seek(0)
         message = f"Ray's head does not start: {log.read()[-2000:].strip()}"

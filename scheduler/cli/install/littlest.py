@@ -106,6 +106,11 @@ def remarks(config: Mapping[str, Any]) -> Iterator[str]:
         "Notebooks start as processes of the hub instead of units of systemd, in the same accounts"
         " (jupyter-NAME) and homes."
     )
+    # `no_new_privs`, which its own units do not set for admins.
+    yield (
+        "Admins' sudo is refused in notebooks and their terminals: no process there gains rights. Install"
+        " packages as root on the machine, with the pip of its user environment."
+    )
     for name in ("memory", "cpu"):
         if (limit := at(config, ("limits", name))) is not None:
             yield f"limits.{name} is {limit}: it was held by those units, and holds no longer."

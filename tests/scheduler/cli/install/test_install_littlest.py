@@ -44,6 +44,7 @@ def test_what_would_be_written_is_shown_with_what_changes_for_its_users(
     shown = capsys.readouterr().out
     assert "+configure_littlest(c, '/var/lib/gpucommons')  # noqa: F821" in shown
     assert "+PrivateDevices=no" in shown
+    assert "Admins' sudo is refused in notebooks" in shown
     assert "limits.memory is 1G: it was held by those units, and holds no longer." in shown
     assert "tljh-config set services.cull.enabled false" in shown
     assert "--beside-hub http://127.0.0.1:15001/jupyter/hub/api" in shown
