@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpucommons.scheduler import models
@@ -40,7 +39,7 @@ def seen_of(
     """
     network = request.network
     real = {one.name: one for one in places if not one.simulated}
-    by_kind: dict[str, list[Seen]] = defaultdict(list)
+    by_pool: dict[str, list[Seen]] = {pool: [] for pool in real}
     notes = []
     for ref in network.like if isinstance(network, models.UnknownModel) else ():
         found = find_job(service, principal, ref)
@@ -48,25 +47,34 @@ def seen_of(
         points = best_points(service, found)
         why = other_unit(points)
         told = [] if why else list(_points(service.loop.cluster, found, points, real))
-        for kind, gpus, nodes, step_s in told:
+        for pools, gpus, nodes, step_s in told:
             local = request.batch / gpus
-            by_kind[kind].append(Seen(gpus=gpus, nodes=nodes, local_batch=local, step_s=step_s))
+            for pool in pools:
+                seen = Seen(gpus=gpus, nodes=nodes, local_batch=local, step_s=step_s)
+                by_pool[pool].append(seen)
         if not told:
             remedy = f" {_REMEDY}" if why else ""
             why = why or _TOO_FEW
             notes.append(f"{found.spec.name} says nothing of this training's speed: {why}.{remedy}")
-    return {pool: by_kind[place.pool.kind.name] for pool, place in real.items()}, tuple(notes)
+    return by_pool, tuple(notes)
 
 
 def _points(
     cluster: Cluster, found: Workload, points: Sequence[LogPoint], places: Mapping[PoolName, Place]
-) -> Iterator[tuple[str, int, int, float]]:
-    """Of each attempt that told enough: kind of its GPUs, how many, on how many nodes, seconds of a step."""
+) -> Iterator[tuple[list[PoolName], int, int, float]]:
+    """Of each attempt that told enough: pools of whose GPUs and driver it tells, how many it had, on how
+    many nodes, seconds of a step.
+    """
     for attempt in found.attempts:
         gpus, pool = gpus_of(attempt), pool_of_attempt(cluster, found, attempt)
-        nodes, step_s = len({one.node_id for one in attempt.placements}), None
         place = None if pool is None else places.get(pool)
-        if place is not None and place.has_driver(attempt.drivers):
-            step_s = median_step_s(points, {attempt.number})
-        if gpus and place is not None and step_s is not None:
-            yield place.pool.kind.name, gpus, nodes, step_s
+        if place is None:
+            continue
+        alike = [
+            name
+            for name, one in places.items()
+            if one.pool.kind.name == place.pool.kind.name and one.has_driver(attempt.drivers)
+        ]
+        step_s = median_step_s(points, {attempt.number}) if alike else None
+        if gpus and step_s is not None:
+            yield alike, gpus, len({one.node_id for one in attempt.placements}), step_s

@@ -12,10 +12,13 @@ from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.advisor.choice.advise import NOT_TOLD
-from gpucommons.scheduler.core.model.types import Millis, WorkloadId
+from gpucommons.scheduler.advisor.kinds import shipped
+from gpucommons.scheduler.core.model.types import Millis, PoolName, WorkloadId
 from gpucommons.scheduler.errors import Forbidden, UnknownWorkload
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import advice
+from gpucommons.scheduler.service.advice.places import Place, place_of
+from gpucommons.scheduler.service.advice.similar_jobs import seen_of
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.store.base import LogPoint
 
@@ -90,6 +93,19 @@ def test_what_a_job_showed_with_another_driver_is_not_reckoned_with(world: Servi
     found = asked(world, job)
     assert found.declined != ""
     assert "with the driver that they have now" in " ".join(found.notes)
+
+
+def test_what_a_job_showed_says_nothing_of_the_same_gpus_with_another_driver(
+    world: ServiceWorld,
+) -> None:
+    network = {"kind": "unknown", "like": [tried(world, milli_gpu=1000, step_ms=2000)]}
+    request = models.AdviceRequest.model_validate({"network": network, "batch": BATCH, "steps": 1})
+    place = place_of(world.loop.cluster, PoolName("gpu"), shipped())
+    assert isinstance(place, Place)
+    other = replace(place, name=PoolName("other"), drivers=("580.95.05",))
+    seen, notes = seen_of(world.service, world.principal("ann"), request, [place, other])
+    assert {pool: len(points) for pool, points in seen.items()} == {"gpu": 1, "other": 0}
+    assert notes == ()
 
 
 def test_a_job_that_tells_nothing_of_it_is_named_with_the_reason(world: ServiceWorld) -> None:
