@@ -23,6 +23,7 @@ from gpucommons.scheduler.cli import main
 from gpucommons.scheduler.cli.documents import read_config, read_job
 from gpucommons.scheduler.cli.parser import build_parser
 from gpucommons.scheduler.cli.sweeps import commands as sweeps
+from gpucommons.scheduler.sweeps.script_arguments import command_with
 
 ROOT = Path(__file__).parents[2]
 _DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -157,3 +158,20 @@ def test_yaml_of_the_documents_can_be_read(snippet: Snippet, tmp_path: Path) -> 
         _, job, _ = read_job(path, max_bytes=1 << 20)
         if own:
             assert models.SweepRequest.model_validate({"job": job, **own})
+
+
+def test_options_that_are_the_same_for_all_trials_stand_where_the_documents_say(
+    tmp_path: Path,
+) -> None:
+    (asked,) = (s for s in of("yaml") if "digits-{lr}" in s.text)
+    (shown,) = (s for s in of("text") if "digits-0.1" in s.text)
+    document = yaml.safe_load(asked.text)
+    (tmp_path / document["run"]).write_text("")
+    own = {name: document.pop(name) for name in sweeps._OWN if name in document}
+    path = tmp_path / "sweep.yaml"
+    path.write_text(yaml.safe_dump(document))
+
+    _, job, _ = read_job(path, max_bytes=1 << 20)
+
+    values = {name: choices[0] for name, choices in own["space"].items()}
+    assert shlex.join(command_with(job.roles[0].command, values)) == shown.text.strip()

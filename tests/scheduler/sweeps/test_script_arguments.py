@@ -27,6 +27,11 @@ def test_names_are_replaced_and_what_is_not_named_comes_behind() -> None:
     ]  # fmt: skip
 
 
+def test_what_is_in_the_command_already_comes_first_so_that_a_parser_takes_the_trials() -> None:
+    asked = ["train", "--epochs", "50", "--lr", "1", "{other}"]
+    assert command_with(asked, {"lr": 0.1}) == [*asked, "--lr", "0.1"]
+
+
 def test_a_value_that_looks_like_a_name_stays_a_value() -> None:
     assert command_with(["{a}"], {"a": "{b}{b}", "b": "x"}) == ["{b}{b}", "--b", "x"]
 
