@@ -26,10 +26,10 @@ from hatchling.bridge.app import Application
 ROOT = Path(__file__).parents[1]
 PARTS = ("gpu", "idle_culler", "labextension", "scheduler", "spawner")
 BUNDLE = "share/jupyter/labextensions/gpucommons"
-SCRIPTS = (".css", ".js", ".mjs", ".py", ".ts", ".tsx")
+SCRIPTS = (".css", ".js", ".mjs", ".py", ".pyi", ".ts", ".tsx")
 LONGEST, LONGEST_TEST = 400, 550
 #: Names or rows alone, each in a line: nobody reads them as a whole.
-TABLES = {"scheduler/models/__init__.py", "tests/samples/route_rules.py"}
+TABLES = {"scheduler/models/__init__.pyi", "tests/samples/route_rules.py"}
 #: Modules in a folder, as many as are taken in at a glance; what every folder may have not counted.
 MOST_MODULES, OF_EVERY_FOLDER = 14, {"__init__.py", "__main__.py", "conftest.py"}
 #: Addresses of package registries, and folders that only one machine has.
@@ -222,7 +222,7 @@ def shipped(suffix: str) -> set[str]:
 
 
 def test_the_wheel_holds_every_module_template_and_migration(wheel: set[str]) -> None:
-    assert shipped(".py") <= wheel
+    assert shipped(".py") | shipped(".pyi") <= wheel
     assert shipped(".html") <= wheel
     assert {name for name in shipped(".css") if "/style/" not in name} <= wheel
     assert {name for name in shipped(".js") if "/style/" not in name} <= wheel
@@ -301,7 +301,7 @@ def test_the_wheel_says_what_it_needs(wheel: set[str], dist: Path) -> None:
 
 def test_the_sdist_holds_sources_bundle_examples_and_tests(sdist: set[str]) -> None:
     """The built bundle is among them: whoever builds from it needs no Node."""
-    for suffix in (".py", ".html", ".css", ".js"):
+    for suffix in (".py", ".pyi", ".html", ".css", ".js"):
         expected = {name.removeprefix("gpucommons/") for name in shipped(suffix)}
         assert expected <= sdist
     needed: Any = {

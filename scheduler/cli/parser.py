@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
 from gpucommons.scheduler import up
 from gpucommons.scheduler.cli import (
     admin,
-    doctor,
     jobs,
     logs,
     report,
@@ -312,6 +312,18 @@ def _add_admin(
     report.add_command(commands, shared)
 
 
+def _of_doctor(name: str) -> Callable[[argparse.Namespace], int]:
+    """A function of :mod:`.doctor`, which is loaded when it runs: no other command needs the node's parts."""
+
+    def run(arguments: argparse.Namespace) -> int:
+        from gpucommons.scheduler.cli import doctor  # noqa: PLC0415 - see above
+
+        found: Callable[[argparse.Namespace], int] = getattr(doctor, name)
+        return found(arguments)
+
+    return run
+
+
 def _add_machine(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     machine = commands.add_parser("up", help="start everything on this machine")
     up.add_arguments(machine)
@@ -334,13 +346,13 @@ def _add_machine(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     examined.add_argument(
         "--namespace", default="gpucommons", help="with --cluster: of our release"
     )
-    examined.set_defaults(run=doctor.doctor)
+    examined.set_defaults(run=_of_doctor("doctor"))
     saving = commands.add_parser(
         "hibernation", help="save and wake live processes on this machine"
     ).add_subparsers(required=True, metavar="COMMAND")
     got = saving.add_parser("setup", help="get CRIU into your own folder, without root")
     got.add_argument("--folder", help="instead of the state folder")
-    got.set_defaults(run=doctor.set_up_hibernation)
+    got.set_defaults(run=_of_doctor("set_up_hibernation"))
     saving.add_parser("check", help="save and wake a small process").set_defaults(
-        run=doctor.check_hibernation
+        run=_of_doctor("check_hibernation")
     )

@@ -4,14 +4,6 @@ from __future__ import annotations
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client.call import Call, path_of
-from gpucommons.scheduler.models.notifications import (
-    ConfirmRequest,
-    ForgottenView,
-    MessagePreview,
-    NotificationRequest,
-    NotificationsView,
-)
-from gpucommons.scheduler.models.reports import Utilisation
 
 
 def report(
@@ -28,51 +20,55 @@ def report(
 
 def utilisation(
     *, days: int = 90, pool: str | None = None, team: str | None = None, sample: bool = False
-) -> Call[Utilisation]:
+) -> Call[models.Utilisation]:
     """GPUs allocated beside GPUs used (admins; leads their teams)."""
     asked = {"days": str(days), "pool": pool, "team": team}
     return Call(
         method="GET",
         path=path_of("utilisation"),
-        answer=Utilisation,
+        answer=models.Utilisation,
         query={name: value for name, value in asked.items() if value is not None}
         | _flags(sample=sample),
     )
 
 
-def notifications() -> Call[NotificationsView]:
+def notifications() -> Call[models.NotificationsView]:
     """What the caller is told, and what became of the newest messages."""
-    return Call(method="GET", path=path_of("notifications"), answer=NotificationsView)
+    return Call(method="GET", path=path_of("notifications"), answer=models.NotificationsView)
 
 
-def set_notifications(request: NotificationRequest) -> Call[NotificationsView]:
+def set_notifications(request: models.NotificationRequest) -> Call[models.NotificationsView]:
     """Choose anew what to be told, and how."""
-    return Call(method="PUT", path=path_of("notifications"), answer=NotificationsView, body=request)
+    return Call(
+        method="PUT", path=path_of("notifications"), answer=models.NotificationsView, body=request
+    )
 
 
-def test_notifications() -> Call[NotificationsView]:
+def test_notifications() -> Call[models.NotificationsView]:
     """Have a test sent by every way that is chosen."""
-    return Call(method="POST", path=path_of("notifications", "test"), answer=NotificationsView)
+    return Call(
+        method="POST", path=path_of("notifications", "test"), answer=models.NotificationsView
+    )
 
 
-def confirm_address(request: ConfirmRequest) -> Call[NotificationsView]:
+def confirm_address(request: models.ConfirmRequest) -> Call[models.NotificationsView]:
     """Send back the code that came to the caller's address."""
     return Call(
         method="POST",
         path=path_of("notifications", "confirm"),
-        answer=NotificationsView,
+        answer=models.NotificationsView,
         body=request,
     )
 
 
-def forget_user(user: str) -> Call[ForgottenView]:
+def forget_user(user: str) -> Call[models.ForgottenView]:
     """Forget what a user chose to be told and was told (admins)."""
-    return Call(method="POST", path=path_of("users", user, "forget"), answer=ForgottenView)
+    return Call(method="POST", path=path_of("users", user, "forget"), answer=models.ForgottenView)
 
 
-def notifications_week() -> Call[MessagePreview]:
+def notifications_week() -> Call[models.MessagePreview]:
     """The summary of the last week that is over."""
-    return Call(method="GET", path=path_of("notifications", "week"), answer=MessagePreview)
+    return Call(method="GET", path=path_of("notifications", "week"), answer=models.MessagePreview)
 
 
 def _flags(**given: bool) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client.call import Call, path_of
-from gpucommons.scheduler.models.jobs.schedules import MetricPost, PromotionRequest
 
 
 def schedules(cursor: str | None = None) -> Call[models.ScheduleList]:
@@ -52,13 +51,15 @@ def run_schedule(owner: str, name: str) -> Call[models.ScheduleView]:
     return Call(method="POST", path=path, answer=models.ScheduleView)
 
 
-def post_metric(owner: str, name: str, posted: MetricPost) -> Call[models.ScheduleView]:
+def post_metric(owner: str, name: str, posted: models.MetricPost) -> Call[models.ScheduleView]:
     """Post a value of a metric that its triggers watch."""
     path = path_of("schedules", owner, name, "metrics")
     return Call(method="POST", path=path, answer=models.ScheduleView, body=posted)
 
 
-def promote_schedule(owner: str, name: str, chosen: PromotionRequest) -> Call[models.ScheduleView]:
+def promote_schedule(
+    owner: str, name: str, chosen: models.PromotionRequest
+) -> Call[models.ScheduleView]:
     """Let the model of one of its runs be the promoted one."""
     path = path_of("schedules", owner, name, "promote")
     return Call(method="POST", path=path, answer=models.ScheduleView, body=chosen)

@@ -129,12 +129,15 @@ from gpucommons.scheduler.models.jobs.reasons import (
 )
 from gpucommons.scheduler.models.jobs.schedules import (
     Cron,
+    MetricPost,
+    PromotionRequest,
     ScheduleList,
     ScheduleRequest,
     ScheduleRunView,
     ScheduleTimes,
     ScheduleView,
     TimeZone,
+    TriggerView,
 )
 from gpucommons.scheduler.models.jobs.sweeps import (
     BudgetRequest,
@@ -182,6 +185,13 @@ from gpucommons.scheduler.models.notebooks.offers import (
     SizeView,
 )
 from gpucommons.scheduler.models.notebooks.parking import ParkedReport, ParkRequest, UnparkRequest
+from gpucommons.scheduler.models.notifications import (
+    ConfirmRequest,
+    ForgottenView,
+    MessagePreview,
+    NotificationRequest,
+    NotificationsView,
+)
 from gpucommons.scheduler.models.plans.answered import (
     AdviceView,
     MemoryTermView,
@@ -207,7 +217,13 @@ from gpucommons.scheduler.models.plans.judged import (
     SpeedDrawn,
     WaitDrawn,
 )
-from gpucommons.scheduler.models.reports import REPORT_COLUMNS, LentRow, Report, ReportRow
+from gpucommons.scheduler.models.reports import (
+    REPORT_COLUMNS,
+    LentRow,
+    Report,
+    ReportRow,
+    Utilisation,
+)
 
 __all__ = [
     "CHANGE_KINDS",
@@ -239,6 +255,7 @@ __all__ = [
     "ClockRow",
     "ConfigChanges",
     "ConfigModel",
+    "ConfirmRequest",
     "Cron",
     "Curve",
     "CurvePoint",
@@ -256,6 +273,7 @@ __all__ = [
     "EventView",
     "FileSize",
     "ForecastView",
+    "ForgottenView",
     "GpusInUse",
     "GradeRow",
     "HibernateRequest",
@@ -285,6 +303,8 @@ __all__ = [
     "LogView",
     "MeasuredModel",
     "MemoryTermView",
+    "MessagePreview",
+    "MetricPost",
     "MilliGpu",
     "Model",
     "MoreBudgetRequest",
@@ -297,6 +317,8 @@ __all__ = [
     "NodeStateRequest",
     "NodeView",
     "NotBroughtView",
+    "NotificationRequest",
+    "NotificationsView",
     "ObjectiveRequest",
     "OfferList",
     "OfferView",
@@ -320,6 +342,7 @@ __all__ = [
     "ProfileView",
     "ProgressReport",
     "ProgressView",
+    "PromotionRequest",
     "PrunedView",
     "QuotaChange",
     "QuotaChanges",
@@ -375,6 +398,7 @@ __all__ = [
     "TransformerModel",
     "TreeReport",
     "TrialView",
+    "TriggerView",
     "UnknownModel",
     "UnparkRequest",
     "UploadList",
@@ -382,6 +406,7 @@ __all__ = [
     "UploadView",
     "UseSpan",
     "UserName",
+    "Utilisation",
     "View",
     "WaitDrawn",
     "WayToGoOnView",

@@ -15,7 +15,6 @@ from gpucommons.scheduler.cli.schedules.documents import read_schedule
 from gpucommons.scheduler.client import SchedulerClient, calls, schedule_calls
 from gpucommons.scheduler.errors import BadRequest, NotFound
 from gpucommons.scheduler.models.fields import name_by_itself
-from gpucommons.scheduler.models.jobs.schedules import MetricPost, PromotionRequest
 
 _LOCAL_TIME = Path("/etc/localtime")
 _STEERING = {
@@ -200,7 +199,7 @@ def apply(arguments: argparse.Namespace) -> int:
 
 def post_metric(arguments: argparse.Namespace) -> int:
     """Tell a schedule a value of a metric."""
-    posted = MetricPost(name=arguments.metric, value=arguments.value)
+    posted = models.MetricPost(name=arguments.metric, value=arguments.value)
     with connect(arguments) as scheduler:
         owner, name = owner_and_name(scheduler, arguments.schedule)
         view = scheduler.send(schedule_calls.post_metric(owner, name, posted))
@@ -211,7 +210,7 @@ def post_metric(arguments: argparse.Namespace) -> int:
 
 def promote(arguments: argparse.Namespace) -> int:
     """Choose a model."""
-    chosen = PromotionRequest(job=arguments.job)
+    chosen = models.PromotionRequest(job=arguments.job)
     with connect(arguments) as scheduler:
         owner, name = owner_and_name(scheduler, arguments.schedule)
         view = scheduler.send(schedule_calls.promote_schedule(owner, name, chosen))

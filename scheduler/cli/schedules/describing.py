@@ -8,7 +8,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.present import printable
-from gpucommons.scheduler.models.jobs.schedules import TriggerView
 
 #: More in a row are not counted one by one.
 _COUNTED = 1000
@@ -62,7 +61,7 @@ _WHILE = {
 }
 
 
-def trigger(one: TriggerView, view: models.ScheduleView) -> str:
+def trigger(one: models.TriggerView, view: models.ScheduleView) -> str:
     """What starts a run, and what is known of it."""
     if one.every_s is None:
         if one.posted_ms is None:

@@ -28,7 +28,7 @@ _SENTENCES: Mapping[str, str] = {
     r"^[A-Za-z0-9 ._:/@-]{0,256}$": "an environment has letters, digits, spaces and . _ : / @ -",
     r"^[ -~]{0,256}$": "an environment is a name, path or image of at most 256 plain characters",
     r"^[A-Za-z0-9._-]{0,64}$": "a server's name has letters, digits and . _ -",
-    r"^[\w .:/-]{1,64}$": "a metric's name has letters, digits, spaces and _ . : / -",
+    r"^[\w .:/-]+$": "a metric's name has letters, digits, spaces and _ . : / -",
     r"^[0-9a-f]{64}$": "a snapshot is named by the 64 hexadecimal digits of its SHA-256",
 }
 #: Fields of a role, in the words of people; the first role is mostly the only one.
