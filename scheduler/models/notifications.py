@@ -24,6 +24,8 @@ class NotificationRequest(Model):
     url: _Url = ""
     #: Sign with a new key from now on, which the answer alone shows.
     new_key: bool = False
+    #: The version that was looked at; another one by now is refused. "" = whatever there is.
+    seen: Annotated[Line, Field(max_length=64)] = ""
 
 
 class ConfirmRequest(Model):
@@ -80,6 +82,8 @@ class NotificationsView(View):
     #: Signs webhooks; only in the answer to the change that made it.
     key: str | None = None
     newest: list[NotificationView]
+    #: Of this choice, to be sent back as ``seen`` with the next one; "" from an older scheduler.
+    version: str = ""
     #: The page to choose on; "" where there is none.
     page_url: str = ""
 

@@ -85,6 +85,15 @@ class Choice:
         return bool(chosen) if about is About.TEST else about in chosen
 
 
+def version(choice: Choice) -> str:
+    """Names what was chosen, as its owner sees it: two choices that look alike have the same.
+
+    Whether an address is confirmed is no part of it: who confirms one has chosen nothing else.
+    """
+    seen = (sorted(choice.mail), choice.address, sorted(choice.webhook), choice.url)
+    return hashlib.sha256(repr((*seen, choice.key_number)).encode()).hexdigest()[:16]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Telling:
     """Something that its owner may want to be told."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass, field, replace
 from typing import get_args
 
 from pydantic import ValidationError
 
 from gpucommons.scheduler.client import report_calls
-from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.errors import BadRequest, ChosenMeanwhile
 from gpucommons.scheduler.languages.texts import gettext, gettext_noop
 from gpucommons.scheduler.models.notifications import (
     AboutName,
@@ -38,16 +39,49 @@ _SAID = {
 }
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Typed:
+    """What stands in the form: what is saved, or what was typed and is not."""
+
+    mail: list[str] = field(default_factory=list)
+    address: str = ""
+    webhook: list[str] = field(default_factory=list)
+    url: str = ""
+    new_key: bool = False
+    #: What was saved when the form was shown.
+    seen: str = ""
+
+
+def saved(answer: NotificationsView) -> Typed:
+    """The form as it is first shown."""
+    return Typed(
+        mail=list(answer.mail.about),
+        address=answer.own_address,
+        webhook=list(answer.webhook.about),
+        url=answer.webhook.to,
+        seen=answer.version,
+    )
+
+
 class Choosing(PageHandler):
     """Whatever answers with the page of one's choice."""
 
-    async def show_choice(self, answer: NotificationsView, *, said: str, refused: str = "") -> None:
-        """The page; ``refused`` is why what was asked there is not done."""
+    async def show_choice(
+        self,
+        answer: NotificationsView,
+        *,
+        said: str = "",
+        refused: str = "",
+        typed: Typed | None = None,
+    ) -> None:
+        """The page; ``refused`` is why what was asked there is not done, ``typed`` what was not saved."""
         week = await self.ask(report_calls.notifications_week())
         self.show(
             "notifications.html",
             active="notifications",
             asked=answer,
+            typed=typed or saved(answer),
+            is_unsaved=typed is not None,
             meanings=MEANINGS,
             week=week,
             said=said,
@@ -69,21 +103,31 @@ class Notifications(Choosing):
     async def post(self) -> None:
         """Save it, and show what was saved: a new key is shown this once."""
         await self.whoami()
-        answer = await self.ask(report_calls.set_notifications(self._request()))
-        await self.show_choice(answer, said=gettext("Saved."))
-
-    def _request(self) -> NotificationRequest:
-        fields = {
-            "mail": [name for name in get_args(AboutName) if self._is_set(f"mail-{name}")],
-            "webhook": [name for name in get_args(AboutName) if self._is_set(f"webhook-{name}")],
-            "address": self.get_body_argument("address", "").strip(),
-            "url": self.get_body_argument("url", "").strip(),
-            "new_key": self._is_set("new_key"),
-        }
+        typed = self._typed()
         try:
-            return NotificationRequest.model_validate(fields)
-        except ValidationError as error:
-            raise BadRequest(first_mistake(error)) from None
+            request = NotificationRequest.model_validate(asdict(typed))
+            answer = await self.ask(report_calls.set_notifications(request))
+        except (ValidationError, BadRequest, ChosenMeanwhile) as error:
+            refused = first_mistake(error) if isinstance(error, ValidationError) else str(error)
+            of = error if isinstance(error, ChosenMeanwhile) else BadRequest
+            self.set_status(of.status)
+            answer = await self.ask(report_calls.notifications())
+            # Whoever has seen what was saved meanwhile may put this in its place.
+            await self.show_choice(
+                answer, refused=refused, typed=replace(typed, seen=answer.version)
+            )
+        else:
+            await self.show_choice(answer, said=gettext("Saved."))
+
+    def _typed(self) -> Typed:
+        return Typed(
+            mail=[name for name in get_args(AboutName) if self._is_set(f"mail-{name}")],
+            address=self.get_body_argument("address", "").strip(),
+            webhook=[name for name in get_args(AboutName) if self._is_set(f"webhook-{name}")],
+            url=self.get_body_argument("url", "").strip(),
+            new_key=self._is_set("new_key"),
+            seen=self.get_body_argument("seen", ""),
+        )
 
     def _is_set(self, name: str) -> bool:
         return self.get_body_argument(name, "") == "on"
@@ -102,7 +146,7 @@ class Confirm(Choosing):
             refused = first_mistake(error) if isinstance(error, ValidationError) else str(error)
             self.set_status(BadRequest.status)
             answer = await self.ask(report_calls.notifications())
-            await self.show_choice(answer, said="", refused=refused)
+            await self.show_choice(answer, refused=refused)
         else:
             self.redirect(f"{self.site.settings.prefix}notifications?said=confirmed", status=303)
 

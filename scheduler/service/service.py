@@ -205,6 +205,14 @@ class ServiceSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Sample:
+    """The demo's sample data, and the moment that they lead up to: nothing is known of later ones."""
+
+    store: Store
+    now_ms: Millis
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Service:
     """Everything a use case may touch."""
 
@@ -218,7 +226,7 @@ class Service:
     now_ms: Callable[[], Millis]
     new_ids: Iterator[str]
     #: Sample data of the demo, in a store of their own; None everywhere else.
-    sample: Callable[[], Store] | None = None
+    sample: Callable[[], Sample] | None = None
     #: Why a pool makes no slices of a size; None where it does.
     why_not: Callable[[PoolName, int], str | None] = lambda _pool, _milli_gpu: None
     #: Why a user's job cannot have a secret; None where it can, or nobody here knows.
@@ -261,7 +269,8 @@ class Service:
         if self.sample is None:
             message = "There is no sample data here: only a demo has some (gpucommons up --demo)."
             raise BadRequest(message)
-        return replace(self, store=self.sample())
+        found = self.sample()
+        return replace(self, store=found.store, now_ms=lambda: found.now_ms)
 
     def ask(
         self,

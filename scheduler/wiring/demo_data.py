@@ -26,6 +26,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.plans import ChosenPlan, Said
+from gpucommons.scheduler.service.service import Sample
 from gpucommons.scheduler.store.base import LedgerRow
 from gpucommons.scheduler.store.estimates import Estimate, Window
 from gpucommons.scheduler.store.memory import MemoryStore
@@ -37,6 +38,8 @@ _MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
 #: Rows of the last days are as fine as they are drawn.
 _FINE_MS, _QUARTER_MS = 3 * _DAY_MS, 15 * _MINUTE_MS
 _GPUS = 4000
+#: Of a GPU and hour, in the plans.
+_PRICE = 1.2
 _POOL = PoolName("gpu")
 _VISION, _NLP = TeamName("vision"), TeamName("nlp")
 #: Fixed and guaranteed together, as in the demo's configuration.
@@ -62,8 +65,8 @@ class _Hold:
     project: str = ""
 
 
-def sample_history(now_ms: int) -> MemoryStore:
-    """A store with the days before a moment."""
+def sample_history(now_ms: int) -> Sample:
+    """The days before the hour of a moment."""
     store = MemoryStore()
     epoch = store.take_lead("sample data")
     end_ms = now_ms - now_ms % _HOUR_MS
@@ -80,7 +83,8 @@ def sample_history(now_ms: int) -> MemoryStore:
     )
     store.add_estimates(epoch, [_estimate(number, end_ms) for number in range(120)])
     store.plans.judge(epoch, [_run(number, end_ms) for number in range(90)])
-    return store
+    # Readers leave out the last minute, which a ledger has not written yet.
+    return Sample(store=store, now_ms=Millis(end_ms + _MINUTE_MS))
 
 
 def _steps(end_ms: int) -> Iterator[tuple[int, int]]:
@@ -249,6 +253,7 @@ def _run(number: int, end_ms: int) -> JudgedRun:
     middle = 64 / step_s
     width = {"A": 1.1, "B": 1.2, "C": 1.5}[grade]
     gpus, hours = 1 + number % 2, 1.0 + number % 4
+    gpu_hours, came_hours = gpus * hours, gpus * hours * (1 + off)
     ended_ms = Millis(end_ms - (90 - number) * 23 * _HOUR_MS)
     return JudgedRun(
         workload_id=WorkloadId(f"sample-run-{number}"),
@@ -258,7 +263,7 @@ def _run(number: int, end_ms: int) -> JudgedRun:
         state="succeeded",
         plan=ChosenPlan(
             plan_id=f"sample-{number}",
-            made_ms=ended_ms - 2 * round(hours * _HOUR_MS),
+            made_ms=ended_ms - round(hours * _HOUR_MS) - _MINUTE_MS,
             pool=_POOL,
             gpu_kind="A100-40",
             simulated=False,
@@ -272,9 +277,9 @@ def _run(number: int, end_ms: int) -> JudgedRun:
             samples_per_s=Said(middle / width, middle, middle * width),
             wait_s=Said(0.0, 60.0, 600.0),
             run_s=Said(hours * 3600 / width, hours * 3600, hours * 3600 * width),
-            gpu_hours=Said(gpus * hours / width, gpus * hours, gpus * hours * width),
-            cost=None,
-            currency="",
+            gpu_hours=Said(gpu_hours / width, gpu_hours, gpu_hours * width),
+            cost=Said(gpu_hours / width * _PRICE, gpu_hours * _PRICE, gpu_hours * width * _PRICE),
+            currency="EUR",
             formula_s=step_s,
             signature="sample",
             family="sample",
@@ -284,7 +289,9 @@ def _run(number: int, end_ms: int) -> JudgedRun:
             pool=_POOL,
             step_s=step_s * (1 + off),
             memory_mib=17_200,
-            wait_ms=90_000,
-            held_milli_gpu_ms=round(gpus * 1000 * hours * _HOUR_MS),
+            # One of nine waits longer than was said.
+            wait_ms=90_000 if number % 9 else 15 * _MINUTE_MS,
+            held_milli_gpu_ms=round(1000 * came_hours * _HOUR_MS),
+            cost_micro=round(came_hours * _PRICE * 1e6),
         ),
     )

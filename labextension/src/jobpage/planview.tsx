@@ -25,7 +25,9 @@ export function PlanView(props: {
     <section className="gc-PlanRecord" aria-label={heading}>
       <h2>{heading}</h2>
       <p className="gc-Muted">
-        {said} <RecordLink url={plan.record_url} />
+        {said}
+        {plan.record_url ? ' · ' : null}
+        <RecordLink url={plan.record_url} />
       </p>
       <table className="gc-Runs">
         <thead>

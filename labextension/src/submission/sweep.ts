@@ -161,7 +161,9 @@ export function mistakeIn(draft: ISweepDraft): ISweepMistake | null {
     [draft.metric.trim() !== '', 'metric', ''],
     [isCount(draft.trials, 10_000), 'trials', draft.trials],
     [
-      draft.gpuHours.trim() === '' || Number(draft.gpuHours) > 0,
+      draft.gpuHours.trim() === '' ||
+        (Number(draft.gpuHours) >= 0.001 &&
+          Number(draft.gpuHours) <= 10_000_000),
       'gpuHours',
       draft.gpuHours
     ],

@@ -75,7 +75,7 @@ export function sweepWords(msg: Messages) {
         choices: trans.__('Try: list values of %1, as in 32, 64, 128.', word),
         metric: trans.__('Metric: name what the script tells, as in accuracy.'),
         trials: trans.__('Trials: a whole number from 1 to 10,000.'),
-        gpuHours: trans.__('GPU-hours: a number above 0, or nothing.'),
+        gpuHours: trans.__('GPU-hours: from 0.001 to 10,000,000, or nothing.'),
         atOnce: trans.__('At once: a whole number from 1 to 256.'),
         steps: trans.__('Steps: whole numbers, the first before the last.')
       }[field];

@@ -31,6 +31,8 @@ _AS_FAST = 1.02
 #: trainings that were held out lie inside (`benchmarks.advisor.sia`).
 _SPREADS = ((10, 0.09), (ENOUGH, 0.12), (0, 0.16))
 CANNOT_SAY = "Can't say yet. Try 2 minutes on one GPU?"
+#: No plan of longer runs: the numbers that were asked with are not meant so.
+_LONGEST_S = 10 * 365 * 86_400
 NOT_TOLD = "Can't say yet. No job that was named tells how long its steps take."
 
 
@@ -79,6 +81,13 @@ def among(questions: Sequence[Question]) -> Advice:
 
 def _in_order(question: Question, found: Advice) -> Advice:
     """The first few of all plans, and the others."""
+    shortest_s = min((plan.run_s.middle for plan in found.plans), default=0.0)
+    if shortest_s > _LONGEST_S:
+        declined = (
+            f"The shortest of these runs would take {shortest_s / (365 * 86_400):,.0f} years, and"
+            " plans are made for ten at most. Are the steps, samples and tokens right?"
+        )
+        return replace(found, plans=(), declined=declined)
     plans = ranked(question, list(found.plans))
     return replace(
         found,

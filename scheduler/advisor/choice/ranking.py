@@ -35,16 +35,21 @@ def soon_s(plan: Plan) -> tuple[bool, float]:
 
 def beside(plan: Plan, best: Plan, *, priced: bool) -> str:
     """A plan in comparison with another: when it is done, and what it costs."""
-    dearer = _share(_cost(plan, priced) / max(_cost(best, priced), 1e-9) - 1, "more", "less")
-    money = f"{dearer} {_unit(priced)}"
+    dearer = _cost(plan, priced) / max(_cost(best, priced), 1e-9) - 1
+    same = "the same money" if priced else "as many GPU-hours"
+    money = f"{_share(dearer, 'more', 'less')} {_unit(priced)}" if _differs(dearer) else same
     if plan.finish_s is None or best.finish_s is None:
         longer = plan.run_s.middle / max(best.run_s.middle, 1e-9) - 1
         vague = "; its wait is not known" if plan.finish_s is None else ""
+        if not _differs(longer):
+            return f"Runs as long as the first, {money}{vague}"
         return f"Runs {_share(longer, 'longer', 'shorter')} than the first, {money}{vague}"
     later = plan.finish_s.middle / max(best.finish_s.middle, 1e-9) - 1
     # Of two ranges that overlap either may be the sooner one.
     is_sure = plan.finish_s.low > best.finish_s.high or plan.finish_s.high < best.finish_s.low
     likely = "Is" if is_sure else "Is likely"
+    if not _differs(later):
+        return f"Likely done at the same time as the first, {money}"
     if later > 1:
         return f"{likely} done after {1 + later:.1f} times as long as the first, {money}"
     return f"{likely} done {_share(later, 'later', 'sooner')} than the first, {money}"
@@ -104,6 +109,11 @@ def _first(question: Question, plan: Plan, priced: bool) -> str:
             if _late(question, plan):
                 return "None is likely done in time, this one soonest"
             return "The cheapest that is likely done in time"
+
+
+def _differs(share: float) -> bool:
+    """Whether a share is not 0 as it is written."""
+    return abs(share) * 100 >= 0.5  # noqa: PLR2004 - it is rounded to whole percent
 
 
 def _share(share: float, above: str, below: str) -> str:

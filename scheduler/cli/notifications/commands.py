@@ -114,7 +114,7 @@ def choosing(arguments: argparse.Namespace) -> int:
         }
         try:
             request = NotificationRequest.model_validate(
-                {**known, **changes, "new_key": arguments.new_key}
+                {**known, **changes, "new_key": arguments.new_key, "seen": before.version}
             )
         except ValidationError as error:
             raise BadRequest(first_mistake(error)) from None

@@ -8,6 +8,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.models.text.plan_words import length_of
 from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.plans import Said
+from gpucommons.scheduler.service.views.use import NOT_YET
 from gpucommons.scheduler.store.plans.base import JudgedRun
 
 _MIB_PER_GIB, _MINUTE_MS, _HOUR_MS = 1024, 60_000, 3_600_000
@@ -100,7 +101,7 @@ def _gpu_hours(run: JudgedRun, is_over: bool) -> models.JudgedLine:
     return _line(
         "GPU-hours",
         _span(said),
-        f"{_number(held)}{so_far}",
+        f"{_number(held)}{so_far}" if is_over or held else NOT_YET,
         right=said.holds(held) if _is_whole(run, is_over) else None,
     )
 
@@ -112,6 +113,9 @@ def _money(run: JudgedRun, is_over: bool) -> Iterator[models.JudgedLine]:
     said = _NOT_KNOWN if plan.cost is None else f"{_money_span(plan.cost)} {plan.currency}"
     if cost is None:
         yield _line("Money", said, f"{_NOT_KNOWN}: not all of it had a price")
+        return
+    if not is_over and not run.actual.held_milli_gpu_ms:
+        yield _line("Money", said, NOT_YET)
         return
     came = from_micro(cost)
     so_far = "" if is_over else " so far"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpucommons.scheduler.core.model.types import Millis, UserName
-from gpucommons.scheduler.errors import BadRequest, TooManyRequests
+from gpucommons.scheduler.errors import BadRequest, ChosenMeanwhile, TooManyRequests
 from gpucommons.scheduler.models.notifications import (
     AboutName,
     ChannelView,
@@ -29,6 +29,7 @@ from gpucommons.scheduler.notifications.preferences import (
     Notification,
     Telling,
     notification,
+    version,
 )
 from gpucommons.scheduler.notifications.settings import (
     NotificationSettings,
@@ -63,6 +64,8 @@ def set_notifications(
     """Choose anew. Nothing is sent for it but a code to an address that is to be confirmed."""
     authorization.set_notifications(principal)
     before = _choice(service, principal.name)
+    if request.seen and request.seen != version(before):
+        raise ChosenMeanwhile
     is_new = request.new_key or (bool(request.url) and before.key_number == 0)
     choice = Choice(
         owner=principal.name,
@@ -227,6 +230,7 @@ def _view(service: Service, choice: Choice, *, key: str | None = None) -> Notifi
         ),
         key=key,
         newest=[_message(one) for one in newest],
+        version=version(choice),
         page_url=f"{pages}notifications" if pages else "",
     )
 

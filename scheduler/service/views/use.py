@@ -26,7 +26,7 @@ _WHOLE_MILLI = 1000
 #: After its end: its last minute is over by then, and told by the agents.
 _LATEST_MS = 90_000
 #: Agents tell of a minute when it is over: who looks before then knows why there is no number.
-_NOT_YET = "not measured yet (each minute is, once it is over)"
+NOT_YET = "not measured yet (each minute is, once it is over)"
 
 
 def use_view(
@@ -44,7 +44,7 @@ def use_view(
     held = _held_last(workload) or asked
     used = _share_of(rows, held)
     awaited = is_pending if is_over else _comes_yet(workload, rows, now_ms)
-    why_none = _NOT_YET if awaited else _why_none(rows, held)
+    why_none = NOT_YET if awaited else _why_none(rows, held)
     cluster = cluster or Cluster()
     said = use_text(asked, used, submitted_milli_gpu=_submitted(workload), why_none=why_none)
     currency = costs.currency_of(cluster.pools.values())

@@ -144,10 +144,40 @@ def test_an_address_that_another_tab_saves_while_a_code_is_entered_is_not_confir
         choose_in(choice, **more)
 
     monkeypatch.setattr(store, "choose", another_tab_first)
-    with pytest.raises(ChosenMeanwhile, match="changed at the same moment"):
+    with pytest.raises(ChosenMeanwhile, match="changed meanwhile"):
         confirm(world, code)
     now = preferences.notifications(world.service, world.principal("ann")).mail
     assert (now.to, bool(now.waits)) == ("x@victim.example", True)
+
+
+def test_a_tab_that_saves_long_after_another_is_told_so_and_changes_nothing(
+    world: ServiceWorld,
+) -> None:
+    ann = world.principal("ann")
+    seen = preferences.notifications(world.service, ann).version
+    first = NotificationRequest(mail=["finish"], seen=seen)
+    second = NotificationRequest(mail=["week"], seen=seen)
+    after = preferences.set_notifications(world.service, ann, first)
+
+    with pytest.raises(ChosenMeanwhile, match="look, and save again"):
+        preferences.set_notifications(world.service, ann, second)
+
+    assert preferences.notifications(world.service, ann).mail.about == ["finish"]
+    again = second.model_copy(update={"seen": after.version})
+    assert preferences.set_notifications(world.service, ann, again).mail.about == ["week"]
+    # A program that looked at nothing says all that is to be.
+    told = preferences.set_notifications(world.service, ann, NotificationRequest(mail=["idle"]))
+    assert told.mail.about == ["idle"]
+
+
+def test_who_confirms_an_address_has_chosen_nothing_else(world: ServiceWorld, tell: Tell) -> None:
+    choose(world, "ann@home.example")
+    ann = world.principal("ann")
+    seen = preferences.notifications(world.service, ann).version
+    confirm(world, code_in(tell()))
+
+    request = NotificationRequest(mail=["week"], address="ann@home.example", seen=seen)
+    assert not preferences.set_notifications(world.service, ann, request).mail.waits
 
 
 def test_codes_asked_for_at_once_are_no_more_than_a_day_may_have(

@@ -165,9 +165,50 @@ async def test_what_one_is_told_is_chosen_on_a_page_and_a_key_is_shown_once(
         "webhook": [],
         "url": "",
         "new_key": False,
+        "seen": "",
     }
     tested = await alice.post("notifications/test", data={"_xsrf": await alice.xsrf()})
     assert tested.headers["Location"] == "/services/gpucommons/notifications?said=test"
+
+
+async def test_what_was_typed_stays_in_the_form_when_it_is_not_saved(
+    visit: Any, scheduler: Any, cluster: Any
+) -> None:
+    meanwhile = NotificationsView(
+        mail=ChannelView(about=["week"], to="new@example.org"),
+        domains=["*"],
+        webhook=ChannelView(about=[], to=""),
+        newest=[],
+        version="two",
+    )
+    scheduler.answers |= {
+        "GET /v1/notifications": meanwhile,
+        "GET /v1/notifications/week": MessagePreview(subject="s", text="You held no GPU."),
+        "PUT /v1/notifications": cluster.errors.ChosenMeanwhile(),
+    }
+    alice = await visit("alice")
+    fields = {"mail-finish": "on", "address": "a@example.org", "new_key": "on", "seen": "one"}
+    fields["_xsrf"] = await alice.xsrf()
+
+    late = await alice.post("notifications", data=fields)
+
+    assert late.status_code == 409
+    assert scheduler.writes()[-1][3]["seen"] == "one"
+    for words in (
+        "changed meanwhile, in another tab perhaps: look, and save again.",
+        'Mail: <span lang="en">week → new@example.org</span>',
+        'how it ended" checked>',
+        'value="a@example.org"',
+        'name="new_key" checked>',
+        'name="seen" value="two"',
+    ):
+        assert words in late.text
+    scheduler.answers["PUT /v1/notifications"] = cluster.errors.BadRequest("No such domain.")
+    for wrong in ({}, {"url": "x" * 501}):
+        refused = await alice.post("notifications", data=fields | wrong)
+        assert refused.status_code == 422
+        assert 'role="alert">' in refused.text
+        assert 'value="a@example.org"' in refused.text
 
 
 async def test_the_report_asks_what_more_gpus_would_have_changed(

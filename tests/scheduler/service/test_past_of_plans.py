@@ -142,7 +142,7 @@ def test_a_job_that_is_not_over_is_compared_so_far_and_nothing_is_called_right(
     world.pass_time(0)
     said = lines(world, job_id)
     assert said["Speed"][1:] == ("not known: it told too few steps", None)
-    assert said["GPU-hours"][1:] == ("0 so far", None)
+    assert said["GPU-hours"][1:] == ("not measured yet (each minute is, once it is over)", None)
 
 
 def test_a_job_without_a_plan_says_so(world: ServiceWorld) -> None:

@@ -13,7 +13,7 @@ from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.service.administration import usage_report
 from gpucommons.scheduler.service.administration.utilisation import Asked, utilisation
 from gpucommons.scheduler.service.advice import past
-from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.service.service import Sample, Service
 from gpucommons.scheduler.store.memory import MemoryStore
 from gpucommons.scheduler.store.quota_minutes.base import WHOLE_POOL
 from gpucommons.scheduler.store.reports.base import Steps
@@ -24,14 +24,20 @@ HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
 
 @pytest.fixture(scope="module")
-def sample() -> MemoryStore:
+def history() -> Sample:
     return sample_history(NOW)
 
 
+@pytest.fixture(scope="module")
+def sample(history: Sample) -> MemoryStore:
+    assert isinstance(history.store, MemoryStore)
+    return history.store
+
+
 @pytest.fixture
-def service(tmp_path: Path, sample: MemoryStore) -> Service:
+def service(tmp_path: Path, history: Sample) -> Service:
     world = ServiceWorld(tmp_path)
-    return replace(world.service, sample=lambda: sample, now_ms=lambda: Millis(NOW))
+    return replace(world.service, sample=lambda: history, now_ms=lambda: Millis(NOW + 7 * HOUR_MS))
 
 
 def test_nobody_holds_more_than_there_is_and_what_is_lent_is_what_is_borrowed(
@@ -73,12 +79,15 @@ def test_each_page_that_looks_back_is_full_and_says_that_it_is_sample_data(
         assert all(
             0 <= (one.used_milli_gpu or 0) <= (one.allocated_milli_gpu or 0) for one in known
         )
+        # However long after the sample's end it is asked for, all GPUs were there to its end.
+        assert {one.there_milli_gpu for one in known} == {4000}
     assert len(found.marks) == 2
     said = past.calibration(service, admin, days=90, sample=True)
     assert said.is_sample
     assert {
         row.grade: row.speed.percent is not None for row in said.grades if row.runs
     } == dict.fromkeys("ABC", True)
+    assert all(row.wait.percent and row.money_off_percent is not None for row in said.grades)
     assert all(75 <= (row.share.percent or 0) <= 85 for row in said.clocks if row.share.of > 20)
 
 

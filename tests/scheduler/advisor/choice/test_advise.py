@@ -13,6 +13,7 @@ from benchmarks.advisor.golden import passed
 from gpucommons.scheduler.advisor.choice.advise import CANNOT_SAY, advise
 from gpucommons.scheduler.advisor.choice.interruption_cost import Terms, interval_h, useful_share
 from gpucommons.scheduler.advisor.choice.question import Objective, Question, Range, Verdict
+from gpucommons.scheduler.advisor.choice.ranking import beside
 from gpucommons.scheduler.advisor.choice.together import mean_finish_s, together
 from gpucommons.scheduler.advisor.history import Asked, Grade, Run
 from gpucommons.scheduler.advisor.kinds import Pool, shipped
@@ -64,6 +65,19 @@ def test_the_wait_counts_in_what_is_done_soonest() -> None:
     full = replace(ASK, wait_s=lambda gpus: Range(0, 0, 0) if gpus <= 4 else Range(1e6, 2e6, 3e6))
     assert advise(full).plans[0].layout.gpus <= 4
     assert advise(ASK).plans[0].layout.gpus == 16
+
+
+def test_what_costs_the_same_is_not_said_to_cost_0_percent_more() -> None:
+    first = advise(replace(ASK, terms=Terms(price=1.0))).plans[0]
+    later = first.run_s.middle * 1.3
+    for wait_s, verb in ((Range(0, 0, 0), "Is likely done 30 % later"), (None, "Runs 30 % longer")):
+        best = replace(first, wait_s=wait_s)
+        other = replace(best, run_s=Range(later, later, later))
+        assert beside(other, best, priced=True).startswith(f"{verb} than the first, the same money")
+        assert ", as many GPU-hours" in beside(other, best, priced=False)
+        dearer = beside(replace(best, gpu_hours=first.gpu_hours * 1.2), best, priced=False)
+        assert "0 %" not in dearer.replace("20 %", "")
+        assert "the first, 20 % more GPU-hours" in dearer
 
 
 def test_most_gpus_is_a_limit() -> None:
@@ -133,6 +147,8 @@ def test_without_a_price_there_is_no_money() -> None:
     "changes",
     [
         {"steps": 0},
+        # Of thousands of years.
+        {"steps": 10**12},
         {"most_gpus": -1},
         {"network": replace(NETWORK, layers=0)},
         {"network": replace(NETWORK, hidden=-5)},
