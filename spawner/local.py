@@ -21,16 +21,18 @@ from urllib.parse import quote
 import psutil
 from jupyterhub.spawner import LocalProcessSpawner
 from tornado import web
-from traitlets import Unicode, default
+from traitlets import Bool, Unicode, default
 
 from gpucommons.gpu.account_names import USERNAME, account_name
 from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.errors import AgentUnavailable, GpuError
 from gpucommons.gpu.hibernation import criu
+from gpucommons.gpu.hibernation.above_server import orders
+from gpucommons.gpu.hibernation.above_server.standing import Above
 from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.slices.cgroups import enter
 from gpucommons.scheduler.models import SliceView
-from gpucommons.spawner import server_output
+from gpucommons.spawner import above_server, server_output
 from gpucommons.spawner.form.refusal import refusal
 from gpucommons.spawner.kernel_trial import TRIALS, Account
 from gpucommons.spawner.lease import LeaseMixin
@@ -63,6 +65,16 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
         As The Littlest JupyterHub has it: ``jupyter-{username}``, long names shortened as it does.
         """,
     ).tag(config=True)
+
+    kernels_by_root = Bool(
+        True,
+        help="""Where users may make no user namespaces, start root's program above each server, so that
+        kernels are saved there too. It needs a hub that is root, and users with their own accounts.
+        """,
+    ).tag(config=True)
+
+    #: Of the start that is under way.
+    _above: Above | None = None
 
     #: Declared by the hub's spawner; named here for the type checker.
     cmd: list[str]
@@ -122,13 +134,17 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
         """Start the server from the interpreter of the chosen environment."""
         chosen = self.notebook_options().environment
         configured, keywords = list(self.cmd), dict(self.popen_kwargs)
+        stands_above = self._may_stand_above()
         if chosen:
             self.cmd = [self.environments[chosen], "-m", "jupyterhub.singleuser"]
         output = await self._open_output()
         ours = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output}
         self.popen_kwargs = {**ours, **keywords}
+        self._above = await self._program_above() if stands_above else None
+        started = False
         try:
             where: tuple[str, int] = await super().start()
+            started = True
         except subprocess.SubprocessError as error:
             # All that a child can say of what happened before it became the server.
             message = (
@@ -139,7 +155,25 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
         finally:
             os.close(output)
             self.cmd, self.popen_kwargs = configured, keywords
+            if self._above is not None:
+                (self._above.let_go if started else self._above.discard)()
+                self._above = None
         return where
+
+    def _may_stand_above(self) -> bool:
+        """Whether root's program is allowed here. Who starts servers in another way may confine them."""
+        is_ours = list(self.cmd) == self._default_cmd() and not self.shell_cmd
+        allowed = self.kernels_by_root and self.environment.get(_KEEPS_KERNELS) != "0"
+        return bool(is_ours and allowed and not self.shared_account)
+
+    async def _program_above(self) -> Above | None:
+        """Root's program, where kernels are kept by it; a server starts without it, too."""
+        try:
+            account = self._account_of_trial()
+            return await above_server.above(account, Path(_account_of(self.account).pw_dir))
+        except OSError as error:
+            self.log.warning("gpucommons: kernels are not saved by root's program: %s", error)
+            return None
 
     async def _open_output(self) -> int:
         """Where the server is to print: into a file of its user's, by a process of its user's."""
@@ -229,7 +263,10 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
         if self.environment.get(_KEEPS_KERNELS) == "0":
             return False
         account = self._account_of_trial()
-        return None if account is None else await TRIALS.outcome(account)
+        alone = None if account is None else await TRIALS.outcome(account)
+        if account is None or alone is not False or not self._may_stand_above():
+            return alone
+        return await above_server.is_offered(account)
 
     def _account_of_trial(self) -> Account | None:
         """Who can tell; None where nothing can be run as them."""
@@ -260,6 +297,8 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
             env["PATH"] = os.pathsep.join(filter(None, [programs, env.get("PATH", "")]))
         if self.shared_account and (place := _criu_of_this_account()):
             env.setdefault(criu.VARIABLE, place)
+        if self._above is not None:
+            env[orders.VARIABLE] = str(self._above.place)
         return env
 
     def user_env(self, env: dict[str, str]) -> dict[str, str]:
@@ -275,13 +314,20 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
         """What the child does before it becomes the server."""
         become = self._shared_preexec() if self.shared_account else self._real_user_preexec()
         group = None if self._prepared is None else self._prepared.cgroup
-        if group is None:
+        program = self._above
+        if group is None and program is None:
             return become
 
         def preexec() -> None:
-            # While it may still do so, and before it can allocate anything.
-            enter(group)
+            if group is not None:
+                # While it may still do so, and before it can allocate anything.
+                enter(group)
+            if program is None:
+                become()
+                return
+            program.stand()
             become()
+            program.stay_below()
 
         return preexec
 

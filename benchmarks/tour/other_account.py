@@ -39,14 +39,14 @@ def play_as(uid: int, words: Sequence[str]) -> int:
 
 def _become(uid: int) -> None:
     criu = os.environ.get(VARIABLE)
-    _let_pass_to([Path(sys.base_prefix), *([] if criu is None else [Path(criu)])])
+    let_pass_to([Path(sys.base_prefix), *([] if criu is None else [Path(criu)])])
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     calls.no_new_privileges()
 
 
-def _let_pass_to(needed: Sequence[Path]) -> None:
+def let_pass_to(needed: Sequence[Path]) -> None:
     """What lies in root's home is seen there by this process, and nothing beside it."""
     behind = {place: closed for place in needed if (closed := _closed_above(place)) is not None}
     if not behind:

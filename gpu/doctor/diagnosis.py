@@ -245,7 +245,7 @@ def _interpreter(facts: Facts) -> Finding:
 _BY_USERS = "in a user namespace, without any right of the machine's"
 _BY_ROOT = (
     "started by root as its user with one capability, as users may make no user namespaces here; so "
-    "jobs under users' own accounts are saved, and notebooks keep their variables"
+    "jobs and notebooks under users' own accounts are saved where scheduler and hub are root too"
 )
 
 

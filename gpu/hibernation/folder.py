@@ -20,7 +20,8 @@ CONTROL = "control"
 SAVING, COMPLETE, WAKING, USED, REFUSED = "saving", "image", "waking", "used", "refused"
 #: What became of a wake: written by PID 1, ``null`` or a sentence.
 WOKEN = "woken.json"
-#: Of the last start: it has the lock. Who waits for it knows then whose lock is seen.
+#: Of the last start: it has the lock. Who waits for it knows then whose lock is seen. Holds the number
+#: of the process that stands for the tree.
 BEGUN = "begun"
 #: Why the tree may not save itself when its caller dies: a sentence, written by whoever decides that.
 NOT_ALONE = "not-alone.json"
@@ -73,6 +74,31 @@ def lock(folder: Path, *, patience_s: float = 0) -> int | None:
             time.sleep(_LOOK_AGAIN_S)
         else:
             return descriptor
+
+
+def begin(folder: Path, pid: int) -> None:
+    """Say that a tree begins here, for which this process stands.
+
+    Raises
+    ------
+    OSError
+        When the disk refuses.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(folder / BEGUN, flags, 0o600)
+    try:
+        os.write(descriptor, str(pid).encode())
+    finally:
+        os.close(descriptor)
+
+
+def begun_by(folder: Path) -> int | None:
+    """The process that stands for the tree which began here last; None where that is not said."""
+    try:
+        said = read_note(folder / BEGUN) or ""
+    except OSError:
+        return None
+    return int(said) if said.isascii() and said.isdigit() else None
 
 
 def is_held(folder: Path) -> bool:

@@ -37,6 +37,7 @@ def main(arguments: list[str]) -> int:
         account=Account.from_word(given.account) if given.account else None,
         handed=tuple(given.handed),
         has_order=given.has_order,
+        alive=given.alive,
         places=tuple((new, old) for new, old in json.loads(given.places)),
     )
     try:
@@ -60,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--account", help="UID:GID:GROUPS: started by root, for this user")
     parser.add_argument("--handed", type=int, nargs="*", default=(), help="descriptors it gets")
     parser.add_argument("--has-order", action="store_true", help="it reads its standard input")
+    parser.add_argument("--alive", type=int, help="a descriptor that ends with who asked")
     parser.add_argument("--places", default="[]", help="folders and where they are seen, as JSON")
     return parser
 

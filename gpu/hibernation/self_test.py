@@ -29,6 +29,7 @@ from gpucommons.gpu.parking import self_test as parking
 log = logging.getLogger(__name__)
 
 _MIB = 1 << 20
+_LOOK_S = 0.01
 #: Memory of the small process that cannot be left out as zeros.
 _BALLAST_MIB = 64
 _PROGRAM = """
@@ -59,15 +60,20 @@ class Ability:
     by_root: bool = False
 
 
-def self_test(criu: Criu | None, folder: Path, timeout_s: float = 60) -> Ability:
-    """Save and wake a small process in this folder, and measure both."""
+def self_test(
+    criu: Criu | None, folder: Path, timeout_s: float = 60, *, starter: Path | None = None
+) -> Ability:
+    """Save and wake a small process in this folder, and measure both.
+
+    ``starter``: root's program above this server starts it, see :class:`HibernatableTree`.
+    """
     if sys.platform != "linux":
         return Ability(can_hibernate=False, because="Only Linux can save live processes.")
     if criu is None:
         return Ability(can_hibernate=False, because=NO_CRIU)
     try:
         with scratch(folder) as place:
-            return _try(criu, place, timeout_s)
+            return _try(criu, place, timeout_s, starter=starter)
     except OSError as error:
         because = f"The self-test could not run in {folder}: {error.strerror}."
         return Ability(can_hibernate=False, because=because)
@@ -110,10 +116,19 @@ def _try_gpu(criu: Criu, place: Path, driver: Path, timeout_s: float) -> str | N
     return None if told == "same" else "The small process woke with another GPU memory."
 
 
-def _try(criu: Criu, place: Path, timeout_s: float, account: Account | None = None) -> Ability:
-    go = place / "go"
+def _try(
+    criu: Criu,
+    place: Path,
+    timeout_s: float,
+    *,
+    account: Account | None = None,
+    starter: Path | None = None,
+) -> Ability:
+    go, said = place / "go", place / "said"
     os.mkfifo(go, 0o600)
-    tree = HibernatableTree(place / "tree", criu, account=account)
+    output = None if starter is None else said
+    tree = HibernatableTree(place / "tree", criu, account=account, starter=starter, output=output)
+    lines = parking.line if output is None else _Written(output)
     (place / "tree").mkdir(mode=0o700)
     uid = os.getuid() if account is None else account.uid
     if account is not None:
@@ -121,7 +136,7 @@ def _try(criu: Criu, place: Path, timeout_s: float, account: Account | None = No
             os.chown(path, account.uid, account.gid)
     program = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_BALLAST_MIB), str(go)]
     with _started(tree.run_command(program), timeout_s, uid) as process:
-        ready = parking.line(process)
+        ready = lines(process)
         if ready != "ready":
             return Ability(can_hibernate=False, because=ready or "The small process did not start.")
         saved = tree.save(timeout_s)
@@ -137,7 +152,7 @@ def _try(criu: Criu, place: Path, timeout_s: float, account: Account | None = No
         # Held for both ends: whether it opens the pipe now or a moment later, it goes on.
         held = os.open(go, os.O_RDWR)
         os.write(held, b".")
-        told = parking.line(process)
+        told = lines(process)
         os.close(held)
     if told != f"{_BALLAST_MIB} {uid}":
         return Ability(can_hibernate=False, because="The small process woke with another memory.")
@@ -147,8 +162,28 @@ def _try(criu: Criu, place: Path, timeout_s: float, account: Account | None = No
         save_mib_per_s=max(1, int(mib / max(saved.seconds, 0.001))),
         wake_mib_per_s=max(1, int(mib / max(seconds, 0.001))),
         disk_mib_per_s=_disk(place),
-        by_root=account is not None,
+        by_root=account is not None or starter is not None,
     )
+
+
+class _Written:
+    """What is printed into a file, line by line; in place of :func:`parking.line`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._seen = path, 0
+
+    def __call__(self, process: subprocess.Popen[str]) -> str:
+        """The next line; empty when the process has ended, then what that says."""
+        while True:
+            has_ended = process.poll() is not None
+            text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
+            line, end, _ = text[self._seen :].partition("\n")
+            if end:
+                self._seen += len(line) + 1
+                return line.strip()
+            if has_ended:
+                return parking.line(process)
+            time.sleep(_LOOK_S)
 
 
 @contextmanager
@@ -194,7 +229,7 @@ def self_test_for_users(criu: Criu, folder: Path, timeout_s: float = 60) -> Abil
         return alone
     try:
         with scratch(folder) as place:
-            by_root = _try(criu, place, timeout_s, Account(uid=uid, gid=uid))
+            by_root = _try(criu, place, timeout_s, account=Account(uid=uid, gid=uid))
     except OSError as error:
         log.info("root could not try to save a process of a user's: %s", error)
         return alone

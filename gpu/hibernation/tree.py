@@ -25,6 +25,8 @@ from gpucommons.gpu.hibernation.process_image import Image
 
 #: What a tree is started by.
 INIT = Path(__file__).absolute().with_name("init.py")
+#: What stands for one that root's program above the server starts.
+ASKER = INIT.with_name("above_server") / "asker.py"
 _POLL_S = 0.01
 #: Beyond what CRIU was given: packing shared memory, checksums, the end of the processes.
 _REST_S = 30
@@ -66,6 +68,9 @@ class HibernatableTree:
     driver: Path | None = field(default=None, kw_only=True)
     #: Root starts it for this user, where users may make no namespaces; None: its own user does.
     account: Account | None = field(default=None, kw_only=True)
+
+    #: Where root's program above the server listens, which then starts it; None: this process does.
+    starter: Path | None = field(default=None, kw_only=True)
 
     def run_command(self, command: Sequence[str]) -> list[str]:
         """What starts this command as a tree that can be saved.
@@ -200,8 +205,14 @@ class HibernatableTree:
             (self.folder / name).unlink(missing_ok=True)
         return words
 
+    def pid(self) -> int | None:
+        """The process that stands for the tree which began here last; None where that is not known."""
+        return layout.begun_by(self.folder)
+
     def words(self, what: str, *more: str) -> list[str]:
         """What starts it, for who may not look into its folder; it must be as for a new start."""
+        if self.starter is not None:
+            return self._asking(self.starter, what)
         options = ["--criu", json.dumps(self.criu.command), "--orphaned", self.orphaned]
         if self.output is not None:
             options += ["--output", str(self.output.absolute())]
@@ -216,6 +227,17 @@ class HibernatableTree:
         # Isolated and without site: nothing of the user's is loaded beside the tree.
         own = [sys.executable, "-I", "-S", str(INIT), str(self.folder.absolute()), what]
         return [*own, *options, *more]
+
+    def _asking(self, starter: Path, what: str) -> list[str]:
+        """Root's program has a CRIU of its own choice; what it does not know of it is not asked."""
+        output = self.output or self.folder.with_name("output.log")
+        options = ["--output", str(output.absolute()), "--orphaned", self.orphaned]
+        if self.close_connections:
+            options.append("--close-connections")
+        if self.preload is not None:
+            options += ["--preload", str(self.preload)]
+        own = [sys.executable, "-I", "-S", str(ASKER), str(starter)]
+        return [*own, str(self.folder.absolute()), what, *options]
 
     def _told_woken(self) -> str | None:
         text = layout.read_note(self.folder / layout.WOKEN)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
@@ -190,10 +191,21 @@ def collector_for(server: Any, environ: Mapping[str, str], sent_ms: Callable[[],
         manager = server.web_app.settings.get("terminal_manager")
         return dict(manager.terminals) if manager is not None else {}
 
+    def beside() -> list[int]:
+        """Kernels that root's program started for this server."""
+        found = []
+        for kernel_id in server.kernel_manager.list_kernel_ids():
+            # It may end while it is looked for.
+            with suppress(KeyError):
+                made = getattr(server.kernel_manager.get_kernel(kernel_id), "provisioner", None)
+                if made is not None and getattr(made, "is_beside", False) and made.pid is not None:
+                    found.append(made.pid)
+        return found
+
     return Collector(
         kernels=server.kernel_manager,
         terminals=terminals,
-        meter=Meter(look=OwnProcesses(os.getpid(), marker=marker)),
+        meter=Meter(look=OwnProcesses(os.getpid(), marker=marker, beside=beside)),
         sent_ms=sent_ms,
         gone_ms=wall_clock_ms(),
     )

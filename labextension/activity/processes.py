@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import psutil
 
@@ -32,20 +33,37 @@ class Process:
 class OwnProcesses:
     """Everything below one process, and what it left behind, told by an inherited variable."""
 
-    def __init__(self, root: int, *, marker: tuple[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        root: int,
+        *,
+        marker: tuple[str, str] | None = None,
+        beside: Callable[[], Iterable[int]] = tuple,
+    ) -> None:
+        """``beside``: processes that somebody else started for this one; they count as its children."""
         self._root = root
         self._marker = marker
+        self._beside = beside
         #: Whether a process outside the tree is ours: read once, it cannot change.
         self._marked: dict[Key, bool] = {}
 
     def __call__(self) -> Mapping[int, Process]:
         """Look now."""
         found = {self._root: psutil.Process(self._root)}
-        for child in found[self._root].children(recursive=True):
-            found[child.pid] = child
+        beside = set(self._beside())
+        for pid in beside:
+            with suppress(psutil.Error):
+                found[pid] = psutil.Process(pid)
+        for process in tuple(found.values()):
+            with suppress(psutil.NoSuchProcess):
+                found |= {child.pid: child for child in process.children(recursive=True)}
         if self._marker is not None:
             found |= self._left_behind(found.keys())
-        return {pid: read for pid, process in found.items() if (read := _read(process)) is not None}
+        read = {pid: one for pid, process in found.items() if (one := _read(process)) is not None}
+        return {
+            pid: replace(one, parent=self._root) if pid in beside else one
+            for pid, one in read.items()
+        }
 
     def _left_behind(self, inside: Iterable[int]) -> dict[int, psutil.Process]:
         skip, seen = set(inside), {}

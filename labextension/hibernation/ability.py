@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from gpucommons.gpu.hibernation.above_server.orders import VARIABLE
 from gpucommons.gpu.hibernation.criu import Criu, find_criu
 from gpucommons.gpu.hibernation.self_test import NO_CRIU, gpu_self_test, self_test
 from gpucommons.gpu.hibernation.tree import HibernatableTree
@@ -46,7 +47,10 @@ class Machine:
 
 def this_machine(environ: Mapping[str, str], folder: Path) -> Machine:
     """This machine. A self-test that passed is noted in this folder."""
-    found = find_criu(environ)
+    named = environ.get(VARIABLE)
+    # Root's program has a CRIU of its own, and is there only where users can make no namespaces.
+    starter = Path(named) if named else None
+    found = find_criu(environ) if starter is None else Criu(command=(), version="")
     criu = found or Criu(command=(), version="")
     #: Whoever starts a kernel or wakes one has asked `why_not` before.
     drivers: list[Path] = []
@@ -59,14 +63,15 @@ def this_machine(environ: Mapping[str, str], folder: Path) -> Machine:
             output=place.with_name("kernel-output.log"),
             close_connections=True,
             driver=drivers[0] if drivers else None,
+            starter=starter,
         )
 
     def why_not() -> str | None:
         try:
             if found is None:
                 return NO_CRIU
-            because = _tested(found, folder)
-            if because is None and not drivers:
+            because = _tested(found, folder, starter)
+            if because is None and starter is None and not drivers:
                 drivers.extend(_parking_driver(found, folder, environ))
         except OSError as error:
             return f"Whether this machine can do it could not be tested ({error.strerror})."
@@ -88,11 +93,13 @@ def _boot() -> str:
         return ""
 
 
-def _tested(criu: Criu, folder: Path) -> str | None:
+def _tested(criu: Criu, folder: Path, starter: Path | None) -> str | None:
     """Only what passed is remembered: what failed may have been mended since."""
     here = {
         "criu": [*criu.command, criu.version],
         "system": [*platform.uname(), _boot()],
+        # A program of its own for each start of the server.
+        "starter": None if starter is None else str(starter),
     }
     try:
         if json.loads((folder / _PASSED).read_bytes()) == here:
@@ -100,7 +107,7 @@ def _tested(criu: Criu, folder: Path) -> str | None:
     except (OSError, ValueError):
         pass
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    ability = self_test(criu, folder, _SELF_TEST_S)
+    ability = self_test(criu, folder, _SELF_TEST_S, starter=starter)
     if not ability.can_hibernate:
         return ability.because
     write_private(folder / _PASSED, json.dumps(here))

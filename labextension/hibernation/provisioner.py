@@ -35,6 +35,23 @@ class HibernatingProvisioner(LocalProvisioner):
     #: Started from an image.
     is_woken = False
     _keeper: Keeper | None = None
+    #: Of what Jupyter started.
+    _own_pid: int | None = None
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether its processes are no descendants of the server, as root's program started them."""
+        return self.tree is not None and self.tree.starter is not None
+
+    @property
+    def pid(self) -> int | None:
+        """Of what stands above the kernel's processes; Jupyter sets it."""
+        tree = self.tree if self.is_beside else None
+        return self._own_pid if tree is None else tree.pid() or self._own_pid
+
+    @pid.setter
+    def pid(self, pid: int | None) -> None:
+        self._own_pid = pid
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Put the small Python before the kernel's command."""

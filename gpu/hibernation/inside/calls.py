@@ -14,6 +14,8 @@ _REC, _PRIVATE, _DETACH = 0x4000, 1 << 18, 2
 CHECKPOINT_RESTORE, SYS_PTRACE = 40, 19
 #: What the start of a tree needs besides, where root starts it.
 SETPCAP, SYS_ADMIN, SYS_TIME = 8, 21, 25
+#: What root's program above a server needs besides.
+KILL, SETGID, SETUID = 5, 6, 7
 
 _SET_DUMPABLE, _KEEPCAPS, _CAPBSET_READ = 4, 8, 23
 _PDEATHSIG, _CAPBSET_DROP, _CHILD_SUBREAPER, _NO_NEW_PRIVS, _CAP_AMBIENT = 1, 24, 36, 38, 47

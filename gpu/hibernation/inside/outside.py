@@ -32,19 +32,20 @@ _BILLION = 1_000_000_000
 def stand_for(settings: Settings) -> int:
     """Start the tree, and stay until it ended, was saved, or could not be started."""
     # Nobody inside may hold what only the caller's mounts can name.
-    ground.close_others(settings.handed)
-    caller = _caller()
+    told_by = settings.alive
+    ground.close_others(settings.handed if told_by is None else (*settings.handed, told_by))
+    caller = parent() if told_by is None else told_by
     if settings.account is not None:
         _become_user(settings, settings.account)
     layout.make(settings.folder)
     if layout.lock(settings.folder, patience_s=_PATIENCE_S) is None:
-        return _refuse(settings, "Another tree lives in this folder.")
-    (settings.folder / layout.BEGUN).touch(mode=0o600)
+        return refuse(settings.folder, "Another tree lives in this folder.")
+    layout.begin(settings.folder, os.getpid())
     image = None
     if settings.wake:
         image, problem = _image_to_wake(settings.folder)
         if problem is not None:
-            return _refuse(settings, problem)
+            return refuse(settings.folder, problem)
     else:
         _clear(settings.folder)
     try:
@@ -52,7 +53,7 @@ def stand_for(settings: Settings) -> int:
         line, inner = socket.socketpair()
         pid = os.fork()
     except OSError as error:
-        return _refuse(settings, _forbidden(error))
+        return refuse(settings.folder, _forbidden(error))
     if not pid:
         _become_pid_one(settings, image, inner, (line, caller))
     inner.close()
@@ -81,15 +82,15 @@ def _become_pid_one(
     os._exit(status)
 
 
-def _caller() -> int | None:
-    """A descriptor that tells when the caller ended; None where it cannot be seen."""
-    parent = os.getppid()
+def parent() -> int | None:
+    """A descriptor that tells when the parent ended; None where it cannot be seen."""
+    pid = os.getppid()
     try:
-        descriptor = os.pidfd_open(parent)
+        descriptor = os.pidfd_open(pid)
     except OSError:
         return None
     # It may have ended before, and its number may name another by now.
-    return descriptor if os.getppid() == parent else None
+    return descriptor if os.getppid() == pid else None
 
 
 def _image_to_wake(folder: Path) -> tuple[images.Image | None, str | None]:
@@ -200,8 +201,12 @@ def _end_as(settings: Settings, said: bytes, status: int) -> int:
     lines = said.decode().splitlines()
     told = json.loads(lines[-1]) if lines else {}
     if "refused" in told:
-        return _refuse(settings, told["refused"])
-    ended = told.get("ended", status)
+        return refuse(settings.folder, told["refused"])
+    return end_as(told.get("ended", status))
+
+
+def end_as(ended: int) -> int:
+    """The exit code for a process that ended with this wait status; does not return for a signal's."""
     if os.WIFSIGNALED(ended):
         number = os.WTERMSIG(ended)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -212,10 +217,11 @@ def _end_as(settings: Settings, said: bytes, status: int) -> int:
     return os.waitstatus_to_exitcode(ended)
 
 
-def _refuse(settings: Settings, because: str) -> int:
+def refuse(folder: Path, because: str) -> int:
+    """Say why there is no tree, where it is looked for."""
     sys.stderr.write(f"{because}\n")
     with suppress(OSError):
-        pid_one.tell_woken(settings.folder, because)
+        pid_one.tell_woken(folder, because)
     return layout.REFUSED_STATUS
 
 

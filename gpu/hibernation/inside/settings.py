@@ -60,3 +60,5 @@ class Settings:
     has_order: bool = False
     #: Only with an account: folders as (where they lie, where the processes see them).
     places: tuple[tuple[str, str], ...] = ()
+    #: A descriptor that tells when who asked for the tree is gone; None: its parent asked.
+    alive: int | None = None

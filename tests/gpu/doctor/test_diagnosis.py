@@ -173,7 +173,7 @@ def test_which_of_the_two_ways_of_saving_holds_is_named() -> None:
     assert "in a user namespace" in found(facts, "hibernation").found
     by_root = found(replace(facts, hibernation=replace(alone, by_root=True)), "hibernation")
     assert "started by root as its user with one capability" in by_root.found
-    assert "notebooks keep their variables" in by_root.found
+    assert "jobs and notebooks under users' own accounts are saved" in by_root.found
 
 
 def test_whether_gpu_memory_can_leave_the_gpu_is_said_and_what_would_help() -> None:

@@ -48,3 +48,21 @@ def test_a_tree_that_lives_keeps_its_folder(tmp_path: Path) -> None:
     assert layout.is_held(tmp_path)
     os.close(lives)
     assert not layout.is_held(tmp_path)
+
+
+def test_who_stands_for_the_last_tree_is_known_by_its_folder(tmp_path: Path) -> None:
+    assert layout.begun_by(tmp_path) is None
+    layout.begin(tmp_path, 12345)
+    layout.begin(tmp_path, 7)
+    assert layout.begun_by(tmp_path) == 7
+    for content in ("", "7 8", "-1", "\N{ARABIC-INDIC DIGIT SEVEN}"):
+        (tmp_path / layout.BEGUN).write_text(content, encoding="utf-8")
+        assert layout.begun_by(tmp_path) is None
+
+
+def test_no_link_in_its_place_is_written_through(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").touch()
+    (tmp_path / layout.BEGUN).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        layout.begin(tmp_path, 7)
+    assert (tmp_path / "elsewhere").read_text() == ""

@@ -127,6 +127,26 @@ def test_real_processes_are_found_with_those_left_behind(tmp_path: Path) -> None
         os.kill(left, 9)
 
 
+def test_what_somebody_else_started_for_the_server_counts_as_its_own(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    code = (
+        "import subprocess, sys;"
+        "p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'],"
+        " start_new_session=True);"
+        f"open({str(pid_file)!r}, 'w').write(str(p.pid))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    beside = int(pid_file.read_text())
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    try:
+        found = OwnProcesses(os.getpid(), beside=lambda: (beside, gone.pid))()
+        assert found[beside].parent == os.getpid()
+        assert gone.pid not in found
+    finally:
+        os.kill(beside, 9)
+
+
 def test_typing_is_input_and_output_is_not() -> None:
     pid, terminal = pty.fork()
     if pid == 0:

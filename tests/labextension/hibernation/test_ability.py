@@ -42,17 +42,41 @@ def test_a_passed_test_is_not_repeated_and_a_failed_one_is(
 ) -> None:
     answers = [ability(can=False), ability(can=True)]
     monkeypatch.setattr(machines, "find_criu", lambda _environ: CRIU)
-    monkeypatch.setattr(machines, "self_test", lambda *_arguments: answers.pop(0))
+    monkeypatch.setattr(machines, "self_test", lambda *_arguments, **_named: answers.pop(0))
     ask = this_machine({}, tmp_path).why_not
 
     assert [ask(), ask(), ask()] == ["Not here.", None, None]
+
+
+def test_below_roots_program_it_starts_all_trees_and_its_criu_is_not_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[object] = []
+
+    def test(criu: Criu, *_arguments: object, starter: Path | None) -> Ability:
+        tried.append((criu.command, starter))
+        return ability(can=True)
+
+    monkeypatch.setattr(machines, "find_criu", lambda _environ: CRIU)
+    monkeypatch.setattr(machines, "self_test", test)
+    found = this_machine({"GPUCOMMONS_TREES": "/run/socket"}, tmp_path)
+
+    assert found.has_criu
+    assert found.why_not() is None
+    assert tried == [((), Path("/run/socket"))]
+    tree = found.make_tree(tmp_path / "tree")
+    assert tree.starter == Path("/run/socket")
+    assert tree.driver is None
+    # What passed with one program says nothing of the next.
+    assert this_machine({"GPUCOMMONS_TREES": "/run/other"}, tmp_path).why_not() is None
+    assert len(tried) == 2
 
 
 def test_another_criu_is_tested_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = [CRIU, Criu(command=("criu",), version="4.3")]
     tested: list[Criu] = []
 
-    def test(criu: Criu, *_arguments: object) -> Ability:
+    def test(criu: Criu, *_arguments: object, **_named: object) -> Ability:
         tested.append(criu)
         return ability(can=True)
 

@@ -21,6 +21,8 @@ _OF_NAMESPACE = (calls.CHECKPOINT_RESTORE, calls.SYS_PTRACE)
 _OF_MACHINE = (calls.CHECKPOINT_RESTORE,)
 #: Until the tree stands: its namespaces, clock and mounts are made, and the bounding set is emptied.
 _AT_START = (*_OF_MACHINE, calls.SETPCAP, calls.SYS_ADMIN, calls.SYS_TIME)
+#: Of root's program above a server, and all that it starts: to become its user, and to signal them.
+_ABOVE_SERVER = (*_AT_START, calls.SETUID, calls.SETGID, calls.KILL)
 #: Each takes far less than what starts and ends in between.
 _MOST_LOOKS = 1000
 _SETS = ("CapInh", "CapPrm", "CapEff", "CapAmb", "CapBnd")
@@ -58,6 +60,20 @@ def become(account: Account) -> None:
     calls.keep_over_change_of_user()
     os.setresuid(account.uid, account.uid, account.uid)
     calls.set_capabilities(permitted=_AT_START, effective=())
+
+
+def keep_for_starting() -> None:
+    """Of root's program above a server: nothing that would open a file which root's rules close.
+
+    Raises
+    ------
+    OSError
+        When the kernel refuses.
+    """
+    calls.no_new_privileges()
+    calls.bound_to(_ABOVE_SERVER)
+    kept = calls.permitted() & set(_ABOVE_SERVER)
+    calls.set_capabilities(permitted=kept, effective=kept)
 
 
 @contextmanager

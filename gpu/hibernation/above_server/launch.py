@@ -1,0 +1,61 @@
+"""Starts root's program above a server, run by its path and without ``site``: nothing of anybody's runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+
+def main(arguments: list[str]) -> int:
+    """Stand above the server until it ends; its status is ours."""
+    # The packages are not on the path of an isolated interpreter.
+    sys.path.insert(0, str(Path(__file__).absolute().parents[4]))
+    from gpucommons.gpu.hibernation.above_server.program import (  # noqa: PLC0415 - see above
+        MOST_TREES,
+        Program,
+        Settings,
+    )
+    from gpucommons.gpu.hibernation.inside import outside  # noqa: PLC0415 - see above
+    from gpucommons.gpu.hibernation.inside.by_root import rights  # noqa: PLC0415 - see above
+    from gpucommons.gpu.hibernation.inside.settings import Account  # noqa: PLC0415 - see above
+
+    given = _parser().parse_args(arguments)
+    os.chdir("/")
+    rights.keep_for_starting()
+    settings = Settings(
+        account=Account.from_word(given.account),
+        home=given.home,
+        criu=tuple(json.loads(given.criu)),
+        server=given.server,
+        most_trees=given.most_trees or MOST_TREES,
+    )
+    with socket.socket(fileno=given.listener) as listener:
+        listener.set_inheritable(False)
+        place = Path(os.fsdecode(listener.getsockname()))
+        try:
+            status = Program(settings, listener).run()
+        finally:
+            with suppress(OSError):
+                place.unlink()
+                place.parent.rmdir()
+    return outside.end_as(status)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="launch.py", description=__doc__)
+    parser.add_argument("--account", required=True, help="UID:GID:GROUPS, of the server's user")
+    parser.add_argument("--home", required=True, type=Path, help="below it kernels are kept")
+    parser.add_argument("--criu", required=True, help="CRIU's command, as a JSON list")
+    parser.add_argument("--listener", required=True, type=int, help="a listening socket")
+    parser.add_argument("--server", required=True, type=int, help="the server's process")
+    parser.add_argument("--most-trees", type=int, default=0)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,89 @@
+"""Where users may make no user namespaces: root's program above a server, so that its kernels are kept.
+
+The hub offers it where it is root, its users have accounts of their own, an account could not save a
+process alone, and root's own trial did. What it does is said in ``gpu.hibernation.above_server``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from pathlib import Path
+
+from gpucommons.gpu.hibernation.above_server.standing import Above, prepare
+from gpucommons.gpu.hibernation.criu import VARIABLE, Criu, find_criu
+from gpucommons.gpu.hibernation.inside.settings import Account as TreeAccount
+from gpucommons.gpu.hibernation.self_test import self_test_for_users
+from gpucommons.spawner.kernel_trial import TRIALS, Account, KernelTrials
+
+#: How often a start asks for an outcome that takes its time; each waits as long as a page does.
+_ASKS = 5
+
+
+async def _try_by_root(account: Account) -> bool:
+    criu = _criu(account)
+    if criu is None:
+        return False
+    return await asyncio.to_thread(_passes, criu)
+
+
+def _passes(criu: Criu) -> bool:
+    with tempfile.TemporaryDirectory(prefix="gpucommons-trial-") as place:
+        # Its small process is another account's.
+        Path(place).chmod(0o755)
+        ability = self_test_for_users(criu, Path(place))
+    return ability.can_hibernate and ability.by_root
+
+
+def _criu(account: Account) -> Criu | None:
+    """Root's own choice, as it is run with a capability; an admin may name it for the servers."""
+    named = {name: value for name, value in account.environ if name == VARIABLE}
+    return find_criu({**os.environ, **named})
+
+
+#: One hub has one machine.
+BY_ROOT = KernelTrials(_try_by_root)
+
+
+async def is_offered(account: Account, trials: KernelTrials = BY_ROOT) -> bool | None:
+    """Whether root can start what an account is to save that cannot save alone; None = not known yet."""
+    if account.uid is None or os.geteuid() != 0 or _criu(account) is None:
+        return False
+    named = tuple(each for each in account.environ if each[0] == VARIABLE)
+    return await trials.outcome(Account(environ=named))
+
+
+async def above(
+    account: Account | None,
+    home: Path,
+    *,
+    alone: KernelTrials = TRIALS,
+    by_root: KernelTrials = BY_ROOT,
+    base: Path | None = None,
+) -> Above | None:
+    """The program for a server that starts now; None where there is none to be."""
+    if account is None or account.uid is None or account.gid is None:
+        return None
+    criu = _criu(account)
+    if criu is None or os.geteuid() != 0 or not await _is_needed(account, alone, by_root):
+        return None
+    tree = TreeAccount(uid=account.uid, gid=account.gid, groups=account.groups)
+    return prepare(tree, home, criu.command, base or _base())
+
+
+def _base() -> Path:
+    """Where sockets of root's programs lie: containers of a user's see `/tmp` more often than this."""
+    found = Path("/run")
+    return found if os.access(found, os.W_OK) else Path(tempfile.gettempdir())
+
+
+async def _is_needed(account: Account, alone: KernelTrials, by_root: KernelTrials) -> bool:
+    for _ in range(_ASKS):
+        can_alone = await alone.outcome(account)
+        if can_alone:
+            return False
+        offered = None if can_alone is None else await is_offered(account, by_root)
+        if offered is not None:
+            return offered
+    return False
