@@ -27,13 +27,14 @@ _SECONDS = 60
 CONTENT = "top secret"
 #: An ordinary user; none of this number needs to exist.
 USER = 2001
-#: Waits at a pipe, then tells what it can read and who it is.
+#: Waits at a pipe beside a child that has ended, then tells what it can read and who it is.
 _PROGRAM = """
 import os, sys
-held = open(sys.argv[1])
+held, child = open(sys.argv[1]), os.fork() or os._exit(3)
+os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
 print("ready", flush=True)
 os.close(os.open(sys.argv[2], os.O_RDONLY))
-held.seek(0)
+assert os.waitpid(child, 0)[1] == 3 << 8 and not held.seek(0)
 print(repr(held.read()), os.getresuid(), flush=True)
 print([x.split()[1] for x in open("/proc/self/status") if x.startswith(("CapEff", "CapPrm", "CapInh", "CapAmb", "NoNewPrivs"))], flush=True)
 """

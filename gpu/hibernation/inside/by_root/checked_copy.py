@@ -29,6 +29,9 @@ _MOST_FILES = 1 << 16
 #: Numbers of fields: of a thread, of its credentials; in those its capabilities: what it hands on,
 #: may use, has in use and is bound to, each in two halves, and what it hands on without being asked.
 _THREAD, _CREDENTIALS = 5, 10
+#: Of what tells of a process, and in that its state; this one has ended, and waits to be asked how.
+_PROCESS, _STATE = 3, 1
+_ENDED = 2
 _HALVES = (9, 10, 11, 12)
 _AMBIENT = 19
 _LARGEST_KEY = 1 << 29
@@ -63,7 +66,9 @@ def is_without_rights(content: bytes) -> bool:
     """
     try:
         threads = list(records(content[MAGIC_BYTES:]))
-        return bool(threads) and all(_is_record_without(thread) for thread in threads)
+        return bool(threads) and all(
+            _is_record_without(thread) or _has_ended(thread) for thread in threads
+        )
     except (IndexError, KeyError, ValueError, AssertionError, ArithmeticError, struct.error):
         return False
 
@@ -75,6 +80,20 @@ def _is_record_without(record: bytes) -> bool:
         for credentials in _messages(thread, _CREDENTIALS)
     ]
     return bool(found) and all(_are_without(credentials) for credentials in found)
+
+
+def _has_ended(record: bytes) -> bool:
+    """Whether it is of a process that has ended: it has no thread, and CRIU has it end at once.
+
+    What ends so has CRIU's right until then, and runs nothing but CRIU.
+    """
+    told = _messages(record, _PROCESS)
+    states = [each for one in told for each in _strictly(one) if each.number == _STATE]
+    return (
+        len(told) == len(states) == 1
+        and (states[0].kind, states[0].value) == (NUMBER, _ENDED)
+        and not _messages(record, _THREAD)
+    )
 
 
 def _are_without(credentials: bytes) -> bool:

@@ -25,6 +25,8 @@ _AT_START = (*_OF_MACHINE, calls.SETPCAP, calls.SYS_ADMIN, calls.SYS_TIME)
 _ABOVE_SERVER = (*_AT_START, calls.SETUID, calls.SETGID, calls.KILL)
 #: Each takes far less than what starts and ends in between.
 _MOST_LOOKS = 1000
+#: Of threads that have ended, and wait for nothing but to be asked how: they never run again.
+_ENDED = ("Z", "X")
 _SETS = ("CapInh", "CapPrm", "CapEff", "CapAmb", "CapBnd")
 
 
@@ -166,4 +168,6 @@ def _threads(pid: int) -> Iterator[Path]:
 def _is_without(status: Path) -> bool:
     text = status.read_text(encoding="utf-8", errors="replace")
     found = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
+    if found["State"].startswith(_ENDED):
+        return True
     return not any(int(found[name], 16) for name in _SETS) and found["NoNewPrivs"] == "1"

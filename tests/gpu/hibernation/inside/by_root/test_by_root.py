@@ -54,6 +54,35 @@ def test_a_thread_with_any_capability_may_not(number: int, half: int, bit: int) 
     assert not is_without_rights(a_file(credentials({**NONE, number: tuple(halves)})))
 
 
+def an_ended(*parts: tuple[int, int | bytes]) -> bytes:
+    record = message((1, 1), *parts)
+    return b"\0" * 8 + len(record).to_bytes(4, "little") + record
+
+
+def test_a_process_that_has_ended_has_no_thread_and_may_wake() -> None:
+    assert is_without_rights(an_ended((3, message((1, 2), (2, 256)))))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        an_ended(),
+        an_ended((3, b"")),
+        an_ended((3, message((2, 0)))),
+        *(an_ended((3, message((1, state)))) for state in (0, 1, 3, 4, 5, 255, (1 << 32) + 2)),
+        # Readers take the last of several.
+        an_ended((3, message((1, 2), (1, 1)))),
+        an_ended((3, message((1, 2))), (3, message((1, 1)))),
+        an_ended((3, message((1, 2))), (3, 1)),
+        an_ended((3, message((1, 2)) + b"\x8a\x80\x80\x80\x10\x00")),
+        an_ended((3, message((1, 2))), (5, message((10, credentials({**NONE, 10: (0, 256)}))))),
+        an_ended((3, message((1, 2))), (5, b"")),
+    ],
+)
+def test_what_only_looks_as_if_it_had_ended_may_not(content: bytes) -> None:
+    assert not is_without_rights(content)
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -123,6 +152,15 @@ def test_who_leaves_while_rights_are_looked_for_is_looked_for_again() -> None:
     looks = iter([(1 << 30,), (os.getpid(),)])
 
     assert rights.any_of(lambda: next(looks)) == (os.geteuid() == 0 or not _may_gain_nothing())
+
+
+@as_root
+def test_what_has_ended_has_no_rights_any_more() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+
+    assert not rights.any_of(lambda: (ended.pid,))
+    ended.wait()
 
 
 def test_rights_that_nobody_can_look_for_are_taken_for_rights() -> None:
