@@ -96,6 +96,7 @@ class Hibernation:
         if keeper is None:
             log.warning("kernels are not kept: another server of this folder keeps its own")
             return None
+        keeper.is_switched_off = not allowed
         keeper.node = environ.get("GPUCOMMONS_NODE", "")
         set_keeper(server.kernel_manager, keeper)
         factory.default_provisioner_name = NAME

@@ -106,6 +106,10 @@ class Keeper:
     node: str = ""
     #: Kernels that are woken when they are started next, by their ids.
     waking: dict[str, Record] = field(default_factory=dict)
+    #: Kernels whose images stay while others run under their ids, as this server cannot wake them.
+    waiting: set[str] = field(default_factory=set)
+    #: By an admin; what was kept before goes then.
+    is_switched_off: bool = False
     #: Since this server started.
     woken: list[Woken] = field(default_factory=list)
     #: How many variables were stored of a kernel that could not be kept.
@@ -205,8 +209,22 @@ class Keeper:
             )
         )
 
+    def wait(self, record: Record, because: str) -> None:
+        """This kernel stays on the disk for a later start; until then another runs under its id."""
+        self.waiting.add(record.kernel_id)
+        self.losses.add(
+            Loss(
+                kernel_id=record.kernel_id,
+                path=record.path,
+                because=because,
+                at_ms=wall_clock_ms(),
+                kept_until_ms=self.kept_until_ms(record),
+            )
+        )
+
     def say_woken(self, record: Record, parked: str | None = None) -> None:
         """This kernel is back; ``parked`` says why its GPU memory is not."""
+        self.losses.close(record.kernel_id)
         self.woken.append(
             Woken(
                 kernel_id=record.kernel_id,
@@ -220,7 +238,7 @@ class Keeper:
 
     def message(self) -> dict[str, object]:
         """What every open page is told of kernels that came back and of those that did not."""
-        told = {"kernel_id", "path", "because"}
+        told = {"kernel_id", "path", "because", "kept_until_ms"}
         lost = [
             {**one.model_dump(include=told), "stored": self.count_stored(one.kernel_id)}
             for one in self.losses
@@ -230,7 +248,10 @@ class Keeper:
     def say_lost(self, kernel_id: str, record: Record | None, because: str) -> None:
         """What is found at a start; what was said when it was to be saved says more."""
         noted_ms = 0 if record is None else record.noted_ms
-        if any(one.kernel_id == kernel_id and one.at_ms >= noted_ms for one in self.losses):
+        if any(
+            one.kernel_id == kernel_id and one.at_ms >= noted_ms and not one.kept_until_ms
+            for one in self.losses
+        ):
             return
         told = (each.path for each in read_kept(self.folder) if each.id == kernel_id)
         path = record.path if record is not None else next(told, "")

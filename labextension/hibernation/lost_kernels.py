@@ -29,6 +29,8 @@ class Loss(BaseModel):
     #: What stood in the way, in a sentence.
     because: str
     at_ms: int
+    #: It waits on the disk until then for a start that can wake it; 0 = its variables are gone.
+    kept_until_ms: int = 0
 
 
 class _File(BaseModel):

@@ -101,10 +101,11 @@ class HibernatingProvisioner(LocalProvisioner):
         self.ports_cached = True
 
     async def cleanup(self, restart: bool = False) -> None:
-        """A kernel that its user ended leaves nothing behind."""
+        """A kernel that its user ended leaves nothing behind; one that waits under its id stays."""
         await super().cleanup(restart=restart)
-        if self._keeper is not None and not restart:
-            self._keeper.forget(self.kernel_id)
+        keeper = self._keeper
+        if keeper is not None and not restart and self.kernel_id not in keeper.waiting:
+            keeper.forget(self.kernel_id)
 
 
 def _taken(address: str, ports: Mapping[int, bool]) -> dict[int, int]:

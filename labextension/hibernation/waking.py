@@ -2,6 +2,8 @@
 
 All of them are listed before the first request is answered: a page that finds its session missing
 would drop it. A kernel that cannot be woken begins anew under the same id, and its notebook says so.
+Where it is this machine that cannot now, and not the image that is of no use, the image stays: what
+failed may be mended before the next start.
 """
 
 from __future__ import annotations
@@ -78,9 +80,14 @@ def _due(keeper: Keeper, kernel_id: str) -> Record | None:
 async def _start(server: Any, keeper: Keeper, record: Record) -> Acquaintance | None:
     """None: it begins anew, or not at all."""
     kernel_id = record.kernel_id
-    because = await keeper.why_not() or await asyncio.to_thread(_hindrance, keeper, kernel_id)
+    unable = await keeper.why_not()
+    hindrance = await asyncio.to_thread(_of_image, keeper, kernel_id)
+    because = unable or hindrance
     if because is None:
         keeper.waking[kernel_id] = record
+    elif hindrance is None and not keeper.is_switched_off:
+        log.warning("kernel %s is kept for a later start: %s", kernel_id, because)
+        keeper.wait(record, because)
     else:
         log.warning("kernel %s begins anew: %s", kernel_id, because)
         keeper.lose(record, because)
@@ -103,7 +110,7 @@ async def _start(server: Any, keeper: Keeper, record: Record) -> Acquaintance | 
     return acquaintance
 
 
-def _hindrance(keeper: Keeper, kernel_id: str) -> str | None:
+def _of_image(keeper: Keeper, kernel_id: str) -> str | None:
     image = keeper.tree(kernel_id).image()
     return "Its image cannot be read." if image is None else hindrance(image)
 

@@ -120,6 +120,8 @@ class Page:
                 self._others.remove(message)
                 yield message
                 continue
+            # Messages for others must not make it wait longer than it has patience.
+            self.socket.settimeout(max(0.1, end - time.monotonic()))
             message = json.loads(self.socket.recv())
             if _asked(message) == number:
                 yield message

@@ -17,6 +17,18 @@ export function lostKernelMessages({ trans }: Messages) {
           );
     },
 
+    kernelWaits(because: string, untilMs: number): string {
+      const date = new Date(untilMs).toLocaleDateString(undefined, {
+        day: 'numeric',
+        month: 'long'
+      });
+      return trans.__(
+        'The kernel of this notebook is kept until %1, but could not be woken at this start of the server: a new kernel runs in its place. %2 It comes back as it was at the next start where that works.',
+        date,
+        because
+      );
+    },
+
     kernelParked(because: string): string {
       return trans.__(
         'The kernel of this notebook is back, but not its GPU memory. %1 A cell that uses the GPU waits.',

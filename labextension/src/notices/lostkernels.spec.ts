@@ -7,8 +7,14 @@ import { lossOf, newsOf, parkedOf } from './lostkernels';
 const msg = lostKernelMessages(words);
 
 const LOST = [
-  { kernel_id: 'k1', path: 'a.ipynb', because: 'One.', stored: 0 },
-  { kernel_id: 'k2', path: '', because: 'Two.', stored: 0 }
+  {
+    kernel_id: 'k1',
+    path: 'a.ipynb',
+    because: 'One.',
+    stored: 0,
+    kept_until_ms: 0
+  },
+  { kernel_id: 'k2', path: '', because: 'Two.', stored: 0, kept_until_ms: 0 }
 ];
 
 describe('a notebook whose kernel began anew', () => {
@@ -30,6 +36,14 @@ it('says of stored variables that they are not gone', () => {
   expect(msg.kernelLost('It was too large.', 3)).toBe(
     'The kernel of this notebook could not be kept. It was too large. 3 of its variables were stored.'
   );
+});
+
+it('says of a kernel that waits until when it is kept, and why', () => {
+  const said = msg.kernelWaits('CRIU is missing.', Date.UTC(2026, 11, 3, 12));
+
+  expect(said).toMatch(/is kept until (3 December|December 3), /);
+  expect(said).toContain('in its place. CRIU is missing. It comes back');
+  expect(said).not.toContain('gone');
 });
 
 describe('kernels that are back', () => {

@@ -123,8 +123,11 @@ export class LostKernels {
   }
 
   private _lost(loss: ILostKernel): Widget {
+    const words = lostKernelMessages(this._msg);
     const banner = made(
-      lostKernelMessages(this._msg).kernelLost(loss.because, loss.stored)
+      loss.kept_until_ms > 0
+        ? words.kernelWaits(loss.because, loss.kept_until_ms)
+        : words.kernelLost(loss.because, loss.stored)
     );
     if (loss.stored > 0) {
       addButton(banner, this._msg.trans.__('Show…'), () => {

@@ -1,7 +1,7 @@
 /** What a stop keeps of kernels. */
 export type Keeps = 'kernels' | 'variables' | 'nothing';
 
-/** A kernel that could not be kept: its variables are gone. */
+/** A kernel that could not be kept, or could not be woken now. */
 export interface ILostKernel {
   kernel_id: string;
   /** Of its notebook; empty where it belonged to none. */
@@ -10,6 +10,8 @@ export interface ILostKernel {
   because: string;
   /** How many of its variables were stored all the same. */
   stored: number;
+  /** Until when it waits for a start that can wake it; 0 where its variables are gone. */
+  kept_until_ms: number;
 }
 
 /** A kernel that came back as it was when its server stopped. */

@@ -63,9 +63,9 @@ def told(home: Path, code: str, *, criu: str = "-") -> str:
 
 
 @contextmanager
-def server(home: Path, code: str) -> Iterator[str]:
+def server(home: Path, code: str, *, criu: str = "-") -> Iterator[str]:
     """The first line of a server that goes on until it is told to end."""
-    words = [str(USER), str(home), "-", sys.executable, "-c", _SERVER + code]
+    words = [str(USER), str(home), criu, sys.executable, "-c", _SERVER + code]
     with subprocess.Popen(
         [sys.executable, hub.__file__, *words],
         env={**os.environ, "HOME": str(home)},

@@ -31,7 +31,7 @@ pytestmark = [
         sys.platform != "linux" or os.geteuid() != 0, reason="only root starts trees for others"
     ),
 ]
-Begin = Callable[[], BelowRoot]
+Begin = Callable[..., BelowRoot]
 
 
 @pytest.fixture
@@ -40,8 +40,8 @@ def begin() -> Iterator[Begin]:
     home = Path(tempfile.mkdtemp(prefix="below-root-"))
     servers: list[BelowRoot] = []
 
-    def start() -> BelowRoot:
-        made = BelowRoot(home, criu=criu_of_tests())
+    def start(criu: str = "") -> BelowRoot:
+        made = BelowRoot(home, criu=criu or criu_of_tests())
         servers.append(made)
         made.start()
         return made
@@ -157,3 +157,23 @@ def test_a_hub_that_is_killed_changes_nothing_for_its_servers(begin: Begin) -> N
     program.wait(60)
     assert kernel in kept(first)
     assert begin().page(kernel).run("print(x + 2)") == "43"
+
+
+def test_kernels_wait_where_roots_program_cannot_start_them(begin: Begin) -> None:
+    """As below a hub whose own trial failed once."""
+    first = begin()
+    kernel, _ = opened(first)
+    first.page(kernel).run("x = 41")
+    _keeps(first)
+    first.stop()
+    told = kept(first)
+
+    second = begin("-")
+
+    assert "NameError" in second.page(kernel).run("x")
+    assert lost(second)[kernel]["kept_until_ms"] == told[kernel]["kept_until_ms"]
+    second.stop()
+    assert kept(second) == told
+    third = begin()
+    assert third.page(kernel).run("print(x + 1)") == "42"
+    assert lost(third) == {}

@@ -259,6 +259,52 @@ def test_kernels_beyond_the_limit_are_not_kept_whoever_saves_them(start: Start) 
     assert all("may be kept" in one["because"] for one in reasons.values())
 
 
+def test_kernels_wait_where_a_start_cannot_wake_them(start: Start) -> None:
+    first = start()
+    kernel, session = opened(first)
+    first.page(kernel).run("x = 41")
+    first.greeting("hello")
+    first.stop()
+    told = kept(first)
+
+    second = start(GPUCOMMONS_CRIU="/nowhere/criu")
+
+    assert sessions(second) == {session: kernel}
+    assert "NameError" in second.page(kernel).run("x")
+    said = lost(second)[kernel]
+    assert "CRIU" in said["because"]
+    assert said["kept_until_ms"] == told[kernel]["kept_until_ms"]
+    # Neither a restart nor the end of what runs in its place is its own.
+    second.ask("POST", f"api/kernels/{kernel}/restart")
+    second.ask("DELETE", f"api/kernels/{kernel}")
+    second.stop()
+    assert kept(second) == told
+    third = start()
+    assert third.page(kernel).run("print(x + 1)") == "42"
+    assert lost(third) == {}
+    until(lambda: kept(third) == {}, "that it is kept no more is told")
+
+
+def test_a_kernel_that_waits_ends_on_its_date_or_when_it_is_switched_off(start: Start) -> None:
+    first = start()
+    old, _ = opened(first)
+    off, _ = opened(first, "b.ipynb")
+    for each in (old, off):
+        first.page(each).run("x = 41")
+    first.greeting("hello")
+    first.stop()
+    start(GPUCOMMONS_CRIU="/nowhere/criu").stop()
+    make_old(first, old)
+
+    last = start(GPUCOMMONS_HIBERNATE_KERNELS="0")
+
+    said = lost(last)
+    assert [said[each]["kept_until_ms"] for each in (old, off)] == [0, 0]
+    assert "that is over" in said[old]["because"]
+    assert "switched off" in said[off]["because"]
+    until(lambda: kept(last) == {}, "that nothing is kept is told")
+
+
 def test_where_it_is_switched_off_kernels_are_jupyters_own(start: Start) -> None:
     first = start(GPUCOMMONS_HIBERNATE_KERNELS="0")
     kernel, _ = opened(first)
