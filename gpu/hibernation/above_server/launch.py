@@ -36,7 +36,8 @@ def main(arguments: list[str]) -> int:
     )
     with socket.socket(fileno=given.listener) as listener:
         listener.set_inheritable(False)
-        place = Path(os.fsdecode(listener.getsockname()))
+        # Not asked of the socket: a long path was bound by another name.
+        place: Path = given.place
         try:
             status = Program(settings, listener).run()
         finally:
@@ -52,6 +53,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--home", required=True, type=Path, help="below it kernels are kept")
     parser.add_argument("--criu", required=True, help="CRIU's command, as a JSON list")
     parser.add_argument("--listener", required=True, type=int, help="a listening socket")
+    parser.add_argument(
+        "--place", required=True, type=Path, help="where it lies, in a folder of its own"
+    )
     parser.add_argument("--server", required=True, type=int, help="the server's process")
     parser.add_argument("--most-trees", type=int, default=0)
     return parser

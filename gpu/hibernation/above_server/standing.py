@@ -101,6 +101,7 @@ def prepare(account: Account, home: Path, criu: tuple[str, ...], base: Path) -> 
         *(sys.executable, "-I", "-S", str(LAUNCH)),
         *("--account", account.as_word(), "--home", str(home)),
         *("--criu", json.dumps(criu), "--listener", str(listener.fileno())),
+        *("--place", str(place)),
     )
     return Above(words=words, listener=listener, place=place)
 

@@ -300,7 +300,8 @@ def test_a_kernel_that_waits_ends_on_its_date_or_when_it_is_switched_off(start: 
 
     said = lost(last)
     assert [said[each]["kept_until_ms"] for each in (old, off)] == [0, 0]
-    assert "that is over" in said[old]["because"]
+    assert said[old]["because"].startswith("It was kept for"), said
+    assert "switched off" not in said[old]["because"]
     assert "switched off" in said[off]["because"]
     until(lambda: kept(last) == {}, "that nothing is kept is told")
 
