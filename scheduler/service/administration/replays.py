@@ -65,11 +65,7 @@ def replay(
         + _bought(more)
         + (_BOTH_PLAYED if request.changes or more else _PLAYED)
         + _in_truth(_evictions(service, stage, after.until_ms), before.total.evictions)
-        + (
-            " Nothing would have been different."
-            if (request.changes or more) and _same(before, after)
-            else ""
-        ),
+        + (_unchanged(more) if (request.changes or more) and _same(before, after) else ""),
     )
 
 
@@ -84,6 +80,13 @@ def _more(request: models.ReplayRequest, cluster: Cluster) -> dict[PoolName, int
         found[pool] = found.get(pool, 0) + one.gpus
     with_more(cluster, found)
     return found
+
+
+def _unchanged(more: Mapping[PoolName, int]) -> str:
+    """More GPUs are idle where nobody waited for them: that is a difference."""
+    if more:
+        return " No wait and no eviction would have been different: they would have been idle."
+    return " Nothing would have been different."
 
 
 def _bought(more: Mapping[PoolName, int]) -> str:

@@ -224,6 +224,15 @@ def test_on_more_gpus_those_who_waited_start_and_those_bought_for_nothing_are_id
     assert too_many.after.idle_gpu_h > bought.after.idle_gpu_h
 
 
+def test_more_gpus_that_nobody_waited_for_are_said_to_be_idle(busy: ServiceWorld) -> None:
+    found = replays.replay(busy.service, busy.admin, more())
+
+    assert found.after.idle_gpu_h > found.before.idle_gpu_h
+    assert found.text.endswith(
+        " No wait and no eviction would have been different: they would have been idle."
+    )
+
+
 def test_more_gpus_come_in_machines_like_those_of_the_pool(world: ServiceWorld) -> None:
     cluster = with_more(world.cluster, {PoolName("gpu"): 6})
     made = [node for name, node in cluster.nodes.items() if name not in world.cluster.nodes]
