@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
-from prometheus_client import CollectorRegistry
+from fastapi import FastAPI
 
 from gpucommons.scheduler.api import errors
 from gpucommons.scheduler.api.authentication import Authenticator
@@ -19,6 +18,7 @@ from gpucommons.scheduler.api.observing import Observing
 from gpucommons.scheduler.api.routes import (
     attempts,
     cluster,
+    health,
     history,
     jobs,
     leases,
@@ -28,12 +28,11 @@ from gpucommons.scheduler.api.routes import (
     schedules,
     sweeps,
 )
-from gpucommons.scheduler.api.routes.routers import a_router, take_routes
+from gpucommons.scheduler.api.routes.routers import take_routes
 from gpucommons.scheduler.background_tasks.metrics import Metrics
-from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.service.service import Service
 
-_VERSIONED = (
+_ROUTERS = (
     cluster.router,
     jobs.router,
     pipelines.router,
@@ -44,6 +43,8 @@ _VERSIONED = (
     leases.router,
     history.router,
     notifications.router,
+    history.unversioned,
+    health.router,
 )
 
 
@@ -75,7 +76,9 @@ def create_app(
     app.state.dependencies = RouteDependencies(
         service=service, authenticator=authenticator, waiting=waiting
     )
-    _take_all(app, counted.registry, chosen)
+    app.state.metrics = counted.registry
+    app.state.health = health.Health(healthy=chosen.healthy, alive=chosen.alive)
+    take_routes(app, *_ROUTERS)
     errors.install(app)
     if chosen.leader is not None:
         loop = service.loop
@@ -90,7 +93,7 @@ def create_app(
 def describe() -> dict[str, Any]:
     """The OpenAPI document of all routes; no service is needed."""
     app = _bare()
-    _take_all(app, CollectorRegistry(), ApiSettings())
+    take_routes(app, *_ROUTERS)
     return app.openapi()
 
 
@@ -103,37 +106,3 @@ def _bare() -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-
-
-def _take_all(app: FastAPI, metrics: CollectorRegistry, chosen: ApiSettings) -> None:
-    take_routes(app, *_VERSIONED, history.metrics_router(metrics), _health(chosen))
-
-
-def _health(chosen: ApiSettings) -> APIRouter:
-    router = a_router("health", prefix="")
-
-    @router.head("/healthz", include_in_schema=False)
-    @router.get("/healthz")
-    async def healthz() -> dict[str, bool]:
-        """Whether the scheduler is up and decides; needs no token."""
-        if not chosen.healthy():
-            message = "The scheduler is up but does not decide; its log says why."
-            raise Unavailable(message)
-        return {"ok": True}
-
-    @router.head("/readyz", include_in_schema=False)
-    @router.get("/readyz")
-    async def readyz() -> dict[str, bool]:
-        """As ``/healthz``; one that stands by for the lead of its store says so, too; no token."""
-        return await healthz()
-
-    @router.head("/livez", include_in_schema=False)
-    @router.get("/livez")
-    async def livez() -> dict[str, bool]:
-        """Whether it still tries, be it in vain: if not, a new process helps; needs no token."""
-        if not chosen.alive():
-            message = "The scheduler is up but hangs: start it anew."
-            raise Unavailable(message)
-        return {"ok": True}
-
-    return router

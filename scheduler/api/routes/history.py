@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from fastapi import Query, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.concurrency import run_in_threadpool
 
 from gpucommons.scheduler import models
@@ -19,6 +19,7 @@ from gpucommons.scheduler.service.administration import utilisation as over_time
 from gpucommons.scheduler.service.advice import past
 
 router = a_router("history")
+unversioned = a_router("history", prefix="")
 
 
 @router.get("/events")
@@ -84,15 +85,9 @@ async def calibration(
     return await caller.run_dear(past.calibration, days=days, sample=sample)
 
 
-def metrics_router(registry: CollectorRegistry) -> APIRouter:
-    """The route that Prometheus scrapes."""
-    router = a_router("history", prefix="")
-
-    @router.get("/metrics", response_class=Response)
-    async def metrics(caller: AnyCaller) -> Response:
-        """Numbers for Prometheus (text)."""
-        authorization.metrics(caller.principal)
-        text = await run_in_threadpool(generate_latest, registry)
-        return Response(text, media_type=CONTENT_TYPE_LATEST)
-
-    return router
+@unversioned.get("/metrics", response_class=Response)
+async def metrics(request: Request, caller: AnyCaller) -> Response:
+    """Numbers for Prometheus (text)."""
+    authorization.metrics(caller.principal)
+    text = await run_in_threadpool(generate_latest, request.app.state.metrics)
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
