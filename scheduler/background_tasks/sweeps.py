@@ -248,9 +248,10 @@ class Sweeps:
             if job is None:
                 known.put(replace(trial, state=TrialState.ENDED, text="Its job is gone."))
                 continue
-            if sweep.metric and is_final(job) and self._unread(job):
+            is_over = is_final(job)
+            if is_over and sweep.metric and self._unread(job):
                 continue  # judged by all of its curve, or not yet
-            if not is_final(job):
+            if not is_over:
                 jobs[number] = job
             if not known.is_as_it_was(number, job):
                 points = known.reader.new_points(job) if sweep.metric else ()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import ChainMap
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from gpucommons.scheduler.core.going_on.hibernating import speaks_for
 from gpucommons.scheduler.core.model.intents import Intent, Submit
@@ -18,6 +20,16 @@ from gpucommons.scheduler.store.base import WorkloadFilter
 
 _ID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 _JOB_KINDS = frozenset({Kind.TRAINING, Kind.RETRAIN})
+
+
+def also_ended(service: Service, ids: Iterable[WorkloadId | None]) -> Mapping[WorkloadId, Workload]:
+    """All workloads that go on, and those of these that have ended, or were not yet seen by a cycle."""
+    going, others = service.loop.cluster.workloads, dict[WorkloadId, Workload]()
+    for one in ids:
+        if one is not None and one not in going:
+            with suppress(UnknownWorkload):
+                others[one] = workload_of(service, one)
+    return ChainMap(others, dict(going)) if others else going
 
 
 def workload_of(service: Service, workload_id: str) -> Workload:

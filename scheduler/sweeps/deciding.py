@@ -126,7 +126,8 @@ def _ending(sweep: Sweep, trials: Sequence[Trial], now_ms: Millis) -> str:
         return why
     if len(trials) < sweep.count or any(_goes_on(one) for one in trials):
         return ""
-    return "" if promotable(sweep, trials) else "All of it was tried."
+    all_over = "All its jobs are over." if sweep.given else "All of it was tried."
+    return "" if promotable(sweep, trials) else all_over
 
 
 def _goes_on(trial: Trial) -> bool:

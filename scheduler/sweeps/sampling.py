@@ -79,14 +79,17 @@ class _Study:
         #: Asked for and not told, by the number of a trial: as Optuna knows it.
         self._open: dict[int, int] = {}
         self._told: set[int] = set()
+        #: As they were when they were looked at last: of nearly all of thousands nothing is new.
+        self._seen: dict[int, Trial] = {}
 
     def draw(self, trials: Sequence[Trial], number: int) -> Values:
         """The values of one more."""
         if (rung := _rung_to_learn_from(self._sweep, trials)) != self._rung:
             self._begin_anew(rung, trials)
         for one in trials:
-            if one.number not in self._told:
+            if one.number not in self._told and self._seen.get(one.number) is not one:
                 self._tell(one)
+                self._seen[one.number] = one
         asked, values = self._ask()
         for again in range(_DRAWN_AGAIN):
             if not any(one.values == values for one in trials):
@@ -102,7 +105,7 @@ class _Study:
     def _begin_anew(self, rung: int, trials: Sequence[Trial]) -> None:
         """With what trials had at another rung; of those that run nothing is known yet."""
         self._study, self._rung = self._new_study(), rung
-        self._open, self._told = {}, set()
+        self._open, self._told, self._seen = {}, set(), {}
         for one in trials:
             if one.state not in OVER and not one.at_rungs:
                 self._open[one.number] = self._add(one, self._states.RUNNING)

@@ -23,6 +23,7 @@ from gpucommons.scheduler.service.jobs.environments import script_reader
 from gpucommons.scheduler.service.jobs.jobs import check_labels, checked_in_time
 from gpucommons.scheduler.service.jobs.owners import owner_of
 from gpucommons.scheduler.service.jobs.submit_limits import check_sweep
+from gpucommons.scheduler.service.lookup import also_ended
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import request_of
 from gpucommons.scheduler.service.views.sweeps import gpus_in_use, sweep_view
@@ -393,7 +394,7 @@ def _view(
     service: Service, principal: Principal, kept: Kept, *, in_full: bool = True
 ) -> models.SweepView:
     trials = service.store.sweeps.trials(kept.sweep.sweep_id)
-    jobs = service.loop.cluster.workloads
+    jobs = also_ended(service, (one.job for one in trials if one.state is TrialState.LIVE))
     steerable = authorization.steers(principal, kept.sweep.team, kept.sweep.owner)
     view = sweep_view(kept, trials, jobs, in_full=in_full)
     return view.model_copy(update={"steerable": steerable})

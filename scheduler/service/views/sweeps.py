@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
 from gpucommons.scheduler.store.base import LedgerRow
-from gpucommons.scheduler.sweeps.sweep import OVER, Kept, Sweep, Trial
+from gpucommons.scheduler.sweeps.sweep import OVER, Kept, Sweep, Trial, TrialState
+from gpucommons.scheduler.sweeps.trial_progress import over
 from gpucommons.scheduler.sweeps.trial_ranking import best_of
 
 _MINUTE_MS = 60_000
@@ -24,6 +25,7 @@ def sweep_view(
 ) -> models.SweepView:
     """A sweep for who may see its jobs."""
     sweep, standing = kept.sweep, kept.standing
+    trials = [_as_it_ended(sweep, one, jobs) for one in trials]
     best = best_of(sweep, trials)
     states = Counter(_state(one, jobs) for one in trials)
     request = models.JobRequest.model_validate_json(sweep.request) if in_full else None
@@ -101,6 +103,16 @@ def trial_view(trial: Trial, jobs: Mapping[WorkloadId, Workload]) -> models.Tria
     )
 
 
+def _as_it_ended(sweep: Sweep, trial: Trial, jobs: Mapping[WorkloadId, Workload]) -> Trial:
+    """One whose job has ended since its sweep looked, as that will see it: it runs no more."""
+    job = None if trial.job is None else jobs.get(trial.job)
+    if trial.state is not TrialState.LIVE or job is None:
+        return trial
+    if sweep.metric and trial.best is None and job.state is State.SUCCEEDED:
+        return trial  # what it told last may not be read yet
+    return over(sweep, trial, job)
+
+
 def _state(trial: Trial, jobs: Mapping[WorkloadId, Workload]) -> str:
     job = None if trial.job is None else jobs.get(trial.job)
     if trial.state in OVER or job is None:
@@ -114,7 +126,7 @@ def _state(trial: Trial, jobs: Mapping[WorkloadId, Workload]) -> str:
 
 def _best_first(sweep: Sweep, trials: Sequence[Trial]) -> list[Trial]:
     if not sweep.metric:
-        return list(trials)
+        return sorted(trials, key=lambda one: one.state is not TrialState.FAILED)
     sign = -1 if sweep.maximize else 1
     return sorted(
         trials,

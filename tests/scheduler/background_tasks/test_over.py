@@ -81,7 +81,7 @@ def test_what_is_over_is_told_once_with_what_became_of_it(world: ServiceWorld) -
 
     assert of_sweep(world, made).ended_ms is not None
     assert sorted(told(world)) == [
-        ("map-over", "map seeds-1 is over: All of it was tried. 1 of 3 failed.", 1),
+        ("map-over", "map seeds-1 is over: All its jobs are over. 1 of 3 failed.", 1),
         ("pipeline-over", "pipeline nightly-1 of ann is over: 2 succeeded.", 0),
     ]
 

@@ -10,8 +10,10 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.background_tasks.sweeps import Sweeps
 from gpucommons.scheduler.core.model.types import Workload
 from gpucommons.scheduler.executors.fake import Script
+from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.service.jobs import sweeps
 from gpucommons.scheduler.store.base import LogPoint, WorkloadFilter
+from gpucommons.scheduler.sweeps.sweep import TrialState
 
 
 def test_a_trial_is_not_judged_before_all_that_its_job_printed_was_read(tmp_path: Path) -> None:
@@ -48,3 +50,30 @@ def test_a_trial_is_not_judged_before_all_that_its_job_printed_was_read(tmp_path
     upkeep.step()
     (trial,) = sweeps.sweep(world.service, ann, made.id).trials
     assert (trial.state, trial.best) == ("done", 0.9)
+
+
+def test_what_has_ended_is_not_counted_as_running_before_the_next_look(
+    tmp_path: Path,
+) -> None:
+    world = ServiceWorld(tmp_path)
+    world.script = Script(run_ms=1000)
+    job = a_request(name="seeds", role={"milli_gpu": 1000, "cpu_milli": 1000})
+    asked = models.SweepRequest.model_validate({"job": job, "given": [{"seed": 1}]})
+    ann = world.principal("ann")
+    made = sweeps.submit_sweep(world.service, ann, asked, key=None)
+
+    def counted() -> tuple[int, int, int]:
+        seen = sweeps.sweep(world.service, ann, made.id)
+        return seen.waiting, seen.running, seen.done
+
+    upkeep = Sweeps(world.service, epoch=lambda: world.loop.epoch)
+    upkeep.step()
+    upkeep.step()
+    states = [counted()]
+    while states[-1] != (0, 0, 1):
+        world.pass_time(1000)
+        states.append(counted())
+        assert len(states) < 30, states
+    assert (0, 1, 0) in states
+    (trial,) = world.store.sweeps.trials(ParentId(made.id))
+    assert trial.state is TrialState.LIVE, "its sweep has not looked since"
