@@ -23,7 +23,7 @@ export function lostKernelMessages({ trans }: Messages) {
         month: 'long'
       });
       return trans.__(
-        'The kernel of this notebook is kept until %1, but could not be woken at this start of the server: a new kernel runs in its place. %2 It comes back as it was at the next start where that works.',
+        'The kernel of this notebook is kept until %1, and a new one runs in its place. %2 The next start of the server that can wake it brings it back.',
         date,
         because
       );

@@ -41,8 +41,8 @@ it('says of stored variables that they are not gone', () => {
 it('says of a kernel that waits until when it is kept, and why', () => {
   const said = msg.kernelWaits('CRIU is missing.', Date.UTC(2026, 11, 3, 12));
 
-  expect(said).toMatch(/is kept until (3 December|December 3), /);
-  expect(said).toContain('in its place. CRIU is missing. It comes back');
+  expect(said).toMatch(/is kept until (3 December|December 3), and/);
+  expect(said).toContain('in its place. CRIU is missing. The next start');
   expect(said).not.toContain('gone');
 });
 
