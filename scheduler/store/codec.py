@@ -2,8 +2,9 @@
 
 What a stored document says is exactly what the types say: a wrong type, an unknown field or a
 missing one without a default is an error, never a guess. A field that a later release adds has a
-default, so older documents stay readable; any other change of shape gets a new
-:data:`FORMAT_VERSION`, and a document of a later format is refused with a sentence.
+default, so older documents stay readable; what has its default is not written, so an older release
+beside a newer one reads all that uses nothing new. A default is never changed, then. Any other change
+of shape gets a new :data:`FORMAT_VERSION`, and a document of a later format is refused with a sentence.
 """
 
 from __future__ import annotations
@@ -163,20 +164,25 @@ def _enum(kind: type[Enum]) -> _Codec:
 def _dataclass(kind: Any, without: frozenset[str] = frozenset()) -> _Codec:
     hints = get_type_hints(kind)
     fields = [(field.name, _codec(hints[field.name])) for field in dataclasses.fields(kind)]
-    written = [(name, codec.encode) for name, codec in fields if name not in without]
+    defaults = {field.name: _default(field) for field in dataclasses.fields(kind)}
+    written = [
+        (name, codec.encode, defaults[name]) for name, codec in fields if name not in without
+    ]
     known = {name for name, _ in fields}
     retired = _RETIRED.get(kind.__name__, frozenset())
-    required = {
-        field.name
-        for field in dataclasses.fields(kind)
-        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    }
+    required = {name for name, default in defaults.items() if default is dataclasses.MISSING}
 
     def write(value: Any) -> Any:
         if type(value) is not kind:
             message = f"{value!r} is not of type {kind.__name__}."
             raise BadDocument(message)
-        return {name: encode(getattr(value, name)) for name, encode in written}
+        found = {}
+        for name, encode, default in written:
+            item = getattr(value, name)
+            # True is no 1, though they are equal.
+            if type(item) is not type(default) or item != default:
+                found[name] = encode(item)
+        return found
 
     def read(plain: Any) -> Any:
         if not isinstance(plain, dict):
@@ -191,6 +197,13 @@ def _dataclass(kind: Any, without: frozenset[str] = frozenset()) -> _Codec:
         return kind(**{name: codec.decode(plain[name]) for name, codec in fields if name in plain})
 
     return _Codec(write, read)
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    """What a field has that is not given; ``MISSING`` where it must be."""
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
 
 
 def _any_of(kinds: list[type]) -> Callable[[Any], Any]:

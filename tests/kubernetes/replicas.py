@@ -32,6 +32,7 @@ if _by:
     time.time = lambda: _time() + _by
     time.time_ns = lambda: _time_ns() + int(_by * 1e9)
 """
+_COMMAND = "import sys; from gpucommons.scheduler.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
 @dataclass
@@ -76,7 +77,10 @@ class Replicas:
     folder: Path
     all: list[Replica] = field(default_factory=list)
 
-    def start(self, name: str, *, skew_s: float = 0.0) -> Replica:
+    def start(
+        self, name: str, *, skew_s: float = 0.0, code: Path | None = None, answers: bool = True
+    ) -> Replica:
+        """Start one, of the packages in another folder where that is named, and wait for its answer."""
         state = self.folder / name
         state.mkdir()
         port = free_port()
@@ -90,7 +94,7 @@ class Replicas:
         environ = {
             **os.environ,
             "KUBECONFIG": str(self.kubeconfig),
-            "PYTHONPATH": str(self.folder / "skew"),
+            "PYTHONPATH": os.pathsep.join(map(str, filter(None, (self.folder / "skew", code)))),
             "SKEW_S": str(skew_s),
             # Links are made of them; no pod of these tests follows one.
             "AWS_ACCESS_KEY_ID": "replicas",
@@ -107,8 +111,17 @@ class Replicas:
             )
         replica = Replica(name, process, state, port)
         self.all.append(replica)
-        wait_for(replica.answers, f"{name} answers", replica, seconds=240)
+        if answers:
+            wait_for(replica.answers, f"{name} answers", replica, seconds=240)
         return replica
+
+    def gpucommons(self, *words: object, code: Path) -> None:
+        """The command line of the packages in another folder."""
+        subprocess.run(
+            [sys.executable, "-c", _COMMAND, *map(str, words)],
+            env={**os.environ, "PYTHONPATH": str(code)},
+            check=True,
+        )
 
     def _key(self) -> Path:
         place = self.folder / "attempt-key"
@@ -133,7 +146,7 @@ class Replicas:
         team = {
             "name": "vision",
             "members": ["root"],
-            "quotas": {self.pool: {"guaranteed_milli_gpu": 4000}},
+            "quotas": {self.pool: {"guaranteed_milli_gpu": 3000, "fixed_milli_gpu": 1000}},
         }
         pool = {"name": self.pool, "executor": "kubernetes", "notice_s": 0, "grace_s": 1}
         return self._yaml("config.yaml", {"pools": [pool], "teams": [team]})
@@ -187,9 +200,11 @@ def replicas_of(
             shared.stop()
 
 
-def submit(through: Replica, name: str = "digits") -> str:
-    """A job that asks for a GPU; its name. Tried again as a client would."""
-    role = models.RoleRequest(command=["sleep", "600"], milli_gpu=1000, cpu_milli=10, memory_mib=16)
+def submit(through: Replica, name: str = "digits", *, gpus: int = 1) -> str:
+    """A job that asks for so many GPUs; its name. Tried again as a client would."""
+    role = models.RoleRequest(
+        command=["sleep", "600"], milli_gpu=gpus * 1000, cpu_milli=10, memory_mib=16
+    )
     request = models.JobRequest(name=name, roles=[role], max_restarts=0)
     key = secrets.token_hex(8)
     found: list[str] = []
