@@ -26,7 +26,8 @@ def check(spec: Spec, settings: TrainerSettings) -> None:
     BadRequest
         With what it lacks, and where else it can run.
     """
-    why = "jobs of ours are not sent out here" if settings.sent is None else _hindrance(spec)
+    sent = settings.sent
+    why = "jobs of ours are not sent out here" if sent is None else _hindrance(spec, sent)
     if why:
         message = (
             f"Pool {spec.pools[0]} runs TrainJobs of Kubeflow Trainer, and {why}. Name another pool for it,"
@@ -35,7 +36,7 @@ def check(spec: Spec, settings: TrainerSettings) -> None:
         raise BadRequest(message)
 
 
-def _hindrance(spec: Spec) -> str:
+def _hindrance(spec: Spec, sent: SentJobs) -> str:
     """Why a job can be no TrainJob, as a clause; "" where it can."""
     hindrances = {
         "it has several roles": len(spec.roles) > 1,
@@ -43,7 +44,7 @@ def _hindrance(spec: Spec) -> str:
         "it asks for a part of a GPU": bool(spec.roles[0].milli_gpu % _WHOLE),
         "it brings files of a folder": spec.snapshot is not None,
         "it wants secrets of GPU Commons": bool(spec.secrets),
-        "it names no image as its environment": not spec.environment,
+        "no image is known for its environment": not sent.image_of(spec.environment),
     }
     return next((clause for clause, holds in hindrances.items() if holds), "")
 
@@ -76,7 +77,7 @@ def trainjob_of(
             },
             "suspend": False,
             "trainer": {
-                "image": spec.environment,
+                "image": sent.image_of(spec.environment),
                 "command": list(role.command),
                 "numNodes": role.count,
                 "resourcesPerNode": {

@@ -34,6 +34,12 @@ class SentJobs(Model):
 
     namespace: str = Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
     runtime: str = "torch-distributed"
+    #: Image by the name of an environment, as jobs of other pools know them; "" is for those that name none.
+    environments: dict[str, str] = Field(default_factory=dict)
+
+    def image_of(self, environment: str) -> str:
+        """Its image: an environment without a name of its own is one; "" where there is none."""
+        return self.environments.get(environment, environment)
 
 
 class TrainerSettings(Model):

@@ -1,6 +1,9 @@
 """The chart, installed by the real Helm: what tests of it share."""
 
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -97,3 +100,16 @@ def room_for_release(kubeconfig: Path) -> Iterator[Release]:
         yield found
     finally:
         found.clear()
+
+
+def doctor(kubeconfig: Path) -> tuple[int, dict[str, dict[str, str]]]:
+    """What `gpucommons doctor --cluster` ends with, and its lines by name."""
+    done = subprocess.run(
+        [Path(sys.executable).parent / "gpucommons", "doctor", "--cluster", "--output", "json"],
+        env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, {one["check"]: one for one in json.loads(done.stdout)["findings"]}

@@ -1,10 +1,6 @@
 """The chart on a real API server: install, upgrade, rights, policies, uninstall."""
 
 import contextlib
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +21,7 @@ from tests.kubernetes.chart.chart_release import (
     RELEASE,
     TRUSTED,
     Release,
+    doctor,
     room_for_release,
 )
 from tests.kubernetes.fixtures import need
@@ -322,18 +319,6 @@ def test_the_doctor_asks_for_the_rights_that_the_roles_give() -> None:
         rights.SEES, rights.RUNS_JOBS, rights.CLEARS_NOTEBOOKS, rights.HOLDS_CARDS
     )
     assert given("gpucommons-operator") == asked(rights.OPERATES)
-
-
-def doctor(kubeconfig: Path) -> tuple[int, dict[str, dict[str, str]]]:
-    done = subprocess.run(
-        [Path(sys.executable).parent / "gpucommons", "doctor", "--cluster", "--output", "json"],
-        env={**os.environ, "KUBECONFIG": str(kubeconfig)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return done.returncode, {one["check"]: one for one in json.loads(done.stdout)["findings"]}
 
 
 def test_the_doctor_sees_what_the_release_may_and_lacks(release: Release) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,30 @@ import pytest
 import yaml
 from kubernetes import client
 
+from gpucommons.scheduler.adapters.trainer.fake import FakeTrainer
+from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
+from gpucommons.scheduler.models.hub_scopes import SCOPES_OF_SERVICES
 from tests.kubernetes.api import wait_for
 from tests.kubernetes.chart.chart import CHART
-from tests.kubernetes.chart.chart_release import HUB, NAMESPACE, VOLUME, Release, room_for_release
+from tests.kubernetes.chart.chart_release import (
+    HUB,
+    NAMESPACE,
+    PATIENCE_S,
+    VOLUME,
+    Release,
+    doctor,
+    room_for_release,
+)
+from tests.kubernetes.chart.played_hub import play_hub
 from tests.kubernetes.fixtures import need
 from tests.kubernetes.kubectl import Kubectl
+from tests.kubernetes.toolchain.images import TOOLS
+from tests.kubernetes.trainer import trainer_module
+from tests.kubernetes.trainer.trainer_world import a_trainjob
 
 pytestmark = pytest.mark.timeout(900)
+HANDED_IN, SENT, TRAINERS = "gpucommons-test-research", "gpucommons-test-sent", "trainers"
+POOL = "gpucommons.io/pool"
 FOLDER = "/var/lib/gpucommons-test"
 #: Folder of an unpacked one, as CI has it; "" = none.
 CRIU = given if Path(given := os.environ.get("GPUCOMMONS_CRIU", "")).is_dir() and given else ""
@@ -24,16 +42,40 @@ CRIU = given if Path(given := os.environ.get("GPUCOMMONS_CRIU", "")).is_dir() an
 
 @pytest.fixture(scope="module")
 def release(
-    api: client.ApiClient, kubeconfig: Path, real_node: str, python_image: str
+    api: client.ApiClient, kubeconfig: Path, two_real_nodes: list[str], python_image: str
 ) -> Iterator[Release]:
-    """Installed on one real node, with its database on a volume there."""
+    """Installed on one real node, with its database on a volume there; a node for each of two pools."""
     need("helm", "kubectl")
-    with room_for_release(kubeconfig) as found:
-        make_volume(found.kubectl, real_node)
-        found.helm(
-            "install", str(CHART), "--create-namespace", *values(found, real_node, python_image)
-        )
-        yield found
+    node, other = two_real_nodes[:2]
+    trainer_module.install(Kubectl(kubeconfig))
+    with room_for_release(kubeconfig) as found, played_trainer(kubeconfig):
+        make_volume(found.kubectl, node)
+        found.kubectl("label", "node", node, f"{POOL}=gpu", "--overwrite")
+        found.kubectl("label", "node", other, f"{POOL}={TRAINERS}", "--overwrite")
+        try:
+            found.helm(
+                "install", str(CHART), "--create-namespace", *values(found, node, python_image)
+            )
+            play_hub(found, node, python_image)
+            yield found
+        finally:
+            found.kubectl("label", "node", node, other, f"{POOL}-")
+
+
+@contextmanager
+def played_trainer(kubeconfig: Path) -> Iterator[None]:
+    """Kubeflow Trainer's CRDs are its own, its controllers are played, in namespaces that go again."""
+    admin = Kubectl(kubeconfig)
+    for one in (HANDED_IN, SENT):
+        admin("create", "namespace", one)
+    connection = connect(kubeconfig=str(kubeconfig))
+    played = [FakeTrainer(connection, one) for one in (HANDED_IN, SENT)]
+    try:
+        yield
+    finally:
+        for each in played:
+            each.close()
+        admin("delete", "--wait=false", "namespace", HANDED_IN, SENT)
 
 
 def values(found: Release, real_node: str, python_image: str) -> list[str]:
@@ -44,6 +86,7 @@ def values(found: Release, real_node: str, python_image: str) -> list[str]:
     return found.values(
         **{
             "operator.trustedRequesters": [me],
+            "jobs.environments": {"": python_image, "shell": TOOLS},
             "image.repository": repository,
             "image.tag": tag,
             "image.pullPolicy": "Never",
@@ -51,13 +94,24 @@ def values(found: Release, real_node: str, python_image: str) -> list[str]:
             "scheduler.nodeSelector": {"kubernetes.io/hostname": real_node},
             "agent.nodeSelector": {"kubernetes.io/hostname": real_node},
             "hibernation": {"enabled": True, "criu": {"hostPath": CRIU}} if CRIU else {},
+            "trainjobs.settings": {
+                "namespaces": {HANDED_IN: {"teams": ["vision"], "user": "ann"}},
+                "pools": {TRAINERS: {}},
+                "sent": {"namespace": SENT},
+            },
             "config": {
-                "pools": [{"name": "gpu", "executor": "kubernetes"}],
+                "pools": [
+                    {"name": "gpu", "executor": "kubernetes"},
+                    {"name": TRAINERS, "executor": "trainjob", "notebook_sizes": []},
+                ],
                 "teams": [
                     {
                         "name": "vision",
                         "members": ["ann"],
-                        "quotas": {"gpu": {"guaranteed_milli_gpu": 1000}},
+                        "quotas": {
+                            "gpu": {"guaranteed_milli_gpu": 1000},
+                            TRAINERS: {"guaranteed_milli_gpu": 2000},
+                        },
                     }
                 ],
             },
@@ -113,7 +167,7 @@ def ready(kubectl: Kubectl, what: str, namespace: str = NAMESPACE) -> None:
 
 
 def test_every_part_runs(release: Release) -> None:
-    for part in ("scheduler", "operator", "culler"):
+    for part in ("scheduler", "operator", "culler", "trainjobs"):
         ready(release.kubectl, f"deployment/gpucommons-{part}")
     ready(release.kubectl, "daemonset/gpucommons-agent", "gpucommons-agents")
     for pod in release.kubectl.get("pods")["items"]:
@@ -139,8 +193,10 @@ with SchedulerClient("unix:/var/lib/gpucommons/api.sock") as scheduler:
     # The configuration comes into force a moment after the first node is there.
     while not scheduler.send(calls.teams()).teams and time.monotonic() < deadline:
         time.sleep(0.5)
-    role = {"command": ["python", "-c", "print('hello from a job')"], "milli_gpu": int(sys.argv[1])}
-    request = models.JobRequest(name="hello", team="vision", user="ann", roles=[role])
+    pool, environment, milli_gpu, *command = sys.argv[1:]
+    role = {"command": command, "milli_gpu": int(milli_gpu), "memory_mib": 256}
+    request = models.JobRequest(name="hello", team="vision", user="ann", roles=[role],
+                                pools=[pool], environment=environment)
     job = scheduler.send(calls.submit(request))
     while job.state not in ("succeeded", "failed", "cancelled") and time.monotonic() < deadline:
         time.sleep(0.5)
@@ -150,22 +206,19 @@ with SchedulerClient("unix:/var/lib/gpucommons/api.sock") as scheduler:
 """
 
 
-@pytest.mark.parametrize("milli_gpu", [0, 1000], ids=["CPU", "GPU"])
-def test_a_job_runs_with_no_more_rights_than_the_charts(
-    release: Release, real_node: str, milli_gpu: int
-) -> None:
-    kubectl = release.kubectl
-    ready(kubectl, "deployment/gpucommons-scheduler")
-    kubectl("label", "node", real_node, "gpucommons.io/pool=gpu", "--overwrite")
-    try:
-        said = kubectl(
-            "exec", "deployment/gpucommons-scheduler", "--", "python", "-c", SUBMIT, str(milli_gpu)
-        )
-    finally:
-        kubectl("label", "node", real_node, "gpucommons.io/pool-")
+def submit(release: Release, pool: str, environment: str, milli_gpu: int, *command: str) -> None:
+    """Run a job to its end, by the scheduler's own pod."""
+    scheduler = ("exec", "deployment/gpucommons-scheduler", "--", "python", "-c", SUBMIT)
+    said = release.kubectl(*scheduler, pool, environment, str(milli_gpu), *command)
     assert said.startswith("succeeded"), said
     assert "hello from a job" in said
-    log = kubectl("logs", "deployment/gpucommons-scheduler")
+
+
+@pytest.mark.parametrize("milli_gpu", [0, 1000], ids=["CPU", "GPU"])
+def test_a_job_runs_with_no_more_rights_than_the_charts(release: Release, milli_gpu: int) -> None:
+    ready(release.kubectl, "deployment/gpucommons-scheduler")
+    submit(release, "gpu", "", milli_gpu, "python", "-c", "print('hello from a job')")
+    log = release.kubectl("logs", "deployment/gpucommons-scheduler")
     assert not [one for one in log.splitlines() if "orbidden" in one and "gpucommons-jobs" in one]
 
 
@@ -176,6 +229,61 @@ def test_the_agent_names_the_nodes_gpus(release: Release) -> None:
         "the agent's log",
     )
     assert "Traceback" not in log
+
+
+# --- TrainJobs of Kubeflow -----------------------------------------------------------------------
+
+
+def note(there: Kubectl, name: str, key: str) -> str:
+    notes = there.get("trainjob", name)["metadata"].get("annotations") or {}
+    return str(notes.get(f"gpucommons.io/{key}", ""))
+
+
+def until(release: Release, question: Any, what: str) -> Any:
+    """Wait; what the parts said goes with the failure."""
+    try:
+        return wait_for(question, what, seconds=PATIENCE_S)
+    except TimeoutError as error:
+        parts = ("scheduler", "trainjobs")
+        said = [
+            release.kubectl("logs", f"deployment/gpucommons-{one}", "--tail=40") for one in parts
+        ]
+        message = "\n".join([str(error), *said])
+        raise TimeoutError(message) from None
+
+
+def test_the_doctor_asks_the_hub_in_its_pod_what_our_tokens_may(release: Release) -> None:
+    _, found = doctor(release.kubeconfig)
+    for service in SCOPES_OF_SERVICES:
+        line = found[f"scopes of {service}"]
+        assert line["level"] == "ok", line
+    assert found["scopes of gpucommons"]["found"].startswith("servers, ")
+
+
+def test_a_trainjob_is_handed_in_runs_as_a_real_pod_and_ends(release: Release) -> None:
+    there = Kubectl(release.kubeconfig, HANDED_IN)
+    made = a_trainjob("digits", 1, 1)
+    trainer = made["spec"]["trainer"]
+    trainer |= {"image": TOOLS, "command": ["sh", "-c", "echo trained; sleep 2"]}
+    trainer["resourcesPerNode"] = {"limits": {"nvidia.com/gpu": "1", "memory": "64Mi"}}
+    there("create", "-f", "-", stdin=json.dumps(made))
+    until(release, lambda: note(there, "digits", "job"), "it is handed in")
+    until(release, lambda: note(there, "digits", "state") == "succeeded", "its job has succeeded")
+    (pod,) = there.get("pods", "-l", "jobset.sigs.k8s.io/jobset-name=digits")["items"]
+    assert pod["status"]["phase"] == "Succeeded"
+    for part in ("scheduler", "trainjobs"):
+        log = release.kubectl("logs", f"deployment/gpucommons-{part}")
+        assert "trainjobs.trainer.kubeflow.org is forbidden" not in log
+
+
+def test_a_job_of_ours_is_sent_out_as_a_trainjob(release: Release) -> None:
+    submit(release, TRAINERS, "shell", 1000, "sh", "-c", "echo hello from a job; sleep 2")
+    there = Kubectl(release.kubeconfig, SENT)
+    (made,) = there.get("trainjobs")["items"]
+    assert made["metadata"]["name"].startswith("gc-")
+    assert made["spec"]["runtimeRef"]["name"] == "torch-distributed"
+    assert made["spec"]["trainer"]["image"] == TOOLS
+    assert made["spec"]["trainer"]["env"] == [], "nothing that it would report with"
 
 
 @pytest.mark.skipif(not CRIU, reason="GPUCOMMONS_CRIU names no folder of an unpacked CRIU")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from kubernetes import client
 
 from tests.kubernetes.api import wait_for
@@ -41,6 +42,20 @@ def test_without_the_value_there_is_nothing_of_it() -> None:
     assert not [one for one in plain if "trainjobs" in one["metadata"]["name"]]
     assert GROUP not in str(plain)
     assert "trainjob.yaml" not in str(plain)
+
+
+def test_jobs_are_sent_out_with_the_images_that_other_jobs_have() -> None:
+    images = {"": "registry.example/any:1", "torch": "registry.example/torch:2"}
+    own = {"namespace": "outbox", "environments": {"torch": "registry.example/torch:3"}}
+    for sent, found in (
+        (SETTINGS["sent"], images),
+        (own, {**images, "torch": "registry.example/torch:3"}),
+    ):
+        given = {"trainjobs.settings": {**SETTINGS, "sent": sent}, "jobs.environments": images}
+        (config,) = [
+            one for one in of_kind(rendered(given), "ConfigMap") if "trainjob.yaml" in one["data"]
+        ]
+        assert yaml.safe_load(config["data"]["trainjob.yaml"])["sent"]["environments"] == found
 
 
 def test_rights_hold_in_the_named_namespaces_alone() -> None:

@@ -11,7 +11,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib.metadata import distributions
+from importlib.metadata import distribution, distributions
 from pathlib import Path
 
 from deploy.release.archive import Run, Written, write_archive
@@ -134,6 +134,10 @@ def product_layer() -> Layer:
         for path in (ROOT / part).rglob("*"):
             if path.is_file() and not {"__pycache__", "node_modules", "src"} & set(path.parts):
                 files[f"{packages}/gpucommons/{path.relative_to(ROOT)}"] = path
+    # What finds our parts changes with them, not with the version of the package.
+    ours = distribution("gpucommons")
+    for path in (one for one in ours.files or () if one.name == "entry_points.txt"):
+        files[f"{packages}/{path}"] = Path(str(ours.locate_file(path)))
     panel = ROOT / "build" / "labextensions" / "gpucommons"
     share = f"{PREFIX}/share/jupyter/labextensions/gpucommons"
     files |= {f"{share}/{p.relative_to(panel)}": p for p in panel.rglob("*") if p.is_file()}

@@ -9,73 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from kubernetes import client
 
 from gpucommons.scheduler.client import calls
-from tests.kubernetes.api import wait_for
 from tests.kubernetes.cluster.simulated_nodes import SimulatedNodes
 from tests.kubernetes.fixtures import need
 from tests.kubernetes.kubectl import Kubectl
 from tests.kubernetes.trainer import trainer_module
 from tests.kubernetes.trainer.trainer_world import TrainerWorld
 
-TRAINJOBS = "trainjobs.trainer.kubeflow.org"
-#: What Trainer's webhook says of it (``pkg/runtime/framework/plugins/jobset/jobset.go``).
-WEBHOOK = {
-    "failurePolicy": "Fail",
-    "matchConstraints": {
-        "resourceRules": [
-            {
-                "apiGroups": ["trainer.kubeflow.org"],
-                "apiVersions": ["*"],
-                "operations": ["UPDATE"],
-                "resources": ["trainjobs"],
-            }
-        ]
-    },
-    "validations": [
-        {
-            "expression": (
-                "(has(object.spec.suspend) && object.spec.suspend)"
-                " || (has(object.spec.podSpecOverrides) ? object.spec.podSpecOverrides : [])"
-                " == (has(oldObject.spec.podSpecOverrides) ? oldObject.spec.podSpecOverrides : [])"
-            ),
-            "message": "PodSpecOverrides can only be modified when the TrainJob is suspended",
-        }
-    ],
-}
-
 
 @pytest.fixture(scope="module")
 def world(
     cluster: Any, api: client.ApiClient, kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TrainerWorld]:
-    crds, runtime = trainer_module.crds(), trainer_module.runtime("torch-distributed")
     need("kwok", "kubectl")
     cluster.start_kwok()
     own = uuid.uuid4().hex[:6]
     admin = Kubectl(kubeconfig)
-    admin("apply", "--server-side", "--force-conflicts", "-k", str(crds))
-    established = ("wait", "--for=condition=Established", f"crd/{TRAINJOBS}", "--timeout=60s")
-    # A CRD that is a moment old has no conditions yet, which kubectl takes for a mistake.
-    wait_for(lambda: admin.try_(*established).returncode == 0, "Trainer's CRDs hold")
-    admin("apply", "-f", "-", stdin=yaml.safe_dump(runtime))
-    for kind, spec in (
-        ("ValidatingAdmissionPolicy", WEBHOOK),
-        (
-            "ValidatingAdmissionPolicyBinding",
-            {"policyName": "played-trainer", "validationActions": ["Deny"]},
-        ),
-    ):
-        admin.apply(
-            {
-                "apiVersion": "admissionregistration.k8s.io/v1",
-                "kind": kind,
-                "metadata": {"name": "played-trainer"},
-                "spec": spec,
-            }
-        )
+    trainer_module.install(admin)
     nodes = SimulatedNodes(api, f"tj-{own}")
     namespaces = (f"trainjobs-{own}", f"trainjobs-{own}-sent")
     for namespace in namespaces:

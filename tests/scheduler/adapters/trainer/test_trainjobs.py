@@ -401,7 +401,7 @@ def a_spec(**changes: Any) -> Spec:
     [
         ({"snapshot": "0" * 64}, "brings files"),
         ({"secrets": {"A": "a"}}, "wants secrets"),
-        ({"environment": ""}, "names no image"),
+        ({"environment": ""}, "no image is known for its environment"),
         ({"roles": (Role(milli_gpu=500),)}, "a part of a GPU"),
         ({"roles": (Role(), Role(name="b"))}, "several roles"),
         ({"min_workers": 1, "max_workers": 2}, "elastic"),
@@ -424,6 +424,20 @@ def test_a_job_is_sent_as_a_trainjob_that_asks_for_the_same() -> None:
     )
     asked = trainjobs.asked_for(made, a_runtime(), settings)
     assert asked.size == (2, 1000, 1000, 1024)
+
+
+@pytest.mark.parametrize(
+    ("environment", "image"),
+    [("torch", "registry.example/torch:2"), ("", "registry.example/any:1"), ("own:3", "own:3")],
+)
+def test_the_name_of_an_environment_stands_for_its_image(environment: str, image: str) -> None:
+    images = {"torch": "registry.example/torch:2", "": "registry.example/any:1"}
+    sent = SentJobs(namespace="sent", environments=images)
+    spec = a_spec(environment=environment)
+    manifests.check(spec, SETTINGS.model_copy(update={"sent": sent}))
+    notes = trainjobs.notes_for("a-1", now_ms=NOW)
+    made = manifests.trainjob_of(spec, notes, sent, target="node", resource="nvidia.com/gpu")
+    assert made["spec"]["trainer"]["image"] == image
 
 
 # --- the admin's file ------------------------------------------------------------------------
