@@ -38,6 +38,10 @@ SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
 NO_SSHD = "needs an sshd (Debian: openssh-server)"
 SECRET = "secret-of-the-server"
 CODE_SERVER = shutil.which("code-server")
+#: npm compiles parts of it for more than a minute, and as root only where that is allowed.
+NO_CODE_SERVER = (
+    "code-server is not on the path, and its npm package takes too long for each run of the tests"
+)
 #: A page with a websocket, as an editor is one; and an extension that tells what would be reported.
 PROGRAMS = {
     "an_editor.py": """
@@ -290,7 +294,7 @@ def test_typing_into_a_terminal_by_ssh_is_activity_and_one_that_is_open_is_none(
         session.communicate(timeout=60)
 
 
-@pytest.mark.skipif(CODE_SERVER is None, reason="needs code-server (npm) on the path")
+@pytest.mark.skipif(CODE_SERVER is None, reason=NO_CODE_SERVER)
 def test_vs_code_answers_at_a_socket_of_its_user_alone(server: Server) -> None:
     page = httpx.get(
         f"http://127.0.0.1:{server.port}/vscode/",
@@ -306,7 +310,7 @@ def test_vs_code_answers_at_a_socket_of_its_user_alone(server: Server) -> None:
     assert stat.S_IMODE(socket.stat().st_mode) == 0o600
 
 
-@pytest.mark.skipif(CODE_SERVER is None, reason="needs code-server (npm) on the path")
+@pytest.mark.skipif(CODE_SERVER is None, reason=NO_CODE_SERVER)
 async def test_vs_code_shows_the_slice_in_its_status_bar(tmp_path: Path) -> None:
     lease = {"slice": {"milli_gpu": 500}, "team": "vision", "pool": "gpu", "idle": {}}
     sample = {"compute_percent": 37, "memory_used_mib": 12900, "memory_limit_mib": 19866}
