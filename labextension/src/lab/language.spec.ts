@@ -23,6 +23,12 @@ it('leaves the pages alone where no language was chosen', () => {
   expect(languageCookie('en', '/hub/', storage)).toBeNull();
 });
 
+it('says a language once, and leaves what is chosen on the pages then', () => {
+  languageCookie('de-DE', '/hub/', storage);
+  expect(languageCookie('de-DE', '/hub/', storage)).toBeNull();
+  expect(languageCookie('fr-FR', '/hub/', storage)).toContain('fr-FR');
+});
+
 it('takes back what it said when Lab is English again', () => {
   languageCookie('de-DE', '/hub/', storage);
   expect(languageCookie('en', '/hub/', storage)).toContain('max-age=0');

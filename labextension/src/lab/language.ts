@@ -17,7 +17,11 @@ export function languageCookie(
   const base = hubPrefix.replace(/hub\/?$/, '');
   const cookie = (value: string, seconds: number) =>
     `${COOKIE}=${value}; path=${base}; max-age=${seconds}; samesite=lax`;
-  if (!/^[A-Za-z]{2,3}([_-]\w+)*$/.test(language)) {
+  if (!/^[A-Za-z]{2,3}([_-][A-Za-z0-9]+)*$/.test(language)) {
+    return null;
+  }
+  if (told.getItem(TOLD) === language) {
+    // Whatever was chosen on the pages since then holds.
     return null;
   }
   if (!language.startsWith('en')) {
