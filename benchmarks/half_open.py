@@ -1,10 +1,10 @@
 """What others wait while somebody opens connections by the thousand and asks nothing.
 
 ``python -m benchmarks.half_open [--connections 20000] [--seconds 20] [--json OUT]`` starts ``gpucommons
-up --demo`` in a folder of its own and opens connections on loopback to one door after another: the
+up --demo`` in a folder of its own and opens connections on loopback to one endpoint after another: the
 API, the pages, the hub's public port. Some say nothing, some send half a head, some half a body; what
-the door closes is opened again, so many a second at most. Meanwhile another user asks the API, with a
-connection and a token of their own. One object per door; loopback only.
+the endpoint closes is opened again, so many a second at most. Meanwhile another user asks the API, with a
+connection and a token of their own. One object per endpoint; loopback only.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Machine:
 
     state: Path
     #: Address → port.
-    doors: dict[str, int]
+    endpoints: dict[str, int]
     token: str
 
     def log_bytes(self) -> int:
@@ -78,9 +78,9 @@ def machine() -> Iterator[Machine]:
         try:
             _until_running(up, said)
             ports = json.loads((state / "ports.json").read_text())
-            doors = {"api": ports["api"], "pages": ports["pages"], "public port": port}
+            endpoints = {"api": ports["api"], "pages": ports["pages"], "public port": port}
             token = (state / "tokens" / "culler").read_text().strip()
-            yield Machine(state=state, doors=doors, token=token)
+            yield Machine(state=state, endpoints=endpoints, token=token)
         finally:
             up.send_signal(signal.SIGINT)
             up.wait()
@@ -135,11 +135,17 @@ def _look(selector: selectors.BaseSelector, one: socket.socket) -> None:
         one.close()
 
 
-def measure(target: Machine, door: str, connections: int, seconds: float) -> dict[str, object]:
-    """Calls of another user while a door is held; one line of the result."""
+def measure(target: Machine, endpoint: str, connections: int, seconds: float) -> dict[str, object]:
+    """Calls of another user while an endpoint is held; one line of the result."""
     before_bytes = target.log_bytes()
     quiet = _ask(target, 3.0)
-    argv = [sys.executable, "-m", "benchmarks.half_open", "--attack", str(target.doors[door])]
+    argv = [
+        sys.executable,
+        "-m",
+        "benchmarks.half_open",
+        "--attack",
+        str(target.endpoints[endpoint]),
+    ]
     share = [str(connections // ATTACKERS), str(AGAIN_PER_S // ATTACKERS)]
     attackers = [subprocess.Popen([*argv, *share]) for _ in range(ATTACKERS)]
     try:
@@ -149,7 +155,7 @@ def measure(target: Machine, door: str, connections: int, seconds: float) -> dic
             one.kill()
             one.wait()
     return {
-        "door": door,
+        "endpoint": endpoint,
         "connections": connections,
         "calls": len(loud["api"]),
         "quiet_max_ms": max(quiet["api"]),
@@ -170,8 +176,8 @@ def _ask(target: Machine, seconds: float) -> dict[str, list[int]]:
     took: dict[str, list[int]] = {"api": [], "hub": []}
     headers = {"Authorization": f"token {target.token}"}
     urls = {
-        "api": f"http://127.0.0.1:{target.doors['api']}/v1/pools",
-        "hub": f"http://127.0.0.1:{target.doors['public port']}/services/gpucommons/",
+        "api": f"http://127.0.0.1:{target.endpoints['api']}/v1/pools",
+        "hub": f"http://127.0.0.1:{target.endpoints['public port']}/services/gpucommons/",
     }
     until_s = time.monotonic() + seconds
     while time.monotonic() < until_s:
@@ -199,15 +205,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--connections", type=int, default=20_000)
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--doors", default="api,pages,public port")
+    parser.add_argument("--endpoints", default="api,pages,public port")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--attack", nargs=3, type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.attack:
         attack(*arguments.attack)
     with machine() as target:
-        for door in arguments.doors.split(","):
-            line = measure(target, door, arguments.connections, arguments.seconds)
+        for endpoint in arguments.endpoints.split(","):
+            line = measure(target, endpoint, arguments.connections, arguments.seconds)
             print(json.dumps(line), flush=True)
             append(arguments.json, line)
 

@@ -106,7 +106,7 @@ def _pool() -> Pool:
 
 
 class Scheduler:
-    """The scheduler as it is deployed, but for its doors: loop, store, executor."""
+    """The scheduler as it is deployed, but for its API: loop, store, executor."""
 
     def __init__(self, kubeconfig: str, folder: Path, gpus: int) -> None:
         settings = KubernetesSettings(

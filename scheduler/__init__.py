@@ -1,4 +1,4 @@
-"""The scheduler: its core, what carries out decisions, and the doors through which it is asked.
+"""The scheduler: its core, what carries out decisions, and the interfaces through which it is asked.
 
 The folders stand in layers, from `errors` up to `cli`: see `pyproject.toml`.
 Read `wiring.app` for the whole, `core` for decisions, `service` for use cases.

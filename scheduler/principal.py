@@ -1,6 +1,6 @@
-"""Who is asking: an identity, as a door vouches for it, and what that means in this cluster.
+"""Who is asking: an identity, as an authenticator vouches for it, and what that means in this cluster.
 
-A door (hub token, peer credentials, attempt token) only says *who*. Which teams that is, and what
+An authenticator (hub token, peer credentials, attempt token) only says *who*. Which teams that is, and what
 may be steered, follows from the teams as they are configured now, so a changed team takes effect
 at once, cached tokens or not.
 """
@@ -26,7 +26,7 @@ _IMPLIED = {
 
 
 class PrincipalKind(StrEnum):
-    """Through which door somebody came, and as what."""
+    """Which authenticator knew somebody, and as what."""
 
     USER = "user"
     #: The hub's spawner, or another service of the hub.
@@ -50,7 +50,7 @@ class Right:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Identity:
-    """What a door vouches for."""
+    """What an authenticator vouches for."""
 
     name: UserName
     kind: PrincipalKind

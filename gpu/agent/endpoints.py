@@ -27,7 +27,7 @@ class CannotServe(Exception):
 
 
 class Endpoints:
-    """Those that the command line asks for: kubelet, hibernation, door; for as long as the block lasts."""
+    """Those that the command line asks for: kubelet, hibernation, HTTP API; for as long as the block lasts."""
 
     def __init__(self, options: argparse.Namespace, node: str) -> None:
         self._options = options
@@ -49,7 +49,7 @@ class Endpoints:
             if self._options.hibernation is not None:
                 self._offer_hibernation()
             if self._options.door is not None:
-                self._open_door(others)
+                self._serve_http(others)
         except (ValueError, OSError, RuntimeError) as error:
             self._stack.close()
             raise CannotServe(str(error)) from error
@@ -112,8 +112,8 @@ class Endpoints:
         made = HibernationOffer(preparation, offer=offered, try_out=try_as_nobody)
         self._stack.callback(made.close)
 
-    def _open_door(self, others: Mapping[str, Callable[[], Json]]) -> None:
-        # Nine MiB of HTTP and TLS, which an agent without a door does without.
+    def _serve_http(self, others: Mapping[str, Callable[[], Json]]) -> None:
+        # Nine MiB of HTTP and TLS, which an agent without it does without.
         from gpucommons.gpu.agent.http_api.http_server import HttpApi  # noqa: PLC0415 - see above
         from gpucommons.gpu.agent.http_api.settings import HttpApiSettings, Inside  # noqa: PLC0415 - see above
 
@@ -127,7 +127,7 @@ class Endpoints:
             key_file=self._options.door_key_file,
         )
         folder: Path = self._options.dir
-        door = HttpApi(
+        served = HttpApi(
             settings,
             Inside(
                 ask=_asker(folder / "control.sock"),
@@ -135,13 +135,13 @@ class Endpoints:
                 others=others,
             ),
         )
-        self._stack.callback(door.close)
+        self._stack.callback(served.close)
         scheme = "http" if settings.cert_file is None else "https"
-        logger.info("HTTP API: %s://%s:%d", scheme, host, door.port)
+        logger.info("HTTP API: %s://%s:%d", scheme, host, served.port)
 
 
 def _asker(control: Path) -> Callable[[bytes], bytes]:
-    from gpucommons.gpu.client.agent_transports import SocketTransport  # noqa: PLC0415 - see the door
+    from gpucommons.gpu.client.agent_transports import SocketTransport  # noqa: PLC0415 - see _serve_http
 
     transport = SocketTransport(path=control)
 
@@ -170,4 +170,4 @@ def _metrics(path: Path) -> Callable[[], bytes]:
 
 
 def _busy(error: OSError) -> str:
-    return f"The node agent does not answer its own door ({error}): it may be starting, or ending."
+    return f"The node agent does not answer at its own socket ({error}): it may be starting, or ending."

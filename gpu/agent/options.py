@@ -115,7 +115,7 @@ def _add_door(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=None,
         metavar="FILE",
-        help="a token that opens /metrics at the door and nothing else",
+        help="a token that opens /metrics there and nothing else",
     )
     door.add_argument(
         "--door-cert-file", type=Path, default=None, metavar="FILE", help="certificate, for HTTPS"
@@ -124,7 +124,7 @@ def _add_door(parser: argparse.ArgumentParser) -> None:
     door.add_argument(
         "--door-in-clear",
         action="store_true",
-        help="plain HTTP also where other machines reach the door",
+        help="plain HTTP also where other machines reach it",
     )
 
 

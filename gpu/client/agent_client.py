@@ -1,7 +1,7 @@
 """How the scheduler, the local executor and the spawner talk to a node agent.
 
 Blocking, one connection per call: every call is a few hundred microseconds on a unix socket, a
-millisecond or two through the door of another machine's agent, and safe from any thread.
+millisecond or two through the HTTP API of another machine's agent, and safe from any thread.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class AgentClient:
         return {SliceId(one): frozenset(pods) for one, pods in found.items()}
 
     def held(self) -> tuple[HeldDevices, ...]:
-        """What the kubelet gave to which pod; only through the door of a node of Kubernetes."""
+        """What the kubelet gave to which pod; only through the HTTP API of a node of Kubernetes."""
         return tuple(
             HeldDevices(
                 namespace=one["namespace"],

@@ -1,4 +1,4 @@
-"""The two ways to a node agent: its socket on this machine, its door from another."""
+"""The two ways to a node agent: its socket on this machine, its HTTP API from another."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class SocketTransport:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HttpTransport:
-    """The door: ``https://host:port``; ``http://`` on this machine, and elsewhere on request."""
+    """The HTTP API: ``https://host:port``; ``http://`` on this machine, and elsewhere on request."""
 
     url: str
     token: str = field(repr=False)

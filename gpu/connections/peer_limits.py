@@ -1,6 +1,6 @@
 """Who makes room where there are too many: the oldest of the peer that has most.
 
-A peer is an address, an account, or whatever a door can tell people apart by. Where it cannot, all
+A peer is an address, an account, or whatever an endpoint can tell people apart by. Where it cannot, all
 are one crowd, and age alone decides: whoever only waits grows old, whoever asks is soon gone.
 """
 

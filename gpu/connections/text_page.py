@@ -1,4 +1,4 @@
-"""One text on a port of its own, for Prometheus or a probe: with the bounds of all doors."""
+"""One text on a port of its own, for Prometheus or a probe: with the bounds of all endpoints."""
 
 from __future__ import annotations
 

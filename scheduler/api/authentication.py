@@ -53,7 +53,7 @@ class Authenticator(Protocol):
     """Finds out who is asking."""
 
     async def identify(self, credentials: Credentials) -> Identity | None:
-        """The identity, or None when these credentials are not for this door."""
+        """The identity, or None when these credentials are another one's to know."""
         ...
 
 
@@ -78,13 +78,13 @@ def read_token(authorization: str | None) -> str | None:
 class FirstAuthenticator:
     """Several authenticators, asked in order; the first that knows the credentials answers."""
 
-    def __init__(self, doors: Sequence[Authenticator]) -> None:
-        self._doors = tuple(doors)
+    def __init__(self, authenticators: Sequence[Authenticator]) -> None:
+        self._authenticators = tuple(authenticators)
 
     async def identify(self, credentials: Credentials) -> Identity | None:
         """See :class:`Authenticator`."""
-        for door in self._doors:
-            identity = await door.identify(credentials)
+        for authenticator in self._authenticators:
+            identity = await authenticator.identify(credentials)
             if identity is not None:
                 return identity
         return None

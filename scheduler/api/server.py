@@ -210,7 +210,7 @@ class Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: Sequence[socket.socket] | None = None) -> None:
-        """Listen, with the bounds of all doors instead of uvicorn's own way to accept."""
+        """Listen, with the bounds of all endpoints instead of uvicorn's own way to accept."""
         await super().startup(sockets=[])
         bounds = HalfOpen(most=max_half_open())
         for one in sockets or ():

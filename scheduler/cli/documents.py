@@ -92,7 +92,7 @@ def read_job(
     document = read_mapping(path, of="a job's fields (name, run, roles, …)")
     is_manifest = "apiVersion" in document
     if is_manifest:
-        # The same file at both doors: what kubectl applies, we submit.
+        # The same file for both: what kubectl applies, we submit.
         document = spec_of(document)
     document = {**(also or {}), **document}
     try:

@@ -1,7 +1,7 @@
 """From a script, notebook or command to a job: the one way, for panel, widget, CLI and YAML alike.
 
 What runs is a snapshot of a folder taken now; the command inside it depends only on what was asked.
-So the same choice at any door stores the same spec.
+So the same choice in any interface stores the same spec.
 """
 
 from __future__ import annotations

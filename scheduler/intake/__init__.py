@@ -1,6 +1,6 @@
 """From what people write to what is stored: a request becomes a spec, or a sentence why not.
 
-The only way in, whatever the door, so panel, command line, YAML and REST store the same spec for
+The only way in, whatever the interface, so panel, command line, YAML and REST store the same spec for
 the same wish. Pure: what a request refers to is looked up before and passed in.
 """
 

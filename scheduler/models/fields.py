@@ -1,4 +1,4 @@
-"""What a single field may hold, written once, so that every door refuses the same way.
+"""What a single field may hold, written once, so that every interface refuses the same way.
 
 ``Model`` is the base of what is sent to the scheduler, ``View`` of what it answers.
 """

@@ -1,7 +1,7 @@
 """What the two kinds of objects say, and the one translation of each into what the API takes.
 
 A TrainingJob's spec is the very document that ``gpucommons submit -f`` takes, with the same field
-names, so a file can be carried from one door to the other; the API's models check both.
+names, so a file can be carried from one to the other; the API's models check both.
 """
 
 from __future__ import annotations

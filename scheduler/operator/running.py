@@ -74,7 +74,7 @@ async def _serve(
 
 
 def health(port: int) -> contextlib.AbstractContextManager[None]:
-    """Answer the probe, as long as the loop turns; the framework's own door has no bounds."""
+    """Answer the probe, as long as the loop turns; the framework's own server has no bounds."""
     if not port:
         return contextlib.nullcontext()
     return serve_page(

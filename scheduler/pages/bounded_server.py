@@ -1,4 +1,4 @@
-"""Tornado's HTTP server behind the bounds of all doors.
+"""Tornado's HTTP server behind the bounds of all endpoints.
 
 Whoever comes through the hub's proxy needs no login to cost a connection here. Each carries one
 request, which has its time from the first byte to the last; the oldest makes room for a new one.

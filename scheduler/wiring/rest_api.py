@@ -1,4 +1,4 @@
-"""The REST API of a scheduler that was made: its doors and its settings.
+"""The REST API of a scheduler that was made: its authenticators and its settings.
 
 Apart from the composition root, because a restarted scheduler decides before it has imported this.
 """
@@ -34,7 +34,7 @@ def web_app(scheduler: Scheduler) -> FastAPI:
     """The application of this scheduler."""
     return create_app(
         scheduler.service,
-        doors(scheduler),
+        authenticators(scheduler),
         metrics=Metrics(
             scheduler.loop,
             cluster_requests=scheduler.where.requests,
@@ -63,7 +63,7 @@ def is_alive(scheduler: Scheduler) -> bool:
     return loop.lost is None and loop.pulse.silent_s < longest_s
 
 
-def doors(scheduler: Scheduler) -> Authenticator:
+def authenticators(scheduler: Scheduler) -> Authenticator:
     """Every way in, in the order in which credentials are tried."""
     known = partial(attempt_tokens.attempt_of, scheduler.attempt_key)
     found: list[Authenticator] = [

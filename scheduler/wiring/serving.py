@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("gpucommons.scheduler")
 
 #: Between two passes of housekeeping; while the first configuration waits for the agent, shorter.
-_UPKEEP_S = 2.0
+_HOUSEKEEPING_S = 2.0
 _CONFIGURING_S = 0.2
 _MISSING_S = 20.0
 #: Between two looks at what schedules, sweeps and pipelines have due.
@@ -64,7 +64,7 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
         stack.callback(close_all, [unix])
         server = await asyncio.to_thread(_server, scheduler)
         for work in (
-            _keep_up(scheduler),
+            _run_housekeeping(scheduler),
             _look_at(scheduler, scheduler.schedules.step, "a look at the schedules"),
             _look_at(scheduler, scheduler.sweeps.step, "a look at the sweeps"),
             _look_at(scheduler, scheduler.pipelines.step, "a look at the pipelines"),
@@ -148,7 +148,7 @@ async def _pages(settings: SchedulerSettings, api_url: str) -> None:
         await server.stop()
 
 
-async def _keep_up(scheduler: Scheduler) -> None:
+async def _run_housekeeping(scheduler: Scheduler) -> None:
     housekeeping = scheduler.housekeeping
 
     async def step() -> None:
@@ -159,7 +159,7 @@ async def _keep_up(scheduler: Scheduler) -> None:
 
     async def pause() -> None:
         hurries = scheduler.loop.leading and not housekeeping.configured
-        await asyncio.sleep(_CONFIGURING_S if hurries else _UPKEEP_S)
+        await asyncio.sleep(_CONFIGURING_S if hurries else _HOUSEKEEPING_S)
 
     await repeat_task(step, what="a pass of housekeeping", pause=pause)
 

@@ -1,4 +1,4 @@
-"""What a user may say when starting a notebook, read the same way at every door.
+"""What a user may say when starting a notebook, read the same way from form and API.
 
 The options form sends lists of text, the REST API sends JSON, links carry ``opt-`` queries, and the
 hub hands back what it stored last time. All of it ends here, in one frozen value or in one clear
@@ -93,7 +93,7 @@ def parse_options(
     environments: Collection[str] = (),
     others: Collection[str] = (),
 ) -> NotebookOptions:
-    """Read the options of any door.
+    """Read the options of form or API.
 
     ``environments`` are the names that exist; ``others`` are keys that something else handles
     (for example KubeSpawner's ``profile``).

@@ -152,7 +152,7 @@ def _gives_quota(user: Any) -> bool:
 
 
 async def apply_user_options(spawner: StartOptions, user_options: Mapping[str, object]) -> None:
-    """Refuse bad options before anything is started; the hub hands both doors' options here."""
+    """Refuse bad options before anything is started; the hub hands options of form and API here."""
     await spawner.read_chosen()
     # Not `load_user_options`: a start loads them itself, and KubeSpawner's profiles only once.
     spawner.notebook_options()

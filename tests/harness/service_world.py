@@ -347,7 +347,7 @@ class FakeHubServer:
 
 
 def an_app(world: ServiceWorld, hub: FakeHubServer | None = None, **options: Any) -> FastAPI:
-    doors = FirstAuthenticator(
+    authenticators = FirstAuthenticator(
         [
             AttemptAuthenticator(
                 lambda token: attempt_of(KEY, token),
@@ -358,7 +358,7 @@ def an_app(world: ServiceWorld, hub: FakeHubServer | None = None, **options: Any
             HubAuthenticator((hub or FakeHubServer()).hub(), now_ms=lambda: world.now_ms),
         ]
     )
-    return create_app(world.service, doors, settings=ApiSettings(**options))
+    return create_app(world.service, authenticators, settings=ApiSettings(**options))
 
 
 def attempt_token(attempt_id: str) -> str:

@@ -1,4 +1,4 @@
-"""The spawner inside a real JupyterHub, at each of its doors."""
+"""The spawner inside a real JupyterHub, from its form and from its API."""
 
 from __future__ import annotations
 

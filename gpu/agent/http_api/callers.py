@@ -165,7 +165,9 @@ class Caller(BaseHTTPRequestHandler):
             self._send(HTTPStatus.TOO_MANY_REQUESTS, b"Too many wrong tokens: wait a minute.\n")
             return False
         if self.server.bad_tokens.note(address):
-            logger.warning("door: %s sends wrong tokens and is turned away for a while", address)
+            logger.warning(
+                "HTTP API: %s sends wrong tokens and is turned away for a while", address
+            )
         self._send(HTTPStatus.UNAUTHORIZED, b"Send Authorization: Bearer TOKEN.\n")
         return False
 

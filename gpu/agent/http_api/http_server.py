@@ -50,7 +50,7 @@ class HttpApi:
         self._server = _Server(settings, inside, now_s)
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(_NOTICE_END_S,), name="door", daemon=True
+            target=self._server.serve_forever, args=(_NOTICE_END_S,), name="http-api", daemon=True
         )
         self._thread.start()
 
@@ -180,7 +180,7 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A caller who went away, or spoke no TLS, is not worth a traceback."""
-        logger.debug("door: connection from %s ended early", client_address)
+        logger.debug("HTTP API: connection from %s ended early", client_address)
 
 
 def _shut(connection: socket.socket) -> None:

@@ -30,12 +30,12 @@ class _End:
 
 
 def check(cluster: Cluster) -> Iterator[Finding]:
-    """The hub's door for us, and ours for the hub."""
+    """Whether the hub's network policies let us in, and ours the hub."""
     ours = _pods_of(cluster, cluster.namespace, SCHEDULER)
     hub = _pods_of(cluster, cluster.hub_namespace, "hub")
     if ours is None or hub is None:
         return  # lines of their own say that they are not there
-    yield _door(
+    yield _opening(
         cluster,
         hub,
         ours,
@@ -43,7 +43,7 @@ def check(cluster: Cluster) -> Iterator[Finding]:
         "Set hub.networkPolicy.interNamespaceAccessLabels: accept in the hub's values"
         " (`gpucommons install --values` shows it); then upgrade its release.",
     )
-    yield _door(
+    yield _opening(
         cluster,
         ours,
         hub,
@@ -52,7 +52,7 @@ def check(cluster: Cluster) -> Iterator[Finding]:
     )
 
 
-def _door(cluster: Cluster, to: _End, caller: _End, check: str, change: str) -> Finding:
+def _opening(cluster: Cluster, to: _End, caller: _End, check: str, change: str) -> Finding:
     path = f"/apis/networking.k8s.io/v1/namespaces/{to.namespace}/networkpolicies"
     closing = [one for one in cluster.items(path) if _closes(one, to.labels)]
     if not closing:
@@ -84,7 +84,7 @@ def _closes(policy: Document, labels: Labels) -> bool:
 
 
 def _admits(rule: Document, to: _End, caller: _End) -> bool:
-    """Ports are left aside: both parts have one door for all that they are asked."""
+    """Ports are left aside: both parts have one port for all that they are asked."""
     if not rule.get("from"):
         return True
     for peer in rule["from"]:

@@ -129,7 +129,7 @@ class KubernetesSettings(Model):
     agent_token_file: Path = Path("/etc/gpucommons/agent/token")
     #: Their account: a pod of any other is no agent, whatever its labels say.
     agent_service_account: str = "gpucommons-agent"
-    #: Certificate authority of the agents' doors.
+    #: Certificate authority of the agents' HTTP APIs.
     agent_ca_file: Path | None = None
     #: The name in their certificates; pods come and go with their addresses.
     agent_server_name: str = "gpucommons-agent"

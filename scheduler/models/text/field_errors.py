@@ -1,6 +1,6 @@
 """What is wrong with which field, in a sentence: patterns and paths are for machines.
 
-Every door says it the same way: the API, the command line, the panel and its widgets.
+Every interface says it the same way: the API, the command line, the panel and its widgets.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def serves_notebooks(principal: Principal) -> bool:
 
 
 def is_job(workload: Workload) -> bool:
-    """Jobs and leases have different doors."""
+    """Jobs and leases are looked up by different calls."""
     return workload.spec.kind is not Kind.NOTEBOOK
 
 

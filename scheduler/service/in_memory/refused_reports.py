@@ -12,7 +12,7 @@ from collections import OrderedDict
 
 from gpucommons.scheduler.core.model.types import AttemptId, Workload
 
-#: Anybody who reaches the door can bring such tokens.
+#: Anybody who reaches the API can bring such tokens.
 _REMEMBERED = 1_000
 _LONGEST_ID = 64
 _SENTENCE = (

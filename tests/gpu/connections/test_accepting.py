@@ -1,4 +1,4 @@
-"""A door that is out of descriptors closes its reserve, and never what has the number of it by then."""
+"""An endpoint that is out of descriptors closes its reserve, and never what has the number of it by then."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from gpucommons.gpu.connections.text_page import serve_page
 ASK = b"GET /text HTTP/1.1\r\nHost: here\r\n\r\n"
 HALF = b"GET /text HTTP/1.1\r\nHost:"
 
-Door = Callable[..., int]
+Endpoint = Callable[..., int]
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ async def served() -> asyncio.Queue[tuple[bytes, Hashable]]:
 
 
 @pytest.fixture
-async def door(served: asyncio.Queue[tuple[bytes, Hashable]]) -> AsyncIterator[Door]:
+async def endpoint(served: asyncio.Queue[tuple[bytes, Hashable]]) -> AsyncIterator[Endpoint]:
     with contextlib.ExitStack() as stack:
 
         def begin(listener: socket.socket | None = None, **bounds: float) -> int:
@@ -75,9 +75,9 @@ def test_a_request_is_awaited_as_far_as_the_kernel_keeps_it(sent: bytes, whole: 
 
 @pytest.mark.parametrize("sent", [(ASK,), (HALF, ASK[len(HALF) :]), (b"G", ASK[1:-1], b"\n")])
 async def test_a_server_gets_a_connection_with_its_whole_head_in_it(
-    door: Door, served: asyncio.Queue[tuple[bytes, Hashable]], sent: tuple[bytes, ...]
+    endpoint: Endpoint, served: asyncio.Queue[tuple[bytes, Hashable]], sent: tuple[bytes, ...]
 ) -> None:
-    _, writer = await asyncio.open_connection("127.0.0.1", door())
+    _, writer = await asyncio.open_connection("127.0.0.1", endpoint())
     for part in sent:
         assert served.empty()
         writer.write(part)
@@ -90,9 +90,9 @@ async def test_a_server_gets_a_connection_with_its_whole_head_in_it(
 
 @pytest.mark.parametrize("sent", [b"", b"G", HALF, b"\x16\x03\x01\x02", b"x" * (64 << 10)])
 async def test_a_head_that_does_not_arrive_is_cut_off(
-    door: Door, served: asyncio.Queue[tuple[bytes, Hashable]], sent: bytes
+    endpoint: Endpoint, served: asyncio.Queue[tuple[bytes, Hashable]], sent: bytes
 ) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", door(head_s=0.1))
+    reader, writer = await asyncio.open_connection("127.0.0.1", endpoint(head_s=0.1))
     writer.write(sent)
 
     assert await is_closed(reader)
@@ -101,9 +101,9 @@ async def test_a_head_that_does_not_arrive_is_cut_off(
 
 
 async def test_the_oldest_without_a_head_makes_room_and_who_asks_is_served(
-    door: Door, served: asyncio.Queue[tuple[bytes, Hashable]]
+    endpoint: Endpoint, served: asyncio.Queue[tuple[bytes, Hashable]]
 ) -> None:
-    port = door(most=8, head_s=3600)
+    port = endpoint(most=8, head_s=3600)
     silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
     assert await is_closed(silent[0][0])
 
@@ -116,10 +116,10 @@ async def test_the_oldest_without_a_head_makes_room_and_who_asks_is_served(
 
 
 async def test_at_a_unix_socket_accounts_are_told_apart(
-    door: Door, served: asyncio.Queue[tuple[bytes, Hashable]], tmp_path: Path
+    endpoint: Endpoint, served: asyncio.Queue[tuple[bytes, Hashable]], tmp_path: Path
 ) -> None:
-    path = tmp_path / "door.sock"
-    door(unix_sockets.listen(path))
+    path = tmp_path / "api.sock"
+    endpoint(unix_sockets.listen(path))
     _, writer = await asyncio.open_unix_connection(path)
     writer.write(ASK)
 
@@ -140,11 +140,11 @@ class FullTable(socket.socket):
 
 
 async def test_a_process_without_descriptors_turns_away_and_goes_on(
-    door: Door, served: asyncio.Queue[tuple[bytes, Hashable]]
+    endpoint: Endpoint, served: asyncio.Queue[tuple[bytes, Hashable]]
 ) -> None:
     with listen_tcp(0) as plain:
         listener = FullTable(fileno=plain.detach())
-    door(listener)
+    endpoint(listener)
     port = listener.getsockname()[1]
     async with asyncio.timeout(60):
         while served.empty():

@@ -96,7 +96,7 @@ ATTACKS: dict[str, dict[str, Any]] = {
         }
     ),
     "devices of CUDA": pod(container={"env": [{"name": "CUDA_VISIBLE_DEVICES", "value": "0"}]}),
-    "a door of MPS": pod(container={"env": [{"name": "CUDA_MPS_PIPE_DIRECTORY", "value": "/m"}]}),
+    "a pipe of MPS": pod(container={"env": [{"name": "CUDA_MPS_PIPE_DIRECTORY", "value": "/m"}]}),
     "a preloaded library": pod(container={"env": [{"name": "LD_PRELOAD", "value": "/x.so"}]}),
     "another slice's name": pod(container={"env": [{"name": "GPUCOMMONS_SLICE_ID", "value": "x"}]}),
     "a name put together by envFrom": pod(

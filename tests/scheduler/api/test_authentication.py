@@ -38,67 +38,67 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def door(hub: FakeHubServer, clock: Clock) -> HubAuthenticator:
+def authenticator(hub: FakeHubServer, clock: Clock) -> HubAuthenticator:
     return HubAuthenticator(hub.hub(), now_ms=clock)
 
 
 async def test_a_token_is_looked_up_once_in_30_s(
-    hub: FakeHubServer, clock: Clock, door: HubAuthenticator
+    hub: FakeHubServer, clock: Clock, authenticator: HubAuthenticator
 ) -> None:
     for clock.now_ms in (0, KNOWN_FOR_MS - 1):
-        identity = await door.identify(Credentials(token="ann-token"))
+        identity = await authenticator.identify(Credentials(token="ann-token"))
         assert identity is not None
         assert (identity.name, identity.kind) == ("ann", PrincipalKind.USER)
     assert len(hub.asked) == 1
     clock.now_ms = KNOWN_FOR_MS
-    await door.identify(Credentials(token="ann-token"))
+    await authenticator.identify(Credentials(token="ann-token"))
     assert len(hub.asked) == 2
 
 
 async def test_unknown_tokens_are_remembered_for_moments(
-    hub: FakeHubServer, clock: Clock, door: HubAuthenticator
+    hub: FakeHubServer, clock: Clock, authenticator: HubAuthenticator
 ) -> None:
     for clock.now_ms in (0, UNKNOWN_FOR_MS - 1):
-        assert await door.identify(Credentials(token="new-token")) is None
+        assert await authenticator.identify(Credentials(token="new-token")) is None
     assert len(hub.asked) == 1
     hub.tokens["new-token"] = {"kind": "user", "name": "new", "scopes": []}
     clock.now_ms = UNKNOWN_FOR_MS
-    assert await door.identify(Credentials(token="new-token")) is not None
+    assert await authenticator.identify(Credentials(token="new-token")) is not None
 
 
-async def test_fresh_means_asked_now(hub: FakeHubServer, door: HubAuthenticator) -> None:
-    await door.identify(Credentials(token="root-token"))
+async def test_fresh_means_asked_now(hub: FakeHubServer, authenticator: HubAuthenticator) -> None:
+    await authenticator.identify(Credentials(token="root-token"))
     del hub.tokens["root-token"]
-    assert await door.identify(Credentials(token="root-token")) is not None
-    assert await door.identify(Credentials(token="root-token", fresh=True)) is None
-    assert await door.identify(Credentials(token="root-token")) is None
+    assert await authenticator.identify(Credentials(token="root-token")) is not None
+    assert await authenticator.identify(Credentials(token="root-token", fresh=True)) is None
+    assert await authenticator.identify(Credentials(token="root-token")) is None
 
 
 async def test_a_hub_that_fails_is_not_a_refusal(
-    hub: FakeHubServer, door: HubAuthenticator
+    hub: FakeHubServer, authenticator: HubAuthenticator
 ) -> None:
     hub.status = 502
     with pytest.raises(Unavailable):
-        await door.identify(Credentials(token="ann-token"))
+        await authenticator.identify(Credentials(token="ann-token"))
     hub.status = None
-    assert await door.identify(Credentials(token="ann-token")) is not None
+    assert await authenticator.identify(Credentials(token="ann-token")) is not None
 
 
 async def test_a_hub_that_goes_down_still_ends_the_leases_of_its_servers(
-    hub: FakeHubServer, clock: Clock, door: HubAuthenticator
+    hub: FakeHubServer, clock: Clock, authenticator: HubAuthenticator
 ) -> None:
     spawner, user = Credentials(token="hub-token"), Credentials(token="ann-token")
-    known = await door.identify(spawner)
+    known = await authenticator.identify(spawner)
     assert known is not None
-    await door.identify(user)
+    await authenticator.identify(user)
     hub.status = 502
     clock.now_ms = SERVICE_KNOWN_FOR_MS - 1
-    assert await door.identify(spawner) == known
+    assert await authenticator.identify(spawner) == known
     with pytest.raises(Unavailable):
-        await door.identify(user)
+        await authenticator.identify(user)
     clock.now_ms = SERVICE_KNOWN_FOR_MS
     with pytest.raises(Unavailable):
-        await door.identify(spawner)
+        await authenticator.identify(spawner)
 
 
 async def test_an_admin_who_was_demoted_writes_nothing(
@@ -141,18 +141,18 @@ def test_both_schemes_are_read() -> None:
 
 
 async def test_the_operator_at_the_socket_is_admin_others_submit() -> None:
-    door = PeerAuthenticator(operator_uid=4711)
-    assert await door.identify(Credentials()) is None
-    assert await door.identify(Credentials(token="x", peer_uid=4711)) is None
-    operator = await door.identify(Credentials(peer_uid=4711))
-    someone = await door.identify(Credentials(peer_uid=4712))
+    authenticator = PeerAuthenticator(operator_uid=4711)
+    assert await authenticator.identify(Credentials()) is None
+    assert await authenticator.identify(Credentials(token="x", peer_uid=4711)) is None
+    operator = await authenticator.identify(Credentials(peer_uid=4711))
+    someone = await authenticator.identify(Credentials(peer_uid=4712))
     assert operator is not None
     assert someone is not None
     assert resolve(operator, {}).admin
     assert not resolve(someone, {}).admin
     assert resolve(someone, {}).holds("submit")
     assert someone.name == "uid-4712"
-    root = await door.identify(Credentials(peer_uid=0))
+    root = await authenticator.identify(Credentials(peer_uid=0))
     assert root is not None
     assert root.name == "root"
     assert os.getuid() >= 0
@@ -171,9 +171,9 @@ async def test_an_account_at_the_socket_is_the_user_whose_notebooks_run_as_it(
     monkeypatch: pytest.MonkeyPatch, template: str, account: str, name: str
 ) -> None:
     monkeypatch.setattr("pwd.getpwuid", lambda _uid: SimpleNamespace(pw_name=account))
-    door = PeerAuthenticator(operator_uid=4711, account_template=template)
-    someone = await door.identify(Credentials(peer_uid=4712))
-    operator = await door.identify(Credentials(peer_uid=4711))
+    authenticator = PeerAuthenticator(operator_uid=4711, account_template=template)
+    someone = await authenticator.identify(Credentials(peer_uid=4712))
+    operator = await authenticator.identify(Credentials(peer_uid=4711))
     assert someone is not None
     assert operator is not None
     assert (someone.name, operator.name) == (name, account)

@@ -63,13 +63,13 @@ def front() -> Iterator[Front]:
 @pytest.fixture
 def state(world: WatchedWorld, front: Front) -> Path:
     """A state folder as ``gpucommons up`` has it, with a live socket."""
-    doors = FirstAuthenticator(
+    authenticators = FirstAuthenticator(
         [
             PeerAuthenticator(operator_uid=NOBODY),
             HubAuthenticator(FakeHubServer().hub(), now_ms=lambda: world.now_ms),
         ]
     )
-    front.app = create_app(world.service, doors, settings=ApiSettings())
+    front.app = create_app(world.service, authenticators, settings=ApiSettings())
     return front.socket_path.parent
 
 

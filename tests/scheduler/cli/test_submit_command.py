@@ -233,7 +233,7 @@ def test_what_a_signal_does_is_said_before_it_comes(cli: Cli, home: Path) -> Non
     assert SIGNAL_ENDS_IT in cli("submit", "-f", "job.yaml").err
 
 
-def test_every_door_says_the_same_of_a_signal() -> None:
+def test_every_interface_says_the_same_of_a_signal() -> None:
     sources = ("src/trainform/messages.ts", "widgets/train.js")
     for source in sources:
         assert SIGNAL_ENDS_IT in (ROOT / "labextension" / source).read_text()

@@ -1,4 +1,4 @@
-"""What is wrong with a field is said in words, at every door."""
+"""What is wrong with a field is said in words, in every interface."""
 
 from __future__ import annotations
 

@@ -84,16 +84,16 @@ class Service:
         raise AssertionError(self._story())
 
     def _accepts(self) -> bool:
-        with socket.socket(socket.AF_UNIX) as door:
-            return door.connect_ex(str(self.state / "agent" / "control.sock")) == 0
+        with socket.socket(socket.AF_UNIX) as connection:
+            return connection.connect_ex(str(self.state / "agent" / "control.sock")) == 0
 
     def _answers(self) -> bool:
         """A connection is not enough: what a killed service was just starting keeps its socket for a moment."""
-        with socket.socket(socket.AF_UNIX) as door, suppress(OSError):
-            door.settimeout(PATIENCE_S)
-            door.connect(str(self.state / "api.sock"))
-            door.sendall(b"GET /v1/whoami HTTP/1.0\r\n\r\n")
-            return door.recv(1) != b""
+        with socket.socket(socket.AF_UNIX) as connection, suppress(OSError):
+            connection.settimeout(PATIENCE_S)
+            connection.connect(str(self.state / "api.sock"))
+            connection.sendall(b"GET /v1/whoami HTTP/1.0\r\n\r\n")
+            return connection.recv(1) != b""
         return False
 
     def _story(self) -> str:

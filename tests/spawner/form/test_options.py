@@ -1,4 +1,4 @@
-"""Every door's options end in one value or one sentence."""
+"""Options of form and API end in one value or one sentence."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ class Connection:
         document: Document = json.loads(data)
         return document
 
-    def _send(  # noqa: PLR0913 - one door for all requests
+    def _send(  # noqa: PLR0913 - one place for all requests
         self,
         verb: str,
         path: str,

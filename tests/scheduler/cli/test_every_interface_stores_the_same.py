@@ -80,7 +80,7 @@ def test_all_five_store_the_same_bytes(
         "panel": asyncio.run(by_panel(url, home, by_half(wish))),
         "widget": by_widget(url, notebook, milli_gpu=500),
     }
-    stored = {door: spec_of(world, job_id) for door, job_id in found.items()}
+    stored = {interface: spec_of(world, job_id) for interface, job_id in found.items()}
     assert stored == dict.fromkeys(stored, stored["options"])
     assert f'"environment":"{home}/envs/torch"' in stored["rest"]
     assert '"links":["data.bin"]' in stored["rest"]
@@ -109,7 +109,7 @@ def test_all_five_store_the_same_bytes_of_memory_and_stops(
         "panel": asyncio.run(by_panel(url, home, Submission.model_validate_json(sent))),
         "widget": by_widget(url, notebook, gpu_memory_gib=12, **stops),
     }  # fmt: skip
-    stored = {door: spec_of(world, job_id) for door, job_id in found.items()}
+    stored = {interface: spec_of(world, job_id) for interface, job_id in found.items()}
     assert stored == dict.fromkeys(stored, stored["options"])
     for told in (
         '"milli_gpu":500', '"gpu_memory_mib":12288',
