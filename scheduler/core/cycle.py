@@ -68,7 +68,8 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
     #   size: with more workers on GPUs that nobody waits for, or with fewer that were measured to be
     #   faster. Nothing is promised to it: it waits in line like any other.
     elastic_sizes.change(cycle)
-    # 9 Drills: in each pool at most one borrowing job at a time is stopped, to see that it can go on.
+    # 9 Drills: in each pool at most one borrowing job at a time is stopped, to see that it can go on;
+    #   in none where somebody waits.
     drill_selection.drill(cycle)
     # 10 Reasons for everyone still waiting.
     if explain:
@@ -82,18 +83,20 @@ def _take_turns(cycle: CycleState) -> None:
     for workload in sorted(tickets, key=ordering.by_age):
         notebooks.admit_or_reclaim(cycle, cycle.workloads[workload.workload_id])
     _redeem(cycle)
-    # 4 In-guarantee work by priority, share and age. What finds nothing free inside the guarantee borrows
-    #   what is idle; else it wins back what others borrow, or a place is kept for it: from other work
-    #   inside guarantees only, borrowers may have it. Borrowers that fit their team's guarantee by now
-    #   have their turn among it. What is held back from borrowers follows then: headroom, what owners may
-    #   come back for, what a pool does not lend, and fair-share claims.
+    # 4 In-guarantee work by priority, share and age; borrowers that fit their team's guarantee by now come
+    #   before all that wait with the same priority. What finds nothing free wins back what others borrow;
+    #   where it could, and something is idle elsewhere, it borrows that instead and nobody is stopped.
+    #   Where it could win nothing back, a place is kept for it: from other work inside guarantees only,
+    #   borrowers may have it. What is held back from borrowers follows then: headroom, what owners may come
+    #   back for, what a pool does not lend, and fair-share claims.
     entitled = partial(unused_quota.entitled, cycle)
     for workload in ordering.for_guarantee(cycle, entitled, guarantee.upgradable(cycle)):
         guarantee.consider(cycle, workload)
     over_quota.hold_back(cycle)
     # 5 Over-quota work by weighted fair share. Elastic jobs shrink for it: those of its own team, and of
-    #   teams that had at least as much by their share; where that does not suffice, work of teams that borrow
-    #   beyond their share is stopped. Elastic jobs that were just admitted take more workers.
+    #   teams that had at least as much by their share. Where that does not suffice, and the job has waited
+    #   for the pool's `min_run_ms`, work of teams that borrow beyond their share is stopped. Elastic jobs
+    #   that were just admitted take more workers.
     for workload in ordering.for_surplus(cycle):
         over_quota.consider(cycle, workload)
     for workload in ordering.by_standing(cycle, _just_admitted(cycle)):
@@ -164,7 +167,8 @@ def _spare_the_unneeded(cycle: CycleState) -> bool:
         if attempt.attempt_id in needed:
             notice.hand_over(cycle, workload, needed[attempt.attempt_id])
             continue
-        # After SIGTERM it ends in any case, and a job that is being moved needs the place it was promised.
+        # Not after SIGTERM: it ends in any case, and one that is being moved then needs its promised place,
+        # which sparing it would give up.
         if attempt.stop.why in eviction_cause.FOR_OTHERS and not attempt.stop.signalled:
             notice.spare(cycle, workload)
             spared = True

@@ -1,7 +1,8 @@
 """MPI: ranks as ``mpirun`` starts them, each in the worker whose GPUs and log it has.
 
 A worker has one rank, or one for each of its GPUs. Horovod's variables are there besides, as ``horovodrun``
-sets them where MPI joins its ranks.
+sets them where MPI joins its ranks. The command of ``mpirun`` itself is made in the first worker:
+``joining.mpirun``.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ from gpucommons.scheduler.background_tasks.budgets import Budgets
 from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR, Housekeeping
 from gpucommons.scheduler.background_tasks.notification_delivery import Delivery
 from gpucommons.scheduler.background_tasks.notifications import Notifications
+from gpucommons.scheduler.background_tasks.old_job_files import Kept, Retention
 from gpucommons.scheduler.background_tasks.pipelines import Pipelines
 from gpucommons.scheduler.background_tasks.plan_outcomes import Judging
-from gpucommons.scheduler.background_tasks.retention import Kept, Retention
 from gpucommons.scheduler.background_tasks.schedules import Schedules
 from gpucommons.scheduler.background_tasks.sweeps import Sweeps
 from gpucommons.scheduler.core.events import due_actions

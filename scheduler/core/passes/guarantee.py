@@ -1,8 +1,9 @@
 """In-guarantee work: what a team's guarantee covers starts on devices outside fixed blocks.
 
-It takes free devices, else borrows what is free (a part of a fixed block, say), else wins devices
-back from borrowers, else (other in-guarantee work is in the way) reserves a place that later
-in-guarantee work may not fill; borrowers may, for a while.
+It takes free devices, else wins devices back from borrowers; where it could, and something else is
+free (a part of a fixed block, say), it borrows that and nobody is stopped. Else (other in-guarantee
+work is in the way) it reserves a place that later in-guarantee work may not fill; borrowers may, for a
+while.
 """
 
 from __future__ import annotations

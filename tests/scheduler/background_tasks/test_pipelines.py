@@ -13,8 +13,8 @@ import pytest
 from service_world import CONFIG, OnDemand, ServiceWorld, a_request
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.background_tasks.old_job_files import Known
 from gpucommons.scheduler.background_tasks.pipelines import Pipelines
-from gpucommons.scheduler.background_tasks.retention import Known
 from gpucommons.scheduler.core.model.types import UserName, Workload
 from gpucommons.scheduler.errors import (
     Forbidden,

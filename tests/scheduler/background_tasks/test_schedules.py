@@ -10,7 +10,7 @@ import pytest
 from service_world import ADMIN, ServiceWorld, a_request
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.background_tasks.retention import Known
+from gpucommons.scheduler.background_tasks.old_job_files import Known
 from gpucommons.scheduler.background_tasks.schedules import Schedules
 from gpucommons.scheduler.core.model.types import Kind, Millis, UserName
 from gpucommons.scheduler.errors import (

@@ -8,7 +8,7 @@ import pytest
 from service_world import CONFIG, ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.background_tasks.retention import Known
+from gpucommons.scheduler.background_tasks.old_job_files import Known
 from gpucommons.scheduler.core.model.state import CheckpointReported
 from gpucommons.scheduler.core.model.types import Attempt, Checkpoint, WorkloadId
 from gpucommons.scheduler.errors import Forbidden, InvalidTransition, Misconfigured, UnknownWorkload

@@ -19,7 +19,7 @@ from gpucommons.scheduler.core.model.types import Checkpoint, Millis, Spec, Work
 from gpucommons.scheduler.store.base import Store, WorkloadFilter
 from gpucommons.scheduler.store.stored_jobs import stored_jobs
 
-log = logging.getLogger("gpucommons.scheduler.background_tasks.retention")
+log = logging.getLogger("gpucommons.scheduler.background_tasks.old_job_files")
 
 #: What was uploaded just now may be about to get its name.
 _UPLOAD_MS = 3_600_000

@@ -11,7 +11,7 @@ import pytest
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.background_tasks.retention import Kept, Retention
+from gpucommons.scheduler.background_tasks.old_job_files import Kept, Retention
 from gpucommons.scheduler.background_tasks.sweeps import Sweeps
 from gpucommons.scheduler.core.model.types import UserName
 from gpucommons.scheduler.errors import Misconfigured
