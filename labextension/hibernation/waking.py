@@ -101,8 +101,10 @@ async def _start(server: Any, keeper: Keeper, record: Record) -> Acquaintance | 
         )
     except Exception:
         log.exception("kernel %s does not come back", kernel_id)
-        keeper.lose(record, "Its kernel could not be started again; the server's log says why.")
         keeper.waking.pop(kernel_id, None)
+        # One that waits is not lost: only what was to run in its place is not there.
+        if kernel_id not in keeper.waiting:
+            keeper.lose(record, "Its kernel could not be started again; the server's log says why.")
         return None
     acquaintance = _put_back(server, record) if because is None else None
     for row in record.sessions:

@@ -1,0 +1,47 @@
+"""A kernel that waits for another start of its server is nowhere said to be gone."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gpucommons.gpu.hibernation.criu import Criu
+from gpucommons.gpu.hibernation.tree import HibernatableTree
+from gpucommons.labextension.hibernation import waking
+from gpucommons.labextension.hibernation.keeper import Keeper
+from gpucommons.labextension.hibernation.limits import Limits
+from tests.labextension.hibernation.kernel_records import record
+
+
+async def test_a_kernel_waits_also_where_none_can_be_started_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hindrance: Future[str | None] = Future()
+    hindrance.set_result("There is no CRIU here.")
+    keeper = Keeper.open(
+        tmp_path,
+        limits=Limits(),
+        make_tree=lambda place: HibernatableTree(place, Criu(command=(), version="")),
+        hindrance=hindrance,
+    )
+    assert keeper is not None
+
+    async def start_kernel(**_: Any) -> None:
+        raise OSError("no such kernelspec")
+
+    server = SimpleNamespace(
+        kernel_manager=SimpleNamespace(start_kernel=start_kernel),
+        session_manager=SimpleNamespace(get_kernel_env=lambda _path, _name: {}),
+    )
+    monkeypatch.setattr(waking, "_of_image", lambda _keeper, _kernel_id: None)
+
+    assert await waking._start(server, keeper, record("k1")) is None
+
+    (said,) = keeper.losses
+    assert said.because == "There is no CRIU here."
+    assert said.kept_until_ms > 0
+    keeper.close()
