@@ -63,6 +63,11 @@ def saved(answer: NotificationsView) -> Typed:
     )
 
 
+def _asked(typed: Typed) -> dict[str, object]:
+    """An older scheduler tells no version, and would refuse to be told one."""
+    return {name: value for name, value in asdict(typed).items() if value or name != "seen"}
+
+
 class Choosing(PageHandler):
     """Whatever answers with the page of one's choice."""
 
@@ -105,7 +110,7 @@ class Notifications(Choosing):
         await self.whoami()
         typed = self._typed()
         try:
-            request = NotificationRequest.model_validate(asdict(typed))
+            request = NotificationRequest.model_validate(_asked(typed))
             answer = await self.ask(report_calls.set_notifications(request))
         except (ValidationError, BadRequest, ChosenMeanwhile) as error:
             refused = first_mistake(error) if isinstance(error, ValidationError) else str(error)

@@ -112,9 +112,12 @@ def choosing(arguments: argparse.Namespace) -> int:
             "webhook": before.webhook.about,
             "url": before.webhook.to,
         }
+        if before.version:
+            # An older scheduler tells none, and would refuse to be told one.
+            changes["seen"] = before.version
         try:
             request = NotificationRequest.model_validate(
-                {**known, **changes, "new_key": arguments.new_key, "seen": before.version}
+                {**known, **changes, "new_key": arguments.new_key}
             )
         except ValidationError as error:
             raise BadRequest(first_mistake(error)) from None

@@ -165,7 +165,6 @@ async def test_what_one_is_told_is_chosen_on_a_page_and_a_key_is_shown_once(
         "webhook": [],
         "url": "",
         "new_key": False,
-        "seen": "",
     }
     tested = await alice.post("notifications/test", data={"_xsrf": await alice.xsrf()})
     assert tested.headers["Location"] == "/services/gpucommons/notifications?said=test"

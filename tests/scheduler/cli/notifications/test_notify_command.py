@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from command_line import Cli, WatchedWorld
 
+from gpucommons.scheduler.client import report_calls
 from gpucommons.scheduler.notifications import confirming
 from gpucommons.scheduler.notifications.settings import NotificationSettings
+from gpucommons.scheduler.service.notifications import preferences
 
 SETTINGS = {
     "mail": {"host": "smtp", "sender": "gpu@example.org", "domains": ["example.org"]},
@@ -54,3 +59,22 @@ def test_an_address_is_confirmed_by_its_code_and_admins_alone_forget_a_user(
     assert "Confirmed: mail goes to ann@example.org." in cli("notify", "confirm", code).out
     gone = cli("users", "forget", choice.owner)
     assert (gone.code, "Only admins may forget what a user has chosen" in gone.err) == (5, True)
+
+
+def test_an_older_scheduler_is_told_no_version_which_it_would_refuse(
+    cli: Cli, world: WatchedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = NotificationSettings.model_validate(SETTINGS)
+    object.__setattr__(world.service, "notifications", settings)
+    bodies, call = list[dict[str, Any]](), report_calls.set_notifications
+
+    def kept(request: Any) -> Any:
+        bodies.append(request.model_dump(exclude_unset=True))
+        return call(request)
+
+    monkeypatch.setattr(report_calls, "set_notifications", kept)
+    choose = ("notify", "set", "--mail", "none")
+    assert cli(*choose).code == 0
+    monkeypatch.setattr(preferences, "version", lambda _choice: "")
+    assert cli(*choose).code == 0
+    assert ["seen" in one for one in bodies] == [True, False]
