@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
@@ -58,13 +59,24 @@ def stored_types() -> Iterator[type]:
 
 
 def defaults() -> dict[str, Any]:
-    """Each as a document has it, by type and field; what it has of inner defaults stands at those."""
+    """Each as a document has it, by type and field; what it has of inner defaults stands at those.
+
+    Types that are called the same are told apart by their modules.
+    """
+    kinds = list(stored_types())
+    count = Counter(kind.__qualname__ for kind in kinds)
+    names = {
+        kind: kind.__qualname__
+        if count[kind.__qualname__] == 1
+        else f"{kind.__module__.rpartition('.')[2]}.{kind.__qualname__}"
+        for kind in kinds
+    }
     return {
-        f"{kind.__qualname__}.{one.name}": to_plain(
+        f"{names[kind]}.{one.name}": to_plain(
             one.default if one.default_factory is MISSING else one.default_factory(),
             get_type_hints(kind)[one.name],
         )
-        for kind in stored_types()
+        for kind in kinds
         for one in fields(kind)
         if one.default is not MISSING or one.default_factory is not MISSING
     }
@@ -85,6 +97,15 @@ def test_another_field_of_a_document_is_another_number_of_the_tables() -> None:
 def test_no_default_of_what_is_stored_has_changed() -> None:
     """A new field is added to the file; another default for a field that is there needs another name."""
     assert defaults() == json.loads(DEFAULTS.read_text())
+
+
+def test_types_that_are_called_the_same_each_have_their_defaults() -> None:
+    every = sum(
+        one.default is not MISSING or one.default_factory is not MISSING
+        for kind in stored_types()
+        for one in fields(kind)
+    )
+    assert len(defaults()) == every
 
 
 def test_what_a_newer_release_adds_is_not_written_where_nobody_uses_it() -> None:
