@@ -202,10 +202,15 @@ def hindrance(image: Image) -> str | None:
     """Why this image cannot be woken on this machine, now; None when nothing is known against it."""
     return (
         _foreign(image, os.geteuid())
-        or _elsewhere(image, this_cpu(), platform.release())
+        or lacking_here(image)
         or _damaged(image)
         or _changed(image.open_files)
     )
+
+
+def lacking_here(image: Image) -> str | None:
+    """What this machine lacks to wake the image, and the one that saved it had; None = nothing."""
+    return _lacking(image, this_cpu(), platform.release())
 
 
 def replace_file(image: Image, name: str, content: bytes) -> Image:
@@ -251,7 +256,7 @@ def _foreign(image: Image, uid: int) -> str | None:
     return None
 
 
-def _elsewhere(image: Image, cpu: Cpu, kernel_release: str) -> str | None:
+def _lacking(image: Image, cpu: Cpu, kernel_release: str) -> str | None:
     if image.cpu.architecture != cpu.architecture:
         return f"It was saved on {image.cpu.architecture}, and this machine is {cpu.architecture}."
     lacking = sorted(set(image.cpu.features) - set(cpu.features))

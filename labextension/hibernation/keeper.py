@@ -106,7 +106,7 @@ class Keeper:
     node: str = ""
     #: Kernels that are woken when they are started next, by their ids.
     waking: dict[str, Record] = field(default_factory=dict)
-    #: Kernels whose images stay while others run under their ids, as this server cannot wake them.
+    #: Kernels whose images stay while others run under their ids, as this machine cannot wake them.
     waiting: set[str] = field(default_factory=set)
     #: By an admin; what was kept before goes then.
     is_switched_off: bool = False
@@ -221,6 +221,11 @@ class Keeper:
                 kept_until_ms=self.kept_until_ms(record),
             )
         )
+
+    def waiting_bytes(self) -> int:
+        """What the images of those take on the disk."""
+        images = (self.tree(each).image() for each in tuple(self.waiting))
+        return sum(image.bytes for image in images if image is not None)
 
     def say_woken(self, record: Record, parked: str | None = None) -> None:
         """This kernel is back; ``parked`` says why its GPU memory is not."""

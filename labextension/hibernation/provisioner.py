@@ -56,18 +56,21 @@ class HibernatingProvisioner(LocalProvisioner):
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Put the small Python before the kernel's command."""
         self.tree, self.is_woken = None, False
-        self._keeper = self._suitable_keeper()
-        if self._keeper is None or await self._keeper.why_not() is not None:
+        keeper = self._keeper = self._suitable_keeper()
+        if keeper is None or await keeper.why_not() is not None:
             return await self._as_ever(kwargs)
-        record = self._keeper.waking.pop(self.kernel_id, None)
-        self.tree = self._keeper.tree(self.kernel_id)
+        if self.kernel_id in keeper.waiting:
+            # A tree that starts in its folder would remove its image.
+            return await self._as_ever(kwargs)
+        record = keeper.waking.pop(self.kernel_id, None)
+        self.tree = keeper.tree(self.kernel_id)
         if record is not None:
             self._take_connection(record, self.tree)
         kwargs = await self._as_ever(kwargs)
         if record is not None:
             self.is_woken = True
             return {**kwargs, "cmd": self.tree.wake_command()}
-        self._keeper.kernel_folder(self.kernel_id).mkdir(mode=0o700, exist_ok=True)
+        keeper.kernel_folder(self.kernel_id).mkdir(mode=0o700, exist_ok=True)
         return {**kwargs, "cmd": self.tree.run_command(kwargs["cmd"])}
 
     async def _as_ever(self, kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def _refused(server: Any, keeper: Keeper, records: dict[str, Record]) -> dict[st
         candidates,
         keeper.limits,
         free_bytes=shutil.disk_usage(keeper.folder).free,
-        elsewhere_bytes=kept_elsewhere_bytes(keeper),
+        elsewhere_bytes=kept_elsewhere_bytes(keeper) + keeper.waiting_bytes(),
     )
 
 

@@ -19,7 +19,7 @@ import zmq
 from jupyter_client.session import new_id_bytes
 from jupyter_core.utils import ensure_async
 
-from gpucommons.gpu.hibernation.process_image import hindrance
+from gpucommons.gpu.hibernation.process_image import hindrance, lacking_here
 from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.hibernation.after_wake import Acquaintance
 from gpucommons.labextension.hibernation.keeper import Keeper
@@ -80,12 +80,11 @@ def _due(keeper: Keeper, kernel_id: str) -> Record | None:
 async def _start(server: Any, keeper: Keeper, record: Record) -> Acquaintance | None:
     """None: it begins anew, or not at all."""
     kernel_id = record.kernel_id
-    unable = await keeper.why_not()
-    hindrance = await asyncio.to_thread(_of_image, keeper, kernel_id)
-    because = unable or hindrance
+    of_machine, of_image = await asyncio.to_thread(_hindrances, keeper, kernel_id)
+    because = await keeper.why_not() or of_machine or of_image
     if because is None:
         keeper.waking[kernel_id] = record
-    elif hindrance is None and not keeper.is_switched_off:
+    elif of_image is None and not keeper.is_switched_off:
         log.warning("kernel %s is kept for a later start: %s", kernel_id, because)
         keeper.wait(record, because)
     else:
@@ -112,9 +111,13 @@ async def _start(server: Any, keeper: Keeper, record: Record) -> Acquaintance | 
     return acquaintance
 
 
-def _of_image(keeper: Keeper, kernel_id: str) -> str | None:
+def _hindrances(keeper: Keeper, kernel_id: str) -> tuple[str | None, str | None]:
+    """Why this machine cannot wake it, where the one that saved it could; and why none can."""
     image = keeper.tree(kernel_id).image()
-    return "Its image cannot be read." if image is None else hindrance(image)
+    if image is None:
+        return None, "Its image cannot be read."
+    of_machine = lacking_here(image)
+    return of_machine, hindrance(image) if of_machine is None else None
 
 
 def _environment(server: Any, record: Record) -> dict[str, str]:

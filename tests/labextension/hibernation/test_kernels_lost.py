@@ -285,6 +285,40 @@ def test_kernels_wait_where_a_start_cannot_wake_them(start: Start) -> None:
     until(lambda: kept(third) == {}, "that it is kept no more is told")
 
 
+def test_a_kernel_waits_where_the_processor_lacks_something_and_nothing_takes_its_folder(
+    start: Start,
+) -> None:
+    first = start()
+    kernel, session = opened(first)
+    first.page(kernel).run("x = 41")
+    first.greeting("hello")
+    first.stop()
+    told = kept(first)
+    description = kernel_folder(first, kernel) / "tree" / "image" / "image.json"
+    as_saved = description.read_text()
+    wants = json.loads(as_saved)
+    wants["cpu"]["features"] = [*wants["cpu"]["features"], "imaginary"]
+    description.write_text(json.dumps(wants))
+
+    second = start()
+
+    assert sessions(second) == {session: kernel}
+    assert "NameError" in second.page(kernel).run("x")
+    said = lost(second)[kernel]
+    assert "which has imaginary" in said["because"]
+    assert said["kept_until_ms"] == told[kernel]["kept_until_ms"]
+    other, _ = opened(second, "b.ipynb")
+    second.page(other).run("y = 5")
+    second.ask("POST", f"api/kernels/{kernel}/restart")
+    second.stop()
+    assert kept(second).keys() == {kernel, other}
+    description.write_text(as_saved)
+    third = start()
+    assert third.page(kernel).run("print(x + 1)") == "42"
+    assert third.page(other).run("print(y + 1)") == "6"
+    assert lost(third) == {}
+
+
 def test_a_kernel_that_waits_ends_on_its_date_or_when_it_is_switched_off(start: Start) -> None:
     first = start()
     old, _ = opened(first)

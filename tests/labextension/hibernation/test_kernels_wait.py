@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.tree import HibernatableTree
-from gpucommons.labextension.hibernation import waking
+from gpucommons.labextension.hibernation import saving, waking
 from gpucommons.labextension.hibernation.keeper import Keeper
 from gpucommons.labextension.hibernation.limits import Limits
 from tests.labextension.hibernation.kernel_records import record
@@ -37,11 +38,34 @@ async def test_a_kernel_waits_also_where_none_can_be_started_in_its_place(
         kernel_manager=SimpleNamespace(start_kernel=start_kernel),
         session_manager=SimpleNamespace(get_kernel_env=lambda _path, _name: {}),
     )
-    monkeypatch.setattr(waking, "_of_image", lambda _keeper, _kernel_id: None)
+    monkeypatch.setattr(waking, "_hindrances", lambda _keeper, _kernel_id: (None, None))
 
     assert await waking._start(server, keeper, record("k1")) is None
 
     (said,) = keeper.losses
     assert said.because == "There is no CRIU here."
     assert said.kept_until_ms > 0
+    keeper.close()
+
+
+def test_what_waits_counts_among_what_may_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = Keeper.open(
+        tmp_path,
+        limits=replace(Limits(), most_bytes=10),
+        make_tree=lambda _: SimpleNamespace(image=lambda: SimpleNamespace(bytes=6)),  # type: ignore[arg-type,return-value]
+        hindrance=Future(),
+    )
+    assert keeper is not None
+    kernel = SimpleNamespace(provisioner=SimpleNamespace(pid=1))
+    server = SimpleNamespace(kernel_manager=SimpleNamespace(get_kernel=lambda _: kernel))
+    monkeypatch.setattr(saving, "_memory_bytes", lambda _pid: 5)
+    free = SimpleNamespace(free=1 << 50)
+    monkeypatch.setattr("shutil.disk_usage", lambda _folder: free)
+    assert saving._refused(server, keeper, {"k2": record("k2")}) == {}
+
+    keeper.waiting.add("k1")
+
+    assert saving._refused(server, keeper, {"k2": record("k2")}).keys() == {"k2"}
     keeper.close()
