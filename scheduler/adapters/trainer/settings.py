@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import Field, model_validator
 
 from gpucommons.scheduler.adapters.settings_file import read_file
+from gpucommons.scheduler.environments.images import is_pinned
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.kubernetes.settings import PLUGIN_RESOURCE, PoolPlace
 from gpucommons.scheduler.models.fields import Model, Name, UserName
@@ -36,10 +37,14 @@ class SentJobs(Model):
     runtime: str = "torch-distributed"
     #: Image by the name of an environment, as jobs of other pools know them; "" is for those that name none.
     environments: dict[str, str] = Field(default_factory=dict)
+    #: Jobs may name any image, within their team's policy.
+    any_image: bool = False
 
     def image_of(self, environment: str) -> str:
-        """Its image: an environment without a name of its own is one; "" where there is none."""
-        return self.environments.get(environment, environment)
+        """Its image; "" where there is none: a name that was taken out is no image of a public registry."""
+        if self.any_image or is_pinned(environment):
+            return self.environments.get(environment, environment)
+        return self.environments.get(environment, "")
 
 
 class TrainerSettings(Model):

@@ -55,7 +55,8 @@ def test_jobs_are_sent_out_with_the_images_that_other_jobs_have() -> None:
         (config,) = [
             one for one in of_kind(rendered(given), "ConfigMap") if "trainjob.yaml" in one["data"]
         ]
-        assert yaml.safe_load(config["data"]["trainjob.yaml"])["sent"]["environments"] == found
+        told = yaml.safe_load(config["data"]["trainjob.yaml"])["sent"]
+        assert (told["environments"], told["any_image"]) == (found, False)
 
 
 def test_rights_hold_in_the_named_namespaces_alone() -> None:

@@ -71,7 +71,7 @@ def test_every_field_that_we_write_is_one_of_its_crd() -> None:
         env={"A": "1"},
     )
     notes = trainjobs.notes_for("a-1", now_ms=1)
-    sent = SentJobs(namespace="sent")
+    sent = SentJobs(namespace="sent", any_image=True)
     made = manifests.trainjob_of(spec, notes, sent, target="node", resource="nvidia.com/gpu")
     assert unknown(made["spec"], schema) == []
 

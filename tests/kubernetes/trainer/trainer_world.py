@@ -72,7 +72,7 @@ class TrainerWorld:
             {
                 "namespaces": {namespace: {"teams": ["vision", "nlp"], "user": "ann"}},
                 "pools": {pool: {}},
-                "sent": {"namespace": f"{namespace}-sent"},
+                "sent": {"namespace": f"{namespace}-sent", "any_image": True},
             },
         )
         quota = {pool: {"guaranteed_milli_gpu": 4000}}

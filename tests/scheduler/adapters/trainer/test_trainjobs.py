@@ -45,9 +45,10 @@ GATE = "gpucommons.io/placement"
 SETTINGS = TrainerSettings(
     namespaces={"research": TrainerNamespace(teams=["vision", "nlp"], user="ann")},
     pools={"trainers": TrainerPool(), "old": TrainerPool(gpu_resource="nvidia.com/mig-1g.5gb")},
-    sent=SentJobs(namespace="sent"),
+    sent=SentJobs(namespace="sent", any_image=True),
 )
 NOW = Millis(1_000_000)
+PINNED = f"registry.example/own@sha256:{'0' * 64}"
 
 
 def a_runtime(**policy: Any) -> dict[str, Any]:
@@ -415,7 +416,7 @@ def test_what_a_trainjob_cannot_bring_is_said(changes: dict[str, Any], says: str
 def test_a_job_is_sent_as_a_trainjob_that_asks_for_the_same() -> None:
     manifests.check(a_spec(), SETTINGS)
     notes = trainjobs.notes_for("a-1", now_ms=NOW)
-    sent = SentJobs(namespace="sent")
+    sent = SentJobs(namespace="sent", any_image=True)
     made = manifests.trainjob_of(a_spec(), notes, sent, target="node", resource="nvidia.com/gpu")
     assert trainjobs.is_gated(made, "node")
     assert made["metadata"]["name"] == "gc-a-1"
@@ -428,7 +429,11 @@ def test_a_job_is_sent_as_a_trainjob_that_asks_for_the_same() -> None:
 
 @pytest.mark.parametrize(
     ("environment", "image"),
-    [("torch", "registry.example/torch:2"), ("", "registry.example/any:1"), ("own:3", "own:3")],
+    [
+        ("torch", "registry.example/torch:2"),
+        ("", "registry.example/any:1"),
+        (PINNED, PINNED),
+    ],
 )
 def test_the_name_of_an_environment_stands_for_its_image(environment: str, image: str) -> None:
     images = {"torch": "registry.example/torch:2", "": "registry.example/any:1"}
@@ -438,6 +443,15 @@ def test_the_name_of_an_environment_stands_for_its_image(environment: str, image
     notes = trainjobs.notes_for("a-1", now_ms=NOW)
     made = manifests.trainjob_of(spec, notes, sent, target="node", resource="nvidia.com/gpu")
     assert made["spec"]["trainer"]["image"] == image
+
+
+def test_a_name_that_was_taken_out_is_no_image() -> None:
+    sent = SentJobs(namespace="sent", environments={"torch": "registry.example/torch:2"})
+    settings = SETTINGS.model_copy(update={"sent": sent})
+    with pytest.raises(BadRequest, match="no image is known for its environment"):
+        manifests.check(a_spec(environment="jax"), settings)
+    any_image = settings.model_copy(update={"sent": sent.model_copy(update={"any_image": True})})
+    manifests.check(a_spec(environment="jax"), any_image)
 
 
 # --- the admin's file ------------------------------------------------------------------------

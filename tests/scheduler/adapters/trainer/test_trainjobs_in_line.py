@@ -48,7 +48,7 @@ TEAMS: dict[str, Any] = {
 SETTINGS = {
     "namespaces": {"research": {"teams": ["vision", "nlp"], "user": "ann"}},
     "pools": {"trainers": {}},
-    "sent": {"namespace": "sent"},
+    "sent": {"namespace": "sent", "any_image": True},
 }
 RUNTIME = {
     "metadata": {"name": "torch-distributed"},
