@@ -15,6 +15,10 @@ from gpucommons.gpu.hibernation.inside.calls import CHECKPOINT_RESTORE
 
 #: Where CRIU's file of a thread names them.
 _THREAD, _CREDENTIALS, _CAPABILITIES = 5, 10, (9, 10, 11, 12, 19)
+#: Of all files in CRIU's second format but its inventory.
+_COMMON_MAGIC = 0x54564319.to_bytes(4, "little")
+#: A field that CRIU has not, and whose key and length take four bytes.
+_UNKNOWN = 2000
 
 
 def with_capability(core: bytes, capability: int = CHECKPOINT_RESTORE) -> bytes:
@@ -23,6 +27,46 @@ def with_capability(core: bytes, capability: int = CHECKPOINT_RESTORE) -> bytes:
     (record,) = files_image.records(core[files_image.MAGIC_BYTES :])
     changed = _changed(record, (_THREAD, _CREDENTIALS), word, 1 << bit)
     return core[: files_image.MAGIC_BYTES] + len(changed).to_bytes(4, "little") + changed
+
+
+def in_the_first_format(image: Path, changed: dict[str, bytes]) -> dict[str, bytes]:
+    """All files as CRIU's first format had them, with half of the magic number; it is still read.
+
+    Who skips all of that number reads the unchanged files of threads, CRIU the changed ones.
+    """
+    told = {}
+    for path in image.glob("*.img"):
+        content = path.read_bytes()
+        if path.name == "inventory.img":
+            told[path.name] = _with_first_field(content, 1)
+        elif content.startswith(_COMMON_MAGIC):
+            told[path.name] = content[len(_COMMON_MAGIC) :]
+        if path.name in changed:
+            told[path.name] = content[4:8] + _two_faced(content, changed[path.name])
+    return told
+
+
+def _two_faced(clean: bytes, hidden: bytes) -> bytes:
+    """A record that is the hidden one, and from its fifth byte on the clean one."""
+    (shown,) = files_image.records(clean[files_image.MAGIC_BYTES :])
+    (record,) = files_image.records(hidden[files_image.MAGIC_BYTES :])
+    over_the_hidden = files_image.encoded(
+        files_image.Field(_UNKNOWN, files_image.BYTES, record)
+    ).removesuffix(record)
+    passed_over = files_image.Field(_UNKNOWN, files_image.BYTES, shown + over_the_hidden)
+    content = files_image.encoded(passed_over) + record
+    return len(content).to_bytes(4, "little") + content
+
+
+def _with_first_field(content: bytes, value: int) -> bytes:
+    """The inventory has half of a magic number in either format; its first field says which it is."""
+    half = files_image.MAGIC_BYTES // 2
+    (record,) = files_image.records(content[half:])
+    changed = b"".join(
+        files_image.encoded(each._replace(value=value) if each.number == 1 else each)
+        for each in files_image.fields(record)
+    )
+    return content[:half] + len(changed).to_bytes(4, "little") + changed
 
 
 def forge(image: Path, changed: dict[str, bytes]) -> None:

@@ -11,6 +11,7 @@ import math
 import os
 import platform
 import re
+import stat
 import time
 import zlib
 from collections.abc import Iterable, Mapping
@@ -277,13 +278,19 @@ def _damaged(image: Image) -> str | None:
     for file in image.files:
         path = image.folder / file.name
         try:
-            size = path.stat(follow_symlinks=False).st_size
+            found = path.stat(follow_symlinks=False)
         except OSError:
             return f"The image is damaged: {file.name} is missing."
+        if not stat.S_ISREG(found.st_mode):
+            return f"The image is damaged: {file.name} is no file."
+        size = found.st_size
         if size not in (file.bytes, file.next_bytes):
             return f"The image is damaged: {file.name} has {size} of {file.bytes} bytes."
     for file in image.files:
-        with (image.folder / file.name).open("rb", buffering=0) as stream:
+        # A pipe that is put there meanwhile is not waited for.
+        path = image.folder / file.name
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(descriptor, "rb", buffering=0) as stream:  # noqa: PTH123 - a descriptor
             _, crc = _checksum(stream)
         if crc not in (file.crc32, file.next_crc32):
             return f"The image is damaged: the content of {file.name} changed."

@@ -18,12 +18,16 @@ from gpucommons.gpu.hibernation.files_image import (
     MAGIC_BYTES,
     NUMBER,
     Field,
+    encoded,
     fields,
     records,
 )
 
 #: One for each thread, of a few KB.
 _WITH_RIGHTS = "core-"
+#: How they begin, all of it compared: CRIU still reads its first format, which has the second half
+#: alone, so what it reads would begin elsewhere than what was looked at.
+_BEGINNING = struct.pack("<II", 0x54564319, 0x55053847)
 _MOST_BYTES = 1 << 20
 _MOST_FILES = 1 << 16
 #: Numbers of fields: of a thread, of its credentials; in those its capabilities: what it hands on,
@@ -65,9 +69,10 @@ def is_without_rights(content: bytes) -> bool:
     What CRIU would read otherwise than we do is no file that CRIU wrote.
     """
     try:
-        threads = list(records(content[MAGIC_BYTES:]))
-        return bool(threads) and all(
-            _is_record_without(thread) or _has_ended(thread) for thread in threads
+        # CRIU reads one record, and does not mind what follows.
+        (record,) = records(content[MAGIC_BYTES:])
+        return content == _BEGINNING + struct.pack("<I", len(record)) + record and (
+            _is_record_without(record) or _has_ended(record)
         )
     except (IndexError, KeyError, ValueError, AssertionError, ArithmeticError, struct.error):
         return False
@@ -112,9 +117,13 @@ def _messages(message: bytes, number: int) -> list[bytes]:
 
 
 def _strictly(message: bytes) -> list[Field]:
-    """Its fields; whatever two readers could understand differently is none."""
+    """Its fields; whatever two readers could understand differently is none.
+
+    So a length that leads beyond the message is none, which readers of 32 bits take for a short one.
+    """
     found = list(fields(message))
-    if any(not 0 < each.number < _LARGEST_KEY for each in found):
+    is_as_written = b"".join(map(encoded, found)) == message
+    if not is_as_written or any(not 0 < each.number < _LARGEST_KEY for each in found):
         raise ValueError(message)
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ pytestmark = [
     ),
 ]
 _ACTS = """
-from benchmarks.hibernation.forged_images import forge, with_capability
+from benchmarks.hibernation.forged_images import forge, in_the_first_format, with_capability
 COUNTS = '''import time
 for n in range(9999):
     print(n, flush=True)
@@ -84,6 +85,71 @@ print(because, process.wait())
 """
     said = told(home, _ACTS + code, criu=criu_of_tests())
     assert said == "It wants rights that its user has not. 76"
+
+
+def test_an_image_that_criu_reads_otherwise_than_we_do_is_refused(home: Path) -> None:
+    """CRIU begins sooner in files of its first format, and finds other rights there."""
+    code = """
+one, _, _ = saved()
+image = one.folder / "image"
+forged = {each.name: with_capability(each.read_bytes()) for each in image.glob("core-*.img")}
+forge(image, in_the_first_format(image, forged))
+before = (home / "tree.log").read_text()
+process, because = woken(one)
+print(because, process.wait(), (home / "tree.log").read_text() == before)
+"""
+    said = told(home, _ACTS + code, criu=criu_of_tests())
+    assert said == "It wants rights that its user has not. 76 True"
+
+
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_a_fifo_in_place_of_a_threads_file_is_waited_for_by_nobody(
+    home: Path, is_listed: bool
+) -> None:
+    code = f"""
+one, _, _ = saved()
+image = one.folder / "image"
+core = next(image.glob("core-*.img"))
+core.unlink()
+os.mkfifo(core)
+path = image / "image.json"
+said = json.loads(path.read_text())
+said["open_files"] = []
+for each in said["files"]:
+    if each["name"] == core.name:
+        each.update(bytes=0, crc32=0)
+if not {is_listed}:
+    said["files"] = [each for each in said["files"] if each["name"] != core.name]
+path.write_text(json.dumps(said))
+process, because = woken(one)
+print(process.wait(20), because)
+"""
+    assert told(home, _ACTS + code, criu=criu_of_tests()).startswith("76 ")
+
+
+def test_an_image_of_another_user_is_neither_woken_nor_moved(home: Path) -> None:
+    """Also where that user let all the world read it, and where the name of the owner is forged."""
+    with tempfile.TemporaryDirectory(prefix="of-another-") as folder:
+        told(home, _ACTS + "saved()", criu=criu_of_tests())
+        others = Path(folder) / "tree"
+        shutil.copytree(home / "tree" / "image", others / "image")
+        said = (others / "image" / "image.json").read_text()
+        for path in (Path(folder), others, *others.rglob("*")):
+            path.chmod(0o777 if path.is_dir() else 0o666)
+            os.chown(path, USER + 1, USER + 1)
+        shutil.rmtree(home / "tree")
+        code = f"""
+asked = []
+for name, target in (("linked", "tree"), ("own/image", "tree/image")):
+    (home / name).parent.mkdir(exist_ok=True)
+    (home / name).symlink_to("{folder}/" + target)
+    one = tree((home / name).parent.name if "/" in name else name)
+    asked.append(subprocess.run(one.words("wake"), stderr=subprocess.DEVNULL).returncode)
+print(asked)
+"""
+        assert told(home, _ACTS + code, criu=criu_of_tests()) in ("[1, 76]", "[76, 76]")
+        assert (others / "image" / "image.json").read_text() == said
+        assert sorted(path.name for path in others.iterdir()) == ["image"]
 
 
 def test_an_image_behind_a_link_is_not_followed(home: Path) -> None:

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,8 @@ from gpucommons.gpu.hibernation.inside.by_root.checked_copy import fill, is_with
 from gpucommons.gpu.hibernation.inside.settings import Account
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root starts trees for others")
+#: How CRIU's files of threads begin.
+BEGINNING = bytes.fromhex("1943565447380555")
 NONE = {9: (0, 0), 10: (0, 0), 11: (0, 0), 12: (0, 0), 19: (0, 0)}
 
 
@@ -39,7 +41,7 @@ def credentials(sets: Mapping[int, tuple[int, ...]]) -> bytes:
 
 def a_file(*told: bytes) -> bytes:
     record = message((1, 1), (5, message((7, b"sas"), *((10, one) for one in told))))
-    return b"\0" * 8 + len(record).to_bytes(4, "little") + record
+    return BEGINNING + len(record).to_bytes(4, "little") + record
 
 
 def test_a_thread_without_capabilities_may_wake() -> None:
@@ -56,7 +58,7 @@ def test_a_thread_with_any_capability_may_not(number: int, half: int, bit: int) 
 
 def an_ended(*parts: tuple[int, int | bytes]) -> bytes:
     record = message((1, 1), *parts)
-    return b"\0" * 8 + len(record).to_bytes(4, "little") + record
+    return BEGINNING + len(record).to_bytes(4, "little") + record
 
 
 def test_a_process_that_has_ended_has_no_thread_and_may_wake() -> None:
@@ -97,6 +99,13 @@ def test_what_only_looks_as_if_it_had_ended_may_not(content: bytes) -> None:
         # A key that a reader of 32 bits takes for field 10.
         a_file(credentials(NONE) + b"\xd0\x80\x80\x80\x10\x01"),
         a_file(credentials(NONE))[:-3],
+        # Only the first record is read.
+        a_file(credentials(NONE)) + a_file(credentials(NONE))[8:],
+        # A length that a reader of 32 bits takes for 0, so that the rest is no part of it.
+        a_file(credentials(NONE) + b"\x82\x7d\x80\x80\x80\x80\x10" + message((10, 256))),
+        # One half of the number in front: CRIU's first format, whose record begins sooner.
+        BEGINNING[4:] + a_file(credentials(NONE))[4:],
+        b"\0" * 8 + a_file(credentials(NONE))[8:],
     ],
 )
 def test_what_is_not_as_criu_writes_it_may_not(content: bytes) -> None:
@@ -239,18 +248,37 @@ def test_without_the_check_the_capability_would_be_left_in_what_wakes(
         package = ground.init.parent
         copy = package / "inside" / "by_root" / "checked_copy.py"
         copy.write_text(copy.read_text().replace("not is_without_rights(content)", "False"))
-        look = package / "inside" / "by_root" / "rights.py"
-        look.write_text(
-            re.sub(
-                r"for _ in range\(_MOST_LOOKS\).*",
-                "return False\n",
-                look.read_text(),
-                flags=re.DOTALL,
-            )
-        )
+        _without_second_look(package)
         got = hostile.image_asks_for_the_capability_of_criu(ground)
     assert got is not None
     assert "0000010000000000" in got
+
+
+def _without_second_look(package: Path) -> None:
+    look = package / "inside" / "by_root" / "rights.py"
+    changed = re.sub(
+        r"for _ in range\(_MOST_LOOKS\).*", "return False\n", look.read_text(), flags=re.DOTALL
+    )
+    look.write_text(changed)
+
+
+@as_root
+@pytest.mark.criu
+@pytest.mark.parametrize(
+    "play",
+    [
+        hostile.image_asks_for_the_capability_of_criu,
+        hostile.image_asks_for_it_in_the_first_format,
+    ],
+    ids=lambda one: one.__name__,
+)
+def test_the_first_look_holds_alone(
+    play: Callable[[hostile.Ground], str | None], criu: Criu, place: Path
+) -> None:
+    """The same user can halt PID 1 from outside before it looks a second time."""
+    with hostile.ground(place, criu, by_root=True) as ground:
+        _without_second_look(ground.init.parent)
+        assert play(ground) is None
 
 
 @as_root
