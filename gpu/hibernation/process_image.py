@@ -347,9 +347,23 @@ def _parsed(folder: Path, told: dict[str, Any]) -> Image:
             architecture=cpu["architecture"], model=cpu["model"], features=tuple(cpu["features"])
         ),
         clocks_ns={name: int(value) for name, value in told["clocks_ns"].items()},
-        pipes={int(number): str(pipe) for number, pipe in told["pipes"].items()},
+        pipes={int(number): _pipe(number, pipe) for number, pipe in told["pipes"].items()},
         files=tuple(ImageFile(**file) for file in told["files"]),
         open_files=tuple(OpenFile(**file) for file in told["open_files"]),
         parked=tuple(int(pid) for pid in told.get("parked", ())),
         gpus=tuple(str(gpu) for gpu in told.get("gpus", ())),
     )
+
+
+def _pipe(number: str, name: str) -> str:
+    """A pipe of the caller's: what wakes is handed no other descriptor of PID 1's than its outputs.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    if number not in ("1", "2") or not re.fullmatch(r"pipe:\[\d{1,20}\]", name):
+        message = "no output of the caller's"
+        raise ValueError(message)
+    return name

@@ -127,6 +127,26 @@ print(process.wait(20), because)
     assert told(home, _ACTS + code, criu=criu_of_tests()).startswith("76 ")
 
 
+def test_an_image_that_asks_for_descriptors_of_pid_one_is_none(home: Path) -> None:
+    """CRIU hands the descriptors that the image names to what wakes; the lock is one of them."""
+    code = """
+HOLDS = '''import os, time
+inner, _ = os.pipe()
+print(os.readlink(f"/proc/self/fd/{inner}"), flush=True)
+while True:
+    time.sleep(0.05)
+    print(os.readlink(f"/proc/self/fd/{inner}"), flush=True)'''
+one, _, _ = saved(code=HOLDS)
+path = one.folder / "image" / "image.json"
+log = (home / "tree.log").read_text()
+said = json.loads(path.read_text())
+path.write_text(json.dumps({**said, "pipes": {"3": log.split()[0]}, "open_files": []}))
+process, because = woken(one)
+print(because, process.wait(), (home / "tree.log").read_text() == log)
+"""
+    assert told(home, _ACTS + code, criu=criu_of_tests()) == "There is no image to wake. 76 True"
+
+
 def test_an_image_of_another_user_is_neither_woken_nor_moved(home: Path) -> None:
     """Also where that user let all the world read it, and where the name of the owner is forged."""
     with tempfile.TemporaryDirectory(prefix="of-another-") as folder:
