@@ -153,7 +153,7 @@ def test_train_is_filled_in_from_the_notebook(people: LogIn) -> None:
     train = section(panel, "Train")
 
     expect(train.get_by_label("What to run")).to_contain_text(
-        re.compile(r"This notebook \(saved \d\d:\d\d\)")
+        re.compile(r"This notebook \(\S+, saved \d\d:\d\d\)")
     )
     train.get_by_label("Part of it").select_option("train(resume_dir)")
     train.get_by_role("button", name="More…").click()

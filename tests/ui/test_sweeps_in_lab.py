@@ -71,7 +71,7 @@ def test_train_asks_for_a_sweep_and_sends_what_is_typed(lab: LabServer, open_lab
     train.get_by_label("GPU-hours, at most").fill("30")
     train.get_by_label("Pause trials that fall behind").check()
     expect(train).to_contain_text("Compared at steps 5, 15: the best third goes on")
-    expect(train).to_contain_text("It ends after 40 trials or 30 GPU-hours, whichever comes first.")
+    expect(train).to_contain_text("It ends after 40 trials or 30 GPU-h, whichever comes first.")
     picture(train, "train-sweep")
     train.get_by_role("button", name="Submit sweep").click()
     expect(train.get_by_role("button", name="Submit", exact=True)).to_be_visible()

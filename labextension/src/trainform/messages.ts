@@ -25,7 +25,7 @@ export function trainMessages(msg: Messages) {
       const which =
         savedMs === null
           ? baseName(path)
-          : trans.__('saved %1', clock(savedMs));
+          : trans.__('%1, saved %2', baseName(path), clock(savedMs));
       return path.endsWith('.ipynb')
         ? trans.__('This notebook (%1)', which)
         : trans.__('This script (%1)', which);

@@ -35,12 +35,13 @@ export function sweepWords(msg: Messages) {
     },
 
     asOne(draft: ISweepDraft, form: ITrainForm): string {
+      const atOnce = Math.min(Number(draft.atOnce), Number(draft.trials));
       const size =
         form.milliGpu === 0
-          ? trans.__('Up to %1 trials run at once.', draft.atOnce)
+          ? trans.__('Up to %1 trials run at once.', atOnce)
           : trans.__(
               'Up to %1 trials run at once, each on %2, as far as GPUs are idle.',
-              draft.atOnce,
+              atOnce,
               msg.gpuCount(form.milliGpu * form.workers)
             );
       const hours = draft.gpuHours.trim();
@@ -48,7 +49,7 @@ export function sweepWords(msg: Messages) {
         hours === ''
           ? trans.__('It ends after %1 trials at most.', draft.trials)
           : trans.__(
-              'It ends after %1 trials or %2 GPU-hours, whichever comes first.',
+              'It ends after %1 trials or %2 GPU-h, whichever comes first.',
               draft.trials,
               hours
             );
