@@ -11,8 +11,16 @@ from gpucommons.scheduler.errors import Conflict
 
 
 def fingerprint(kind: str, request: Any) -> str:
-    """Equal for equal requests of one kind. It is stored with the first request under a key."""
-    body = request.model_dump_json() if isinstance(request, BaseModel) else repr(request)
+    """Equal for equal requests of one kind. It is stored with the first request under a key.
+
+    What has its default is left out: a field that a later release adds makes no other request of the
+    one that is sent again after an upgrade.
+    """
+    body = (
+        request.model_dump_json(exclude_defaults=True)
+        if isinstance(request, BaseModel)
+        else repr(request)
+    )
     return hashlib.sha256(f"{kind}\0{body}".encode(errors="replace")).hexdigest()
 
 
