@@ -53,6 +53,10 @@ export function TrainAdvice(): React.JSX.Element {
   const [problem, setProblem] = React.useState<string | null>(null);
   const [isBusy, setBusy] = React.useState(false);
   const asked = React.useRef(0);
+  // Nor is what was said of another file.
+  React.useEffect(() => {
+    setProblem(null);
+  }, [path]);
   const labels = {
     batch: trans.__('Samples per step'),
     sequence: trans.__('Tokens of a sample'),
@@ -66,6 +70,7 @@ export function TrainAdvice(): React.JSX.Element {
     asked.current += 1;
     setBusy(false);
     setAdvice(null);
+    setProblem(null);
     setQuestion({ ...question, ...changed });
   };
   return (
