@@ -24,6 +24,7 @@ ORDINARY = frozenset(
         "applied",
         "arrays",
         "availability",
+        "available",
         "below",
         "board",
         "by",
