@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import selectors
-import signal
 import socket
 import sys
 from pathlib import Path
@@ -41,7 +40,7 @@ def main(arguments: list[str]) -> int:
         close_connections=given.close_connections,
         order_bytes=len(order),
     )
-    wakeup = _hear_signals(pid_one.FORWARDED)
+    wakeup = pid_one.hear_signals(pid_one.FORWARDED)
     caller = outside.parent()
     try:
         connection = _connected(Path(given.socket))
@@ -70,11 +69,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _order(command: list[str], preload: str | None) -> bytes:
     from gpucommons.gpu.hibernation.above_server import orders  # noqa: PLC0415 - see main
+    from gpucommons.gpu.hibernation.inside import ground  # noqa: PLC0415 - see main
 
     environ = {name: value for name, value in os.environ.items() if name not in _OF_OUTSIDE}
     if preload:
-        own = environ.get("LD_PRELOAD")
-        environ["LD_PRELOAD"] = f"{preload}:{own}" if own else preload
+        ground.load_first(preload, environ)
     umask = os.umask(0o077)
     os.umask(umask)
     return orders.order(command, str(Path.cwd()), environ, umask)
@@ -96,16 +95,6 @@ def _connected(place: Path) -> socket.socket:
         connection.close()
         raise PermissionError(1, "it is not root's")
     return connection
-
-
-def _hear_signals(numbers: tuple[int, ...]) -> socket.socket:
-    reader, writer = socket.socketpair()
-    writer.setblocking(False)
-    signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-    for number in numbers:
-        # Holds the writer for as long as signals may come.
-        signal.signal(number, lambda *_, _held=writer: None)
-    return reader
 
 
 def _stay(connection: socket.socket, wakeup: socket.socket, caller: int | None) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from gpucommons.gpu.connections.unix_sockets import peer_of
 from gpucommons.gpu.hibernation.above_server import orders
 from gpucommons.gpu.hibernation.above_server.orders import NotUnderstood, Request
 from gpucommons.gpu.hibernation.criu import Criu
+from gpucommons.gpu.hibernation.inside.pid_one import hear_signals
 from gpucommons.gpu.hibernation.inside.settings import Account
 from gpucommons.gpu.hibernation.tree import HibernatableTree
 
@@ -77,7 +78,7 @@ class Program:
 
     def run(self) -> int:
         """Serve until the server ended; its wait status."""
-        wakeup = _hear_signals()
+        wakeup = hear_signals((*orders.SIGNALS, signal.SIGCHLD))
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(wakeup, selectors.EVENT_READ)
         status = self._ended()
@@ -262,13 +263,3 @@ def _in_memory(content: bytes) -> int:
         stream.write(content)
     os.lseek(held, 0, os.SEEK_SET)
     return held
-
-
-def _hear_signals() -> socket.socket:
-    reader, writer = socket.socketpair()
-    writer.setblocking(False)
-    signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-    for number in (*orders.SIGNALS, signal.SIGCHLD):
-        # Holds the writer for as long as signals may come.
-        signal.signal(number, lambda *_, _held=writer: None)
-    return reader

@@ -123,12 +123,17 @@ def become(settings: Settings) -> None:
     close_others(settings.handed)
     environ = {name: value for name, value in os.environ.items() if name not in _OF_OUTSIDE}
     if settings.preload:
-        before = environ.get("LD_PRELOAD")
-        environ["LD_PRELOAD"] = f"{settings.preload}:{before}" if before else settings.preload
+        load_first(settings.preload, environ)
     rights.let_go(settings)
     calls.no_new_privileges()
     hear_all()
     os.execvpe(settings.command[0], settings.command, environ)  # noqa: S606 - there is no shell to want
+
+
+def load_first(library: str, environ: dict[str, str]) -> None:
+    """Have whatever gets these variables load this library before those that they name."""
+    before = environ.get("LD_PRELOAD")
+    environ["LD_PRELOAD"] = f"{library}:{before}" if before else library
 
 
 def _open_again(number: int) -> None:

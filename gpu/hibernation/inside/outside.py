@@ -170,11 +170,7 @@ def _offsets(image: images.Image) -> str:
 
 
 def _watch(settings: Settings, pid: int, line: socket.socket, caller: int | None) -> int:
-    wakeup, wakeup_writer = socket.socketpair()
-    wakeup_writer.setblocking(False)
-    signal.set_wakeup_fd(wakeup_writer.fileno(), warn_on_full_buffer=False)
-    for number in pid_one.FORWARDED:
-        signal.signal(number, lambda *_: None)
+    wakeup = pid_one.hear_signals(pid_one.FORWARDED)
     with selectors.DefaultSelector() as selector:
         selector.register(line, selectors.EVENT_READ)
         selector.register(wakeup, selectors.EVENT_READ)

@@ -12,6 +12,7 @@ import selectors
 import signal
 import socket
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,17 @@ def tell_woken(folder: Path, because: str | None) -> None:
     partial.replace(folder / layout.WOKEN)
 
 
+def hear_signals(numbers: Iterable[int]) -> socket.socket:
+    """A socket that gives the number of each of these signals that comes, to be waited for with others."""
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    for number in numbers:
+        # Holds the writer for as long as signals may come.
+        signal.signal(number, lambda *_, _held=writer: None)
+    return reader
+
+
 class _PidOne:
     def __init__(self, settings: Settings, line: socket.socket) -> None:
         self._settings = settings
@@ -73,7 +85,7 @@ class _PidOne:
         unseen = ground.prepare(self._settings)
         self._pipes = ground.pipes()
         listener = _listen(self._settings.folder)
-        wakeup = self._hear_signals()
+        wakeup = hear_signals((*FORWARDED, signal.SIGCHLD, signal.SIGALRM))
         if image is None:
             self._root = self._start()
         ground.let_go_of_order(self._settings)
@@ -110,15 +122,6 @@ class _PidOne:
                 sys.stderr.write(f"{self._settings.command[0]}: {error}\n")
             os._exit(127)
         return pid
-
-    def _hear_signals(self) -> socket.socket:
-        reader, writer = socket.socketpair()
-        writer.setblocking(False)
-        signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-        self._writer = writer
-        for number in (*FORWARDED, signal.SIGCHLD, signal.SIGALRM):
-            signal.signal(number, lambda *_: None)
-        return reader
 
     def _serve(self, listener: socket.socket, wakeup: socket.socket) -> int:
         while True:
