@@ -41,6 +41,18 @@ def is_pinned(image: str) -> bool:
     return _PINNED.fullmatch(image) is not None
 
 
+def image_of(images: Mapping[str, str], environment: str, *, any_image: bool) -> str | None:
+    """The image of an environment, by those that the admin named; None where there is none of that name.
+
+    One by its digest was allowed when its job was submitted: its notebook may be gone since. A name that was
+    taken out is no image of a public registry.
+    """
+    if environment in images:
+        return images[environment]
+    may_be_one = bool(environment) and any_image
+    return environment if may_be_one or is_pinned(environment) else None
+
+
 def pinned(image_id: str) -> str | None:
     """The image that a container's status names; None where no registry has it by that digest."""
     image = image_id.removeprefix(_PULLED)

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field, model_validator
 
 from gpucommons.scheduler.adapters.settings_file import read_file
-from gpucommons.scheduler.environments.images import is_pinned
+from gpucommons.scheduler.environments.images import image_of
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.kubernetes.settings import PLUGIN_RESOURCE, PoolPlace
 from gpucommons.scheduler.models.fields import Model, Name, UserName
@@ -41,10 +41,8 @@ class SentJobs(Model):
     any_image: bool = False
 
     def image_of(self, environment: str) -> str:
-        """Its image; "" where there is none: a name that was taken out is no image of a public registry."""
-        if self.any_image or is_pinned(environment):
-            return self.environments.get(environment, environment)
-        return self.environments.get(environment, "")
+        """Its image; "" where there is none."""
+        return image_of(self.environments, environment, any_image=self.any_image) or ""
 
 
 class TrainerSettings(Model):

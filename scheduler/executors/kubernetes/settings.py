@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from gpucommons.scheduler.environments.images import is_pinned
+from gpucommons.scheduler.environments.images import image_of
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.models.fields import Model
@@ -193,12 +193,9 @@ class KubernetesSettings(Model):
         BadRequest
             When there is none of that name.
         """
-        image = self.environments.get(environment)
+        image = image_of(self.environments, environment, any_image=self.any_image)
         if image is not None:
             return image
-        # One by its digest was allowed when its job was submitted: its notebook may be gone since.
-        if (self.any_image and environment) or is_pinned(environment):
-            return environment
         known = ", ".join(sorted(name for name in self.environments if name)) or "none"
         asked = f"There is no environment {environment!r} on this cluster"
         if not environment:
