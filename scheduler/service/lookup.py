@@ -29,7 +29,7 @@ def also_ended(service: Service, ids: Iterable[WorkloadId | None]) -> Mapping[Wo
         if one is not None and one not in going:
             with suppress(UnknownWorkload):
                 others[one] = workload_of(service, one)
-    return ChainMap(others, dict(going)) if others else going
+    return ChainMap(others, going)  # type: ignore[arg-type] # it is only read
 
 
 def workload_of(service: Service, workload_id: str) -> Workload:
