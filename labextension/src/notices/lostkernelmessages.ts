@@ -1,4 +1,5 @@
 /** Sentences about kernels that began anew or came back. They come with the banners that say them. */
+import { dayAndMonth } from '../text/format';
 import type { Messages } from '../text/messages';
 
 export function lostKernelMessages({ trans }: Messages) {
@@ -18,13 +19,9 @@ export function lostKernelMessages({ trans }: Messages) {
     },
 
     kernelWaits(because: string, untilMs: number): string {
-      const date = new Date(untilMs).toLocaleDateString(undefined, {
-        day: 'numeric',
-        month: 'long'
-      });
       return trans.__(
         'The kernel of this notebook is kept until %1, and a new one runs in its place. %2 The next start of the server that can wake it brings it back.',
-        date,
+        dayAndMonth(untilMs),
         because
       );
     },

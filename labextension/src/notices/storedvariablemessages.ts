@@ -1,5 +1,6 @@
 /** Sentences about variables of earlier servers, which come with what offers them. */
 import type { ILoaded, ILost, IStored } from '../server/storedvariables';
+import { dayAndMonth } from '../text/format';
 import type { Messages } from '../text/messages';
 
 export function storedMessages(msg: Messages) {
@@ -25,14 +26,10 @@ export function storedMessages(msg: Messages) {
       const where = path
         ? trans.__('They are loaded into the kernel of %1', path)
         : trans.__('They are loaded into the kernel of the current notebook');
-      const date = new Date(until_ms).toLocaleDateString(undefined, {
-        day: 'numeric',
-        month: 'long'
-      });
       return trans.__(
         '%1, where it has none of that name. That runs code which was stored with them. They are kept until %2.',
         where,
-        date
+        dayAndMonth(until_ms)
       );
     },
 

@@ -104,6 +104,14 @@ export function clock(ms: number): string {
   return `${two(at.getHours())}:${two(at.getMinutes())}`;
 }
 
+/** In the words of the reader's browser: `3 December`. */
+export function dayAndMonth(ms: number): string {
+  return new Date(ms).toLocaleDateString(undefined, {
+    day: 'numeric',
+    month: 'long'
+  });
+}
+
 /** To the second, where a minute is long. */
 export function preciseClock(ms: number): string {
   return `${clock(ms)}:${String(new Date(ms).getSeconds()).padStart(2, '0')}`;
