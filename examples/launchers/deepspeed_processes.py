@@ -7,6 +7,7 @@ It saves each step and goes on from what it finds. `deepspeed_by_hand.sh` starts
 """
 
 import time
+from pathlib import Path
 
 import deepspeed
 import numpy as np
@@ -39,9 +40,12 @@ for step in range(engine.global_steps + 1, STEPS + 1):
     engine.step()
     mean = loss.detach().clone()
     deepspeed.comm.all_reduce(mean)
-    engine.save_checkpoint(
-        SAVED, tag=f"step{step % 2}"
-    )  # each saves its part; the last two are kept
+    tag = f"step{step % 2}"  # each saves its part; the last two are kept
+    engine.save_checkpoint(SAVED, tag=tag, save_latest=False)
+    # DeepSpeed itself names a checkpoint the latest before the others have written their parts.
+    if rank == 0:
+        Path(SAVED, "latest.new").write_text(tag)
+        Path(SAVED, "latest.new").replace(Path(SAVED, "latest"))
     if rank == 0:
         print(f"step {step}: loss={mean.item() / size:.6f}", flush=True)
     time.sleep(0.3)
