@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gpucommons.scheduler.api.app import describe
-from gpucommons.scheduler.cli.parser import build_parser
+from gpucommons.scheduler.cli.commands import build_parser
 from gpucommons.scheduler.pages.present.api_document import (
     ApiPage,
     Field,

@@ -32,8 +32,7 @@ PYTHON = (
     "scheduler/working_folder/*.py",
     "scheduler/pages/*.py",
     "scheduler/client/*.py",
-    "scheduler/cli/submit.py",
-    "scheduler/cli/snapshot_exclusions.py",
+    "scheduler/cli/submit/*.py",
     "labextension/**/*.py",
 )
 PAGES = ("labextension/src/**/*.ts*", "labextension/widgets/*.js", "**/templates/**/*.html")

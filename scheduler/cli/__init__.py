@@ -11,12 +11,10 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from pydantic import ValidationError
-
 from gpucommons.gpu.extras import MissingExtra
-from gpucommons.scheduler.cli.parser import build_parser
+from gpucommons.scheduler.cli.commands import build_parser
 from gpucommons.scheduler.cli.present import printable
-from gpucommons.scheduler.cli.submit import in_one_word
+from gpucommons.scheduler.cli.submit.parameters import in_one_word
 from gpucommons.scheduler.errors import (
     BadRequest,
     Forbidden,
@@ -25,14 +23,12 @@ from gpucommons.scheduler.errors import (
     SchedulerError,
     Unavailable,
 )
-from gpucommons.scheduler.models.text.field_errors import named, said
 
 INTERRUPTED = 130
 
 #: First match wins.
 EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
     (BadRequest, 2),
-    (ValidationError, 2),
     (ValueError, 2),
     (MissingExtra, 1),
     (OSError, 2),
@@ -47,6 +43,13 @@ _SCRIPTS = (".py", ".ipynb")
 
 
 def _sentence(error: Exception) -> str:
+    if not isinstance(error, ValueError):
+        return str(error)
+    # Not before there is such an error: it takes longer to load than most commands to look it up.
+    from pydantic import ValidationError  # noqa: PLC0415 - see above
+
+    from gpucommons.scheduler.models.text.field_errors import named, said  # noqa: PLC0415
+
     if not isinstance(error, ValidationError):
         return str(error)
     parts = (f"{named(item['loc']) or 'job'}: {said(item)}" for item in error.errors())
@@ -79,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         words = in_one_word(given[:end]) if given[:1] == ["submit"] else given[:end]
     except BadRequest as error:
         return _refused(error)
-    parser = build_parser()
+    parser = build_parser(words)
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
         parser.error(_unknown(arguments, unknown, given))

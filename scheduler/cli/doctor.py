@@ -1,8 +1,5 @@
 """``gpucommons doctor``: what this machine can enforce, and what to change to enforce more.
 
-Beside it ``gpucommons hibernation setup|check``: what saves live processes, without root; it changes
-nothing of the system, and exits with 1 where processes cannot be saved and woken.
-
 With ``--cluster`` it looks at the cluster of the caller's kubeconfig instead (:mod:`.cluster_doctor`).
 
 It asks the machine itself, no scheduler; of a ``gpucommons up`` that runs on the state folder it
@@ -14,23 +11,39 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
 from gpucommons.gpu.doctor.diagnosis import PROBLEM, Facts, diagnose, enforced, weakest
 from gpucommons.gpu.doctor.examination import examine
 from gpucommons.gpu.extras import coming_with
-from gpucommons.gpu.hibernation import criu, setup
-from gpucommons.gpu.hibernation.self_test import Ability, gpu_self_test, self_test
 from gpucommons.gpu.providers import isolation_sentence
-from gpucommons.gpu.shim import find_drivers
+from gpucommons.scheduler.cli.options import output
 from gpucommons.scheduler.cli.present import show, table
 from gpucommons.scheduler.up.running import runs_with_shared_account
 from gpucommons.scheduler.up.settings import default_state_dir
 
 HEADER = ("CHECK", "", "FOUND", "TO ENFORCE MORE")
+
+
+def add_commands(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], _shared: argparse.ArgumentParser
+) -> None:
+    """Add ``doctor``."""
+    command = commands.add_parser(
+        "doctor",
+        parents=[output()],
+        help="what this machine can enforce, or what a cluster lacks, and what to do about it",
+        epilog="Exit codes: 0 nothing stops work here, 1 something does, 2 bad command line.",
+    )
+    command.add_argument("--state", help="state folder whose disk is looked at")
+    about = "for `up --trusted-users` or --demo, where all users share one account"
+    command.add_argument("--trusted-users", action="store_true", help=about)
+    about = "the cluster of your kubeconfig, not this machine"
+    command.add_argument("--cluster", action="store_true", help=about)
+    about = "with --cluster: of our release"
+    command.add_argument("--namespace", default="gpucommons", help=about)
+    command.set_defaults(run=doctor)
 
 
 def doctor(arguments: argparse.Namespace) -> int:
@@ -70,50 +83,3 @@ def report(facts: Facts) -> tuple[dict[str, object], str]:
         isolation_sentence(weakest(facts)) if facts.devices else "There is no GPU to share here."
     )
     return document, f"Isolation of fractions: {mode}. {sentence}\n\n{table(HEADER, rows)}"
-
-
-def set_up_hibernation(arguments: argparse.Namespace) -> int:
-    """Get CRIU into the user's state folder, then try it."""
-    folder = Path(arguments.folder) if arguments.folder else criu.state_folder(os.environ)
-    try:
-        found = setup.set_up(folder.expanduser().absolute(), _say)
-    except setup.CannotSetUp as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    _say(f"CRIU {found.version} is in {folder}.")
-    return _try_out(found)
-
-
-def check_hibernation(_arguments: argparse.Namespace) -> int:
-    """Save and wake a small process with the CRIU that would be used."""
-    return _try_out(criu.find_criu(os.environ))
-
-
-def _try_out(found: criu.Criu | None) -> int:
-    ability = self_test(found, Path(tempfile.gettempdir()))
-    _say(can_hibernate(ability))
-    driver = find_drivers().cuda
-    if found is not None and ability.can_hibernate and driver is not None:
-        _say(can_hibernate_gpu(gpu_self_test(found, Path(tempfile.gettempdir()), driver)))
-    return 0 if ability.can_hibernate else 1
-
-
-def can_hibernate(ability: Ability) -> str:
-    """The outcome of the self-test."""
-    if not ability.can_hibernate:
-        return f"Processes cannot be saved here. {ability.because}"
-    return (
-        "A small process was saved and woken: "
-        f"{ability.save_mib_per_s} MiB/s saving, {ability.wake_mib_per_s} MiB/s waking."
-    )
-
-
-def can_hibernate_gpu(because: str | None) -> str:
-    """The outcome of the self-test with a GPU."""
-    if because is None:
-        return "So was one that held GPU memory."
-    return f"Processes that hold GPU memory cannot be saved here. {because}"
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")

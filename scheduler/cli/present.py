@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel
-
 from gpucommons.scheduler import models
 
 _KEPT = frozenset("\t\n")
@@ -60,11 +58,10 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _plain(data: object) -> object:
-    if isinstance(data, BaseModel):
-        return data.model_dump(mode="json")
     if isinstance(data, list | tuple):
         return [_plain(item) for item in data]
-    return data
+    # A model of pydantic, whose base class takes longer to load than the version to say.
+    return data.model_dump(mode="json") if hasattr(data, "model_dump") else data
 
 
 def show(data: Any, text: str, *, output: str) -> None:

@@ -18,7 +18,7 @@ HEADER = ("TEAM", "OWNER", "PROJECT", "HELD", "USED", "IDLE", "BORROWED", "LENT"
 _DIGITS = 4
 
 
-def add_command(
+def add_commands(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
 ) -> None:
     """The grammar of this command."""

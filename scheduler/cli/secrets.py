@@ -11,9 +11,20 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.cli.options import output
 from gpucommons.scheduler.cli.present import show
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.local.attempt.secret_files import MAX_SECRET_BYTES, PLACE
+
+
+def add_commands(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], _shared: argparse.ArgumentParser
+) -> None:
+    """Add ``secret``."""
+    about = "keep a secret (read from standard input)"
+    command = commands.add_parser("secret", parents=[output()], help=about)
+    command.add_argument("name")
+    command.set_defaults(run=put_secret)
 
 
 def put_secret(arguments: argparse.Namespace) -> int:

@@ -11,9 +11,9 @@ from typing import Any
 
 from gpucommons.gpu.extras import coming_with
 from gpucommons.scheduler import models
-from gpucommons.scheduler.cli.admin import positive
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.documents import read_config
+from gpucommons.scheduler.cli.options import positive
 from gpucommons.scheduler.cli.present import printable, show, table
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import BadRequest
@@ -23,7 +23,7 @@ HEADER = ("TEAM", "", "JOBS", "MEDIAN WAIT", "WORST IN TEN", "GPU-H", "EVICTIONS
 _MOST_LOAD, _MOST_DAYS = 2.0, 31
 
 
-def add_command(
+def add_commands(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
 ) -> None:
     """Add ``simulate``."""

@@ -2,8 +2,8 @@
 
 Hub, scheduler, node agent, culler and proxy are children of one supervisor. The hub sees the
 others as external services, so any of them may die and come back alone: a service that the hub
-itself starts would be missed for 20 s. This module is only the command line; it stays light because
-every ``gpucommons`` command imports it.
+itself starts would be missed for 20 s. This module is only the command line; it stays light: its
+options are looked at before anything is started.
 """
 
 from __future__ import annotations
@@ -22,6 +22,15 @@ DEFAULT_PORT = 8000
 #: What its children load, one of each of the extra's parts: without it they would end one by one.
 _OF_SERVICE = ("fastapi", "numpy", "sqlalchemy", "uvicorn", "jupyterhub")
 _OF_ALL = (*_OF_SERVICE, "kubespawner", "jupyterlab", "nbclient")
+
+
+def add_commands(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], _shared: argparse.ArgumentParser
+) -> None:
+    """Add ``up`` to the commands of ``gpucommons``."""
+    command = commands.add_parser("up", help="start everything on this machine")
+    add_arguments(command)
+    command.set_defaults(run=run)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -20,8 +20,8 @@ import yaml
 from gpucommons.scheduler import models
 from gpucommons.scheduler.adapters.slurm.settings import read_settings
 from gpucommons.scheduler.cli import main
+from gpucommons.scheduler.cli.commands import build_parser
 from gpucommons.scheduler.cli.documents import read_config, read_job
-from gpucommons.scheduler.cli.parser import build_parser
 from gpucommons.scheduler.cli.sweeps import commands as sweeps
 from gpucommons.scheduler.sweeps.script_arguments import command_with
 
@@ -87,7 +87,7 @@ def test_a_command_of_the_documents_is_one_that_we_take(
         return arguments, unknown
 
     monkeypatch.setattr(parser, "parse_known_args", parse_alone)
-    monkeypatch.setattr("gpucommons.scheduler.cli.build_parser", lambda: parser)
+    monkeypatch.setattr("gpucommons.scheduler.cli.build_parser", lambda _words: parser)
 
     assert main(shlex.split(command, comments=True)) == 0, place
 

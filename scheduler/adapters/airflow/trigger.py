@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.adapters.airflow.hook import GpuCommonsHook
-from gpucommons.scheduler.cli.logs import FINAL, FOLLOW_S
+from gpucommons.scheduler.cli.jobs.logs import FINAL, FOLLOW_S
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
 from gpucommons.scheduler.client.call import Call
 from gpucommons.scheduler.errors import Conflict, SchedulerError, Unavailable

@@ -39,7 +39,9 @@ then restart the hub. 8081 is where a hub's API listens unless hub_port or hub_b
 """
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], _shared: argparse.ArgumentParser
+) -> None:
     """Add ``install``."""
     command = commands.add_parser(
         "install",

@@ -1,4 +1,5 @@
-"""What an admin runs from the second day on: backups, parking, and what is to be sent or kept elsewhere.
+"""What an admin runs: teams, nodes, idle notebooks, configuration, backups, and what is to be sent or kept elsewhere.
 
-Read `commands` first. These ask the database or the API; nothing is decided here.
+Each module has the options of its commands, and what they do. These ask the database or the API; nothing is
+decided here.
 """

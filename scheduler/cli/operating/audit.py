@@ -12,6 +12,17 @@ from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.client import SchedulerClient, calls
 
 
+def add_commands(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    """Add ``audit``."""
+    own = commands.add_parser("audit", help="what happened").add_subparsers(required=True)
+    about = "every event since a day, a line of JSON each"
+    command = own.add_parser("export", parents=[shared], help=about)
+    command.add_argument("--since", type=day, default=0, metavar="YYYY-MM-DD", help="in UTC")
+    command.set_defaults(run=export)
+
+
 def day(text: str) -> int:
     """A day, in UTC, as milliseconds."""
     try:

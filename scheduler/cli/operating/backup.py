@@ -30,6 +30,37 @@ NOT_IN_IT = (
 )
 
 
+def add_commands(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], _shared: argparse.ArgumentParser
+) -> None:
+    """Add ``backup`` and ``restore``."""
+    database = argparse.ArgumentParser(add_help=False)
+    database.add_argument("--output", choices=("text", "json"), default="text")
+    database.add_argument("--state", help="state folder of `gpucommons up` on this machine")
+    database.add_argument(
+        "--store-url", help="default: GPUCOMMONS_STORE_URL, else the database in the state folder"
+    )
+    saved = commands.add_parser(
+        "backup",
+        parents=[database],
+        help="write all that the scheduler knows to one file, while it works",
+        description="Teams, quotas, jobs, leases, history: everything but the files of jobs.",
+    )
+    saved.add_argument(
+        "file", metavar="FILE", help="replaced when all is written; - = standard output"
+    )
+    saved.set_defaults(run=back_up)
+    restored = commands.add_parser(
+        "restore",
+        parents=[database],
+        help="fill a new, empty database from a backup",
+        description="Stop the scheduler first. Its next start finds again what runs.",
+    )
+    restored.add_argument("file", metavar="FILE", help="- = standard input")
+    restored.add_argument("--check", action="store_true", help="only look whether FILE is whole")
+    restored.set_defaults(run=restore)
+
+
 def back_up(arguments: argparse.Namespace) -> int:
     """Write a backup."""
     with coming_with("service"):

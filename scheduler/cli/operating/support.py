@@ -43,6 +43,22 @@ _PARTS = frozenset({"first configuration", "restore", "scheduler"})
 T = TypeVar("T")
 
 
+def add_commands(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    """Add ``support-bundle``."""
+    command = commands.add_parser(
+        "support-bundle",
+        parents=[shared],
+        help="one archive for who helps from outside, without secrets",
+        description="Versions, settings, logs, health, queue, events and metrics. Passwords, tokens and"
+        " what users wrote are left out; names of users are replaced.",
+    )
+    command.add_argument("file", metavar="FILE.tar.gz")
+    command.add_argument("--with-names", action="store_true", help="keep the names of users")
+    command.set_defaults(run=support_bundle)
+
+
 def _answer(call: Callable[[], Call[Any]]) -> Callable[[SchedulerClient], Any]:
     def ask(scheduler: SchedulerClient) -> Any:
         answer: BaseModel = scheduler.send(call())

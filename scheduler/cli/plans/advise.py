@@ -27,7 +27,7 @@ _OBJECTIVES: dict[str, Objective] = {
 }
 
 
-def add_command(
+def add_commands(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
 ) -> None:
     """The grammar of this command."""

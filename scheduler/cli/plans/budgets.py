@@ -11,7 +11,7 @@ from gpucommons.scheduler.client import plan_calls
 from gpucommons.scheduler.errors import BadRequest
 
 
-def add_command(
+def add_commands(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
 ) -> None:
     """The grammar of this command."""

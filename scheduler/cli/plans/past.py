@@ -12,7 +12,7 @@ from gpucommons.scheduler.client import plan_calls
 _RIGHT = {True: "in the range", False: "outside of it", None: ""}
 
 
-def add_command(
+def add_commands(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
 ) -> None:
     """The grammar of this command."""

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.logs import follow, log_so_far
+from gpucommons.scheduler.cli.jobs.logs import follow, log_so_far
 from gpucommons.scheduler.cli.plans.probe_program import MARK
 from gpucommons.scheduler.cli.present import printable
 from gpucommons.scheduler.client import SchedulerClient, calls
@@ -29,7 +29,7 @@ _PROGRAM = "probe_program.py"
 _MOST_BYTES = 1 << 20
 
 
-def add_command(
+def add_commands(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
 ) -> None:
     """The grammar of this command."""

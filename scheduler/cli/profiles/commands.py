@@ -53,15 +53,6 @@ def add_commands(
         command.set_defaults(run=run)
 
 
-def add_to_submit(command: argparse.ArgumentParser) -> None:
-    """What a job is started with."""
-    command.add_argument(
-        "--profile",
-        metavar="NAME",
-        help="what is not said here is as this profile of your team says (NAME, or TEAM/NAME)",
-    )
-
-
 def chosen(scheduler: SchedulerClient, text: str) -> models.ProfileView:
     """The profile that is meant, among those of the caller's teams.
 

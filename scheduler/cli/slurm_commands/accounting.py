@@ -25,7 +25,7 @@ LONG_STATES = {
 }  # fmt: skip
 
 
-def add_command(
+def add_commands(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
 ) -> None:
     """Add ``sacct``."""

@@ -65,7 +65,7 @@ def add_commands(
     cancel.add_argument("-n", "--name", help="only those whose name without its number is this")
     cancel.add_argument("-t", "--states", metavar="PD,R", help="only in these states")
     cancel.set_defaults(run=scancel)
-    accounting.add_command(commands, shared)
+    accounting.add_commands(commands, shared)
 
 
 def sbatch(arguments: argparse.Namespace) -> int:

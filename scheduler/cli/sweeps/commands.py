@@ -12,10 +12,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.cli import snapshot_exclusions
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.documents import read_mapping, request_of_mapping
 from gpucommons.scheduler.cli.present import printable, show, table
+from gpucommons.scheduler.cli.submit import snapshot_exclusions
 from gpucommons.scheduler.cli.sweeps.study import write_study
 from gpucommons.scheduler.client import calls, sweep_calls
 from gpucommons.scheduler.errors import BadRequest

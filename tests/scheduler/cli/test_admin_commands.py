@@ -14,8 +14,8 @@ from service_world import CONFIG, done
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.gpu.slices.usage import UsageSample
 from gpucommons.scheduler import models
-from gpucommons.scheduler.cli.admin import _only_pool
-from gpucommons.scheduler.cli.operating import parking
+from gpucommons.scheduler.cli.operating import notebooks
+from gpucommons.scheduler.cli.operating.teams import _only_pool
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.service import idle, leases
 from gpucommons.scheduler.service import parking as service_parking
@@ -307,7 +307,7 @@ def test_a_notebook_is_parked_and_the_answer_says_what_came_of_it(
             done(service_parking.report_parked(world.service, ann, lease.id, report))
 
     waits = SimpleNamespace(monotonic=lambda: clock.now_s, sleep=sleep)
-    monkeypatch.setattr(parking, "time", waits)
+    monkeypatch.setattr(notebooks, "time", waits)
 
     said = [cli("idle", "park", "ann", by="root") for _ in range(4)]
 

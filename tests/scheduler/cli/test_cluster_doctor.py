@@ -15,7 +15,7 @@ from gpucommons.gpu.doctor.diagnosis import OK, PROBLEM, Finding
 from gpucommons.scheduler.cli.cluster_doctor import command
 from gpucommons.scheduler.cli.cluster_doctor.cluster import Cluster, look
 from gpucommons.scheduler.cli.cluster_doctor.rights import REVIEWS
-from gpucommons.scheduler.cli.parser import build_parser
+from gpucommons.scheduler.cli.commands import build_parser
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError
 from gpucommons.scheduler.models.hub_scopes import SCOPES_OF_SERVICES
 

@@ -47,7 +47,7 @@ def test_a_long_list_is_fetched_page_by_page(
     cli: Cli, world: WatchedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [submitted(world).name for _ in range(5)]
-    monkeypatch.setattr("gpucommons.scheduler.cli.jobs._PAGE", 2)
+    monkeypatch.setattr("gpucommons.scheduler.cli.jobs.listing._PAGE", 2)
 
     listed = cli("jobs", "--limit", "4", "--output", "json").json["jobs"]
 
@@ -380,7 +380,7 @@ def test_the_reader_may_leave_early(
     def gone(*_: object, **__: object) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr("gpucommons.scheduler.cli.jobs.show", gone)
+    monkeypatch.setattr("gpucommons.scheduler.cli.jobs.listing.show", gone)
     monkeypatch.setattr("sys.stderr.close", lambda: None, raising=False)
 
     assert cli("jobs").code == 0

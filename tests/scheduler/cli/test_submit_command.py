@@ -14,7 +14,7 @@ import yaml
 from command_line import Cli, WatchedWorld
 
 from gpucommons.scheduler.cli import main
-from gpucommons.scheduler.cli.submit import SIGNAL_ENDS_IT
+from gpucommons.scheduler.cli.submit.command import SIGNAL_ENDS_IT
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.submission import FileJob, request_for_file
 from gpucommons.scheduler.core.model.types import WorkloadId

@@ -7,7 +7,7 @@ from pathlib import Path
 from service_world import CONFIG, ServiceWorld, a_request
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.cli.jobs import describe
+from gpucommons.scheduler.cli.jobs.listing import describe
 from gpucommons.scheduler.core.model.types import AttemptId, UserName
 from gpucommons.scheduler.principal import Identity, Principal, PrincipalKind, resolve
 from gpucommons.scheduler.service import job_quote

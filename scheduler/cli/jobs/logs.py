@@ -17,6 +17,18 @@ FINAL = frozenset({"succeeded", "failed", "cancelled"})
 FOLLOW_S = 20.0
 
 
+def add_commands(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    """Add ``logs``."""
+    command = commands.add_parser("logs", parents=[shared], help="print a job's log")
+    command.add_argument("job", help="name or id")
+    command.add_argument("--rank", type=int, default=0)
+    command.add_argument("--attempt", type=int)
+    command.add_argument("-f", "--follow", action="store_true")
+    command.set_defaults(run=logs)
+
+
 def logs(arguments: argparse.Namespace) -> int:
     """Print a job's log."""
     with connect(arguments) as scheduler:

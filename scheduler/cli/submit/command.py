@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpucommons.gpu.slices.slices import parse_milli_gpu
 from gpucommons.scheduler import models
-from gpucommons.scheduler.cli import snapshot_exclusions
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.documents import read_job, read_mapping
-from gpucommons.scheduler.cli.logs import follow
+from gpucommons.scheduler.cli.jobs.logs import follow
 from gpucommons.scheduler.cli.present import printable, show
 from gpucommons.scheduler.cli.profiles import commands as profiles
 from gpucommons.scheduler.cli.schedules import commands as schedules
 from gpucommons.scheduler.cli.schedules import trigger_options
+from gpucommons.scheduler.cli.submit import snapshot_exclusions
+from gpucommons.scheduler.cli.submit.options import (
+    add_options,
+    all_options,
+    environment_and_variables,
+    given_options,
+    given_role,
+    role,
+)
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.client.submission import LOCK_FILE, FileJob, request_for_file
@@ -31,17 +37,25 @@ from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.scripts.parameters import parse_value
 from gpucommons.scheduler.working_folder import words as amounts
 
-#: What a role is without any option.
-_DEFAULT_ROLE = {"count": 1, "milli_gpu": 0, "memory_mib": 1024}
-#: One of them says how large a worker is.
-_SIZES = {"milli_gpu", "gpu_memory_mib"}
-_BY_NAME = ("env", "secrets", "labels")
-#: No option: a minus stands only before a number.
-_VALUE = re.compile(r"[^-]|-[.\d]|$")
 SIGNAL_ENDS_IT = "SIGUSR1 ends a script that does not handle it."
 Options = Mapping[str, Any]
 #: Packs what is wanted, with the fields that say which environment it runs in.
 Wish = Callable[[Options, models.ProfileView | None], tuple[models.JobRequest, Packed | None]]
+
+
+def add_commands(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    """Add ``submit``."""
+    command = commands.add_parser(
+        "submit",
+        parents=[shared],
+        help="submit a script, notebook, command or YAML file",
+        usage="gpucommons submit [options] SCRIPT [-- ARGUMENT …] | -m MODULE [-- ARGUMENT …] |"
+        " -- COMMAND … | -f FILE",
+    )
+    add_options(command)
+    command.set_defaults(run=submit)
 
 
 def submit(arguments: argparse.Namespace) -> int:
@@ -89,9 +103,9 @@ def _wish(arguments: argparse.Namespace) -> Wish:
         chosen = replace(
             job, links_left_out=snapshot_exclusions.are_linked(job.root, arguments.left_out)
         )
-        options = {**_all_options(arguments, profile), **environment}
-        role = _role(arguments, profile)
-        request, packed = request_for_file(chosen, options, role, max_bytes=max_bytes)
+        options = {**all_options(arguments, profile), **environment}
+        worker = role(arguments, profile)
+        request, packed = request_for_file(chosen, options, worker, max_bytes=max_bytes)
         _say_packed(packed, chosen, request)
         return request, packed
 
@@ -115,9 +129,9 @@ def _from_profile(arguments: argparse.Namespace) -> Wish:
                 " module with -m, or a command behind --."
             )
             raise BadRequest(message)
-        role = {**_role(arguments, profile), "command": profile.job.command}
-        named = {"name": profile.name, **_all_options(arguments, profile), **environment}
-        return models.JobRequest.model_validate({**named, "roles": [role]}), None
+        worker = {**role(arguments, profile), "command": profile.job.command}
+        named = {"name": profile.name, **all_options(arguments, profile), **environment}
+        return models.JobRequest.model_validate({**named, "roles": [worker]}), None
 
     return read
 
@@ -152,7 +166,7 @@ def _from_file(arguments: argparse.Namespace, max_bytes: int) -> Wish:
 
 def _check_unused(arguments: argparse.Namespace) -> None:
     """A file says how its job runs; what is given beside it must not vanish."""
-    given = [*_given_role(arguments), *_options(arguments)]
+    given = [*given_role(arguments), *given_options(arguments)]
     given += [name for name in ("function", "parameter") if getattr(arguments, name)]
     if given:
         message = (
@@ -211,49 +225,6 @@ def _parameters(arguments: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def in_one_word(words: Sequence[str]) -> list[str]:
-    """``-p NAME VALUE``, as papermill has it, becomes the one word that ``-p NAME=VALUE`` is."""
-    found, rest = [], list(words)
-    while rest:
-        found.append(rest.pop(0))
-        if found[-1] not in ("-p", "--parameter"):
-            continue
-        _check_spaces(rest)
-        if rest and rest[0].isidentifier():
-            name, has_value = rest.pop(0), bool(rest) and _VALUE.match(rest[0])
-            found.append(f"{name}={rest.pop(0)}" if has_value else name)
-    return found
-
-
-def _check_spaces(words: Sequence[str]) -> None:
-    """Refuse ``-p lr = 3``, ``-p lr =3`` and ``-p lr= 3``: a shell makes several words of them.
-
-    Raises
-    ------
-    BadRequest
-        With what was meant.
-    """
-    name, after = words[0] if words else "", words[1:3]
-    if name.isidentifier() and after and after[0].startswith("=") and after[0] != "==":
-        typed = [name, *(after if after[0] == "=" else after[:1])]
-    elif name.endswith("=") and name[:-1].isidentifier() and after and _is_value(after[0]):
-        typed = [name, after[0]]
-    else:
-        return
-    value = typed[-1].removeprefix("=") or "0.5"
-    name = name.removesuffix("=")
-    message = (
-        f"-p {' '.join(typed)} has a space beside its =: write -p {name}={value} or -p {name} {value}."
-        f" A value that itself begins with = is written {name}==…"
-    )
-    raise BadRequest(message)
-
-
-def _is_value(word: str) -> bool:
-    """Not an option, and not what is to run."""
-    return not word.startswith("-") and not word.endswith((".ipynb", ".py"))
-
-
 def _environment(asked: str | None, scheduler: SchedulerClient) -> str:
     """What was named, else the environment that is active in this terminal."""
     if asked is not None:
@@ -307,91 +278,3 @@ def _say_packed(packed: Packed, job: FileJob, request: models.JobRequest) -> Non
 
 def _say(lines: Iterable[str]) -> None:
     sys.stderr.writelines(printable(line) + "\n" for line in lines)
-
-
-def _role(
-    arguments: argparse.Namespace, profile: models.ProfileView | None = None
-) -> dict[str, object]:
-    """What is given, else what the profile says, else the defaults."""
-    given = _given_role(arguments)
-    said = {} if profile is None else profile.job.worker()
-    if given.keys() & _SIZES:
-        said = {field: value for field, value in said.items() if field not in _SIZES}
-    return {**_DEFAULT_ROLE, **said, **given}
-
-
-def _given_role(arguments: argparse.Namespace) -> dict[str, object]:
-    if arguments.gpus is not None and arguments.gpu_memory is not None:
-        message = "Say --gpus or --gpu-memory, not both: a size, or the memory that it must have."
-        raise BadRequest(message)
-    named = {
-        "count": arguments.workers,
-        "milli_gpu": None if arguments.gpus is None else parse_milli_gpu(arguments.gpus),
-        "memory_mib": arguments.memory_mib,
-        "gpu_memory_mib": arguments.gpu_memory,
-        "cpu_milli": arguments.cpu_milli,
-        "gpu_kind": arguments.gpu_kind or None,
-    }
-    return {name: value for name, value in named.items() if value is not None}
-
-
-def _all_options(
-    arguments: argparse.Namespace, profile: models.ProfileView | None
-) -> dict[str, Any]:
-    """What is given, else what the profile says; of variables, secrets and labels each for itself."""
-    given = _options(arguments)
-    said = {} if profile is None else profiles.fields(profile)
-    both = {name: {**said.get(name, {}), **given.get(name, {})} for name in _BY_NAME}
-    return {**said, **given, **{name: value for name, value in both.items() if value}}
-
-
-def _options(arguments: argparse.Namespace) -> dict[str, Any]:
-    named = {
-        "name": arguments.name,
-        "team": arguments.team,
-        "pools": arguments.pool,
-        "priority": arguments.priority,
-        "launcher": arguments.launcher,
-        "max_run_s": arguments.max_run_s,
-        "max_price": arguments.max_price,
-        "min_workers": arguments.min_workers,
-        "max_workers": arguments.max_workers,
-        "after": arguments.after,
-        "after_any": arguments.after_any,
-        "after_failed": arguments.after_failed,
-        "near": arguments.near,
-        "resume_from": arguments.resume_from,
-        "data": arguments.data,
-        "results_to": arguments.results_to,
-        "notice_signal": arguments.notice_signal,
-        "hibernation": False if arguments.no_hibernation else None,
-        "exit_after_signal": arguments.exit_after_signal,
-        "env": _pairs(arguments.variables, "--env"),
-        "secrets": _pairs(arguments.secret, "--secret"),
-        "over_quota": False if arguments.guaranteed_only else None,
-        "kind": "retrain" if arguments.retrain else None,
-        "plan": arguments.plan,
-        "labels": _pairs(arguments.label, "--label"),
-    }
-    return {name: value for name, value in named.items() if value not in (None, [], {})}
-
-
-def environment_and_variables(given: list[str]) -> tuple[str | None, list[str]]:
-    """``--env`` names the environment, and sets a variable where it has the form NAME=VALUE."""
-    variables = [item for item in given if "=" in item.partition("/")[0]]
-    names = [item for item in given if item not in variables]
-    if len(names) > 1:
-        message = (
-            f"--env names one environment, not {' and '.join(names)}; variables are NAME=VALUE."
-        )
-        raise BadRequest(message)
-    return (names[0] if names else None), variables
-
-
-def _pairs(items: list[str], option: str) -> dict[str, str]:
-    pairs = [item.partition("=") for item in items]
-    for name, equals, _ in pairs:
-        if not equals:
-            message = f"{option} {name} must be written NAME=VALUE."
-            raise BadRequest(message)
-    return {name: value for name, _, value in pairs}

@@ -1,0 +1,93 @@
+"""``gpucommons nodes``: the map of capacity; cordon, fence, notice."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from gpucommons.gpu.slices.slices import format_milli_gpu
+from gpucommons.scheduler import models
+from gpucommons.scheduler.cli.connect import connect
+from gpucommons.scheduler.cli.present import clock, show, table
+from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.client.call import Call
+from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.models.text.state_words import held_words, node_words
+
+_DAY_S = 86_400
+
+
+def add_commands(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    """Add ``nodes``."""
+    command = commands.add_parser(
+        "nodes", parents=[shared], help="the capacity map; cordon, fence …"
+    )
+    command.add_argument("action", nargs="?", choices=("cordon", "uncordon", "fence", "notice"))
+    command.add_argument("node", nargs="?")
+    command.add_argument("--reason", default="", help="kept in the audit log")
+    command.add_argument("--in", dest="in_s", help="with notice: 120s, 2m")
+    command.set_defaults(run=nodes)
+
+
+def nodes(arguments: argparse.Namespace) -> int:
+    """List nodes, or change a node's state."""
+    with connect(arguments) as scheduler:
+        if arguments.action is not None:
+            node = scheduler.send(_of_node(arguments))
+            show(node, f"{node.id}  {_state(node)}", output=arguments.output)
+            return 0
+        answer = scheduler.send(calls.nodes())
+    rows = (
+        (node.id, node.pool, _state(node), *cells)
+        for node in answer.nodes
+        for cells in [*map(_device, node.devices)] or [("", "no GPU", "")]
+    )
+    header = ("NODE", "POOL", "STATE", "GPU", "KIND", "HELD BY")
+    show(answer, table(header, rows), output=arguments.output)
+    return 0
+
+
+def _of_node(arguments: argparse.Namespace) -> Call[models.NodeView]:
+    """What is asked of one node."""
+    if arguments.node is None:
+        message = f"Name the node to {arguments.action}."
+        raise BadRequest(message)
+    if arguments.action == "notice":
+        request = models.NodeNoticeRequest(in_s=_seconds(arguments.in_s or ""))
+        return calls.notice_node(arguments.node, request)
+    state = {"cordon": "cordoned", "uncordon": "ready", "fence": "fenced"}[arguments.action]
+    asked = models.NodeStateRequest.model_validate({"state": state, "reason": arguments.reason})
+    return calls.set_node_state(arguments.node, asked)
+
+
+def _seconds(text: str) -> int:
+    found = re.fullmatch(r"(\d{1,5})(s|m|h|)", text)
+    seconds = int(found[1]) * {"m": 60, "h": 3600}.get(found[2], 1) if found else 0
+    if not 1 <= seconds <= _DAY_S:
+        message = f"Say in what time the cloud takes it back, at most a day: --in 120s, --in 2m (not {text!r})."
+        raise BadRequest(message)
+    return seconds
+
+
+def _state(node: models.NodeView) -> str:
+    words = node_words(node.state)
+    if node.state_text:
+        words = f"{words} ({node.state_text})"
+    return words if node.leaves_ms is None else f"{words}, taken back at {clock(node.leaves_ms)}"
+
+
+def _device(device: models.DeviceView) -> tuple[object, str, str]:
+    kind = device.kind + (" (simulated)" if device.simulated else "")
+    holds = (
+        f"{hold.name or hold.team} {format_milli_gpu(hold.milli_gpu)} ({_said(hold)})"
+        for hold in device.holds
+    )
+    return device.index, kind, ", ".join(holds) or "free"
+
+
+def _said(hold: models.HoldView) -> str:
+    """What it is in words, and whose where the viewer may see that."""
+    what = held_words(hold.shown_as)
+    return f"{what} · {hold.owner}" if hold.owner else what
