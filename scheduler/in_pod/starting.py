@@ -40,9 +40,9 @@ def read(environ: MutableMapping[str, str], command: list[str]) -> list[str]:
 
 def _with_ours(command: list[str]) -> list[str]:
     """What joins workers lies beside this folder: the image need have nothing of ours."""
-    if command[1:3] != ["-m", "gpucommons.scheduler.joining"]:
+    if command[1:3] != ["-m", "gpucommons.scheduler.in_worker"]:
         return command
-    folder = Path(__file__).resolve().parents[3].with_name("joining")
+    folder = Path(__file__).resolve().parents[3].with_name("in_worker")
     return [sys.executable, str(folder), *command[3:]] if folder.is_dir() else command
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpucommons.scheduler.launchers.gang import Gang, Start, Worker
 
 #: The module that runs in such workers, above the user's command.
-MODULE = "gpucommons.scheduler.joining"
+MODULE = "gpucommons.scheduler.in_worker"
 #: Of a worker's ports, the one at which the first worker tells the others when it is over.
 _FRAMEWORKS, _OWN, _MEETING = range(3)
 

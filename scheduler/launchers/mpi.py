@@ -2,7 +2,7 @@
 
 A worker has one rank, or one for each of its GPUs. Horovod's variables are there besides, as ``horovodrun``
 sets them where MPI joins its ranks. The command of ``mpirun`` itself is made in the first worker:
-``joining.mpirun``.
+``in_worker.mpirun``.
 """
 
 from __future__ import annotations

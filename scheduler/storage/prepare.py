@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from gpucommons import gpu
-from gpucommons.scheduler import joining
+from gpucommons.scheduler import in_worker
 from gpucommons.scheduler.files.confined_files import Refused as BadFiles
 from gpucommons.scheduler.files.confined_files import open_folder, remove, unpack
 from gpucommons.scheduler.in_pod import kept_files, tree, worker
@@ -85,7 +85,7 @@ def _copy_worker(root: Path) -> None:
     shutil.copyfile(here / "__main__.py", root / "bin" / "worker" / "__main__.py")
     if tree.VARIABLE in os.environ:
         _copy_trees(there.parent.parent)
-    copy_joining(root / "bin" / "joining")
+    copy_in_worker(root / "bin" / "in_worker")
 
 
 def _copy_trees(package: Path) -> None:
@@ -111,14 +111,14 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def copy_joining(place: Path) -> None:
+def copy_in_worker(place: Path) -> None:
     """Apart from the rest, as a folder that Python runs."""
-    source = Path(joining.__file__).parent
-    package = place / "gpucommons" / "scheduler" / "joining"
+    source = Path(in_worker.__file__).parent
+    package = place / "gpucommons" / "scheduler" / "in_worker"
     package.mkdir(parents=True, exist_ok=True)
     for folder in (package.parent.parent, package.parent):
         (folder / "__init__.py").touch()
-    for name in joining.FILES:
+    for name in in_worker.FILES:
         shutil.copyfile(source / name, package / name)
     shutil.copyfile(source / "__main__.py", place / "__main__.py")
 

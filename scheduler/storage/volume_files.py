@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -158,19 +158,6 @@ class VolumeFiles:
                     remove(Path(entry.path))
                     removed += 1
         return removed
-
-    def drop_images(self, live: Callable[[], Container[str]]) -> int:
-        """Drop the saved processes of attempts whose jobs are over; ``live`` are those of the others."""
-        try:
-            found = [path.parent for path in (self.root / "attempts").glob(f"*/{IMAGE}")]
-        except FileNotFoundError:
-            return 0
-        # Asked afterwards: what has a folder was known before.
-        known = live() if found else ()
-        over = [folder for folder in found if folder.name not in known]
-        for folder in over:
-            remove(folder / IMAGE)
-        return len(over)
 
 
 def _open_below(folder: Path, path: str) -> int:

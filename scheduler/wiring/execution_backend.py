@@ -25,6 +25,7 @@ from gpucommons.scheduler.environments.base import AsAsked, Environments
 from gpucommons.scheduler.environments.images import Images
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.executors.base import Bound, Executor
+from gpucommons.scheduler.executors.local import images_of_ended_jobs
 from gpucommons.scheduler.executors.local.abilities import Abilities
 from gpucommons.scheduler.executors.local.attempt.plan import passed_on
 from gpucommons.scheduler.executors.local.attempt.secret_files import is_missing, lacking
@@ -34,6 +35,7 @@ from gpucommons.scheduler.executors.local.machine_environments import MachineEnv
 from gpucommons.scheduler.files.snapshots import SnapshotPlace, Snapshots
 from gpucommons.scheduler.service.in_memory.slices import Agent
 from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.storage.images_of_ended_jobs import remove_images
 from gpucommons.scheduler.storage.parts import StorageParts
 from gpucommons.scheduler.storage.volume_files import VolumeFiles
 from gpucommons.scheduler.wiring.local_nodes import local_nodes
@@ -66,8 +68,7 @@ class ExecutionBackend:
     why_no_secret: Callable[[str, str], str | None] = lambda _user, _name: None
     #: What jobs made that ran on this machine; None where none do.
     results: LocalResults | None = None
-    #: Drops what is saved of the processes of jobs that are over.
-    drop_images: Callable[[], object] = _nothing
+    remove_images_of_ended_jobs: Callable[[], object] = _nothing
     #: What jobs may run with there.
     environments: Environments = field(default_factory=AsAsked)
     #: What the housekeeping does besides, given the service.
@@ -95,7 +96,9 @@ def execution_backend(
     executor = LocalExecutor(local, agent=agent, on_change=asked.wake)
     return ExecutionBackend(
         executor=executor,
-        drop_images=executor.drop_images,
+        remove_images_of_ended_jobs=partial(
+            images_of_ended_jobs.remove_images, local.state_dir / "attempts", is_over=local.is_over
+        ),
         results=LocalResults(local.state_dir / "attempts", job_of=asked.job),
         agent=agent,
         minutes=agent.minutes,
@@ -147,20 +150,21 @@ def _cluster(
         of_ours = pool is not None and pool.executor == executor.name
         return executor.why_not(pool, milli_gpu) if pool is not None and of_ours else None
 
-    def drop_images() -> None:
+    def remove_images_of_ended_jobs() -> None:
         if isinstance(kept.files, VolumeFiles):
-            kept.files.drop_images(
+            remove_images(
+                kept.files,
                 lambda: {
                     attempt.attempt_id
                     for job in asked.cluster().workloads.values()
                     for attempt in job.attempts
-                }
+                },
             )
 
     if agents is None:
         return ExecutionBackend(
             executor=executor,
-            drop_images=drop_images,
+            remove_images_of_ended_jobs=remove_images_of_ended_jobs,
             environments=images,
             bound_to=executor.bound_to,
             has_pod=executor.has_pod,
@@ -173,7 +177,7 @@ def _cluster(
         )
     return ExecutionBackend(
         executor=executor,
-        drop_images=drop_images,
+        remove_images_of_ended_jobs=remove_images_of_ended_jobs,
         environments=images,
         agent=agents,
         minutes=agents.minutes,

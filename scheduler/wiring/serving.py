@@ -75,7 +75,7 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
             _follow_logs(scheduler),
             _prune(scheduler),
             _bring_results(scheduler),
-            _drop_images(scheduler),
+            _remove_images_of_ended_jobs(scheduler),
             _watch(scheduler, server, stop),
             _pages(settings, api_url),
             _look_for_missing_servers(scheduler),
@@ -208,10 +208,10 @@ async def _bring_results(scheduler: Scheduler) -> None:
     await repeat_task(step, what="a look for results", pause=lambda: asyncio.sleep(_RESULTS_S))
 
 
-async def _drop_images(scheduler: Scheduler) -> None:
+async def _remove_images_of_ended_jobs(scheduler: Scheduler) -> None:
     async def step() -> None:
         if scheduler.loop.leading:
-            await asyncio.to_thread(scheduler.where.drop_images)
+            await asyncio.to_thread(scheduler.where.remove_images_of_ended_jobs)
 
     await repeat_task(
         step, what="a look for images of jobs that are over", pause=lambda: asyncio.sleep(_IMAGES_S)

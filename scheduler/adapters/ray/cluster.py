@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from gpucommons.scheduler.adapters.workers_job import Asked, Size, WorkersJob
-from gpucommons.scheduler.joining.ray import refuse_open, variables
-from gpucommons.scheduler.joining.worker_messages import NotJoined, free_port
+from gpucommons.scheduler.in_worker.ray import refuse_open, variables
+from gpucommons.scheduler.in_worker.worker_messages import NotJoined, free_port
 from gpucommons.scheduler.models import JobView
 from gpucommons.scheduler.models.jobs.jobs import RAY_ORIGIN
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import sys
 
-from gpucommons.scheduler.joining import ray
-from gpucommons.scheduler.joining.child_processes import Stop
-from gpucommons.scheduler.joining.first_worker import Serving
-from gpucommons.scheduler.joining.worker_messages import NotJoined, free_port, place_of, remark
+from gpucommons.scheduler.in_worker import ray
+from gpucommons.scheduler.in_worker.child_processes import Stop
+from gpucommons.scheduler.in_worker.first_worker import Serving
+from gpucommons.scheduler.in_worker.worker_messages import NotJoined, free_port, place_of, remark
 
 
 def main(place: str) -> int:

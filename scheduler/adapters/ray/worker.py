@@ -13,11 +13,11 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpucommons.scheduler.joining import ray
-from gpucommons.scheduler.joining.child_processes import STOPPED, Stop
-from gpucommons.scheduler.joining.first_worker import Server, Serving
-from gpucommons.scheduler.joining.port_owners import ours_answers
-from gpucommons.scheduler.joining.worker_messages import NotJoined, free_port, place_of, remark
+from gpucommons.scheduler.in_worker import ray
+from gpucommons.scheduler.in_worker.child_processes import STOPPED, Stop
+from gpucommons.scheduler.in_worker.first_worker import Server, Serving
+from gpucommons.scheduler.in_worker.port_owners import ours_answers
+from gpucommons.scheduler.in_worker.worker_messages import NotJoined, free_port, place_of, remark
 
 PATIENCE_S = 60.0
 _LOOK_S = 0.2

@@ -6,7 +6,6 @@ What lies in ``run/`` is the user's: it is deleted under their account, never by
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
 import sys
 from collections import defaultdict
@@ -21,7 +20,6 @@ from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptF
 from gpucommons.scheduler.executors.local.attempt.plan import Plan, as_user
 from gpucommons.scheduler.files.confined_files import remove
 from gpucommons.scheduler.ids import made_ms
-from gpucommons.scheduler.working_folder import own_image
 
 _LOG = logging.getLogger(__name__)
 
@@ -75,26 +73,6 @@ def by_job(root: Path) -> dict[str, list[AttemptId]]:
     return jobs
 
 
-def drop_images(root: Path, *, is_over: Callable[[str], bool]) -> int:
-    """Drop the saved processes of jobs that are over; ``is_over`` is asked for a job's id."""
-    dropped = 0
-    for path in sorted(root.iterdir()):
-        folder = AttemptFolder(path)
-        # Whether the name is there: nothing below a user's folder is opened here.
-        if not os.path.lexists(folder.run / own_image.NAME) or folder.supervised():
-            continue
-        document = read_json(folder.plan)
-        if document is None or not is_over(str(document.get("job_id", ""))):
-            continue
-        try:
-            _send(folder, document, "drop-image")
-        except (OSError, subprocess.SubprocessError) as error:
-            _LOG.warning("the image in %s stays for now: %s", path, error)
-        else:
-            dropped += 1
-    return dropped
-
-
 def _ended_s(folder: AttemptFolder) -> float:
     """When it ended; for one that never did, when its folder last changed."""
     known = folder.exit if folder.exit.exists() else folder.path
@@ -104,7 +82,7 @@ def _ended_s(folder: AttemptFolder) -> float:
 def _remove(folder: AttemptFolder) -> None:
     document = read_json(folder.plan)
     if document is not None and folder.run.exists():
-        _send(folder, document, "erase")
+        delete_as_user(folder, document, "erase")
         folder.run.rmdir()
     remove(folder.path)
     if folder.path.exists():
@@ -112,7 +90,7 @@ def _remove(folder: AttemptFolder) -> None:
         raise OSError(message)
 
 
-def _send(folder: AttemptFolder, document: dict[str, Any], errand: str) -> None:
+def delete_as_user(folder: AttemptFolder, document: dict[str, Any], errand: str) -> None:
     """Have something of an attempt deleted by its user."""
     subprocess.run(
         [sys.executable, "-m", "gpucommons.scheduler.executors.errand", errand, str(folder.run)],

@@ -350,10 +350,6 @@ class LocalExecutor:
         """Remove the folders of attempts that ended before ``before_s`` and that nobody needs."""
         return leftovers.remove_old(self._root, needed=needed, before_s=before_s)
 
-    def drop_images(self) -> int:
-        """Drop the saved processes of jobs that are over."""
-        return leftovers.drop_images(self._root, is_over=self._settings.is_over)
-
     def log(self, attempt: Attempt, *, rank: int, offset: int, limit_bytes: int) -> LogChunk:
         """See the protocol."""
         folder = self.folder(attempt.attempt_id)

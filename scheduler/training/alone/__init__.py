@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpucommons.scheduler.files.durable_files import write_whole
-from gpucommons.scheduler.joining import FILES as JOINING
+from gpucommons.scheduler.in_worker import FILES as IN_WORKER
 
 _SCHEDULER = Path(__file__).parents[2]
 _CALLBACKS = ("__init__.py", "handing_in.py", "keras.py", "lightning.py", "transformers.py")
@@ -20,7 +20,7 @@ _FILES = {
     "files/durable_files.py": "files/durable_files.py",
     "in_pod/told_files.py": "in_pod/told_files.py",
     "in_pod/worker.py": "in_pod/worker.py",
-    **{f"joining/{name}": f"joining/{name}" for name in JOINING},
+    **{f"in_worker/{name}": f"in_worker/{name}" for name in IN_WORKER},
     "training/__init__.py": "training/__init__.py",
     **{f"training/callbacks/{name}": f"training/callbacks/{name}" for name in _CALLBACKS},
     "training/checkpoints.py": "training/checkpoints.py",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from gangs import TRAIN, a_gang
 
-from gpucommons.scheduler import joining
-from gpucommons.scheduler.joining import mpirun as at_run_time
+from gpucommons.scheduler import in_worker
+from gpucommons.scheduler.in_worker import mpirun as at_run_time
 from gpucommons.scheduler.launchers import starts
 from gpucommons.scheduler.launchers.joined import MODULE
 from gpucommons.scheduler.launchers.mpi import WORKERS
@@ -43,5 +43,5 @@ def test_a_node_is_told_where_the_head_is_and_what_it_offers(how: str) -> None:
 
 
 def test_what_is_named_is_what_runs() -> None:
-    assert joining.__name__ == MODULE == at_run_time.MODULE
+    assert in_worker.__name__ == MODULE == at_run_time.MODULE
     assert WORKERS == at_run_time.WORKERS

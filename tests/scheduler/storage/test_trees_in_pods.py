@@ -31,6 +31,7 @@ from gpucommons.scheduler.executors.kubernetes.attempts.endings import told_of_i
 from gpucommons.scheduler.in_pod.tree import VARIABLE
 from gpucommons.scheduler.in_pod.worker import Api
 from gpucommons.scheduler.service.jobs import jobs
+from gpucommons.scheduler.storage.images_of_ended_jobs import remove_images
 from gpucommons.scheduler.storage.prepare import prepare
 from gpucommons.scheduler.storage.volume_files import VolumeFiles
 
@@ -240,7 +241,7 @@ def test_what_was_saved_in_one_pod_goes_on_in_the_next_and_repeats_nothing(site:
     site.world.pass_time(100)
     files = site.world.service.files["fake"]
     assert isinstance(files, VolumeFiles)
-    assert files.drop_images(lambda: {ended.attempt_id}) == 1
+    assert remove_images(files, lambda: {ended.attempt_id}) == 1
     assert not list(site.volume.glob("attempts/*/hibernation"))
 
 

@@ -23,7 +23,7 @@ from gpucommons.scheduler.core.going_on.ways import Way, way_to_go_on
 from gpucommons.scheduler.core.model.intents import Pause, Resume
 from gpucommons.scheduler.core.model.types import State
 from gpucommons.scheduler.executors.local.attempt.hibernating import kept_bytes
-from gpucommons.scheduler.executors.local.leftovers import drop_images
+from gpucommons.scheduler.executors.local.images_of_ended_jobs import remove_images
 from gpucommons.scheduler.working_folder.own_image import OwnImage
 
 pytestmark = pytest.mark.criu
@@ -162,7 +162,7 @@ def test_what_is_saved_ends_with_its_job(box: Box, tmp_path: Path) -> None:
     box.until(lambda: box.get(job).state is State.PAUSED)
     own = OwnImage(run=folder_of(box, job).run)
     root = tmp_path / "state" / "attempts"
-    assert drop_images(root, is_over=lambda _job: False) == 0
+    assert remove_images(root, is_over=lambda _job: False) == 0
     assert own.has_image()
-    assert drop_images(root, is_over=lambda one: one == job) == 1
+    assert remove_images(root, is_over=lambda one: one == job) == 1
     assert not own.folder.exists()

@@ -10,7 +10,7 @@ from launches import a_launch, ended, python, stopping, until
 
 from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.executors.errand import clear
-from gpucommons.scheduler.executors.local.leftovers import drop_images
+from gpucommons.scheduler.executors.local.images_of_ended_jobs import remove_images
 from gpucommons.scheduler.executors.local.local import LocalExecutor
 from gpucommons.scheduler.working_folder.own_image import NAME
 
@@ -109,6 +109,6 @@ def test_what_was_saved_ends_with_its_job_also_where_nobody_wrote_down_its_end(
     (folder.run / NAME).mkdir()
     folder.exit.unlink()
 
-    assert drop_images(folder.path.parent, is_over=nobody) == 0
-    assert drop_images(folder.path.parent, is_over=launch.workload.workload_id.__eq__) == 1
+    assert remove_images(folder.path.parent, is_over=nobody) == 0
+    assert remove_images(folder.path.parent, is_over=launch.workload.workload_id.__eq__) == 1
     assert not (folder.run / NAME).exists()

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from gpucommons.scheduler.joining.first_worker import Seat, Server, follow, lead
-from gpucommons.scheduler.joining.ray import Offer
-from gpucommons.scheduler.joining.worker_messages import NotJoined, derived, place_of
+from gpucommons.scheduler.in_worker.first_worker import Seat, Server, follow, lead
+from gpucommons.scheduler.in_worker.ray import Offer
+from gpucommons.scheduler.in_worker.worker_messages import NotJoined, derived, place_of
 
 _LOGGING = """\
 rootLogger.level = warn

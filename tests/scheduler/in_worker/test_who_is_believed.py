@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.joining import port_owners, ray, spark, worker_messages
-from gpucommons.scheduler.joining.first_worker import Seat
-from gpucommons.scheduler.joining.worker_messages import Line, NotJoined
+from gpucommons.scheduler.in_worker import port_owners, ray, spark, worker_messages
+from gpucommons.scheduler.in_worker.first_worker import Seat
+from gpucommons.scheduler.in_worker.worker_messages import Line, NotJoined
 
 #: Another account's on all addresses of IPv4, ours on 127.0.0.1, and one that is connected only.
 TABLE = """\

@@ -23,9 +23,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpucommons.scheduler.joining import child_processes
-from gpucommons.scheduler.joining.child_processes import STOPPED, Stop
-from gpucommons.scheduler.joining.worker_messages import (
+from gpucommons.scheduler.in_worker import child_processes
+from gpucommons.scheduler.in_worker.child_processes import STOPPED, Stop
+from gpucommons.scheduler.in_worker.worker_messages import (
     Line,
     NotJoined,
     call,
@@ -34,7 +34,7 @@ from gpucommons.scheduler.joining.worker_messages import (
     remark,
 )
 
-MODULE = "gpucommons.scheduler.joining"
+MODULE = "gpucommons.scheduler.in_worker"
 WORKERS = "GPUCOMMONS_MPI_WORKERS"
 _LOOK_S = 0.1
 _AFTER_OTHERS_S, _LEAVE_S = 3.0, 10.0

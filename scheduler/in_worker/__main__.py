@@ -1,4 +1,4 @@
-"""``python -m gpucommons.scheduler.joining HOW … -- COMMAND``: what launchers put before a command."""
+"""``python -m gpucommons.scheduler.in_worker HOW … -- COMMAND``: what launchers put before a command."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from gpucommons.scheduler.joining import mpirun, ray, spark
-from gpucommons.scheduler.joining.first_worker import Seat, Server, follow, lead
-from gpucommons.scheduler.joining.ray import Offer
-from gpucommons.scheduler.joining.worker_messages import NotJoined, own_address, place_of, remark
+from gpucommons.scheduler.in_worker import mpirun, ray, spark
+from gpucommons.scheduler.in_worker.first_worker import Seat, Server, follow, lead
+from gpucommons.scheduler.in_worker.ray import Offer
+from gpucommons.scheduler.in_worker.worker_messages import NotJoined, own_address, place_of, remark
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="gpucommons.scheduler.joining")
+    parser = argparse.ArgumentParser(prog="gpucommons.scheduler.in_worker")
     parser.add_argument("how", choices=["mpi", "lead", "follow", "ray", "spark"])
     parser.add_argument("--first", default="", help="where the first worker answers")
     parser.add_argument("--size", type=int, default=1)

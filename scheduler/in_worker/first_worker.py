@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpucommons.scheduler.joining import child_processes
-from gpucommons.scheduler.joining.child_processes import STOPPED, Stop
-from gpucommons.scheduler.joining.port_owners import ours_answers
-from gpucommons.scheduler.joining.worker_messages import (
+from gpucommons.scheduler.in_worker import child_processes
+from gpucommons.scheduler.in_worker.child_processes import STOPPED, Stop
+from gpucommons.scheduler.in_worker.port_owners import ours_answers
+from gpucommons.scheduler.in_worker.worker_messages import (
     PATIENCE_S,
     Line,
     NotJoined,

@@ -11,7 +11,7 @@ import socket
 import struct
 from pathlib import Path
 
-from gpucommons.scheduler.joining.worker_messages import NotJoined
+from gpucommons.scheduler.in_worker.worker_messages import NotJoined
 
 _LISTENS = "0A"
 _OF_ALL = ("0.0.0.0", "::")  # noqa: S104 - compared with, not bound to

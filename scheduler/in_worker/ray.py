@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
-from gpucommons.scheduler.joining.first_worker import Seat, Server, follow, lead
-from gpucommons.scheduler.joining.worker_messages import (
+from gpucommons.scheduler.in_worker.first_worker import Seat, Server, follow, lead
+from gpucommons.scheduler.in_worker.worker_messages import (
     PATIENCE_S,
     NotJoined,
     derived,

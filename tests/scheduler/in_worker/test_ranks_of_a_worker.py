@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.joining import mpirun as at_run_time
-from gpucommons.scheduler.joining import worker_messages
-from gpucommons.scheduler.joining.worker_messages import Line, call
+from gpucommons.scheduler.in_worker import mpirun as at_run_time
+from gpucommons.scheduler.in_worker import worker_messages
+from gpucommons.scheduler.in_worker.worker_messages import Line, call
 
 #: As the true one: a messenger for each rank, and an end with theirs. Options of ours are eight words.
 STARTS_MESSENGERS = 'shift 8; for r in 0 1; do PMIX_RANK=$r "$@" & done; wait'

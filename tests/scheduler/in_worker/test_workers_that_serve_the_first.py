@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.joining import worker_messages
-from gpucommons.scheduler.storage.prepare import copy_joining
+from gpucommons.scheduler.in_worker import worker_messages
+from gpucommons.scheduler.storage.prepare import copy_in_worker
 
-OURS = (sys.executable, "-m", "gpucommons.scheduler.joining")
+OURS = (sys.executable, "-m", "gpucommons.scheduler.in_worker")
 SERVES = ("sleep", "300")
 #: A shell forgets a signal that comes between its fork and what it starts, which then holds the pipe: so not for long.
 WAITS = "while :; do sleep 0.1 & wait; done"
@@ -139,7 +139,7 @@ def test_whoever_has_no_token_of_the_attempt_is_no_worker(meeting: Meeting) -> N
 
 def test_without_the_framework_the_job_says_what_to_install(meeting: Meeting) -> None:
     words = ("--head", "127.0.0.1:1", "--at", "127.0.0.1:2")
-    command = [sys.executable, "-m", "gpucommons.scheduler.joining", "ray", *words, "--", "true"]
+    command = [sys.executable, "-m", "gpucommons.scheduler.in_worker", "ray", *words, "--", "true"]
     done = subprocess.run(
         command, env={**os.environ, "PATH": "/bin"}, capture_output=True, text=True, check=False
     )
@@ -150,8 +150,8 @@ def test_without_the_framework_the_job_says_what_to_install(meeting: Meeting) ->
 
 
 def test_a_pod_runs_it_with_any_python_of_its_image(tmp_path: Path, meeting: Meeting) -> None:
-    copy_joining(tmp_path / "joining")
-    command = [sys.executable, "-I", "-S", str(tmp_path / "joining"), "lead"]
+    copy_in_worker(tmp_path / "in_worker")
+    command = [sys.executable, "-I", "-S", str(tmp_path / "in_worker"), "lead"]
     done = subprocess.run(
         [*command, "--first", meeting.first, "--", "echo", "hello"],
         env={**os.environ, "GPUCOMMONS_TOKEN": "t"},
@@ -165,7 +165,7 @@ def test_a_pod_runs_it_with_any_python_of_its_image(tmp_path: Path, meeting: Mee
 @pytest.mark.parametrize("found", [True, False], ids=["all", "too few"])
 def test_a_script_begins_once_all_workers_are_found(found: bool) -> None:
     leads = (
-        "import sys; from gpucommons.scheduler.joining.first_worker import Seat, lead;"
+        "import sys; from gpucommons.scheduler.in_worker.first_worker import Seat, lead;"
         f"seat = Seat(rank=0, size=1, first='127.0.0.1:{worker_messages.free_port()}');"
         "lead(seat, ['echo', 'trained'], before=['sh', '-c', sys.argv[1]])"
     )

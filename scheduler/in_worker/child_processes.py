@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-from gpucommons.scheduler.joining.worker_messages import NotJoined
+from gpucommons.scheduler.in_worker.worker_messages import NotJoined
 
 #: What leaves because it was told to: a shell's status for SIGTERM.
 STOPPED = 143
