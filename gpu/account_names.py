@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import base64
 import hashlib
 
 USERNAME = "{username}"
 ACCOUNTS_HELP = "what users' accounts are called, as jupyter-{username} (default: as the users)"
-#: From so many characters on The Littlest JupyterHub shortens a name (``tljh/normalize.py``).
-_LONG, _OF_DIGEST = 26, 5
+#: From so many characters on a name is cut, as on The Littlest JupyterHub (``tljh/normalize.py``). That keeps
+#: 20 bits of a digest, for which anybody finds another name within seconds; 80 bits fit as well.
+_LONG, _KEPT, _OF_DIGEST_BYTES = 26, 15, 10
 
 
 def account_name(template: str, user: str) -> str:
-    """``jupyter-{username}`` for a user; a long one is cut, and told from others by a digest."""
+    """``jupyter-{username}`` for a user; a long one is cut to 32 characters, and told from others by a digest."""
     name = template.replace(USERNAME, user)
     if template == USERNAME or len(name) < _LONG:
         return name
-    digest = hashlib.sha256(name.encode()).hexdigest()
-    return f"{name[:_LONG]}-{digest[:_OF_DIGEST]}"
+    digest = hashlib.sha256(name.encode()).digest()[:_OF_DIGEST_BYTES]
+    return f"{name[:_KEPT]}-{base64.b32encode(digest).decode().lower()}"
 
 
 def user_of_account(template: str, account: str) -> str | None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import pwd
 import subprocess
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,13 @@ _OTHER_ACCOUNTS = (
     " other accounts than The Littlest JupyterHub. Start it as root with --account-template %s and without"
     " --trusted-users, then restart the hub."
 )
+#: It keeps so little of a digest that anybody finds a name which is cut to another one's account.
+_CUT_OTHERWISE = (
+    "A long name: this machine has an account {before} from before GPU Commons, which other long names are cut to"
+    " as well. Nothing was started. If it is yours, your admin can hand it to you: usermod --login {account}"
+    " --home /home/{account} --move-home {before}, then groupmod --new-name {account} {before}. If it is not,"
+    " your admin can make yours: useradd --create-home {account}."
+)
 
 log = logging.getLogger("gpucommons.spawner")
 
@@ -53,8 +62,12 @@ class GpuLittlestSpawner(GpuLocalSpawner):
 
     def _make_account(self) -> None:
         """What ``tljh.user_creating_spawner`` does before a start."""
-        from tljh import user  # noqa: PLC0415 - it is there on such a hub alone
+        from tljh import normalize, user  # noqa: PLC0415 - they are there on such a hub alone
 
+        before = normalize.generate_system_username(_ACCOUNTS.replace(USERNAME, self.user.name))
+        if before != self.account and _is_there(before) and not _is_there(self.account):
+            message = _CUT_OTHERWISE.format(before=before, account=self.account)
+            raise refusal(message, reason="no_account", status=HTTPStatus.CONFLICT)
         user.ensure_user(self.account)
         user.ensure_user_group(self.account, _USERS)
         change = user.ensure_user_group if self.user.admin else user.remove_user_group
@@ -63,6 +76,14 @@ class GpuLittlestSpawner(GpuLocalSpawner):
         for group, members in self.config.UserCreatingSpawner.get("user_groups", {}).items():
             if self.user.name in members:
                 user.ensure_user_group(self.account, group)
+
+
+def _is_there(account: str) -> bool:
+    try:
+        pwd.getpwnam(account)
+    except KeyError:
+        return False
+    return True
 
 
 def configure_littlest(c: Any, state_folder: str) -> None:

@@ -24,11 +24,14 @@ THEIRS = "jupyter-{username}"
         ("ann", "jupyter-ann"),
         # As `tljh.normalize.generate_system_username` of The Littlest JupyterHub 2.0 names them.
         ("x" * 17, "jupyter-xxxxxxxxxxxxxxxxx"),
-        ("x" * 18, "jupyter-xxxxxxxxxxxxxxxxxx-08411"),
-        ("x" * 30, "jupyter-xxxxxxxxxxxxxxxxxx-cd664"),
+        # It cuts those as jupyter-xxxxxxxxxxxxxxxxxx-08411: 20 bits tell them apart.
+        ("x" * 18, "jupyter-xxxxxxx-bbarq35ewqdf3xtn"),
+        ("x" * 30, "jupyter-xxxxxxx-zvte2tcc2jqb2rqi"),
     ],
 )
-def test_names_are_those_of_the_littlest_jupyterhub(user: str, named: str) -> None:
+def test_short_names_are_those_of_the_littlest_jupyterhub_and_long_ones_are_told_apart(
+    user: str, named: str
+) -> None:
     assert account_name(THEIRS, user) == named
 
 
@@ -55,7 +58,7 @@ def test_an_account_is_one_users_or_nobodys(template: str, user: str, other: str
         ("jupyter-ann", "ann"),
         ("ann", None),
         ("jupyter-", None),
-        ("jupyter-xxxxxxxxxxxxxxxxxx-08411", None),
+        ("jupyter-xxxxxxx-bbarq35ewqdf3xtn", None),
         ("jupyter-jupyter-ann", "jupyter-ann"),
     ],
 )

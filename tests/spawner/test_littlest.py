@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import pwd
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -107,6 +109,13 @@ def spawner(name: str, config: Config, *, admin: bool = False) -> GpuLittlestSpa
     return GpuLittlestSpawner(user=SimpleNamespace(name=name, admin=admin), config=config)
 
 
+def cut(name: str) -> str:
+    """As ``tljh/normalize.py`` 2.0."""
+    return (
+        name if len(name) < 26 else f"{name[:26]}-{hashlib.sha256(name.encode()).hexdigest()[:5]}"
+    )
+
+
 class FakeAccounts(ModuleType):
     """``tljh.user``, which would call useradd."""
 
@@ -129,6 +138,7 @@ class FakeAccounts(ModuleType):
 def accounts(monkeypatch: pytest.MonkeyPatch) -> FakeAccounts:
     package, made = ModuleType("tljh"), FakeAccounts()
     package.user = made  # type: ignore[attr-defined]
+    package.normalize = SimpleNamespace(generate_system_username=cut)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "tljh", package)
     monkeypatch.setitem(sys.modules, "tljh.user", made)
     return made
@@ -162,3 +172,25 @@ async def test_an_account_that_cannot_be_made_starts_nothing_and_says_so(
     assert "The account jupyter-bob could not be made" in str(
         getattr(refused.value, "jupyterhub_message", refused.value)
     )
+
+
+async def test_a_long_name_is_not_given_an_account_that_another_name_may_be_cut_to(
+    tmp_path: Path, accounts: FakeAccounts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "someone-with-a-long-name"
+    before = cut(f"jupyter-{name}")
+    there = {before: pwd.getpwuid(0)}
+    monkeypatch.setattr(pwd, "getpwnam", there.__getitem__)
+    one = spawner(name, loaded(tmp_path, connected(tmp_path / "state")))
+    with pytest.raises(HTTPError) as refused:
+        await one.start()
+    assert refused.value.status_code == 409
+    said = str(getattr(refused.value, "jupyterhub_message", refused.value))
+    assert f"usermod --login {one.account} --home /home/{one.account} --move-home {before}" in said
+    assert accounts.calls == []
+
+    # Once an admin has said whose it is, it is used.
+    there[one.account] = there.pop(before)
+    with pytest.raises((HTTPError, KeyError, AttributeError)):
+        await one.start()
+    assert ("ensure_user", one.account) in accounts.calls

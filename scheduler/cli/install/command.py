@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gpucommons.gpu.extras import coming_with
-from gpucommons.scheduler.cli.install import changes, littlest, python_config
+from gpucommons.scheduler.cli.install import changes, littlest, python_config, values_file
 from gpucommons.scheduler.cli.present import printable
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.files.durable_files import write_again, write_whole
@@ -28,6 +26,17 @@ Next, with the names of your hub's release and namespace in place of HUB:
   helm upgrade HUB jupyterhub/jupyterhub -n HUB -f {file}
   kubectl label namespace HUB gpucommons.io/guarded=true
 """
+_CHANGED_MEANWHILE = "What is ours is out of the file, and what stood in its place is back; what was changed meanwhile stays."
+_LEFT_IN_CLUSTER = (
+    "Not undone by that: our own release and what it keeps (helm uninstall gpucommons says what), and the label"
+    " gpucommons.io/guarded of the hub's namespace."
+)
+_NOTHING = "Nothing of GPU Commons is in this file."
+_UNDONE_BESIDE = (
+    "Our lines are out; all else is as it was. Then restart the hub, once the notebooks of before have ended:"
+    " their tokens carry scopes of ours.",
+    "Not undone by that: `gpucommons up` (stop it) and its folder with quotas, history and jobs' files.",
+)
 _WHY_BESIDE = (
     "Spawner, services, roles and pages. What stands above stays; what you write below wins. The hub"
     " starts without GPU Commons, too, and then says so."
@@ -92,10 +101,8 @@ def install(arguments: argparse.Namespace) -> int:
 
 def _in_values(text: str, arguments: argparse.Namespace) -> tuple[str, list[str], str]:
     """The values afterwards, what is said of them, and what comes next."""
-    file = _File(text)
-    said = list(_undone(file) if arguments.undo else _applied(file, arguments))
-    following = _NEXT.format(namespace=arguments.namespace, file=arguments.values)
-    return file.text(), said, following
+    after, said = _undone(text) if arguments.undo else _applied(text, arguments)
+    return after, said, _NEXT.format(namespace=arguments.namespace, file=arguments.values)
 
 
 def _in_config(text: str, arguments: argparse.Namespace) -> tuple[str, list[str], str]:
@@ -103,8 +110,7 @@ def _in_config(text: str, arguments: argparse.Namespace) -> tuple[str, list[str]
     state = arguments.state.expanduser().absolute()
     if arguments.undo:
         after = python_config.undone(text)
-        done = "What stood there before is back. Then restart the hub."
-        return after, [done if after != text else "Nothing of GPU Commons is in this file."], ""
+        return after, [*(_UNDONE_BESIDE if after != text else [_NOTHING])], ""
     after = python_config.applied(text, state)
     said = [_WHY_BESIDE if after != text else "The file has everything already."]
     return after, [*said, *python_config.remarks(text)], _NEXT_BESIDE.format(state=state)
@@ -118,31 +124,47 @@ def _in_littlest(arguments: argparse.Namespace) -> int:
     if not folder.parent.is_dir():
         message = f"There is no Littlest JupyterHub in {arguments.tljh}: it has no folder {folder.parent}."
         raise BadRequest(message)
-    config = _File(_read(own) if own.exists() else "").values
-    others = sorted(set(folder.glob("*.py")) - {places.config})
-    if not arguments.undo:
-        littlest.check({str(one): _read(one) for one in others})
     there = {one: _read(one) if one.exists() else "" for one in littlest.files(places)}
     for path, before in there.items():
         littlest.check_ours(path, before)
+    if arguments.undo:
+        return _out_of_littlest(there)
+    config = values_file.ValuesFile(_read(own) if own.exists() else "").values
+    others = sorted(set(folder.glob("*.py")) - {places.config})
+    littlest.check({str(one): _read(one) for one in others})
     changed = False
     for path, text in littlest.files(places).items():
-        before, after = there[path], "" if arguments.undo else text
-        changed |= before != after
-        sys.stdout.write("".join(_diff(before, after, path)))
-        if before != after and (arguments.apply or arguments.undo):
-            _put(path, after)
+        changed |= there[path] != text
+        sys.stdout.write("".join(_diff(there[path], text, path)))
+        if there[path] != text and arguments.apply:
+            _put(path, text)
     _tell_littlest(arguments, places, config, changed=changed)
+    return 0
+
+
+def _out_of_littlest(there: Mapping[Path, str]) -> int:
+    """Take our files away; one that was changed since is kept beside, where nothing reads it."""
+    for path, text in there.items():
+        sys.stdout.write("".join(_diff(text, "", path)))
+        try:
+            if text and not littlest.is_as_written(text):
+                kept = path.rename(path.with_name(f"{path.name}.kept"))
+                sys.stdout.write(
+                    f"{path} was changed since it was written: it is kept as {kept}.\n"
+                )
+            elif text:
+                path.unlink()
+        except OSError as error:
+            message = f"{path} cannot be taken away: {error.strerror}."
+            raise BadRequest(message) from None
+    said = littlest.UNDONE if any(there.values()) else ("Nothing of GPU Commons is there.",)
+    sys.stdout.writelines(f"{line}\n" for line in said)
     return 0
 
 
 def _tell_littlest(
     arguments: argparse.Namespace, places: littlest.Places, config: Any, *, changed: bool
 ) -> None:
-    if arguments.undo:
-        done = "Our files are gone. Then: systemctl daemon-reload && tljh-config reload hub"
-        sys.stdout.write(f"{done if changed else 'Nothing of GPU Commons is there.'}\n")
-        return
     sys.stdout.writelines(printable(line) + "\n" for line in littlest.remarks(config))
     if not changed:
         sys.stdout.write("It has everything already.\n")
@@ -154,11 +176,8 @@ def _tell_littlest(
 
 
 def _put(path: Path, text: str) -> None:
-    """A file that is ours alone: there, or not."""
+    """A file that is ours alone."""
     try:
-        if not text:
-            path.unlink()
-            return
         path.parent.mkdir(parents=True, exist_ok=True)
         # In place of a link, too: what that names is not ours.
         write_whole(path, text.encode(), mode=0o644)
@@ -167,7 +186,7 @@ def _put(path: Path, text: str) -> None:
         raise BadRequest(message) from None
 
 
-def _applied(file: _File, arguments: argparse.Namespace) -> Iterator[str]:
+def _applied(text: str, arguments: argparse.Namespace) -> tuple[str, list[str]]:
     if arguments.hub_image is None:
         message = (
             "Name the hub's image (--hub-image NAME:TAG): it carries our package, so it is built for"
@@ -179,56 +198,18 @@ def _applied(file: _File, arguments: argparse.Namespace) -> Iterator[str]:
         notebook_image=arguments.notebook_image,
         namespace=arguments.namespace,
     )
-    remarks = list(changes.remarks(file.values, choice))
-    done = changes.apply(file.values, choice)
-    yield from (f"{'.'.join(one.path)}: {one.why}" for one in done)
-    if not done:
-        yield "The file has everything already."
-    yield from remarks
+    after, done = values_file.applied(text, choice)
+    said = [f"{'.'.join(one.path)}: {one.why}" for one in done]
+    remarks = changes.remarks(values_file.ValuesFile(text).values, choice)
+    return after, [*(said or ["The file has everything already."]), *remarks]
 
 
-def _undone(file: _File) -> Iterator[str]:
-    if changes.undo(file.values):
-        yield "What stood there before is back. Then: helm upgrade of the hub with this file."
-    else:
-        yield "Nothing of GPU Commons is in this file."
-
-
-class _File:
-    """YAML with its comments, order and quotes as the admin wrote them."""
-
-    def __init__(self, text: str) -> None:
-        with coming_with("install"):
-            from ruamel.yaml import YAML  # noqa: PLC0415 - an extra
-            from ruamel.yaml.error import YAMLError  # noqa: PLC0415
-            from ruamel.yaml.util import load_yaml_guess_indent  # noqa: PLC0415
-        self._yaml = YAML()
-        self._yaml.preserve_quotes = True
-        self._yaml.width = 10_000
-        try:
-            _, indent, offset = load_yaml_guess_indent(text)
-            self.values: Any = self._yaml.load(text) or {}
-        except YAMLError as error:
-            message = f"The values are not YAML: {getattr(error, 'problem', None) or error}."
-            raise BadRequest(message) from None
-        if not hasattr(self.values, "items"):
-            raise BadRequest("The values must be a mapping, as the chart has it.")
-        self._yaml.indent(mapping=2, sequence=indent or 2, offset=offset or 0)
-
-    def text(self) -> str:
-        out = io.StringIO()
-        self._yaml.dump(_as_written(self.values), out)
-        return out.getvalue()
-
-
-def _as_written(value: Any) -> Any:
-    """Our own text of several lines as a block, which is how people read it."""
-    from ruamel.yaml.scalarstring import LiteralScalarString  # noqa: PLC0415 - an extra
-
-    config = changes.at(value, ("hub", "extraConfig"))
-    if config and type(config.get(changes.CONFIG_KEY)) is str:
-        config[changes.CONFIG_KEY] = LiteralScalarString(config[changes.CONFIG_KEY])
-    return value
+def _undone(text: str) -> tuple[str, list[str]]:
+    after, is_original = values_file.undone(text)
+    if after == text:
+        return after, [_NOTHING]
+    said = "The file is as it was, to the byte." if is_original else _CHANGED_MEANWHILE
+    return after, [f"{said} Then: helm upgrade of the hub with this file.", _LEFT_IN_CLUSTER]
 
 
 def _diff(before: str, after: str, file: Path) -> Iterator[str]:

@@ -6,6 +6,8 @@ they mean is read from its release 2.0.
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +43,17 @@ Next, as root, with the wheel of this release, and the last one kept running (de
 then, once nobody works in a notebook: systemctl daemon-reload && tljh-config reload hub
 """
 
+#: Said once both files are gone.
+UNDONE = (
+    "Our files are gone. Then, once nobody works in a notebook: systemctl daemon-reload && tljh-config reload hub",
+    "Not undone by that: the idle culler, where you switched it off (tljh-config set services.cull.enabled"
+    " true); accounts of names of 18 characters or more, which The Littlest JupyterHub cuts otherwise (rename"
+    " those back); `gpucommons up` and its folder.",
+)
+_WRITTEN_STATE = re.compile(
+    r"^configure_littlest\(c, (?P<state>'[^'\n]*'|\"[^\"\n]*\")\)", re.MULTILINE
+)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Places:
@@ -70,6 +83,13 @@ def files(places: Places) -> Mapping[Path, str]:
         places.config: _MARK + _CONFIG.format(state=str(places.state)),
         places.unit: _MARK + _UNIT,
     }
+
+
+def is_as_written(text: str) -> bool:
+    """Whether a file of ours is to the letter what this release writes, for whatever folder of `gpucommons up`."""
+    found = _WRITTEN_STATE.search(text)
+    states = [ast.literal_eval(found["state"])] if found else []
+    return text in {_MARK + _UNIT, *(_MARK + _CONFIG.format(state=one) for one in states)}
 
 
 def check_ours(place: Path, text: str) -> None:

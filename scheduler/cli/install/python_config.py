@@ -15,9 +15,11 @@ from gpucommons.scheduler.errors import BadRequest
 BEGIN = "# >>> GPU Commons: written by `gpucommons install`; --undo takes it out again >>>"
 END = "# <<< GPU Commons <<<"
 _OURS = "configure_beside"
+#: So that undoing takes the end of that line away again.
+_NO_NEWLINE = "# The line above had no end.\n"
 _LINES = f"""
 {BEGIN}
-from gpucommons.spawner.workstation import configure_beside
+{{note}}from gpucommons.spawner.workstation import configure_beside
 
 configure_beside(c, {{state!r}})  # noqa: F821
 {END}
@@ -39,7 +41,9 @@ def applied(text: str, state: PurePath) -> str:
     found = next(_littlest(own), None) or next(contradictions(own), None)
     if found is not None:
         raise BadRequest(found)
-    return own + ("" if own.endswith("\n") or not own else "\n") + _LINES.format(state=str(state))
+    is_ended = own.endswith("\n") or not own
+    lines = _LINES.format(note="" if is_ended else _NO_NEWLINE, state=str(state))
+    return own + ("" if is_ended else "\n") + lines
 
 
 def undone(text: str) -> str:
@@ -60,12 +64,14 @@ def undone(text: str) -> str:
             f" {BEGIN!r} to {END!r}."
         )
         raise BadRequest(message)
+    if ours.startswith(_NO_NEWLINE) and not after:
+        before = before.removesuffix("\n")
     return before + after
 
 
 def remarks(text: str) -> Iterator[str]:
     """What was not looked at."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(_parsed(text)):
         if isinstance(node, ast.Call) and _name(node.func) in {"load_subconfig", "exec"}:
             yield f"Line {node.lineno} reads another file, which was not looked at."
 
@@ -73,7 +79,7 @@ def remarks(text: str) -> Iterator[str]:
 def contradictions(text: str) -> Iterator[str]:
     """What in a file of a hub's configuration stands against ours, with its line."""
     try:
-        tree = ast.parse(text)
+        tree = _parsed(text)
     except (SyntaxError, ValueError) as error:
         yield f"The file is no Python (line {getattr(error, 'lineno', '?')}): a hub would not read it either."
         return
@@ -87,10 +93,14 @@ def contradictions(text: str) -> Iterator[str]:
             yield f"Line {node.lineno} calls {_OURS} outside our marks: take it out, then run this again."
 
 
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text.removeprefix("\ufeff"))
+
+
 def _littlest(text: str) -> Iterator[str]:
     """That it is the file of The Littlest JupyterHub itself, which its next upgrade writes anew."""
     try:
-        tree = ast.parse(text)
+        tree = _parsed(text)
     except (SyntaxError, ValueError):
         return
     for node in ast.walk(tree):

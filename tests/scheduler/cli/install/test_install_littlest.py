@@ -101,6 +101,31 @@ def test_what_stands_at_our_places_and_is_not_ours_stays(
     assert not config.exists()
 
 
+def test_it_is_taken_away_whatever_stands_in_the_admins_own_files(
+    hub: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(hub, "--apply") == 0
+    (hub / "config" / "config.yaml").write_text("a: [1")
+    (hub / "config" / "jupyterhub_config.d" / "theirs.py").write_text("no Python")
+    assert run(hub, "--undo") == 0
+    assert not any(one.exists() for one in ours(hub))
+    assert "Not undone by that: the idle culler" in capsys.readouterr().out
+
+
+def test_what_was_changed_in_ours_is_kept_where_nothing_reads_it(
+    hub: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(hub, "--apply") == 0
+    config, unit = ours(hub)
+    config.write_text(config.read_text() + "c.Spawner.debug = True\n")
+    assert run(hub, "--undo") == 0
+    assert not any(one.exists() for one in (config, unit))
+    kept = config.with_name(f"{config.name}.kept")
+    assert "c.Spawner.debug = True" in kept.read_text()
+    assert f"it is kept as {kept}" in capsys.readouterr().out
+    assert not unit.with_name(f"{unit.name}.kept").exists()
+
+
 def test_nothing_is_written_through_a_link(hub: Path, tmp_path: Path) -> None:
     config, _ = ours(hub)
     config.symlink_to(tmp_path / "elsewhere")
