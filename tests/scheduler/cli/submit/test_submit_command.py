@@ -21,7 +21,7 @@ from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.store.codec import encode
 from gpucommons.scheduler.working_folder.giving_back import Wanted, give_back
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def stored(world: WatchedWorld, job_id: str) -> str:
