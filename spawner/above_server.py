@@ -11,6 +11,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from gpucommons.gpu.hibernation.above_server import standing
 from gpucommons.gpu.hibernation.above_server.standing import Above, prepare
 from gpucommons.gpu.hibernation.criu import VARIABLE, Criu, find_criu
 from gpucommons.gpu.hibernation.inside.settings import Account as TreeAccount
@@ -54,22 +55,29 @@ async def is_offered(account: Account, trials: KernelTrials = BY_ROOT) -> bool |
     return await trials.outcome(Account(environ=named))
 
 
-async def above(
+async def above(  # noqa: PLR0913 - who, where and what was tried before
     account: Account | None,
     home: Path,
     *,
     alone: KernelTrials = TRIALS,
     by_root: KernelTrials = BY_ROOT,
     base: Path | None = None,
+    group: str | None = None,
 ) -> Above | None:
-    """The program for a server that starts now; None where there is none to be."""
+    """The program for a server that starts now, in this control group; None where there is none to be."""
     if account is None or account.uid is None or account.gid is None:
         return None
     criu = _criu(account)
     if criu is None or os.geteuid() != 0 or not await _is_needed(account, alone, by_root):
         return None
     tree = TreeAccount(uid=account.uid, gid=account.gid, groups=account.groups)
-    return prepare(tree, home, criu.command, base or _base())
+    return prepare(tree, home, criu.command, base or _base(), group)
+
+
+async def end_left() -> None:
+    """End servers whose program was killed: one that drops its signals goes on without it."""
+    if os.geteuid() == 0:
+        await asyncio.to_thread(standing.end_left, _base())
 
 
 def _base() -> Path:

@@ -170,7 +170,9 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
         """Root's program, where kernels are kept by it; a server starts without it, too."""
         try:
             account = self._account_of_trial()
-            return await above_server.above(account, Path(_account_of(self.account).pw_dir))
+            group = None if self._prepared is None else self._prepared.cgroup
+            home = Path(_account_of(self.account).pw_dir)
+            return await above_server.above(account, home, group=group)
         except OSError as error:
             self.log.warning("gpucommons: kernels are not saved by root's program: %s", error)
             return None
@@ -246,6 +248,18 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
             f"The limit of your GPU slice is not in force, so nothing was started on it. {why}"
         )
         return refusal(message, reason="limit_not_in_force", status=503)
+
+    async def stop(self, now: bool = False) -> None:
+        """See :class:`LeaseMixin`; with root's program, whatever its server did."""
+        await super().stop(now)
+        await above_server.end_left()
+
+    async def poll(self) -> int | None:
+        """See :class:`LeaseMixin`; where root's program was killed, its server ends at the latest here."""
+        status: int | None = await super().poll()
+        if status is not None and not self._starting:
+            await above_server.end_left()
+        return status
 
     def root_pid(self) -> int | None:
         """The server's process; kernels and terminals are below it."""

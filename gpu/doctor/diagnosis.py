@@ -64,6 +64,8 @@ class Facts:
     parking: ParkAbility | None = None
     #: Whether semaphores can be saved, which takes a compiled library.
     semaphores: bool = False
+    #: Why no control group can be made for a server below root's program; None = one can.
+    no_group: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -265,6 +267,12 @@ def _hibernation(facts: Facts) -> tuple[Finding, ...]:
         f"CRIU {facts.criu} saved and woke a small process: {ability.save_mib_per_s} MiB/s "
         f"saving, {ability.wake_mib_per_s} MiB/s waking, {_BY_ROOT if ability.by_root else _BY_USERS}"
     )
+    if ability.by_root and facts.no_group is not None:
+        change = (
+            f"No control group can be made here ({facts.no_group}), so where root's program above a notebook"
+            " server is killed, a server that ignores signals goes on. It takes cgroup v2 that root may write."
+        )
+        return (Finding(check=check, level=ADVICE, found=found, change=change),)
     if not facts.semaphores:
         change = (
             "With a C compiler, or a wheel that has the library, pools of processes can be saved."

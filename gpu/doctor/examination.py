@@ -14,6 +14,7 @@ from pathlib import Path
 from gpucommons.gpu import shim
 from gpucommons.gpu.agent.control.node import has_nvml, isolation_of
 from gpucommons.gpu.doctor.diagnosis import Facts
+from gpucommons.gpu.hibernation.above_server import groups
 from gpucommons.gpu.hibernation.criu import Criu, find_criu
 from gpucommons.gpu.hibernation.preload import library
 from gpucommons.gpu.hibernation.self_test import (
@@ -61,6 +62,7 @@ def _facts(telemetry: Telemetry | None, state: Path, no_nvml: str) -> Facts:
         criu=None if criu is None else criu.version,
         hibernation=_hibernation(criu),
         semaphores=library() is not None,
+        no_group=groups.hindrance(),
         no_nvml=no_nvml,
         kernel=platform.release(),
         cgroup_mount=None if mount is None else str(mount),

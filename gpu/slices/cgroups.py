@@ -65,13 +65,13 @@ class Cgroups:
         enter(self.path(slice_id), pid)
 
     def holds(self, slice_id: SliceId, pid: int) -> bool:
-        """Whether a process is in the group, or was never to be seen."""
+        """Whether a process is in the group or one below it, or was never to be seen."""
         try:
             lines = (self._proc / str(pid) / "cgroup").read_text(encoding="utf-8").splitlines()
         except OSError:
             return True  # gone: it uses nothing
-        wanted = f"/{FOLDER}/{slice_id}"
-        return any(line.startswith("0::") and line[3:].endswith(wanted) for line in lines)
+        wanted = f"/{FOLDER}/{slice_id}/"
+        return any(line.startswith("0::") and wanted in f"{line[3:]}/" for line in lines)
 
     def remove(self, slice_id: SliceId) -> None:
         """Remove the group; one that is not there is removed already.
@@ -82,6 +82,9 @@ class Cgroups:
             While processes are in it.
         """
         with suppress(FileNotFoundError):
+            for below in (self._parent / slice_id).iterdir():
+                if below.is_dir():
+                    below.rmdir()
             (self._parent / slice_id).rmdir()
 
 

@@ -16,6 +16,7 @@ from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.inside.settings import Account as TreeAccount
 from gpucommons.spawner import above_server
 from gpucommons.spawner.kernel_trial import Account, KernelTrials
+from gpucommons.spawner.lease import LeaseMixin
 from gpucommons.spawner.local import GpuLocalSpawner
 
 as_root = pytest.mark.skipif(
@@ -128,6 +129,25 @@ async def test_what_a_killed_program_left_goes_with_the_next_start(tmp_path: Pat
         one.discard()
 
 
+@pytest.mark.parametrize(("status", "looks"), [(None, 0), (-9, 1)])
+async def test_a_server_that_is_gone_is_looked_for_in_what_its_killed_program_left(
+    status: int | None, looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    async def end_left() -> None:
+        seen.append(1)
+
+    async def polled(_self: object) -> int | None:
+        return status
+
+    monkeypatch.setattr(above_server, "end_left", end_left)
+    monkeypatch.setattr(LeaseMixin, "poll", polled)
+    one = GpuLocalSpawner(user=SimpleNamespace(name="ada"), shared_account=False)
+    assert await one.poll() == status
+    assert len(seen) == looks
+
+
 @as_root
 @pytest.mark.parametrize("code", [0, 7])
 def test_the_hub_knows_the_program_as_its_server_and_the_server_ends_with_it(
@@ -153,4 +173,5 @@ def test_the_hub_knows_the_program_as_its_server_and_the_server_ends_with_it(
     assert str(standing.LAUNCH) in program
     assert int(pids.split()[0]) == server.pid
     one._above.let_go()
+    standing.end_left(tmp_path)
     assert _is_empty(tmp_path)

@@ -7,7 +7,6 @@ import json
 import os
 import socket
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 
@@ -19,6 +18,10 @@ def main(arguments: list[str]) -> int:
         MOST_TREES,
         Program,
         Settings,
+    )
+    from gpucommons.gpu.hibernation.above_server.standing import (  # noqa: PLC0415 - see above
+        ended_by_itself,
+        groups_of,
     )
     from gpucommons.gpu.hibernation.inside import outside  # noqa: PLC0415 - see above
     from gpucommons.gpu.hibernation.inside.by_root import rights  # noqa: PLC0415 - see above
@@ -33,17 +36,15 @@ def main(arguments: list[str]) -> int:
         criu=tuple(json.loads(given.criu)),
         server=given.server,
         most_trees=given.most_trees or MOST_TREES,
+        group_of_trees=None if (made := groups_of(given.place.parent)) is None else made.trees,
     )
     with socket.socket(fileno=given.listener) as listener:
         listener.set_inheritable(False)
-        # Not asked of the socket: a long path was bound by another name.
-        place: Path = given.place
         try:
             status = Program(settings, listener).run()
         finally:
-            with suppress(OSError):
-                place.unlink()
-                place.parent.rmdir()
+            # Not asked of the socket: a long path was bound by another name.
+            ended_by_itself(given.place)
     return outside.end_as(status)
 
 

@@ -7,6 +7,7 @@ process but those that it started. It ends as the server ended; trees that live 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import selectors
@@ -27,6 +28,7 @@ from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.inside.pid_one import hear_signals
 from gpucommons.gpu.hibernation.inside.settings import Account
 from gpucommons.gpu.hibernation.tree import HibernatableTree
+from gpucommons.gpu.slices.cgroups import enter
 
 #: Kernels of one server.
 MOST_TREES = 64
@@ -50,6 +52,8 @@ class Settings:
     server: int
     #: How many trees may live at once.
     most_trees: int = MOST_TREES
+    #: Trees are started in it; None = in this process' own.
+    group_of_trees: Path | None = None
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -187,11 +191,19 @@ class Program:
                 start_new_session=True,
                 umask=0o077,
                 cwd="/",
+                preexec_fn=self._enter_group,  # noqa: PLW1509 - one thread
                 env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
             )
+        except subprocess.SubprocessError as error:
+            # All that a child can say of what happened before it became the tree's.
+            raise OSError(errno.EPERM, "its control group cannot be entered") from error
         finally:
             os.close(held)
             os.close(alive)
+
+    def _enter_group(self) -> None:
+        if self._settings.group_of_trees is not None:
+            enter(str(self._settings.group_of_trees))
 
     def _words(self, request: Request, alive: int) -> Iterator[str]:
         tree = HibernatableTree(

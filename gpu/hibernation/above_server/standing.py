@@ -14,17 +14,25 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpucommons.gpu.connections.unix_sockets import connect, listen
+from gpucommons.gpu.hibernation.above_server import groups
+from gpucommons.gpu.hibernation.above_server.groups import Groups
 from gpucommons.gpu.hibernation.inside import calls
 from gpucommons.gpu.hibernation.inside.settings import Account
+from gpucommons.gpu.slices.cgroups import enter
 
 LAUNCH = Path(__file__).absolute().with_name("launch.py")
 _PREFIX = "gpucommons-trees-"
 _LOOK_S = 1.0
+#: In a program's folder: below which group its server's are; and when it was found killed.
+_GROUPS, _KILLED = "groups", "killed"
+#: A tree that saves itself has ten minutes, and some seconds to end where it cannot.
+_TREES_MAY_SAVE_S = 900.0
 
 
 @dataclass(kw_only=True, slots=True)
@@ -35,6 +43,8 @@ class Above:
     listener: socket.socket
     #: Where the program listens: nobody but root and the server's user may connect.
     place: Path
+    #: None where none can be made: a server that drops its signals then outlives a killed program.
+    groups: Groups | None = None
     _program: int = field(default=0, init=False)
 
     def stand(self) -> None:
@@ -56,6 +66,8 @@ class Above:
                 os.kill(server, signal.SIGKILL)
                 raise
         os.setsid()
+        if self.groups is not None:
+            enter(str(self.groups.server))
 
     def stay_below(self) -> None:
         """In the server's process once it is its user's: it ends with the program.
@@ -76,18 +88,22 @@ class Above:
     def discard(self) -> None:
         """In the hub, where no server started."""
         self.let_go()
-        shutil.rmtree(self.place.parent, ignore_errors=True)
+        ended_by_itself(self.place)
 
 
-def prepare(account: Account, home: Path, criu: tuple[str, ...], base: Path) -> Above:
+def prepare(
+    account: Account, home: Path, criu: tuple[str, ...], base: Path, group: str | None = None
+) -> Above:
     """Have a place to listen at below ``base``, which root alone may change, or like ``/tmp``.
+
+    ``group`` is the control group that the server is started in; None = this process' own.
 
     Raises
     ------
     OSError
         When none can be made.
     """
-    _remove_left(base)
+    end_left(base)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
     place = folder / "socket"
     try:
@@ -97,22 +113,77 @@ def prepare(account: Account, home: Path, criu: tuple[str, ...], base: Path) -> 
     except OSError:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+    made = _make_groups(folder, None if group is None else Path(group))
     words = (
         *(sys.executable, "-I", "-S", str(LAUNCH)),
         *("--account", account.as_word(), "--home", str(home)),
         *("--criu", json.dumps(criu), "--listener", str(listener.fileno())),
         *("--place", str(place)),
     )
-    return Above(words=words, listener=listener, place=place)
+    return Above(words=words, listener=listener, place=place, groups=made)
 
 
-def _remove_left(base: Path) -> None:
-    """What programs left that were killed."""
+def _make_groups(folder: Path, parent: Path | None) -> Groups | None:
+    """Groups called as the folder, which says where they are; None where none can be made."""
+    try:
+        made = groups.make(folder.name, parent)
+    except OSError:
+        return None
+    (folder / _GROUPS).write_text(str(made.server.parent), encoding="utf-8")
+    return made
+
+
+def groups_of(folder: Path) -> Groups | None:
+    """Those that were made with this folder."""
+    try:
+        parent = Path((folder / _GROUPS).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return groups.below(parent, folder.name)
+
+
+def ended_by_itself(place: Path) -> None:
+    """Leave nothing, or groups for :func:`end_left` to remove.
+
+    Those in which something still lives, and those that the program has given up the right to remove.
+    """
+    with suppress(OSError):
+        place.unlink(missing_ok=True)
+        _remove_if_empty(place.parent)
+
+
+def end_left(base: Path, now_s: float | None = None) -> None:
+    """End what programs left that were killed: their servers at once, trees once they may have saved.
+
+    Of a program that ended by itself nothing is ended: its server has ended, and what that left to
+    run on is its user's.
+    """
     for folder in base.glob(f"{_PREFIX}*"):
         with suppress(OSError):
-            if folder.lstat().st_uid != os.geteuid() or not (folder / "socket").exists():
-                continue
-            try:
-                connect(folder / "socket", timeout_s=_LOOK_S).close()
-            except ConnectionRefusedError:
-                shutil.rmtree(folder)
+            if folder.lstat().st_uid == os.geteuid():
+                _end_left_in(folder, time.time() if now_s is None else now_s)
+
+
+def _end_left_in(folder: Path, now_s: float) -> None:
+    place, killed = folder / "socket", folder / _KILLED
+    if place.exists():
+        try:
+            connect(place, timeout_s=_LOOK_S).close()
+        except ConnectionRefusedError:
+            found = groups_of(folder)
+            if found is None or groups.end(found.server):
+                killed.touch()
+                place.unlink()
+        else:
+            return
+    if killed.exists() and now_s - killed.stat().st_mtime > _TREES_MAY_SAVE_S:
+        found = groups_of(folder)
+        if found is not None:
+            groups.end(found.trees)
+    _remove_if_empty(folder)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    found = groups_of(folder)
+    if found is None or found.remove():
+        shutil.rmtree(folder)

@@ -174,6 +174,12 @@ def test_which_of_the_two_ways_of_saving_holds_is_named() -> None:
     by_root = found(replace(facts, hibernation=replace(alone, by_root=True)), "hibernation")
     assert "started by root as its user with one capability" in by_root.found
     assert "jobs and notebooks under users' own accounts are saved" in by_root.found
+    no_group = replace(
+        facts, hibernation=replace(alone, by_root=True), no_group="Read-only file system"
+    )
+    found_without = found(no_group, "hibernation")
+    assert found_without.level == ADVICE
+    assert "(Read-only file system)" in found_without.change
 
 
 def test_whether_gpu_memory_can_leave_the_gpu_is_said_and_what_would_help() -> None:
