@@ -18,6 +18,8 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from gpucommons.gpu.hibernation import criu
+
 #: A page does not wait for longer; until then it is not known.
 _PAGE_WAITS_S = 2.0
 _AGAIN_AFTER_S = 60.0
@@ -34,6 +36,21 @@ class Account:
     uid: int | None = None
     gid: int | None = None
     groups: tuple[int, ...] = ()
+
+
+def criu_of_this_account() -> str | None:
+    """What `gpucommons hibernation setup` got: servers have other homes, and would not find it."""
+    named, own = os.environ.get(criu.VARIABLE), criu.state_folder(os.environ) / "root"
+    return named or (str(own) if own.is_dir() else None)
+
+
+def environ_of_trial(place: object, *, home: str | None = None) -> tuple[tuple[str, str], ...]:
+    """By which a server finds its CRIU and its folder; of another account nothing else is the hub's."""
+    names = ("PATH", "LANG") if home else ("PATH", "LANG", "HOME", "XDG_STATE_HOME")
+    found = {name: os.environ[name] for name in names if name in os.environ}
+    found |= {"HOME": home} if home else {}
+    found |= {criu.VARIABLE: place} if isinstance(place, str) else {}
+    return tuple(sorted(found.items()))
 
 
 async def try_as(account: Account) -> bool:

@@ -34,7 +34,12 @@ from gpucommons.gpu.slices.cgroups import enter
 from gpucommons.scheduler.models import SliceView
 from gpucommons.spawner import above_server, server_output
 from gpucommons.spawner.form.refusal import refusal
-from gpucommons.spawner.kernel_trial import TRIALS, Account
+from gpucommons.spawner.kernel_trial import (
+    TRIALS,
+    Account,
+    criu_of_this_account,
+    environ_of_trial,
+)
 from gpucommons.spawner.lease import LeaseMixin
 from gpucommons.spawner.slice_attachment import gpu_slice
 
@@ -286,8 +291,8 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
         """Who can tell; None where nothing can be run as them."""
         named = self.environment.get(criu.VARIABLE)
         if self.shared_account:
-            place = named or _criu_of_this_account()
-            return Account(environ=_environ_of_trial(place))
+            place = named or criu_of_this_account()
+            return Account(environ=environ_of_trial(place))
         try:
             account = _account_of(self.account)
         except web.HTTPError:
@@ -295,7 +300,7 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
         if os.geteuid() != 0:
             return None
         return Account(
-            environ=_environ_of_trial(named, home=account.pw_dir),
+            environ=environ_of_trial(named, home=account.pw_dir),
             uid=account.pw_uid,
             gid=account.pw_gid,
             groups=tuple(os.getgrouplist(account.pw_name, account.pw_gid)),
@@ -309,7 +314,7 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
         programs = str(Path(interpreter).parent)
         if programs not in env.get("PATH", "").split(os.pathsep):
             env["PATH"] = os.pathsep.join(filter(None, [programs, env.get("PATH", "")]))
-        if self.shared_account and (place := _criu_of_this_account()):
+        if self.shared_account and (place := criu_of_this_account()):
             env.setdefault(criu.VARIABLE, place)
         if self._above is not None:
             env[orders.VARIABLE] = str(self._above.place)
@@ -372,21 +377,6 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
             return paths
         moved: dict[str, str] = await super().move_certs(paths)
         return moved
-
-
-def _criu_of_this_account() -> str | None:
-    """What `gpucommons hibernation setup` got: servers have other homes, and would not find it."""
-    named, own = os.environ.get(criu.VARIABLE), criu.state_folder(os.environ) / "root"
-    return named or (str(own) if own.is_dir() else None)
-
-
-def _environ_of_trial(place: object, *, home: str | None = None) -> tuple[tuple[str, str], ...]:
-    """By which a server finds its CRIU and its folder; of another account nothing else is the hub's."""
-    names = ("PATH", "LANG") if home else ("PATH", "LANG", "HOME", "XDG_STATE_HOME")
-    found = {name: os.environ[name] for name in names if name in os.environ}
-    found |= {"HOME": home} if home else {}
-    found |= {criu.VARIABLE: place} if isinstance(place, str) else {}
-    return tuple(sorted(found.items()))
 
 
 def _account_of(name: str) -> pwd.struct_passwd:
