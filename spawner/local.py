@@ -29,8 +29,8 @@ from gpucommons.gpu.errors import AgentUnavailable, GpuError
 from gpucommons.gpu.hibernation import criu
 from gpucommons.gpu.hibernation.above_server import orders
 from gpucommons.gpu.hibernation.above_server.standing import Above
+from gpucommons.gpu.linux.control_groups import enter
 from gpucommons.gpu.providers import Injection
-from gpucommons.gpu.slices.cgroups import enter
 from gpucommons.scheduler.models import SliceView
 from gpucommons.spawner import above_server, server_output
 from gpucommons.spawner.form.refusal import refusal

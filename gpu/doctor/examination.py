@@ -23,12 +23,12 @@ from gpucommons.gpu.hibernation.self_test import (
     self_test,
     self_test_for_users,
 )
+from gpucommons.gpu.linux.control_groups import find_mount
 from gpucommons.gpu.node.node_traits import Wishes, survey
 from gpucommons.gpu.node.telemetry import Telemetry
 from gpucommons.gpu.parking import self_test as parking
 from gpucommons.gpu.providers.stack import capabilities, provider_stack
 from gpucommons.gpu.shim.audit import audit
-from gpucommons.gpu.slices.cgroups import find_mount
 from gpucommons.gpu.slices.slice_folders import SliceFolders
 
 _MPS_PROGRAM = "nvidia-cuda-mps-control"

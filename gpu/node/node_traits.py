@@ -12,6 +12,7 @@ from gpucommons.gpu import shim
 from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.devices.memory_limits import MemoryLimits
 from gpucommons.gpu.errors import GpuError
+from gpucommons.gpu.linux.control_groups import find_mount
 from gpucommons.gpu.linux.pod_cgroups import PodCgroups
 from gpucommons.gpu.node.telemetry import Telemetry
 from gpucommons.gpu.plugins import PROVIDERS, BrokenPlugin, lacking, take_in
@@ -24,7 +25,7 @@ from gpucommons.gpu.providers.node.mps import MpsProvider
 from gpucommons.gpu.providers.node.pod_mem import PodMemProvider
 from gpucommons.gpu.providers.node.shim import ShimProvider
 from gpucommons.gpu.providers.node.watchdog import WatchdogProvider
-from gpucommons.gpu.slices.cgroups import Cgroups, find_mount
+from gpucommons.gpu.slices.cgroups import Cgroups
 from gpucommons.gpu.slices.slice_folders import SliceFolders
 from gpucommons.gpu.slices.slices import SliceId
 

@@ -6,17 +6,16 @@ seen. So every slice has a leaf of its own, made by root below one folder that i
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 
+from gpucommons.gpu.linux.control_groups import enter
 from gpucommons.gpu.slices.slices import SliceId
 
 #: Our folder below the mount of cgroup v2.
 FOLDER = "gpucommons.slice"
 #: Controllers that the driver may keep its accounts in; whichever the kernel has.
 _CONTROLLERS = ("dmem", "misc")
-_MOUNTS = Path("/proc/self/mounts")
 
 
 class Cgroups:
@@ -86,34 +85,6 @@ class Cgroups:
                 if below.is_dir():
                     below.rmdir()
             (self._parent / slice_id).rmdir()
-
-
-def enter(group: str, pid: int = 0) -> None:
-    """Put a process, or this one (0), into a group.
-
-    Raises
-    ------
-    OSError
-        When the kernel refuses.
-    """
-    # One plain write: this also runs between fork and exec.
-    descriptor = os.open(f"{group}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(descriptor, b"%d" % pid)
-    finally:
-        os.close(descriptor)
-
-
-def find_mount(mounts: Path = _MOUNTS) -> Path | None:
-    """Where cgroup v2 is mounted; None where it is not."""
-    try:
-        for line in mounts.read_text(encoding="utf-8").splitlines():
-            words = line.split()
-            if len(words) > 2 and words[2] == "cgroup2":  # noqa: PLR2004 - fstab(5)
-                return Path(words[1])
-    except OSError:
-        pass
-    return None
 
 
 def _pass_on_controllers(folder: Path) -> None:

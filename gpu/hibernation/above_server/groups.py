@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpucommons.gpu.slices.cgroups import find_mount
+from gpucommons.gpu.linux.control_groups import find_mount
 
 _OWN = Path("/proc/self/cgroup")
 _LOOK_S = 0.02

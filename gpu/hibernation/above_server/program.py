@@ -28,7 +28,7 @@ from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.inside.pid_one import hear_signals
 from gpucommons.gpu.hibernation.inside.settings import Account
 from gpucommons.gpu.hibernation.tree import HibernatableTree
-from gpucommons.gpu.slices.cgroups import enter
+from gpucommons.gpu.linux.control_groups import enter
 
 #: Kernels of one server.
 MOST_TREES = 64

@@ -18,7 +18,8 @@ import pytest
 from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.errors import BadAgentRequest, CannotShrink, LimitNotInForce
-from gpucommons.gpu.slices.cgroups import FOLDER, enter, find_mount
+from gpucommons.gpu.linux.control_groups import enter, find_mount
+from gpucommons.gpu.slices.cgroups import FOLDER
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
 SLEEP = "import time; time.sleep(600)"

@@ -21,7 +21,7 @@ from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.inside.settings import Account as TreeAccount
 from gpucommons.gpu.hibernation.preload import library
 from gpucommons.gpu.hibernation.tree import HibernatableTree
-from gpucommons.gpu.slices.cgroups import enter
+from gpucommons.gpu.linux.control_groups import enter
 from gpucommons.scheduler.executors.local.attempt.plan import (
     MAX_REFUSAL_BYTES,
     PID_ONE,

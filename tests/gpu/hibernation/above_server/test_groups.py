@@ -17,7 +17,7 @@ from below_root.asking_server import USER, server
 
 from gpucommons.gpu.hibernation.above_server import groups, standing
 from gpucommons.gpu.hibernation.inside.settings import Account
-from gpucommons.gpu.slices.cgroups import enter
+from gpucommons.gpu.linux.control_groups import enter
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0 or groups.hindrance() is not None,
