@@ -132,7 +132,7 @@ def _put_back(server: Any, record: Record) -> Acquaintance:
     """What Jupyter keeps beside a kernel."""
     kernels = server.kernel_manager
     kernel = kernels.get_kernel(record.kernel_id)
-    kernel.context.setsockopt(zmq.RECONNECT_IVL, _TRY_EVERY_MS)
+    try_often(kernel)
     acquaintance = Acquaintance(kernel)
     if record.execution_state == "busy":
         # Its cell goes on; an answer to somebody else's question would make it look idle.
@@ -148,6 +148,15 @@ def _put_back(server: Any, record: Record) -> Acquaintance:
     if record.session_key is not None and ":" in record.session_key:
         _buffer_again(kernels, kernel, record, record.session_key)
     return acquaintance
+
+
+def try_often(kernel: Any) -> None:
+    """Have sockets of this kernel, which listens anew, connect soon; those of others stay as they are.
+
+    A context that stands for another one has options of its own.
+    """
+    kernel.context = type(kernel.context)(kernel.context)
+    kernel.context.setsockopt(zmq.RECONNECT_IVL, _TRY_EVERY_MS)
 
 
 def _buffer_again(kernels: Any, kernel: Any, record: Record, session_key: str) -> None:
