@@ -106,6 +106,9 @@ class Parking:
             self._news.clear()
             try:
                 await self.step()
+            except NotFound:
+                # It is not asked for again but for the next cell, which hears the same.
+                self._refuse("the scheduler no longer knows it")
             except Exception as error:
                 if isinstance(error, SchedulerError):
                     log.warning("parking goes on when the scheduler answers: %s", error)
@@ -191,11 +194,13 @@ class Parking:
         if self._state in _RUNS:
             self._news.set()
         elif self._lease is not None and self._state in {"ended", "hibernated", "released"}:
-            self._wants = self._told = False
-            why = (self._lease.ended_text or "it ended").rstrip(".")
-            self.holding.refuse(ENDED.format(text=why))
+            self._refuse(self._lease.ended_text or "it ended")
         elif self._wants or self._state == "parking":
             await self._later()
+
+    def _refuse(self, why: str) -> None:
+        self._wants = self._told = False
+        self.holding.refuse(ENDED.format(text=why.rstrip(".")))
 
     async def _tell(self) -> None:
         """Ask for its turn, or for none any more; where it has its GPU, its slice is open then."""

@@ -13,7 +13,7 @@ import pytest
 from gpucommons.labextension.parking.holding import NOT_BEGUN, Holding
 from gpucommons.labextension.parking.parking import LONGEST_PAUSE_S, LOOK_EVERY_S, Parking
 from gpucommons.scheduler.client.call import Call
-from gpucommons.scheduler.errors import TooManyRequests
+from gpucommons.scheduler.errors import NotFound, TooManyRequests
 from gpucommons.scheduler.models import LeaseView
 
 LEASE = "018f0000-0000-7000-8000-000000000001"
@@ -81,6 +81,7 @@ class Line:
         self.is_seen = False
         self.slept: list[float] = []
         self.refuses: Exception | None = None
+        self.is_gone = False
         #: Called before each pause: what happens meanwhile.
         self.meanwhile: Callable[[], None] = lambda: None
         self.runner = asyncio.Runner()
@@ -117,6 +118,8 @@ class Line:
             self.state = "parking"
         elif call.method == "GET":
             self.looks += 1
+            if self.is_gone:
+                raise NotFound("no such lease")
         return self.view()
 
     def _ask(self, call: Call[LeaseView]) -> None:
@@ -197,6 +200,20 @@ def test_a_refused_wish_is_told_again_ever_more_rarely_and_not_lost(line: Line) 
     assert line.slept[:7] == [1.0, 2.0, 4.0, 8.0, LONGEST_PAUSE_S, LONGEST_PAUSE_S, LONGEST_PAUSE_S]
     line.refuses = None
     line.follow(lambda: line.state == "waiting")
+
+
+def test_a_lease_that_is_gone_is_asked_for_once_a_cell_and_each_is_told(line: Line) -> None:
+    line.refuses, line.is_gone = NotFound("no such lease"), True
+    page = Page()
+    for times, code in enumerate(("x", "y"), 1):
+        line.cell(code, page)
+        line.follow(lambda times=times: len(page.errors()) == times)
+    line.runner.run(asyncio.sleep(0.05))
+    assert (len(line.asked), line.looks, line.slept) == (2, 2, [])
+    assert page.errors()[0] == (
+        "Its place is gone, and with it its GPU: the scheduler no longer knows it. Restart the server to"
+        " wait in line anew."
+    )
 
 
 def test_what_cannot_have_its_gpu_back_says_once_that_it_is_parked_however_long_that_takes(
