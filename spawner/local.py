@@ -72,9 +72,10 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
     ).tag(config=True)
 
     kernels_by_root = Bool(
-        True,
+        False,
         help="""Where users may make no user namespaces, start root's program above each server, so that
-        kernels are saved there too. It needs a hub that is root, and users with their own accounts.
+        kernels are saved there too. It needs a hub that is root, and users with their own accounts. A
+        determined user may get CAP_CHECKPOINT_RESTORE by it, as themselves.
         """,
     ).tag(config=True)
 

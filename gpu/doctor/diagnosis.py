@@ -247,7 +247,8 @@ def _interpreter(facts: Facts) -> Finding:
 _BY_USERS = "in a user namespace, without any right of the machine's"
 _BY_ROOT = (
     "started by root as its user with one capability, as users may make no user namespaces here; so "
-    "jobs and notebooks under users' own accounts are saved where scheduler and hub are root too"
+    "jobs under users' own accounts are saved where the scheduler is root too, and notebooks where the hub "
+    "is, and has `c.GpuLocalSpawner.kernels_by_root = True`"
 )
 
 

@@ -94,15 +94,15 @@ async def test_a_hub_without_root_or_criu_offers_nothing(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("traits", "may"),
     [
-        ({}, True),
-        ({"kernels_by_root": False}, False),
-        ({"shared_account": True}, False),
-        ({"environment": {"GPUCOMMONS_HIBERNATE_KERNELS": "0"}}, False),
-        ({"cmd": ["bwrap", "jupyterhub-singleuser"]}, False),
-        ({"shell_cmd": ["sh", "-c"]}, False),
+        ({"kernels_by_root": True}, True),
+        ({}, False),
+        ({"kernels_by_root": True, "shared_account": True}, False),
+        ({"kernels_by_root": True, "environment": {"GPUCOMMONS_HIBERNATE_KERNELS": "0"}}, False),
+        ({"kernels_by_root": True, "cmd": ["bwrap", "jupyterhub-singleuser"]}, False),
+        ({"kernels_by_root": True, "shell_cmd": ["sh", "-c"]}, False),
     ],
 )
-def test_a_server_that_its_admin_starts_in_another_way_has_no_program(
+def test_only_a_server_of_an_admin_who_wants_it_and_starts_none_in_another_way_has_a_program(
     traits: dict[str, object], may: bool
 ) -> None:
     user = SimpleNamespace(name="ada")

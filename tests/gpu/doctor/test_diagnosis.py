@@ -173,7 +173,8 @@ def test_which_of_the_two_ways_of_saving_holds_is_named() -> None:
     assert "in a user namespace" in found(facts, "hibernation").found
     by_root = found(replace(facts, hibernation=replace(alone, by_root=True)), "hibernation")
     assert "started by root as its user with one capability" in by_root.found
-    assert "jobs and notebooks under users' own accounts are saved" in by_root.found
+    assert "jobs under users' own accounts are saved" in by_root.found
+    assert "`c.GpuLocalSpawner.kernels_by_root = True`" in by_root.found
     no_group = replace(
         facts, hibernation=replace(alone, by_root=True), no_group="Read-only file system"
     )
