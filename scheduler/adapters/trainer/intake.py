@@ -101,6 +101,16 @@ class TrainJobs:
             with _as_of_objects():
                 self.note(ref, notes)
 
+    def is_there(self, ref: ObjectRef) -> bool:
+        """Ask the API server whether it is still there, and not a newer one of its name."""
+        try:
+            found = self._connection.get(trainjobs.path_of(ref.namespace, ref.name))
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
+            return False
+        return bool(found["metadata"]["uid"] == ref.uid)
+
     def note(self, ref: ObjectRef, notes: dict[str, str | None]) -> None:
         """Write annotations; one that is gone needs none."""
         self.patch(ref, trainjobs.noting(notes))
@@ -163,9 +173,9 @@ class Intake:
         ]
         there = {one["metadata"]["uid"] for one in found}
         for uid in self._books.by_uid.keys() - there:
-            self._books.by_uid.pop(uid)
             self._done.pop(uid, None)
             self._handed_in.pop(uid, None)
+            await self._end_job_of(self._books.by_uid.pop(uid))
         for trainjob in found:
             meta = trainjob["metadata"]
             if self._done.get(meta["uid"]) == meta["resourceVersion"]:
@@ -252,6 +262,23 @@ class Intake:
         notes = {trainjobs.JOB: view.id, trainjobs.ASKED: asked.mark, trainjobs.EDITED: edited}
         await asyncio.to_thread(self._objects.note, ref, notes)
         known.status, self._handed_in[ref.uid] = {"jobId": view.id}, asked.mark
+
+    async def _end_job_of(self, gone: Known) -> None:
+        """Its TrainJob was deleted: whoever waits behind it is not to wait for the follower's next pass."""
+        job_id, ref = gone.status.get("jobId"), gone.ref
+        if not job_id:
+            return
+        try:
+            # What was seen may lag; only the API server can say that it is gone.
+            is_there = await asyncio.to_thread(self._objects.is_there, ref)
+            view = await self._scheduler.send(calls.job(job_id))
+            if not is_there and made_of(view) == ref.uid and view.state not in status.FINAL:
+                _LOG.info("%s is cancelled: its TrainJob was deleted", view.name)
+                await self._scheduler.send(calls.cancel(job_id))
+        except (InvalidTransition, NotFound):
+            return
+        except (SchedulerError, ApiError) as error:
+            self._odd.note(error)
 
     async def _is_over(self, job_id: str) -> bool:
         """Whether a job gave its place up; one that runs keeps it, and what it was admitted for."""

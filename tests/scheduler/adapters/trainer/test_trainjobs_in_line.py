@@ -80,8 +80,8 @@ RUNTIME = {
 class World:
     """All of it in one process; only Trainer and the kubelets are played."""
 
-    def __init__(self, folder: Path) -> None:
-        self.server = FakeApiServer()
+    def __init__(self, folder: Path, *, pass_s: float = 0.2) -> None:
+        self.server, self._pass_s = FakeApiServer(), pass_s
         self._settings = folder / "trainjob.yaml"
         self._settings.write_text(yaml.safe_dump(SETTINGS))
         self.server.post("/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes", RUNTIME)
@@ -159,7 +159,7 @@ class World:
             "http://scheduler", token="intake", transport=transport
         ) as scheduler:
             self.intake = intake = Intake(scheduler, watched, objects, books, told)
-            pace = Pace(poll_s=0.2, pass_s=0.2)
+            pace = Pace(poll_s=0.2, pass_s=self._pass_s)
             follower = Follower(
                 scheduler, objects, books, pace=pace, now_ms=lambda: time.time_ns() // 1_000_000
             )
@@ -375,6 +375,18 @@ def test_deleting_it_ends_its_job(world: World) -> None:
     job = world.job("digits")
     world.server.delete(f"{PLACE}/digits")
     world.until(lambda: world.view(job.id).state == "cancelled", "its job is cancelled")
+
+
+def test_a_deleted_ones_job_waits_for_no_pass(tmp_path: Path) -> None:
+    world = World(tmp_path, pass_s=3600)
+    try:
+        fill(world)
+        world.make("waits", gpus=4)
+        job = world.job("waits")
+        world.server.delete(f"{PLACE}/waits")
+        world.until(lambda: world.view(job.id).state == "cancelled", "its job is cancelled")
+    finally:
+        world.close()
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
