@@ -42,6 +42,8 @@ WITH_PROGRAMS = ("scheduler/executors/local/test_hibernated_jobs.py",)
 STORIES = {
     "ui/test_product.py",
     "kubernetes/test_tour_kubernetes.py",
+    "kubernetes/test_parked_pods.py",
+    "kubernetes/executors/test_launchers_in_pods.py",
     "kubernetes/test_replicas.py",
     "frameworks/test_scripts_go_on.py",
 }
