@@ -16,6 +16,7 @@ from gpucommons.gpu.client import wire
 from gpucommons.gpu.client.agent_transports import SocketTransport, Transport
 from gpucommons.gpu.clouds.notice_source import CloudNotice
 from gpucommons.gpu.devices.devices import Device, DeviceId
+from gpucommons.gpu.devices.driver_versions import driver_version_from
 from gpucommons.gpu.errors import AgentUnavailable, GpuError
 from gpucommons.gpu.providers.base import Injection
 from gpucommons.gpu.shim import Overlay
@@ -105,11 +106,17 @@ class AgentClient:
         self._timeout_s = timeout_s
         self._memory: str | None = None
         self._notice = CloudNotice()
+        self._driver: str | None = None
 
     @property
     def notice(self) -> CloudNotice:
         """What the node's cloud said of it when the agent last answered."""
         return self._notice
+
+    @property
+    def driver(self) -> str | None:
+        """Version of its GPUs' driver, "" where it knows none; None until it was asked for devices, or has none."""
+        return self._driver
 
     @property
     def memory(self) -> str | None:
@@ -123,15 +130,18 @@ class AgentClient:
     def devices(self) -> NodeReport:
         """The node and its devices."""
         answer = self._call("devices")
+        devices = tuple(wire.device_from(device) for device in answer["devices"])
+        driver = driver_version_from(answer.get("driver"))
+        self._driver = driver if devices else None
         return NodeReport(
             node=answer["node"],
-            devices=tuple(wire.device_from(device) for device in answer["devices"]),
+            devices=devices,
             cpu_milli=answer["cpu_milli"],
             memory_mib=answer["memory_mib"],
             isolation=answer["isolation"],
             troubles=answer["troubles"],
             isolations=answer.get("isolations", {}),
-            driver=answer.get("driver", ""),
+            driver=driver,
         )
 
     def open(self, gpu_slice: GpuSlice, *, used: bool = False) -> Path:

@@ -28,7 +28,7 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.gpu.errors import AgentUnavailable, GpuError, UnknownDevice, UnknownSlice
 from gpucommons.gpu.slices.slices import CHOSEN_LATER, GpuSlice, SliceId
 from gpucommons.gpu.slices.usage import AuditEntry, UsageMinute, UsageSample
-from gpucommons.scheduler.cluster.heard_notices import HeardNotices
+from gpucommons.scheduler.cluster.heard_from_agents import HeardFromAgents
 from gpucommons.scheduler.core.model.types import NodeId
 
 log = logging.getLogger("gpucommons.scheduler.cluster.cluster_agents")
@@ -81,7 +81,7 @@ class ClusterAgents:
         self._clients: dict[str, AgentClient] = {}
         self._where: dict[SliceId, NodeId] = {}
         self._memories: dict[NodeId, str] = {}
-        self._notices = HeardNotices()
+        self.heard = HeardFromAgents()
         #: Nodes that did not answer, and when.
         self._away: dict[NodeId, float] = {}
         #: Where the agent was that did not answer, and until when it is not asked again there.
@@ -102,7 +102,7 @@ class ClusterAgents:
 
     def notices(self) -> Mapping[NodeId, CloudNotice]:
         """What its cloud said last of each node whose agent answers; nobody is asked for it."""
-        return self._notices.of(self._addresses())
+        return self.heard.notices(self._addresses())
 
     def open(self, gpu_slice: GpuSlice, *, used: bool = False) -> None:
         """Begin to watch a slice; repeating it is harmless.
@@ -311,7 +311,7 @@ class ClusterAgents:
                 # Perhaps its token changed: the next time it is read anew.
                 self._clients.pop(address, None)
             raise
-        self._notices.hear(node, address, client.notice)
+        self.heard.hear(node, address, client.notice, client.driver)
         self._note_memory(node, client)
         self._note_back(node)
         return answer
@@ -379,7 +379,7 @@ class ClusterAgents:
             log.warning("the agent of node %s lost what it knew: slices are opened again", node)
 
     def _note_away(self, node: NodeId) -> None:
-        self._notices.forget(node)
+        self.heard.forget(node)
         with self._lock:
             before = self._away.get(node)
             self._away[node] = self._now_s()

@@ -84,6 +84,11 @@ def make_parts(
     def notices() -> Mapping[NodeId, CloudNotice]:
         return agents.notices()
 
+    def drivers() -> Mapping[NodeId, str]:
+        # Until its agent answers (again), a node has the driver that is on record.
+        recorded = {node.node_id: node.driver for node in cluster().nodes.values() if node.driver}
+        return recorded | dict(agents.heard.drivers(executor.agents()))
+
     around = Around(
         pools=asked.pools,
         pool_of=lambda node_id: _pool_of(cluster(), node_id),
@@ -93,6 +98,7 @@ def make_parts(
         current=lambda: current_attempts(cluster()).keys(),
         reading=reading if settings.agents else None,
         notices=notices if settings.agents else dict,
+        drivers=drivers if settings.agents else dict,
         leases=lambda: leases_held(cluster()),
         on_change=asked.wake,
         leading=asked.may_act,

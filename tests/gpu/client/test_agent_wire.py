@@ -3,11 +3,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpucommons.gpu.client import wire
 from gpucommons.gpu.devices.devices import Device, DeviceId
+from gpucommons.gpu.devices.driver_versions import driver_version_from
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.gpu.slices.usage import CONTENTION, UsageMinute, UsageSample
 
@@ -89,3 +91,26 @@ def test_an_agent_without_a_door_loads_neither_http_nor_tls() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("told", "is_one"),
+    [
+        ("550.54.15", True),
+        ("535.104.05-grid", True),
+        ("simulated", True),
+        ("", False),
+        (None, False),
+        (580, False),
+        (["580"], False),
+        ("5" * 65, False),
+        ("=1+1", False),
+        ("580\n95", False),
+        ("<b>580</b>", False),
+        ("580\ud800", False),
+    ],
+)
+def test_a_drivers_version_is_checked_before_it_is_kept_and_shown(
+    told: object, is_one: bool
+) -> None:
+    assert driver_version_from(told) == (told if is_one else "")

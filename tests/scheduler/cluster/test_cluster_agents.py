@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,11 +60,9 @@ class NodeAgent:
             shown=lambda slice_id: self.shown.get(slice_id, frozenset()),
         )
         self.watch.restore(now_ms=0)
-        facts = NodeFacts(name=name, cpu_milli=8000, memory_mib=64_000, isolation="none")
+        self.facts = NodeFacts(name=name, cpu_milli=8000, memory_mib=64_000, isolation="none")
         self.cloud_says = CloudNotice()
-        self._requests = Requests(
-            self.watch, facts, Folders(folder / "slices"), cloud=lambda: self.cloud_says
-        )
+        self.folders = Folders(folder / "slices")
         self.is_away = False
         self.asked = 0
         #: Whatever it is asked.
@@ -76,7 +75,8 @@ class NodeAgent:
             raise TimeoutError("timed out")
         if self.says is not None:
             return self.says
-        return self._requests.answer(line, now_ms=self.now_ms)
+        requests = Requests(self.watch, self.facts, self.folders, cloud=lambda: self.cloud_says)
+        return requests.answer(line, now_ms=self.now_ms)
 
     @property
     def open(self) -> set[str]:
@@ -487,3 +487,25 @@ def test_where_agents_are_is_asked_for_without_the_lock_of_what_they_said(
     monkeypatch.setattr(cluster.agents, "_addresses", addresses)
     cluster.agents.audit(NODES[0])
     assert set(cluster.agents.notices()) == {NODES[0]}
+
+
+def drivers(cluster: Cluster) -> dict[NodeId, str]:
+    cluster.now_s += REPORTS_S
+    cluster.agents.reports()
+    return dict(cluster.agents.heard.drivers(cluster.addresses))
+
+
+def test_the_driver_of_a_node_is_what_its_agent_told_last(cluster: Cluster) -> None:
+    first, second, third = (cluster.nodes[name] for name in NODES)
+    first.facts = replace(first.facts, driver="550.54.15")
+    # What is no version is not taken over, neither into books nor onto pages.
+    second.facts = replace(second.facts, driver="<b>" + "5" * 90)
+    third.is_away = True
+    assert drivers(cluster) == {NODES[0]: "550.54.15", NODES[1]: ""}
+
+    cluster.agents.usage()  # an answer that names no driver leaves what was told
+    assert cluster.agents.heard.drivers(cluster.addresses)[NODES[0]] == "550.54.15"
+    first.facts = replace(first.facts, driver="580.95.05")
+    assert drivers(cluster)[NODES[0]] == "580.95.05"
+    cluster.addresses[NODES[0]] = "http://node-1:2"  # another pod of its: it is to tell again
+    assert NODES[0] not in cluster.agents.heard.drivers(cluster.addresses)

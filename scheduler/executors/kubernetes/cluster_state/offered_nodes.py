@@ -32,6 +32,7 @@ from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
     taken_by_others,
     why_no_part,
     why_not_parked,
+    with_drivers,
 )
 from gpucommons.scheduler.executors.kubernetes.nodes.installed import Installed
 from gpucommons.scheduler.executors.kubernetes.nodes.other_systems import (
@@ -69,8 +70,8 @@ class Offer:
     def nodes(self) -> tuple[Node, ...]:
         """The nodes that answer, without what others take."""
         pools, held, leases = self._around.pools(), self._around.held(), self._around.leases()
-        notices = self._around.notices()
-        key = (self._view.version, pools, held, leases, notices)
+        notices, drivers = self._around.notices(), self._around.drivers()
+        key = (self._view.version, pools, held, leases, notices, drivers)
         if self._nodes is None or self._nodes[0] != key:
             cards = self._reservations.cards_in_use()
             holdings = Holdings(
@@ -83,6 +84,7 @@ class Offer:
                 unmade=self._unmade(pools),
             )
             found = nodes_of(self._view.nodes.values(), pools, self._settings, holdings)
+            found = with_drivers(found, drivers)
             self._nodes = (key, self._taken_back.marked(found, self._view.nodes, notices))
         return self._nodes[1]
 

@@ -45,6 +45,8 @@ class Around:
     reading: Reading | None = None
     #: What clouds say of their nodes, as the agents heard it.
     notices: Callable[[], Mapping[NodeId, CloudNotice]] = dict
+    #: Versions of the GPUs' driver, as the agents told them.
+    drivers: Callable[[], Mapping[NodeId, str]] = dict
     on_change: Callable[[], None] = lambda: None
     #: Whether this scheduler acts, and not another replica: asked by every thread before it does.
     leading: Callable[[], bool] = lambda: True

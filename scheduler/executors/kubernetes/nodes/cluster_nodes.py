@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
+from gpucommons.gpu.devices.driver_versions import driver_version_from
 from gpucommons.gpu.devices.kinds import kind_of, memory_mib_of
 from gpucommons.gpu.hibernation.containers import RESOURCE as HIBERNATE
 from gpucommons.scheduler.core.model.going_on import HibernationAbility
@@ -170,7 +171,17 @@ def _node(
 def driver_of(labels: Mapping[str, str]) -> str:
     """Version of the driver; "" where no label says it."""
     parts = [labels[name] for name in DRIVER_PARTS if labels.get(name)]
-    return labels.get(DRIVER, "") or ".".join(parts)
+    return driver_version_from(labels.get(DRIVER) or ".".join(parts))
+
+
+def with_drivers(nodes: Iterable[Node], told: Mapping[NodeId, str]) -> tuple[Node, ...]:
+    """The same; where no label names the driver, it is what the node's agent told."""
+    return tuple(
+        replace(node, driver=told[node.node_id])
+        if node.devices and not node.driver and node.node_id in told
+        else node
+        for node in nodes
+    )
 
 
 def _ability(node: NodeSeen, settings: KubernetesSettings) -> HibernationAbility | None:

@@ -12,7 +12,7 @@ import pytest
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.model.resources import Pool
-from gpucommons.scheduler.core.model.types import PoolName, WorkerPlacement
+from gpucommons.scheduler.core.model.types import NodeId, PoolName, WorkerPlacement
 from gpucommons.scheduler.executors.base import Bound
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError, Connection
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView, Hears
@@ -77,6 +77,7 @@ class World:
     reservations: str = "on-demand"
     leases: Leases = field(default_factory=lambda: BOOKS)
     held: frozenset[DeviceId] = frozenset({SLOT})
+    drivers: dict[NodeId, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         place = PoolPlace(reservations=cast("Any", self.reservations))
@@ -92,6 +93,7 @@ class World:
             pool_of=lambda _node: POOL,
             held=lambda: self.held,
             leases=lambda: self.leases,
+            drivers=lambda: dict(self.drivers),
         )
         self.reserving = Reservations(connection, settings, self.view, cast("Any", None))
         installed = Installed(connection, settings, cast("Any", None), changed=lambda: None)
@@ -118,6 +120,14 @@ class World:
     def slots(self) -> list[DeviceId]:
         (node,) = self.offer.nodes()
         return [device.device_id for device in node.devices]
+
+
+def test_another_driver_is_seen_though_nothing_else_of_the_cluster_changed() -> None:
+    world = World()
+    for told in ("", "550.54.15", "580.95.05"):
+        world.drivers = {NodeId("n1"): told} if told else {}
+        (node,) = world.offer.nodes()
+        assert node.driver == told
 
 
 def test_what_a_notebook_takes_is_its_leases_and_not_taken_twice() -> None:

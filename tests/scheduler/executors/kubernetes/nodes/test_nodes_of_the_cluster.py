@@ -11,11 +11,12 @@ from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.hibernation.containers import RESOURCE
 from gpucommons.scheduler.core.model.going_on import HibernationAbility
 from gpucommons.scheduler.core.model.resources import Node, NodeState, Pool
-from gpucommons.scheduler.core.model.types import PoolName
+from gpucommons.scheduler.core.model.types import NodeId, PoolName
 from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
     Holdings,
     nodes_of,
     taken_by_others,
+    with_drivers,
 )
 from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import NodeSeen, OtherPod
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace
@@ -65,6 +66,8 @@ def slots(node: Node) -> list[str]:
             "550.54.15",
         ),
         ({}, ""),
+        ({"nvidia.com/cuda.driver-version.full": "=cmd|' /C calc'!A0"}, ""),
+        ({"nvidia.com/cuda.driver-version.full": "5" * 65}, ""),
     ],
 )
 def test_the_driver_is_what_the_labels_of_feature_discovery_say(
@@ -72,6 +75,21 @@ def test_the_driver_is_what_the_labels_of_feature_discovery_say(
 ) -> None:
     (node,) = seen(a_node(labels={"gpucommons.io/pool": "train", **labels}))
     assert node.driver == driver
+
+
+def test_where_no_label_names_the_driver_it_is_what_the_agent_told() -> None:
+    label = {"gpucommons.io/pool": "train", "nvidia.com/cuda.driver-version.full": "580.95.05"}
+    nodes = seen(
+        a_node("labelled", labels=label), a_node("told"), a_node("silent"),
+        a_node("bare", allocatable={}),
+    )  # fmt: skip
+    told = {NodeId(name): "550.54.15" for name in ("labelled", "told", "bare")}
+    assert {one.node_id: one.driver for one in with_drivers(nodes, told)} == {
+        "labelled": "580.95.05",
+        "told": "550.54.15",
+        "silent": "",
+        "bare": "",
+    }
 
 
 def test_a_nodes_gpus_are_slots_and_its_label_names_the_pool() -> None:
