@@ -20,13 +20,13 @@ STOPS_S = 180.0
 
 
 @contextmanager
-def own_scheduler(folder: Path, config: str) -> Iterator[dict[str, str]]:
+def own_scheduler(folder: Path, config: str, *, gpus: int = 1) -> Iterator[dict[str, str]]:
     """Run it; what its clients need in their environment."""
     (folder / "config.yaml").write_text(config)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GPUCOMMONS_")}
     environ = {**kept, "GPUCOMMONS_STATE": str(folder / "state"), "HOME": str(folder)}
     command = [str(Path(sys.executable).with_name("gpucommons")), "up", "--no-hub", "--stop-jobs"]
-    options = ["--simulate", "1", "--trusted-users", "--config", str(folder / "config.yaml")]
+    options = ["--trusted-users", "--simulate", str(gpus), "--config", str(folder / "config.yaml")]
     written = folder / "up.log"
     with written.open("w") as log:
         up = subprocess.Popen([*command, *options], env=environ, stdout=log, stderr=log)
