@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, TypeVar
@@ -135,6 +135,24 @@ class PageHandler(HubOAuthenticated, Headers):  # type: ignore[misc] # jupyterhu
         while pages[-1].cursor is not None and len(pages) <= _MORE_PAGES:
             pages.append(await self.ask(call(pages[-1].cursor)))
         return pages
+
+    def chosen_days(self, spans: Sequence[int]) -> int:
+        """How many days back somebody looks, of those that a page offers; 90 where nothing is said.
+
+        Raises
+        ------
+        BadRequest
+            Of any other number, and of what is none.
+        """
+        text = self.get_query_argument("days", "90")
+        if text not in map(str, spans):
+            message = gettext(
+                "%(text)s days are not shown: %(spans)s are.",
+                text=repr(text[:20]),
+                spans=", ".join(map(str, spans)),
+            )
+            raise BadRequest(message)
+        return int(text)
 
     # --- answers ---------------------------------------------------------------------------
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gpucommons.scheduler.client import plan_calls
-from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.languages.texts import gettext, gettext_noop
+from gpucommons.scheduler.languages.texts import gettext_noop
 from gpucommons.scheduler.pages.base import PageHandler
 from gpucommons.scheduler.pages.present import calibration
 from gpucommons.scheduler.pages.reports.sample import is_asked
@@ -20,7 +19,7 @@ class Calibration(PageHandler):
     async def get(self) -> None:
         """Show it."""
         await self.whoami()
-        days = _days(self.get_query_argument("days", "90"))
+        days = self.chosen_days(SPANS)
         asked = await self.ask(plan_calls.calibration(days=days, sample=is_asked(self)))
         self.show(
             "calibration.html",
@@ -32,14 +31,3 @@ class Calibration(PageHandler):
             speeds=calibration.speeds(asked.speeds),
             data_ms=asked.now_ms,
         )
-
-
-def _days(text: str) -> int:
-    if text not in map(str, SPANS):
-        message = gettext(
-            "%(text)s days are not shown: %(spans)s are.",
-            text=repr(text[:20]),
-            spans=", ".join(map(str, SPANS)),
-        )
-        raise BadRequest(message)
-    return int(text)

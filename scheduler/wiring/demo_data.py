@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from gpucommons.scheduler.core.model.resources import Pool, Price
 from gpucommons.scheduler.core.model.state import Changes, Event
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
@@ -38,8 +39,8 @@ _MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
 #: Rows of the last days are as fine as they are drawn.
 _FINE_MS, _QUARTER_MS = 3 * _DAY_MS, 15 * _MINUTE_MS
 _GPUS = 4000
-#: Of a GPU and hour, in the plans.
-_PRICE = 1.2
+#: Of a GPU and hour.
+_PRICE, _CURRENCY = 1.2, "EUR"
 _POOL = PoolName("gpu")
 _VISION, _NLP = TeamName("vision"), TeamName("nlp")
 #: Fixed and guaranteed together, as in the demo's configuration.
@@ -84,7 +85,12 @@ def sample_history(now_ms: int) -> Sample:
     store.add_estimates(epoch, [_estimate(number, end_ms) for number in range(120)])
     store.plans.judge(epoch, [_run(number, end_ms) for number in range(90)])
     # Readers leave out the last minute, which a ledger has not written yet.
-    return Sample(store=store, now_ms=Millis(end_ms + _MINUTE_MS))
+    pool = Pool(
+        name=_POOL,
+        currency=_CURRENCY,
+        prices=(Price(from_ms=Millis(0), micro_per_gpu_h=round(_PRICE * 1e6)),),
+    )
+    return Sample(store=store, now_ms=Millis(end_ms + _MINUTE_MS), pools={_POOL: pool})
 
 
 def _steps(end_ms: int) -> Iterator[tuple[int, int]]:
@@ -279,7 +285,7 @@ def _run(number: int, end_ms: int) -> JudgedRun:
             run_s=Said(hours * 3600 / width, hours * 3600, hours * 3600 * width),
             gpu_hours=Said(gpu_hours / width, gpu_hours, gpu_hours * width),
             cost=Said(gpu_hours / width * _PRICE, gpu_hours * _PRICE, gpu_hours * width * _PRICE),
-            currency="EUR",
+            currency=_CURRENCY,
             formula_s=step_s,
             signature="sample",
             family="sample",

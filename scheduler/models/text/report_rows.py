@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,8 +12,9 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.models.reports import LENT, REPORT_COLUMNS, Report, ReportRow
 from gpucommons.scheduler.money import from_micro
 
-#: What a spreadsheet takes for a formula.
-_RISKY = ("=", "+", "-", "@", "\t", "\r")
+#: What a spreadsheet takes for the beginning of a formula, also behind blanks, as wide as Chinese and Japanese
+#: write it, and where in its language a semicolon or a tab parts cells.
+_FORMULA = re.compile(r"(?:^|(?<=[;\t\r\n]))(?=[\s\"]*[=+\-@＝＋－＠]|[\t\r\n])")
 #: Wherever sample data is shown or written.
 SAMPLE_NOTE = "Sample data of the demo: made up, and nowhere stored."
 #: In the place of a user: what a whole team lent.
@@ -120,8 +122,8 @@ def report_csv(report: Report) -> str:
 
 
 def in_a_spreadsheet(cell: str) -> str:
-    """Quoted where it could be taken for a formula."""
-    return f"'{cell}" if cell.startswith(_RISKY) else cell
+    """Quoted wherever it could be taken for a formula."""
+    return _FORMULA.sub("'", cell)
 
 
 def _most_held_first(row: ReportRow) -> tuple[str, int, str, str]:

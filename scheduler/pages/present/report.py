@@ -161,7 +161,6 @@ def lent_sentence(report: Report) -> str:
     lent = sum(row.lent_milli_gpu_h for row in report.lent)
     others, unknown = report.lent_by_none_milli_gpu_h, report.lent_unknown_milli_gpu_h
     if not others and not unknown:
-        # Rows are rounded each by itself: their sums may differ by a thousandth where nothing is left.
         return gettext(
             "All %(borrowed)s borrowed GPU hours were lent by teams.", borrowed=gpu_hours(borrowed)
         )

@@ -11,7 +11,6 @@ from typing import Any
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.client import report_calls
-from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.languages.texts import gettext, gettext_noop
 from gpucommons.scheduler.models.reports import UsePoint, Utilisation
 from gpucommons.scheduler.models.text.report_rows import SAMPLE_NOTE, in_a_spreadsheet
@@ -44,21 +43,12 @@ class Row:
 
 async def asked(page: PageHandler) -> tuple[Utilisation, int]:
     """What the reader chose, and of how many days."""
-    text = page.get_query_argument("days", "90")
-    if text not in map(str, SPANS):
-        message = gettext(
-            "%(text)s days are not shown: %(spans)s are.",
-            text=repr(text[:20]),
-            spans=", ".join(map(str, SPANS)),
-        )
-        raise BadRequest(message)
+    days = page.chosen_days(SPANS)
     pool = page.get_query_argument("pool", "") or None
     team = page.get_query_argument("team", "") or None
-    call = report_calls.utilisation(
-        days=int(text), pool=pool, team=team, sample=sample.is_asked(page)
-    )
+    call = report_calls.utilisation(days=days, pool=pool, team=team, sample=sample.is_asked(page))
     found = await page.ask(call)
-    return found, int(text)
+    return found, days
 
 
 async def shown(page: PageHandler) -> dict[str, Any]:

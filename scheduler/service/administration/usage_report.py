@@ -44,11 +44,10 @@ def report(  # noqa: PLR0913 - a span, and which of it, all named
         raise BadRequest(message)
     service = service.told_of(sample=sample)
     from_ms, to_ms = in_whole_rows(from_ms=from_ms, to_ms=to_ms, now_ms=service.now_ms())
-    pools = service.loop.cluster.pools
     teams = authorization.report_teams(principal)
     past = over_time.daily(service, from_ms, to_ms, teams) if drawn else None
     priced = priced_sums(service, Millis(from_ms), Millis(to_ms), teams, past=past)
-    currency = costs.currency_of(pools.values())
+    currency = costs.currency_of(service.priced_pools.values())
     return models.Report(
         from_ms=from_ms,
         to_ms=to_ms,
@@ -80,7 +79,7 @@ def priced_sums(
     """What was held in a span, each with what it costs: cut wherever a price changes. ``past``: what
     was read of it by day.
     """
-    pools = service.loop.cluster.pools
+    pools = service.priced_pools
     return [
         (one, costs.of_sum(pools, one, start_ms))
         for start_ms, end_ms in costs.spans(pools.values(), from_ms, to_ms)

@@ -16,6 +16,7 @@ from gpucommons.scheduler.store.quota_minutes.base import WHOLE_POOL, QuotaMinut
 from gpucommons.scheduler.store.reports.base import UsageSum
 
 _HOUR_MS = 3_600_000
+_PER_MILLE = 1000
 #: A receipt names who got the devices; whoever does not see that team reads only the team's name.
 _BENEFICIARY = ("beneficiary", "beneficiary_id")
 
@@ -93,11 +94,15 @@ def _report_row(several: Sequence[tuple[UsageSum, Cost]], currency: str) -> mode
 
 def lent_fields(
     rows: Sequence[QuotaMinute],
-    sums: Iterable[UsageSum],
+    sums: Sequence[UsageSum],
     before: Sequence[UsageSum],
     teams: frozenset[TeamName] | None,
 ) -> dict[str, Any]:
-    """Sums of a report's span by team; ``before`` is what was held before the first minute of ``rows``."""
+    """Sums of a report's span by team; ``before`` is what was held before the first minute of ``rows``.
+
+    Where all teams are here, what they lent, GPUs in no quota and what is not known make up what the
+    report's rows have as borrowed, to the thousandth.
+    """
     borrowed_before = sum(one.borrowed for one in before)
     by_none = sum(one.borrowed for one in sums) - borrowed_before - sum(row.lent for row in rows)
     held_before = sum(one.held for one in before)
@@ -107,19 +112,44 @@ def lent_fields(
         if row.team != WHOLE_POOL and (teams is None or row.team in teams):
             of_teams[row.team].append(row)
     size = sum(row.size for row in rows if row.team == WHOLE_POOL)
+    whole = teams is None
+    lent = [sum(row.lent for row in of_teams[team]) for team in sorted(of_teams)]
+    parts = [*lent, max(0, by_none) if rows and whole else 0, borrowed_before]
+    shown = report_rows(((one, Cost()) for one in sums), "") if whole else []
+    borrowed_h = sum(row.borrowed_milli_gpu_h for row in shown)
+    *hours, none_h, unknown_h = _adding_up(parts, borrowed_h if whole else None)
     return {
         "lent": [
             models.LentRow(
                 team=team,
-                lent_milli_gpu_h=_hours(sum(row.lent for row in several)),
-                quota_milli_gpu_h=_hours(sum(row.size for row in several)),
+                lent_milli_gpu_h=hour,
+                quota_milli_gpu_h=_hours(sum(row.size for row in of_teams[team])),
             )
-            for team, several in sorted(of_teams.items())
+            for team, hour in zip(sorted(of_teams), hours, strict=True)
         ],
-        "lent_unknown_milli_gpu_h": _hours(borrowed_before),
-        "lent_by_none_milli_gpu_h": _hours(max(0, by_none)) if rows and teams is None else 0,
+        "lent_unknown_milli_gpu_h": unknown_h,
+        "lent_by_none_milli_gpu_h": none_h,
         "capacity_milli_gpu_h": _hours(size) if known else None,
     }
+
+
+def _adding_up(parts: Sequence[int], total_h: int | None) -> list[int]:
+    """Milli-GPU hours of milli-GPU milliseconds, which add up to a total whose rows are rounded already.
+
+    The parts with the largest remainders are rounded up (Hamilton's method). Without a total, or where
+    it is off by more than rounding explains, each is rounded by itself.
+    """
+    there = [place for place, part in enumerate(parts) if part]
+    most_off = 1 if total_h is None else 1 + total_h // _PER_MILLE
+    if total_h is None or not there or abs(total_h - _hours(sum(parts))) > most_off:
+        return [_hours(part) for part in parts]
+    down = [part // _HOUR_MS for part in parts]
+    each, more = divmod(total_h - sum(down), len(there))
+    largest = sorted(there, key=lambda place: (-(parts[place] % _HOUR_MS), place))[:more]
+    return [
+        max(0, hours + each + (place in largest)) if parts[place] else 0
+        for place, hours in enumerate(down)
+    ]
 
 
 def _hours(milli_gpu_ms: int) -> int:

@@ -106,7 +106,7 @@ def test_a_spreadsheet_reads_the_numbers_and_obeys_no_name(cli: Cli, world: Watc
 
     owners = {row[1] for row in read[1:]}
     assert tuple(read[0]) == models.REPORT_COLUMNS
-    assert {"'=cmd()", "'+1", "'-1", "'@SUM(A1)", 'a"b', "a,b", "[2J", "'\t=1"} <= owners
+    assert {"'=cmd()", "'+1", "'-1", "'@SUM(A1)", 'a"b', "a,b", "[2J", "'\t'=1"} <= owners
     assert all(len(row) == 9 for row in read)
     assert not any(cell[:1] in ("=", "+", "-", "@", "\t") for row in read for cell in row)
     ada = next(row for row in read if row[1] == "ada")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from typing import Any
 
 import pytest
@@ -339,16 +341,29 @@ def test_a_receipt_with_little_in_it_is_still_shown(cluster: Any) -> None:
     assert beneficiaries([bare]) == ()
 
 
-def test_a_spreadsheet_never_gets_a_formula(cluster: Any) -> None:
+@pytest.mark.parametrize("part", ["owner", "team", "project"])
+def test_a_spreadsheet_never_gets_a_formula(cluster: Any, part: str) -> None:
     row = cluster.report().rows[0]
-    risky = ["=cmd", "+1", "-1", "@x", "\tx", "alice"]
-    report = models.Report(
-        from_ms=0, to_ms=1, rows=[row.model_copy(update={"owner": name}) for name in risky]
-    )
+    quoted = {
+        "=cmd|' /C calc'!A0": "'=cmd|' /C calc'!A0",
+        "+1": "'+1",
+        "-1": "'-1",
+        "@x": "'@x",
+        "\tx": "'\tx",
+        "  =1": "'  =1",
+        "＝1": "'＝1",
+        # Where a semicolon parts cells, the second one would be a formula.
+        "a;=1+1": "a;'=1+1",
+        'a";"=1': 'a";\'"=1',
+        "alice": "alice",
+        "a-b": "a-b",
+    }
+    rows = [row.model_copy(update={part: name}) for name in quoted]
+    report = models.Report(from_ms=0, to_ms=1, rows=rows)
+    read = list(csv.reader(io.StringIO(report_csv(report), newline="")))
 
-    cells = {line.split(",")[1] for line in report_csv(report).splitlines()[1:-1]}
-
-    assert cells == {"'=cmd", "'+1", "'-1", "'@x", "'\tx", "alice"}
+    at = ("team", "owner", "project").index(part)
+    assert {cells[at] for cells in read[1:-1]} == set(quoted.values())
 
 
 def test_the_report_sums_what_it_shows(cluster: Any) -> None:

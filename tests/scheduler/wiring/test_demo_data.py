@@ -66,6 +66,14 @@ def test_each_page_that_looks_back_is_full_and_says_that_it_is_sample_data(
         service, admin, from_ms=NOW - 20 * DAY_MS, to_ms=NOW, drawn=True, sample=True
     )
     assert report.is_sample
+    assert report.currency == "EUR"
+    # 1.20 EUR for a GPU and hour, as the sample's plans have it.
+    held = sum(row.held_milli_gpu_h for row in report.rows)
+    cost = sum(row.cost_micro or 0 for row in report.rows)
+    assert cost == pytest.approx(held * 1200, rel=1e-4)
+    lent = sum(row.lent_milli_gpu_h for row in report.lent)
+    borrowed = sum(row.borrowed_milli_gpu_h for row in report.rows)
+    assert borrowed == lent + report.lent_by_none_milli_gpu_h + report.lent_unknown_milli_gpu_h
     assert {row.project for row in report.rows} >= {"", "thesis", "digits", "pretrain-small"}
     assert all(day.held_milli_gpu_h and day.there_milli_gpu_h for day in report.days[:-1])
     assert min(sum(getattr(row, name) for row in report.rows) for name in (

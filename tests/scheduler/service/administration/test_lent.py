@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
 from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.types import Millis
+from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName, UserName
 from gpucommons.scheduler.service.administration import usage_report
+from gpucommons.scheduler.service.costs import Cost
 from gpucommons.scheduler.service.jobs import jobs
+from gpucommons.scheduler.service.views.history import lent_fields, report_rows
+from gpucommons.scheduler.store.quota_minutes.base import QuotaMinute
+from gpucommons.scheduler.store.reports.base import UsageSum
 
 MINUTE_MS = 60_000
 
@@ -39,10 +45,11 @@ def test_lent_and_what_is_in_no_quota_make_up_what_was_borrowed(world: ServiceWo
     assert borrowed == round(held / 3_600_000) > 1000
     # Four GPUs, two in vision's quota and two in nlp's, all of them held by one borrower.
     assert found.capacity_milli_gpu_h is not None
-    assert {row.team: row.lent_milli_gpu_h for row in found.lent} == {
-        "vision": borrowed // 2,
-        "nlp": borrowed // 2,
-    }
+    lent = {row.team: row.lent_milli_gpu_h for row in found.lent}
+    assert set(lent) == {"vision", "nlp"}
+    # Each half of it, and to the thousandth all of it.
+    assert all(abs(one - borrowed / 2) < 1 for one in lent.values())
+    assert sum(lent.values()) == borrowed
     assert (found.lent_unknown_milli_gpu_h, found.lent_by_none_milli_gpu_h) == (0, 0)
 
 
@@ -72,3 +79,53 @@ def test_a_team_reads_what_it_lent_itself_and_no_others(world: ServiceWorld) -> 
     found = report(world, by="ann")
     assert [row.team for row in found.lent] == ["vision"]
     assert not found.all_teams
+
+
+amounts = st.integers(0, 40 * 3_600_000)
+
+
+@given(
+    lent=st.lists(amounts, max_size=6),
+    by_none=amounts,
+    unknown=amounts,
+    owners=st.integers(1, 40),
+)
+def test_what_is_shown_of_who_lent_adds_up_to_what_is_shown_as_borrowed(
+    lent: list[int], by_none: int, unknown: int, owners: int
+) -> None:
+    """To the thousandth, however the rows of borrowers are rounded."""
+
+    def sums(whole: int, parts: int) -> list[UsageSum]:
+        return [
+            UsageSum(
+                from_ms=Millis(0), team=TeamName("t"), owner=UserName(f"u{index}"),
+                pool=PoolName("p"), held=amount, used=None, idle=0, borrowed=amount, lost=0,
+            )
+            for index in range(parts)
+            for amount in [whole // parts + (index < whole % parts)]
+        ]  # fmt: skip
+
+    minutes = [
+        QuotaMinute(
+            minute_ms=Millis(0), pool=PoolName("p"), team=TeamName(f"t{index}"), size=one, lent=one
+        )
+        for index, one in enumerate(lent)
+    ]
+    none = by_none if minutes else 0
+    borrowed = sums(sum(lent) + none + unknown, owners)
+    rows = report_rows([(one, Cost()) for one in borrowed], "")
+    shown = sum(row.borrowed_milli_gpu_h for row in rows)
+
+    found = lent_fields(minutes, borrowed, sums(unknown, 1), None)
+
+    parts = [*(row.lent_milli_gpu_h for row in found["lent"]), found["lent_by_none_milli_gpu_h"]]
+    parts.append(found["lent_unknown_milli_gpu_h"])
+    exact = [*lent, none, unknown]
+    assert all(part == 0 for part, one in zip(parts, exact, strict=True) if not one)
+    off = abs(shown * 3_600_000 - sum(exact))
+    if off <= 3_600_000:
+        assert sum(parts) == shown
+    assert all(
+        abs(part * 3_600_000 - one) < 3_600_000 + off
+        for part, one in zip(parts, exact, strict=True)
+    )
