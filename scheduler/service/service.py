@@ -211,8 +211,7 @@ class Sample:
 
     store: Store
     now_ms: Millis
-    #: With the prices of then.
-    pools: Mapping[PoolName, Pool]
+    priced: Mapping[PoolName, Pool]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -230,8 +229,8 @@ class Service:
     new_ids: Iterator[str]
     #: Sample data of the demo, in a store of their own; None everywhere else.
     sample: Callable[[], Sample] | None = None
-    #: Pools of the sample data; None where those of the cluster hold.
-    sample_pools: Mapping[PoolName, Pool] | None = None
+    #: Pools with the prices of the sample data; None where the cluster's hold.
+    priced: Mapping[PoolName, Pool] | None = None
     #: Why a pool makes no slices of a size; None where it does.
     why_not: Callable[[PoolName, int], str | None] = lambda _pool, _milli_gpu: None
     #: Why a user's job cannot have a secret; None where it can, or nobody here knows.
@@ -275,14 +274,7 @@ class Service:
             message = "There is no sample data here: only a demo has some (gpucommons up --demo)."
             raise BadRequest(message)
         found = self.sample()
-        return replace(
-            self, store=found.store, now_ms=lambda: found.now_ms, sample_pools=found.pools
-        )
-
-    @property
-    def priced_pools(self) -> Mapping[PoolName, Pool]:
-        """The pools whose prices hold for what this knows."""
-        return self.loop.cluster.pools if self.sample_pools is None else self.sample_pools
+        return replace(self, store=found.store, now_ms=lambda: found.now_ms, priced=found.priced)
 
     def ask(
         self,

@@ -90,7 +90,7 @@ def sample_history(now_ms: int) -> Sample:
         currency=_CURRENCY,
         prices=(Price(from_ms=Millis(0), micro_per_gpu_h=round(_PRICE * 1e6)),),
     )
-    return Sample(store=store, now_ms=Millis(end_ms + _MINUTE_MS), pools={_POOL: pool})
+    return Sample(store=store, now_ms=Millis(end_ms + _MINUTE_MS), priced={_POOL: pool})
 
 
 def _steps(end_ms: int) -> Iterator[tuple[int, int]]:

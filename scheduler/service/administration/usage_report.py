@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.types import Millis, TeamName
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization, costs
@@ -47,7 +48,7 @@ def report(  # noqa: PLR0913 - a span, and which of it, all named
     teams = authorization.report_teams(principal)
     past = over_time.daily(service, from_ms, to_ms, teams) if drawn else None
     priced = priced_sums(service, Millis(from_ms), Millis(to_ms), teams, past=past)
-    currency = costs.currency_of(service.priced_pools.values())
+    currency = costs.currency_of(_priced(service).values())
     return models.Report(
         from_ms=from_ms,
         to_ms=to_ms,
@@ -79,7 +80,7 @@ def priced_sums(
     """What was held in a span, each with what it costs: cut wherever a price changes. ``past``: what
     was read of it by day.
     """
-    pools = service.priced_pools
+    pools = _priced(service)
     return [
         (one, costs.of_sum(pools, one, start_ms))
         for start_ms, end_ms in costs.spans(pools.values(), from_ms, to_ms)
@@ -87,6 +88,10 @@ def priced_sums(
             service, Steps(from_ms=Millis(start_ms), to_ms=Millis(end_ms)), teams, past
         )
     ]
+
+
+def _priced(service: Service) -> Mapping[PoolName, Pool]:
+    return service.loop.cluster.pools if service.priced is None else service.priced
 
 
 def _held(
