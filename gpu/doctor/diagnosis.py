@@ -24,6 +24,10 @@ LEAST_FREE_GIB = 5
 LEAST_FREE_PERCENT = 5
 _GIB = 1 << 30
 _CALLS_NAMED = 4
+_EDITOR_AS_ROOT = (
+    " Where its npm package refuses root (--unsafe-perm): take a newer release, or run that as another account"
+    " into a folder of its own (--prefix) and link its bin/code-server into a folder of the PATH."
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +66,9 @@ class Facts:
     gpu_not_saved: str | None = None
     #: What came of parking a small process on the GPU; None = there is none, so it was not tried.
     parking: ParkAbility | None = None
+    #: Whether Lab offers VS Code (extra ``editors``), and whether there is a program to start for it.
+    offers_editor: bool = False
+    editor_program: str | None = None
     #: Whether semaphores can be saved, which takes a compiled library.
     semaphores: bool = False
     #: Why no control group can be made for a server below root's program; None = one can.
@@ -93,6 +100,7 @@ def diagnose(facts: Facts) -> tuple[Finding, ...]:
         *_hibernation(facts),
         *_parking(facts),
         *_gpu_hibernation(facts),
+        *_editor(facts),
     )
 
 
@@ -105,6 +113,23 @@ def enforced(facts: Facts) -> str:
     """The isolation of fractions on this node, in one word; ``none`` without a GPU."""
     modes = set(facts.isolations.values())
     return ", ".join(sorted(modes)) if modes else "none"
+
+
+def _editor(facts: Facts) -> tuple[Finding, ...]:
+    """Only where Lab has a tile for it: nobody has to want it."""
+    if not facts.offers_editor:
+        return ()
+    if facts.editor_program is not None:
+        return (Finding(check="VS Code", level=OK, found=facts.editor_program),)
+    as_root = _EDITOR_AS_ROOT if facts.root else ""
+    return (
+        Finding(
+            check="VS Code",
+            level=ADVICE,
+            found="Lab's tile finds no code-server on this PATH",
+            change=f"npm install --global code-server, with Node 24 and a C++ compiler.{as_root}",
+        ),
+    )
 
 
 def _gpus(facts: Facts) -> Finding:

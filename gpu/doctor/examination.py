@@ -9,6 +9,7 @@ import stat
 import sys
 import tempfile
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from gpucommons.gpu import shim
@@ -72,6 +73,8 @@ def _facts(telemetry: Telemetry | None, state: Path, no_nvml: str) -> Facts:
         interpreter=sys.executable,
         closed_at=None if closed is None else str(closed),
         state=str(existing),
+        offers_editor=find_spec("jupyter_vscode_proxy") is not None,
+        editor_program=shutil.which(os.environ.get("CODE_EXECUTABLE", "code-server")),
         free_bytes=disk.free,
         total_bytes=disk.total,
     )

@@ -26,6 +26,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import SchedulerError
+from gpucommons.scheduler.models.history import CONFIGURATION_IN_FORCE, CONFIGURATION_WAITS
 from gpucommons.scheduler.principal import Principal, PrincipalKind, read_rights
 from gpucommons.scheduler.service.administration import settings
 from gpucommons.scheduler.service.in_memory.slices import slice_ids
@@ -110,11 +111,26 @@ class Housekeeping:
             if self._pending.probe() is not None:
                 self._first_config = None
                 log.info("the configuration of the first start is in force")
+                self._note_configuration(CONFIGURATION_IN_FORCE, "The configuration is in force.")
         except SchedulerError as error:
             self._pending = None
             if str(error) != self._refusal:
                 self._refusal = str(error)
                 log.warning("the configuration is not in force yet: %s", error)
+                self._note_configuration(CONFIGURATION_WAITS, self._refusal)
+
+    def _note_configuration(self, kind: str, text: str) -> None:
+        """Where admins read it, from any replica: once, and that it is over only where it was said."""
+        kinds = frozenset({CONFIGURATION_WAITS, CONFIGURATION_IN_FORCE})
+        last = [one.event for one in self._service.store.events(kinds=kinds, limit=1, newest=True)]
+        is_news = (
+            kind == CONFIGURATION_WAITS
+            if not last
+            else (last[0].kind, last[0].text) != (kind, text)
+        )
+        if is_news:
+            note = NoteAgent(node="", at_ms=self._service.now_ms(), kind=kind, text=text)
+            self._service.ask(OPERATOR, note)
 
     def _forget(self) -> None:
         held = [

@@ -60,6 +60,8 @@ from gpucommons.scheduler.models.fields import (
 )
 from gpucommons.scheduler.models.history import (
     CHANGE_KINDS,
+    CONFIGURATION_IN_FORCE,
+    CONFIGURATION_WAITS,
     RECONCILED,
     EventList,
     EventView,
@@ -227,6 +229,8 @@ from gpucommons.scheduler.models.reports import (
 
 __all__ = [
     "CHANGE_KINDS",
+    "CONFIGURATION_IN_FORCE",
+    "CONFIGURATION_WAITS",
     "HUB_FIELDS",
     "NOTEBOOK_OPTIONS",
     "RECONCILED",

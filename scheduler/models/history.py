@@ -28,6 +28,8 @@ class EventList(View):
 
 #: Left by a restore of a backup for the next start, and what that start found.
 RESTORED, RECONCILED = "restored", "reconciled"
+#: The first configuration is not in force, and why; it is in force after all.
+CONFIGURATION_WAITS, CONFIGURATION_IN_FORCE = "configuration-waits", "configuration-in-force"
 #: Event kinds of what admins change: the audit rows.
 CHANGE_KINDS = (
     "quota-changed",

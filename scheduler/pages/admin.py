@@ -145,6 +145,7 @@ class Admin(PageHandler):
             last_hour = await self.settings["last_hour"].get(self, me)
             return {
                 "restored": await self._restored(me, shared.nodes.now_ms),
+                "not_configured": await self._not_configured(me),
                 "figures": capacity.figures(
                     shared.nodes, shared.waiting, last_hour, whose=_whose(me)
                 ),
@@ -210,6 +211,14 @@ class Admin(PageHandler):
             return None
         found = (await self.ask(calls.events(kinds=[models.RECONCILED], newest=1))).events
         return found[0] if found and now_ms - found[0].at_ms < _NEWS_MS else None
+
+    async def _not_configured(self, me: models.WhoAmI) -> str:
+        """Why the first configuration is not in force, for admins; "" where it is."""
+        if not me.admin:
+            return ""
+        kinds = [models.CONFIGURATION_WAITS, models.CONFIGURATION_IN_FORCE]
+        found = (await self.ask(calls.events(kinds=kinds, newest=1))).events
+        return found[0].text if found and found[0].kind == models.CONFIGURATION_WAITS else ""
 
     async def _tables(self, me: models.WhoAmI, shared: Shared) -> tuple[quotas.QuotaTable, ...]:
         teams = (await self.ask(calls.teams())).teams

@@ -10,6 +10,10 @@ from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace
 
 _KEEPS_AWAY = ("NoSchedule", "NoExecute")
+_HOLDS_BACK = (
+    " A pool that teams have quotas in holds back the whole first configuration until it has nodes for them:"
+    " GPU admin says whether it does."
+)
 #: Taints that Kubernetes sets for a while, and takes off again.
 _PASSING = "node.kubernetes.io/"
 
@@ -25,7 +29,7 @@ def check(cluster: Cluster) -> Iterator[Finding]:
             yield from _taints(name, settings, nodes)
             continue
         words = " ".join(f"{key}={value}" for key, value in selector.items())
-        change = f"kubectl label node NODE {words}"
+        change = f"kubectl label node NODE {words}.{_HOLDS_BACK}"
         text = f"no node has {words}"
         yield Finding(check=f"pool {name}", level=PROBLEM, found=text, change=change)
     if not settings.pools:

@@ -26,15 +26,17 @@ def are_shared(service: Service, team: Team | None) -> bool:
     return hub_wide.share_snapshots or (team is not None and team.policy.share_snapshots)
 
 
-def has_a_key(found: Workload) -> bool:
-    """Who had the key of a cluster would run what they like in its owner's notebook."""
-    return found.spec.labels.get(ORIGIN_LABEL) in KEY_ORIGINS
+def has_a_key(service: Service, sha256: str | None) -> bool:
+    """Whether files are the key of a cluster: who had it would run what they like in its owner's notebook.
 
-
-def _holds_a_key(service: Service, sha256: str, team: Team) -> bool:
-    """Whether the files of a team's job are such: a cluster may outlive the job of its workers."""
+    Jobs of any team say so, also those that are over: a cluster may outlive the job of its workers, and its
+    owner may have run the same files in another team, as a job of another kind.
+    """
+    if sha256 is None:
+        return False
     where = WorkloadFilter(
-        teams=frozenset({team.name}),
+        # All of them: the index has no files without a team.
+        teams=frozenset(service.loop.cluster.teams),
         snapshot=sha256,
         labelled=frozenset((ORIGIN_LABEL, origin) for origin in KEY_ORIGINS),
     )
@@ -55,7 +57,7 @@ def are_usable(
     allowed = authorization.use_snapshot(claims, shared=False) or (
         are_shared(service, team)
         and authorization.use_snapshot(claims, shared=True)
-        and not _holds_a_key(service, sha256, team)
+        and not has_a_key(service, sha256)
     )
     # Looked for only then: how long that takes is not for strangers to measure.
     return allowed and service.snapshots.has(sha256)
@@ -87,7 +89,9 @@ def check_may_run(service: Service, principal: Principal, found: Workload) -> No
     if found.spec.snapshot is not None:
         team = service.loop.cluster.teams.get(found.spec.team)
         shared = are_shared(service, team)
-        authorization.run_files_of(principal, found, shared=shared, with_key=has_a_key(found))
+        is_owner = principal.name == found.spec.owner
+        with_key = not is_owner and has_a_key(service, found.spec.snapshot)
+        authorization.run_files_of(principal, found, shared=shared, with_key=with_key)
 
 
 def again_hindrance(service: Service, principal: Principal, found: Workload) -> str | None:

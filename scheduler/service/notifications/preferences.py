@@ -61,11 +61,12 @@ def notifications(service: Service, principal: Principal) -> NotificationsView:
 def set_notifications(
     service: Service, principal: Principal, request: NotificationRequest
 ) -> NotificationsView:
-    """Choose anew. Nothing is sent for it but a code to an address that is to be confirmed."""
+    """Choose anew. Nothing is sent for it but a code to an address that is to be confirmed.
+
+    The same again, whose answer was lost, is answered again with the key that it made.
+    """
     authorization.set_notifications(principal)
     before = _choice(service, principal.name)
-    if request.seen and request.seen != version(before):
-        raise ChosenMeanwhile
     is_new = request.new_key or (bool(request.url) and before.key_number == 0)
     choice = Choice(
         owner=principal.name,
@@ -75,6 +76,12 @@ def set_notifications(
         url=request.url,
         key_number=before.key_number + is_new,
     )
+    if request.seen and request.seen != version(before):
+        if version(replace(choice, key_number=before.key_number)) != version(before):
+            raise ChosenMeanwhile
+        has_key = bool(request.url) and before.key_number > 0
+        key = service.webhook_key(before.owner, before.key_number) if has_key else None
+        return _view(service, before, key=key)
     _check(service.notifications, choice)
     now_ms = service.now_ms()
     service.orders.take(principal.name, 0, now_ms=now_ms)

@@ -113,7 +113,7 @@ def _job_of(
     if request.repeat is not None:
         found = find_job(service, principal, request.repeat)
         snapshots.check_may_run(service, principal, found)
-        if snapshots.has_a_key(found):
+        if snapshots.has_a_key(service, found.spec.snapshot):
             message = (
                 f"{found.spec.name} is the workers of a notebook's cluster, and nothing without it: repeat a"
                 " job that begins a cluster of its own."

@@ -204,3 +204,12 @@ def test_whether_gpu_memory_can_be_saved_is_said() -> None:
     unable = found(replace(OLD, gpu_not_saved="It holds a device: /dev/nvidia0."), "GPU memory")
     assert (unable.level, unable.found) == (ADVICE, "It holds a device: /dev/nvidia0.")
     assert "are not saved" in unable.change
+
+
+def test_an_editor_that_lab_offers_and_cannot_start_is_said_and_how_root_gets_it() -> None:
+    assert "VS Code" not in {one.check for one in diagnose(OLD)}
+    offered = replace(OLD, offers_editor=True, root=True)
+    assert "npm package refuses root" in found(offered, "VS Code").change
+    assert "refuses root" not in found(replace(offered, root=False), "VS Code").change
+    there = replace(offered, editor_program="/usr/bin/code-server")
+    assert found(there, "VS Code").level == OK

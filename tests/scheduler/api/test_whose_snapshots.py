@@ -297,6 +297,28 @@ async def test_the_key_of_a_cluster_is_its_owners_alone_whatever_a_team_shares(
     assert await statuses("ada") == [403, 422, 422]
 
 
+@pytest.mark.parametrize("labels", [{}, {"origin": "dask"}])
+async def test_the_key_of_a_cluster_stays_one_as_a_job_of_another_kind_in_another_team(
+    world: ServiceWorld, http: httpx.AsyncClient, labels: dict[str, str]
+) -> None:
+    """Ann is in both teams; what she runs from her key in nlp is no key to nlp's members."""
+    share(world)
+    nlp = {**CONFIG["teams"][1], "members": ["ann", "alf"]}
+    teams = [models.TeamModel.model_validate(nlp)]
+    done(settings.put_config(world.service, world.admin, models.ConfigModel(teams=teams)))
+    await upload(http, "ann")
+    key = await http.post(
+        "/v1/jobs", json=a_job(team="vision", labels={"origin": "ray"}), headers=as_user("ann")
+    )
+    other = await http.post(
+        "/v1/jobs", json=a_job(team="nlp", labels=labels), headers=as_user("ann")
+    )
+    assert (key.status_code, other.status_code) == (201, 201)
+    again = await http.post(f"/v1/jobs/{other.json()['id']}/again", headers=as_user("alf"))
+    by_hash = await http.post("/v1/jobs", json=a_job(team="nlp"), headers=as_user("alf"))
+    assert (again.status_code, by_hash.status_code) == (403, 422)
+
+
 @pytest.mark.usefixtures("anns")
 async def test_files_of_one_team_are_not_shared_by_a_teammate_of_another(
     world: ServiceWorld, http: httpx.AsyncClient

@@ -13,7 +13,9 @@ from gpucommons.gpu.slices.slices import MpsDaemon, SliceId
 from gpucommons.gpu.slices.usage import AuditEntry
 from gpucommons.scheduler import models
 from gpucommons.scheduler.background_tasks.housekeeping import AGENT_EVENTS, Housekeeping
+from gpucommons.scheduler.core.model.state import Event
 from gpucommons.scheduler.core.model.types import PoolName
+from gpucommons.scheduler.models.history import CONFIGURATION_IN_FORCE, CONFIGURATION_WAITS
 from gpucommons.scheduler.service import leases
 from gpucommons.scheduler.service.administration import settings
 from gpucommons.scheduler.service.jobs import profiles
@@ -25,6 +27,11 @@ def a_report() -> NodeReport:
     return NodeReport(node="n1", devices=(), cpu_milli=1, memory_mib=1, isolation="watched")
 
 
+def on_record(world: ServiceWorld) -> list[Event]:
+    kinds = frozenset({CONFIGURATION_WAITS, CONFIGURATION_IN_FORCE})
+    return [one.event for one in world.store.events(kinds=kinds)]
+
+
 def test_the_first_configuration_waits_for_the_devices(tmp_path: Path) -> None:
     world = ServiceWorld(tmp_path, config={}, nodes=())
     housekeeping = Housekeeping(world.service, report=None, first_config=FIRST)
@@ -34,10 +41,18 @@ def test_the_first_configuration_waits_for_the_devices(tmp_path: Path) -> None:
     world.pass_time(5000)
     housekeeping.step()
     assert not housekeeping.configured
+    # Once, also by another start.
+    Housekeeping(world.service, report=None, first_config=FIRST).step()
+    world.pass_time(5000)
+    (waits,) = on_record(world)
+    assert waits.kind == CONFIGURATION_WAITS
+    assert "train" in waits.text
     world.machine.nodes = NODES
     world.pass_time(5000)
     housekeeping.step()
     assert housekeeping.configured
+    world.pass_time(5000)
+    assert [one.kind for one in on_record(world)] == [CONFIGURATION_WAITS, CONFIGURATION_IN_FORCE]
     assert set(world.cluster.teams) == {"vision", "nlp"}
     told = world.store.events(kinds=frozenset({"team-created"}))
     assert {one.event.by for one in told} == {"first configuration"}

@@ -170,6 +170,19 @@ def test_a_tab_that_saves_long_after_another_is_told_so_and_changes_nothing(
     assert told.mail.about == ["idle"]
 
 
+def test_a_choice_that_is_sent_again_after_a_lost_answer_is_answered_the_same(
+    world: ServiceWorld, tell: Tell
+) -> None:
+    ann = world.principal("ann")
+    seen = preferences.notifications(world.service, ann).version
+    request = NotificationRequest(mail=["finish"], address="ann@home.example", seen=seen)
+    lost = preferences.set_notifications(world.service, ann, request)
+
+    assert preferences.set_notifications(world.service, ann, request) == lost
+    # One code, not two.
+    assert len(tell()) == 1
+
+
 def test_who_confirms_an_address_has_chosen_nothing_else(world: ServiceWorld, tell: Tell) -> None:
     choose(world, "ann@home.example")
     ann = world.principal("ann")

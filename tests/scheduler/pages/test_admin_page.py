@@ -60,6 +60,23 @@ async def test_what_was_found_after_a_restore_is_said_to_admins_while_it_is_news
     assert text not in await (await visit("admin")).page("admin")
 
 
+async def test_a_configuration_that_is_not_in_force_is_said_to_admins_with_why(
+    visit: Any, scheduler: Any, cluster: Any
+) -> None:
+    text = "pool train has no nodes"
+    at = {"kind": "configuration-waits", "text": text, "at_ms": 1}
+    told = cluster.receipts().events[0].model_copy(update=at)
+    scheduler.answers["GET /v1/events"] = models.EventList(events=[told], last=7)
+    shown = await (await visit("admin")).page("admin")
+    assert "quotas is not in force yet" in shown
+    assert text in shown
+    assert text not in await (await visit("lead")).page("admin")
+
+    over = told.model_copy(update={"kind": "configuration-in-force"})
+    scheduler.answers["GET /v1/events"] = models.EventList(events=[over], last=8)
+    assert "not in force yet" not in await (await visit("admin")).page("admin")
+
+
 async def test_evictions_show_receipts(visit: Any) -> None:
     text = await (await visit("admin")).page("admin/evictions")
 
