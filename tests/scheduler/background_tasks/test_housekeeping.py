@@ -46,7 +46,7 @@ def test_the_first_configuration_waits_for_the_devices(tmp_path: Path) -> None:
     world.pass_time(5000)
     (waits,) = on_record(world)
     assert waits.kind == CONFIGURATION_WAITS
-    assert "train" in waits.text
+    assert "fixed+guarantee 4 of 1" in waits.text
     world.machine.nodes = NODES
     world.pass_time(5000)
     housekeeping.step()
