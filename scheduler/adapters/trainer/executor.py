@@ -34,10 +34,11 @@ from gpucommons.scheduler.executors.kubernetes.api_server.connection import (
     Connection,
 )
 from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
+from gpucommons.scheduler.executors.kubernetes.logs import PodLogs
 from gpucommons.scheduler.executors.kubernetes.manifests.requests import Requests
 from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import PodSeen
 from gpucommons.scheduler.executors.plugin import Offer
-from gpucommons.scheduler.files.log_reader import LogChunk, cut_log
+from gpucommons.scheduler.files.log_reader import LogChunk
 from gpucommons.scheduler.operator.objects import ObjectRef, ref_of
 from gpucommons.scheduler.threads.repeating import Troubles, repeat
 
@@ -82,6 +83,7 @@ class TrainJobExecutor:
         self._settings = read_settings(offer.settings)
         self._connection = connect() if connection is None else connection
         self._requests = Requests(self._connection)
+        self._logs = PodLogs(self._connection, None, container=trainjobs.NODE)
         self._orders: dict[AttemptId, Order] = {}
         self._due, self._stopping = threading.Event(), threading.Event()
         self._odd = Troubles("looking at a TrainJob")
@@ -187,24 +189,10 @@ class TrainJobExecutor:
         of_rank = [one for one in self._pods_of(attempt.attempt_id) if one.index == rank]
         # What prepares data is numbered, too, and nobody places it.
         pod = min(of_rank, key=lambda one: not one.placed, default=None)
-        nothing = LogChunk(lines=(), next_offset=offset, end=pod is None or pod.terminal)
         if pod is None:
-            return nothing
-        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/log"
-        asked = offset + limit_bytes + 1
-        try:
-            # The API knows no offset: what was read before is sent again, and cut off here.
-            content = self._connection.text(path, container=trainjobs.NODE, limitBytes=asked)
-        except ApiError as error:
-            _LOG.info("the log of %s cannot be read: %s", pod.name, error)
-            return nothing
-        return cut_log(
-            content[offset : offset + limit_bytes],
-            more=len(content) >= asked,
-            offset=offset,
-            over=pod.terminal,
-            limit_bytes=limit_bytes,
-        )
+            return LogChunk(lines=(), next_offset=offset, end=True)
+        place = attempt.attempt_id, rank
+        return self._logs.read(place, pod, offset=offset, limit_bytes=limit_bytes)
 
     def rest(self) -> None:
         """See the protocol."""
@@ -215,6 +203,7 @@ class TrainJobExecutor:
         self._stopping.set()
         self._due.set()
         self._thread.join()
+        self._logs.close()
         self._view.close()
 
     # --- the thread --------------------------------------------------------------------------

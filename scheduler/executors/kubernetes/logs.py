@@ -41,8 +41,11 @@ class PodLogs:
         connection: Connection,
         folder: Path | None,
         now_s: Callable[[], float] = time.monotonic,
+        *,
+        container: str = names.CONTAINER,
     ) -> None:
         self._connection = connection
+        self._container = container
         self._now_s = now_s
         #: By pod and whether it had ended: from which offset there was nothing, and until when that holds.
         self._nothing: dict[tuple[str, bool], tuple[int, float]] = {}
@@ -71,7 +74,7 @@ class PodLogs:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             streaming = self._connection.stream(
-                _log_path(pod), idle_s=_SILENT_S, container=names.CONTAINER, follow="true"
+                _log_path(pod), idle_s=_SILENT_S, container=self._container, follow="true"
             )
             with path.open("wb") as file, streaming:
                 # Not by lines: a program may never end one.
@@ -103,7 +106,7 @@ class PodLogs:
                 # The API knows no offset: what was read before is sent again, and cut off here.
                 asked = offset + limit_bytes + 1
                 content = self._connection.text(
-                    _log_path(pod), container=names.CONTAINER, limitBytes=asked
+                    _log_path(pod), container=self._container, limitBytes=asked
                 )
             except ApiError as error:
                 _LOG.info("the log of %s cannot be read: %s", pod.name, error)
