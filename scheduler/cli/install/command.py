@@ -10,6 +10,7 @@ import argparse
 import difflib
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,10 @@ def _out_of_littlest(there: Mapping[Path, str]) -> int:
                 )
             elif text:
                 path.unlink()
+            if path.parent.suffix == ".d" and path.parent.stem.endswith(".service"):
+                # It was made for this file; one that holds others' stays.
+                with suppress(OSError):
+                    path.parent.rmdir()
         except OSError as error:
             message = f"{path} cannot be taken away: {error.strerror}."
             raise BadRequest(message) from None

@@ -70,6 +70,8 @@ def test_it_is_written_once_and_taken_away_with_nothing_of_its_own_touched(
 
     assert run(hub, "--undo") == 0
     assert not any(one.exists() for one in ours(hub))
+    assert config.parent.is_dir()
+    assert not unit.parent.exists()
     assert (hub / "config" / "config.yaml").read_text() == OWN
     assert run(hub, "--undo") == 0
     assert "Nothing of GPU Commons is there." in capsys.readouterr().out
