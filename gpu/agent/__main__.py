@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from gpucommons.gpu.agent.control.node import has_nvml, node_facts
 from gpucommons.gpu.agent.control.requests import Requests
-from gpucommons.gpu.agent.control.server import AgentServer, MetricsAccess
+from gpucommons.gpu.agent.control.sampling_loop import AgentServer, MetricsAccess
 from gpucommons.gpu.agent.endpoints import CannotServe, Endpoints
 from gpucommons.gpu.agent.http_api.tokens import metrics_token
 from gpucommons.gpu.agent.limits.audit import AuditLog

@@ -40,20 +40,20 @@ _ROUNDS = 5
 
 def decide(cycle: CycleState, *, explain: bool = True) -> None:
     """Decide one cycle: the cycle state becomes the next cluster. Without ``explain``, step 10 is left out."""
-    # 1 Expire and requeue: what is overdue, and what ran on fenced nodes. Where a notice ends, SIGTERM is
-    #   sent. Then whoever was promised devices gets them, where all who held them have ended.
+    # 1 Expire and requeue: what is overdue ends, and so do attempts on fenced nodes. Where a notice is over,
+    #   SIGTERM is sent. Whoever was promised devices gets them once all who held them have ended.
     deadlines.expire(cycle)
     cordon_and_fence.end_on_fenced_nodes(cycle)
     cycle.refresh()
-    # A waiting job asks only for pools that can wake its saved processes and cost no more than it pays;
-    # where all cost more it keeps them, and has the price as its obstacle in step 2.
+    #   A waiting job asks only for pools that can wake its saved processes and cost no more than it pays.
+    #   Where all of them cost more it keeps them, and step 2 finds that it waits for the price.
     narrow_pools(cycle)
     admit_cleared(cycle)
-    # 2 Eligibility: who is in line at all. Who is not loses its promise.
+    # 2 Eligibility: who is considered at all. Who is not loses its promise of devices.
     obstacles = cycle.turns.obstacles = eligibility.obstacles(cycle)
     for workload in cycle.among(obstacles.keys() & cycle.index.nominated):
         withdraw(cycle, workload)
-    # 3 to 7 Everybody has a turn; another round where somebody could have more after its own.
+    # 3 to 7 Everybody has a turn. There is another round if somebody could have more after its turn.
     for _ in range(_ROUNDS):
         # Gives up every place that a guarantee keeps: step 4 of this round decides all of them anew.
         cycle.begin_round()
@@ -61,59 +61,59 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
         if _settle_round(cycle):
             break
     else:
-        # The last round stands. Even so, nobody is stopped whose end nobody waits for.
+        # The last round stands. Still, nobody is stopped for somebody who needs it no more.
         _spare_the_unneeded(cycle)
         over_quota.hold_back(cycle)
     # 8 Elastic sizes: in each pool at most one elastic job at a time is stopped to come back with another
     #   size: with more workers on GPUs that nobody waits for, or with fewer that were measured to be
     #   faster. Nothing is promised to it: it waits in line like any other.
     elastic_sizes.change(cycle)
-    # 9 Drills: in each pool at most one borrowing job at a time is stopped, to see that it can go on;
-    #   in none where somebody waits.
+    # 9 Drills: in each pool where nobody waits, at most one borrowing job at a time is stopped, to see
+    #   that it can go on.
     drill_selection.drill(cycle)
-    # 10 Reasons for everyone still waiting.
+    # 10 A reason for everybody who still waits.
     if explain:
         reasons.explain(cycle)
 
 
 def _take_turns(cycle: CycleState) -> None:
-    # 3 Notebooks within fixed quota, oldest first; borrowers are stopped for those that wait. A server
-    #   that starts now takes the slice that it was granted, or a free one: nobody is stopped for it.
+    # 3 Notebooks within fixed quota, oldest first. Borrowers are stopped for those that wait. A server that
+    #   starts right now takes the slice that it was granted, or a free one: nobody is stopped for it.
     tickets = cycle.among(cycle.index.tickets - cycle.turns.obstacles.keys())
     for workload in sorted(tickets, key=ordering.by_age):
         notebooks.admit_or_reclaim(cycle, cycle.workloads[workload.workload_id])
     _redeem(cycle)
-    # 4 In-guarantee work by priority, share and age; borrowers that fit their team's guarantee by now come
-    #   before all that wait with the same priority. What finds nothing free wins back what others borrow;
-    #   where it could, and something is idle elsewhere, it borrows that instead and nobody is stopped.
-    #   Where it could win nothing back, a place is kept for it: from other work inside guarantees only,
-    #   borrowers may have it. What is held back from borrowers follows then: headroom, what owners may come
-    #   back for, what a pool does not lend, and fair-share claims.
+    # 4 In-guarantee work by priority, share and age. Borrowers that fit their team's guarantee by now come
+    #   before all that wait with the same priority. A job that finds nothing free wins back what others
+    #   borrow. Where it could do so but GPUs are idle elsewhere, it borrows those and nobody is stopped.
+    #   Where it can win nothing back, a place is kept for it from other work inside guarantees; borrowers
+    #   may have that place. Then it is worked out what borrowers may not have: headroom, what a team may
+    #   come back for, what a pool does not lend, and fair-share claims.
     entitled = partial(unused_quota.entitled, cycle)
     for workload in ordering.for_guarantee(cycle, entitled, guarantee.upgradable(cycle)):
         guarantee.consider(cycle, workload)
     over_quota.hold_back(cycle)
     # 5 Over-quota work by weighted fair share. Elastic jobs shrink for it: those of its own team, and of
-    #   teams that had at least as much by their share. Where that does not suffice, and the job has waited
-    #   for the pool's `min_run_ms`, work of teams that borrow beyond their share is stopped. Elastic jobs
-    #   that were just admitted take more workers.
+    #   teams that have at least as much by their share. Where that is not enough, and the job has waited for
+    #   the pool's `min_run_ms`, work of teams that borrow beyond their share is stopped. At the end elastic
+    #   jobs that this cycle has admitted take more workers.
     for workload in ordering.for_surplus(cycle):
         over_quota.consider(cycle, workload)
     for workload in ordering.by_standing(cycle, _just_admitted(cycle)):
         over_quota.grow(cycle, workload)
-    # 6 Preempt inside a team, by priority.
+    # 6 Preemption: inside a team, higher priority stops lower.
     claims = cycle.index.nominated.copy()
     for workload in ordering.by_priority(cycle, preemption.below(cycle).hopeful):
         preemption.consider(cycle, workload)
-    # 7 Move a few jobs where only fragmentation keeps one waiting.
+    # 7 Moves: a few jobs are moved where only fragmentation keeps another waiting.
     consolidation.consolidate(cycle)
     if cycle.index.nominated - claims:
-        # GPUs that are being cleared for them may be enough for others, too.
+        # What is being cleared for them may be enough for others, too.
         cycle.turns.another_round = True
 
 
 def _settle_round(cycle: CycleState) -> bool:
-    """Look at what the round turned out not to need. False: another round is needed.
+    """Look at what the round turned out not to need; False: there must be another one.
 
     The checks come in this order, and the first that finds something ends the round. Only the third takes
     something back at once; places that were kept are given up when the next round begins.

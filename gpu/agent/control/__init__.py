@@ -1,5 +1,5 @@
 """The agent's loop and its sockets: who asks, what is answered, the metrics of a node.
 
 No caller waits for another, and nothing here looks at a device.
-Read `server` first, then `requests`.
+Read `sampling_loop` first, then `requests`.
 """

@@ -8,16 +8,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpucommons.gpu.agent.limits import watchdog_policy
 from gpucommons.gpu.agent.limits.audit import AuditLog
+from gpucommons.gpu.agent.limits.watchdog_policy import Decision, Portion, Room, Step, Usage
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.linux.pidfd import signal_process
 from gpucommons.gpu.linux.processes import Processes, ProcessStat
 from gpucommons.gpu.linux.servers import is_server
 from gpucommons.gpu.node.telemetry import NOTHING_KNOWN, DeviceReading
 from gpucommons.gpu.providers.base import Held
-from gpucommons.gpu.slices import watchdog_policy
 from gpucommons.gpu.slices.slices import GpuSlice, SliceId
-from gpucommons.gpu.slices.watchdog_policy import Decision, Portion, Room, Step, Usage
 
 logger = logging.getLogger(__name__)
 

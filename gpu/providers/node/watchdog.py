@@ -1,7 +1,7 @@
 """The watchdog as a provider: nothing in the workload, eyes outside of it.
 
 The agent reads each slice's memory once a second; who stays over their share is warned, then
-stopped (``gpu.slices.watchdog_policy``). That is a reaction after seconds, not a limit.
+stopped (``gpu.agent.limits.watchdog_policy``). That is a reaction after seconds, not a limit.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """The next cluster while one cycle makes it, and the indexes that each change keeps up to date.
 
-No policy lives here: it says what is so, and how to change it, never what should change.
+It says what is so and changes it. What should change is decided elsewhere.
 Read `cycle_state` first.
 """

@@ -1,7 +1,6 @@
-"""How a stopped job goes on, and what a stop costs: known facts alone, in the same words
-everywhere.
+"""How a stopped job goes on, and what a stop costs: from known facts alone, in the same words everywhere.
 
-Every screen, receipt and message that says what becomes of a job's work takes it from here, so
-that
-none can promise more than another.
+Whatever says what becomes of a job's work (screens, receipts, messages) takes it from here: none promises
+more than another. Nothing here stops or starts a job.
+Read `ways` first.
 """

@@ -1,6 +1,5 @@
-"""What the core decides about and what it answers: workloads, nodes, teams, intents and actions,
-as frozen values.
+"""What the core decides about and what it answers: workloads, nodes, teams, intents, actions.
 
-No decision lives here, and nothing mutable: only values and the rules between their states.
+All of it is frozen values, and the moves that are allowed between their states. Nothing is decided here.
 Read `types` first, then `state` and `lifecycle`.
 """

@@ -1,6 +1,5 @@
-"""The numbered steps of a cycle that start work: notebooks, guarantees, surplus, preemption,
-reclaim, moves.
+"""Steps 3 to 9 of a cycle: notebooks, guarantees, over-quota work, preemption, moves, elastic sizes, drills.
 
-Searching places and victims is done below; here stands only who may have what, in which order.
+Who may have what is decided here, in which order. Places are searched in `placement`, victims in `eviction`.
 Read `notebooks` and `guarantee` first.
 """

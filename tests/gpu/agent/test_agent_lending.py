@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpucommons.gpu.agent.control.requests import NodeFacts, Requests
-from gpucommons.gpu.agent.control.server import AgentServer
+from gpucommons.gpu.agent.control.sampling_loop import AgentServer
 from gpucommons.gpu.agent.limits.grants import Grants
 from gpucommons.gpu.agent.limits.guard import Guard
 from gpucommons.gpu.agent.state.state_file import StateFile

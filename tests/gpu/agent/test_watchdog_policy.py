@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpucommons.gpu.devices.devices import DeviceId
-from gpucommons.gpu.slices.slices import SliceId
-from gpucommons.gpu.slices.watchdog_policy import (
+from gpucommons.gpu.agent.limits.watchdog_policy import (
     GRACE_MS,
     PATIENCE_LOOKS,
     WARNING_MS,
@@ -23,6 +21,8 @@ from gpucommons.gpu.slices.watchdog_policy import (
     judge,
     tolerance_mib,
 )
+from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.gpu.slices.slices import SliceId
 
 CARD = DeviceId("GPU-0")
 LIMIT = 20_000

@@ -1,4 +1,4 @@
-"""The agent's loop: one thread, one selector, one look a second."""
+"""The agent's loop: a sample of every slice each second, and requests in between; one thread, one selector."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from gpucommons.gpu.connections.unix_sockets import Peer, listen
 from gpucommons.gpu.errors import GpuError
 from gpucommons.gpu.slices.slices import SliceId
 
+#: How often the driver is asked.
 LOOK_EVERY_S = 1.0
 #: The least time for requests between two looks.
 _BREATH_S = 0.2
