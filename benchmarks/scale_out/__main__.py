@@ -9,7 +9,7 @@ place of those that ended, and tells its progress: together so many events. A cy
   written, acted. ``cycle_cpu_ms``: the same of processor time, which other programs change little.
 * ``books_ms``: the longest of those in which a minute ended: each writes a row of the ledger for each job
   that ran in it.
-* ``events_per_s`` that came; ``rss_mib`` of this process; ``load`` of the machine, before and after.
+* ``events_per_s``: rows of events that were written, several for each start, and progress told; ``rss_mib`` of this process; ``load`` of the machine, before and after.
 """
 
 from __future__ import annotations
@@ -65,14 +65,12 @@ class Run:
 
     def __post_init__(self) -> None:
         """Make it."""
-        # As many end in a second as are to, once all run: the mean of these is the GPUs by that.
-        longest_ms = 2 * 1000 * self.size.gpus * KINDS_OF_EVENTS // self.size.events_per_s
+        # Of those that began together and last up to this long, as many end in a second as are to.
+        longest_ms = 1000 * self.size.gpus * KINDS_OF_EVENTS // self.size.events_per_s
         world = FakeWorld(
             now=self.now,
             nodes=tuple(machines(self.size)),
-            script_of=lambda _: Script(
-                run_ms=self.rng.randrange(_MINUTE_MS, longest_ms + _MINUTE_MS)
-            ),
+            script_of=lambda _: Script(run_ms=self.rng.randrange(1000, longest_ms)),
         )
         self.loop = Loop(
             Surroundings(
