@@ -11,6 +11,7 @@ import {
 import { trainFunctions } from './candidate';
 import { parseSecrets } from './secrets';
 import { makeJob } from '../testing/make';
+import NAMES from '../testing/names.json';
 import SENT from '../testing/submission.json';
 
 describe('secrets', () => {
@@ -201,3 +202,17 @@ it('sends a price that is one, and keeps the form from going with another', () =
     expect(mistakesIn(paying(text), {})).toEqual([{ field: 'maxPrice' }]);
   }
 });
+
+it.each(NAMES)(
+  'names a job that runs again as the service does: $name of $parent',
+  ({ name, parent, by_itself: byItself }) => {
+    const job = makeJob({
+      request: { ...makeJob({}).request, name, roles: [] },
+      part_of:
+        parent === null
+          ? null
+          : { id: 'p', kind: parent, name: 'p', number: 1 }
+    });
+    expect(formOfJob(job).name).toBe(byItself);
+  }
+);
