@@ -28,6 +28,15 @@ export function sweepMessages(msg: Messages) {
           : trans.__('paused');
     },
 
+    /** Above the table of what a sweep tries; what one `train.map` sends are jobs. */
+    children({ kind }: ISweep): string {
+      return kind === 'map' ? trans.__('Jobs') : trans.__('Trials');
+    },
+
+    child({ kind }: ISweep): string {
+      return kind === 'map' ? trans.__('Job') : trans.__('Trial');
+    },
+
     /** `36 of 40 trials`. */
     begun({ kind, begun, trials_of: of }: ISweep): string {
       return kind === 'map'

@@ -60,6 +60,18 @@ export function SweepPage(props: {
           {ref === null ? null : <OneSweep key={ref} sweep={ref} />}
           {all.length === 0 ? null : <h2>{trans.__('All sweeps')}</h2>}
           <table className="gc-Runs gc-Sweeps">
+            {all.length === 0 ? null : (
+              <thead>
+                <tr>
+                  <th scope="col">{trans.__('Sweep')}</th>
+                  <th scope="col">{trans.__('State')}</th>
+                  <th scope="col">{trans.__('Begun')}</th>
+                  <th scope="col">{trans.__('Best')}</th>
+                  <th scope="col">{trans.__('Team and owner')}</th>
+                  <th scope="col">{trans.__('Made')}</th>
+                </tr>
+              </thead>
+            )}
             <tbody>
               {all.map(each => (
                 <tr key={each.id} aria-current={each.id === ref || undefined}>

@@ -26,7 +26,7 @@ export function Trials({ sweep }: { sweep: ISweep }): React.JSX.Element {
   return (
     <section className="gc-Box gc-Trials">
       <div className="gc-Row">
-        <h2>{trans.__('Trials')}</h2>
+        <h2>{msg.children(sweep)}</h2>
         <span className="gc-Row gc-Right gc-Muted">
           {metric === '' ? null : msg.shown(shown.length, trials.length)}
           {trials.length > SHOWN ? (
@@ -44,7 +44,7 @@ export function Trials({ sweep }: { sweep: ISweep }): React.JSX.Element {
         <table className="gc-Runs">
           <thead>
             <tr>
-              <th scope="col">{trans.__('Trial')}</th>
+              <th scope="col">{msg.child(sweep)}</th>
               <th scope="col">{trans.__('State')}</th>
               {metric === '' ? null : (
                 <>
