@@ -17,6 +17,7 @@ from pathlib import Path
 
 from gpucommons.gpu.hibernation import unused_account
 from gpucommons.gpu.hibernation.tree import INIT
+from gpucommons.gpu.linux.held_folders import locked
 from gpucommons.gpu.linux.pidfd import signal_process
 from gpucommons.gpu.linux.processes import node_processes
 
@@ -36,7 +37,7 @@ def scratch(folder: Path) -> Iterator[Path]:
     """
     remove_left(folder)
     with tempfile.TemporaryDirectory(dir=folder, prefix=_PREFIX) as made:
-        held = _locked(Path(made))
+        held = locked(Path(made))
         try:
             yield Path(made)
         finally:
@@ -57,7 +58,7 @@ def _remove(folder: Path) -> None:
     # Whoever has just made one has nothing in it before it is locked.
     if not (owner == os.geteuid() or is_trial_of_root) or not any(folder.iterdir()):
         return
-    held = _locked(folder)
+    held = locked(folder)
     if held is None:
         return
     try:
@@ -66,19 +67,6 @@ def _remove(folder: Path) -> None:
         shutil.rmtree(folder)
     finally:
         os.close(held)
-
-
-def _locked(folder: Path) -> int | None:
-    """A descriptor that holds the folder's lock; None while somebody else does."""
-    import fcntl  # noqa: PLC0415 - not on every system that may ask whether this one can
-
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    return descriptor
 
 
 def _kill_trees(folder: Path) -> None:

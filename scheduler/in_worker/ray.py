@@ -7,14 +7,13 @@ job's user. So it is told a token, made of the attempt's own. A Ray that knows n
 from __future__ import annotations
 
 import re
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from gpucommons.gpu.linux.held_folders import held_folder
 from gpucommons.scheduler.in_worker.first_worker import Seat, Server, follow, lead
 from gpucommons.scheduler.in_worker.worker_messages import (
     PATIENCE_S,
@@ -27,6 +26,8 @@ from gpucommons.scheduler.in_worker.worker_messages import (
 
 _KNOWS_TOKENS = (2, 52)
 _MISSING = "Ray is not in this job's environment: install it there (pip install ray)"
+#: A short name: the paths of sockets below it may have 107 characters.
+_FOLDER = "gcray-"
 _STORE_MIB, _LEAST_STORE_MIB = 3, 80
 #: A node answers before the head knows of it: a script that counts nodes would find too few.
 _KNOWS_ALL = """
@@ -89,14 +90,11 @@ def node(offer: Offer, env: Mapping[str, str]) -> Iterator[Server]:
     NotJoined
         Where Ray is missing, or one that asks nobody for a password.
     """
-    folder = tempfile.mkdtemp(prefix="gcray-")
-    try:
+    with held_folder(_FOLDER) as folder:
         words = [*_program(), "start", "--block", f"--address={offer.head}", *_own(offer)]
         words += [f"--temp-dir={folder}"]
         places = [(offer.address, offer.own_port)]
         yield Server(command=words, answers_at=places, relies_on=[place_of(offer.head)], env=env)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -109,16 +107,12 @@ def head(offer: Offer, env: Mapping[str, str]) -> Iterator[Server]:
         As of a node.
     """
     place = place_of(offer.head)
-    # A short name: the paths of sockets below it may have 107 characters.
-    folder = tempfile.mkdtemp(prefix="gcray-")
-    try:
+    with held_folder(_FOLDER) as folder:
         words = [*_program(), "start", "--head", "--block", f"--port={place[1]}"]
         words += [f"--temp-dir={folder}", f"--ray-client-server-port={free_port()}"]
         words += ["--include-dashboard=false", *_own(offer)]
         places = [place, (offer.address, offer.own_port)]
         yield Server(command=words, answers_at=places, env=env)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _program() -> list[str]:

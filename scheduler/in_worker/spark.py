@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from gpucommons.gpu.linux.held_folders import held_folder
 from gpucommons.scheduler.in_worker.first_worker import Seat, Server, follow, lead
 from gpucommons.scheduler.in_worker.ray import Offer
 from gpucommons.scheduler.in_worker.worker_messages import NotJoined, derived, place_of
@@ -37,8 +37,8 @@ _SHARE, _LEAST_MIB = 0.5, 512
 def work(seat: Seat, offer: Offer, command: Sequence[str]) -> int:
     """One worker of Spark; the first one has the master, and the script as driver."""
     home = _spark_home()
-    folder = Path(tempfile.mkdtemp(prefix="gcspark-"))
-    try:
+    with held_folder("gcspark-") as made:
+        folder = Path(made)
         env = {
             "SPARK_HOME": str(home),
             "JAVA_HOME": _java_home(),
@@ -60,8 +60,6 @@ def work(seat: Seat, offer: Offer, command: Sequence[str]) -> int:
             env=env,
         )
         return lead(seat, command, [master, worker], env)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _worker(start: Sequence[str], folder: Path, offer: Offer, env: dict[str, str]) -> Server:
