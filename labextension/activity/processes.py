@@ -6,9 +6,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import psutil
 
+#: Modules that serve a cluster whose workers are a job, beside the kernel that asked for it: nothing of the
+#: user's is computed there, and what they do to keep the cluster together is no work of the notebook's.
+CLUSTER_HEADS = ("gpucommons.scheduler.adapters.ray.head",)
 #: A process, safe against the reuse of its number.
 Key = tuple[int, float]
 
@@ -60,10 +64,12 @@ class OwnProcesses:
         if self._marker is not None:
             found |= self._left_behind(found.keys())
         read = {pid: one for pid, process in found.items() if (one := _read(process)) is not None}
-        return {
-            pid: replace(one, parent=self._root) if pid in beside else one
-            for pid, one in read.items()
-        }
+        return _without_heads(
+            {
+                pid: replace(one, parent=self._root) if pid in beside else one
+                for pid, one in read.items()
+            }
+        )
 
     def _left_behind(self, inside: Iterable[int]) -> dict[int, psutil.Process]:
         skip, seen = set(inside), {}
@@ -88,6 +94,24 @@ class OwnProcesses:
             return bool(process.environ().get(name) == value)
         except (psutil.Error, OSError):
             return False
+
+
+def _without_heads(found: Mapping[int, Process]) -> Mapping[int, Process]:
+    """These but for heads of clusters and all that is below one."""
+    aside = {pid for pid in found if _is_head(pid)}
+    below = aside
+    while below:
+        below = {one.pid for one in found.values() if one.parent in below} - aside
+        aside |= below
+    return {pid: one for pid, one in found.items() if pid not in aside}
+
+
+def _is_head(pid: int) -> bool:
+    try:
+        words = psutil.Process(pid).cmdline()
+    except (psutil.Error, OSError):
+        return False
+    return any(one == "-m" and then in CLUSTER_HEADS for one, then in pairwise(words))
 
 
 def _read(process: psutil.Process) -> Process | None:

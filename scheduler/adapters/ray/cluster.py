@@ -29,7 +29,8 @@ _UNLESS_SET = {
 }
 #: In the job's working folder: what the cluster knows its own by.
 _KEY_FILE = "ray.token"
-_HEAD = "gpucommons.scheduler.adapters.ray.head"
+#: Started beside the kernel; it is left out of what a notebook is at work at.
+HEAD = "gpucommons.scheduler.adapters.ray.head"
 _ENDS_S = 20.0
 
 
@@ -124,7 +125,7 @@ class RayCluster:
 
 def _started(address: str) -> subprocess.Popen[str]:
     with tempfile.TemporaryFile("w+") as log:
-        command = [sys.executable, "-m", _HEAD, address]
+        command = [sys.executable, "-m", HEAD, address]
         head = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

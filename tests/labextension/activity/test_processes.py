@@ -8,15 +8,18 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import psutil
 import pytest
 
 from gpucommons.labextension.activity.process_load import Load, Meter
 from gpucommons.labextension.activity.processes import (
+    CLUSTER_HEADS,
     OwnProcesses,
     Process,
     input_at_ms,
     input_of_ms,
 )
+from gpucommons.scheduler.adapters.ray import cluster as ray_cluster
 
 
 class World:
@@ -180,3 +183,27 @@ def test_a_process_without_terminal_has_no_input() -> None:
         child.kill()
         child.communicate()
     assert input_at_ms(child.pid) is None
+
+
+def test_a_clusters_head_and_all_below_it_is_no_work_of_the_kernels() -> None:
+    assert ray_cluster.HEAD in CLUSTER_HEADS
+    child = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[3]])"
+    said = "print('ready', flush=True); input()"
+    aside, counted = (
+        subprocess.Popen(
+            [sys.executable, "-c", child, "-m", module, said],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for module in (ray_cluster.HEAD, "http.server")
+    )
+    below = []
+    for one in (aside, counted):
+        assert one.stdout is not None
+        assert one.stdout.readline() == b"ready\n"
+        below.append(psutil.Process(one.pid).children()[0].pid)
+    found = OwnProcesses(os.getpid())()
+    for one in (aside, counted):
+        one.communicate(b"\n")
+    assert {counted.pid, below[1]} <= found.keys()
+    assert not {aside.pid, below[0]} & found.keys()
