@@ -241,10 +241,11 @@ class Sweeps:
     def _seen(self, sweep: Sweep, known: _Known) -> dict[int, Workload]:
         """Look at the jobs of those that are not over; those that go on."""
         jobs: dict[int, Workload] = {}
+        workloads = self._service.loop.cluster.workloads
         for number, trial in known.trials.items():
             if trial.state is not TrialState.LIVE or trial.job is None:
                 continue
-            job = self._job(trial.job)
+            job = workloads.get(trial.job) or self._stored(trial.job)
             if job is None:
                 known.put(replace(trial, state=TrialState.ENDED, text="Its job is gone."))
                 continue
@@ -260,10 +261,10 @@ class Sweeps:
         known.jobs.update(jobs)
         return jobs
 
-    def _job(self, job_id: WorkloadId) -> Workload | None:
-        found = self._service.loop.cluster.workloads.get(job_id)
+    def _stored(self, job_id: WorkloadId) -> Workload | None:
+        """What no cycle has seen yet, or has ended."""
         try:
-            return workload_of(self._service, job_id) if found is None else found
+            return workload_of(self._service, job_id)
         except UnknownWorkload:
             return None
 

@@ -21,8 +21,16 @@ from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.sweeps.grid import MOST, Grid, points
 from gpucommons.scheduler.sweeps.importance import distribution
 from gpucommons.scheduler.sweeps.search_space import NO_OPTUNA
-from gpucommons.scheduler.sweeps.sweep import OVER, Parameter, Sweep, Trial, Values
+from gpucommons.scheduler.sweeps.sweep import (
+    OVER,
+    Parameter,
+    Sweep,
+    Trial,
+    Value,
+    Values,
+)
 
+_Setting = frozenset[tuple[str, Value]]
 #: What was run already is drawn again so often; then one that nobody ran is looked for.
 _DRAWN_AGAIN = 20
 #: Those that are looked for do not come from one corner of the space.
@@ -46,6 +54,7 @@ class Sampler:
             study = self._studies.get(sweep.sweep_id)
             if study is None:
                 study = self._studies[sweep.sweep_id] = _Study(sweep)
+            study.learn(trials)
             values = [study.draw(trials, first + index) for index in range(count)]
         return [Trial(number=number, values=one) for number, one in enumerate(values, first)]
 
@@ -81,22 +90,32 @@ class _Study:
         self._told: set[int] = set()
         #: As they were when they were looked at last: of nearly all of thousands nothing is new.
         self._seen: dict[int, Trial] = {}
+        #: Values of so many trials, the first ones: what is drawn stays as it is.
+        self._tried: set[_Setting] = set()
+        self._counted = 0
 
-    def draw(self, trials: Sequence[Trial], number: int) -> Values:
-        """The values of one more."""
+    def learn(self, trials: Sequence[Trial]) -> None:
+        """What came of those that there are."""
         if (rung := _rung_to_learn_from(self._sweep, trials)) != self._rung:
             self._begin_anew(rung, trials)
         for one in trials:
             if one.number not in self._told and self._seen.get(one.number) is not one:
                 self._tell(one)
                 self._seen[one.number] = one
+        if len(trials) < self._counted:  # the last ones were never stored
+            self._tried, self._counted = set(), 0
+        self._tried.update(_setting(one.values) for one in trials[self._counted :])
+        self._counted = len(trials)
+
+    def draw(self, trials: Sequence[Trial], number: int) -> Values:
+        """The values of one more, beside those that it has learned of."""
         asked, values = self._ask()
         for again in range(_DRAWN_AGAIN):
-            if not any(one.values == values for one in trials):
+            if _setting(values) not in self._tried:
                 break
             # What was run says nothing new when it runs again.
             self._study.tell(asked, state=self._states.FAIL)
-            if again == _DRAWN_AGAIN - 1 and (left := self._untried(trials)):
+            if again == _DRAWN_AGAIN - 1 and (left := self._untried()):
                 self._study.enqueue_trial(dict(left[len(trials) * _STRIDE % len(left)]))
             asked, values = self._ask()
         self._open[number] = asked.number
@@ -118,13 +137,12 @@ class _Study:
                 values[parameter.name] = _suggest(asked, parameter)
         return asked, values
 
-    def _untried(self, trials: Sequence[Trial]) -> list[Values]:
+    def _untried(self) -> list[Values]:
         """Settings that nobody has run, of a space that can be gone through."""
         if any(points(one) is None for one in self._sweep.space):
             return []
-        tried = {frozenset(one.values.items()) for one in trials}
         everything = islice(Grid(self._sweep.space).combinations(), MOST)
-        return [one for one in everything if frozenset(one.items()) not in tried]
+        return [one for one in everything if _setting(one) not in self._tried]
 
     def _tell(self, trial: Trial) -> None:
         """What it had at the rung where trials are compared; else how it ended."""
@@ -161,6 +179,10 @@ def _rung_to_learn_from(sweep: Sweep, trials: Sequence[Trial]) -> int:
     enough = len(sweep.space) + 3
     known = Counter(rung for one in trials for rung in range(len(one.at_rungs)))
     return max((rung for rung, count in known.items() if count >= enough), default=0)
+
+
+def _setting(values: Values) -> _Setting:
+    return frozenset(values.items())
 
 
 def _value(sweep: Sweep, trial: Trial, rung: int) -> float | None:
