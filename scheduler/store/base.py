@@ -260,9 +260,9 @@ class Store(Protocol):
 
     # --- intents (any replica) ---
     def put_intent(self, intent: Intent, *, admit: Admit | None = None) -> Intent:
-        """Commit an intent, durably. The same ``(by, idempotency_key)`` returns the first one;
-        with another fingerprint raises ``Conflict``. A new job is asked for only if ``admit`` lets
-        it in, which no other submit of the same owner comes in between.
+        """Commit an intent, durably. The same ``(by, idempotency_key)`` returns the first one; with
+        another fingerprint raises ``Conflict``. With ``admit`` a new job is asked for only if that lets
+        it in, no other submit of its owner comes in between, and its name is the next of its base.
         """
         ...
 

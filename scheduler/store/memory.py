@@ -129,20 +129,20 @@ class MemoryStore:
     def put_intent(self, intent: Intent, *, admit: Admit | None = None) -> Intent:
         """Keep an intent, or find the one of the same key."""
         with self._lock:
-            key = (intent.by, intent.idempotency_key or "")
-            if intent.idempotency_key is not None and key in self._by_key:
-                first = self._intents[self._by_key[key]]
-                check_same_request(first.idempotency_key, first.fingerprint, intent.fingerprint)
-                return first
-            if intent.intent_id not in self._intents:
+            key, intent_id = (intent.by, intent.idempotency_key or ""), intent.intent_id
+            has_key = intent.idempotency_key is not None
+            first = self._intents.get(self._by_key.get(key, intent_id) if has_key else intent_id)
+            if first is None:
                 owner = rules.job_owner(intent)
                 if admit is not None and owner is not None:
                     admit(self.pending_jobs(owner))
-                self._intents[intent.intent_id] = self._pending[intent.intent_id] = intent
-                self._sizes[intent.intent_id] = len(encode(intent))
-                if intent.idempotency_key is not None:
-                    self._by_key[key] = intent.intent_id
-            return self._intents[intent.intent_id]
+                    intent = rules.named(intent, self.next_name)
+                self._intents[intent_id] = self._pending[intent_id] = first = intent
+                self._sizes[intent_id] = len(encode(intent))
+                if has_key:
+                    self._by_key[key] = intent_id
+            check_same_request(first.idempotency_key, first.fingerprint, intent.fingerprint)
+            return first
 
     def put_intents(self, intents: Sequence[Intent]) -> None:
         """Keep several."""

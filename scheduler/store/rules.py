@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ from gpucommons.scheduler.core.model.types import (
     Kind,
     Millis,
     Spec,
+    TeamName,
     UserName,
     Workload,
     WorkloadId,
@@ -185,6 +186,14 @@ def asked_part_of(intent: Intent) -> ParentId | None:
 def is_pending_job(workload: Workload) -> bool:
     """Whether it counts against what its owner may have waiting."""
     return workload.state in PENDING_STATES and workload.spec.kind is not Kind.NOTEBOOK
+
+
+def named(intent: Intent, next_name: Callable[[TeamName, str], str]) -> Intent:
+    """The submit of a job under the next name of its base."""
+    action = intent.action
+    assert isinstance(action, Submit)  # noqa: S101 - nothing else has an owner
+    spec = replace(action.spec, name=next_name(action.spec.team, action.spec.name))
+    return replace(intent, action=replace(action, spec=spec))
 
 
 def name_base(base: str) -> str:

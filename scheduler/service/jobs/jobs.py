@@ -132,7 +132,6 @@ def submitted(
     new = None
     if intent is None:
         spec = spec_of()
-        spec = replace(spec, name=service.store.next_name(spec.team, spec.name))
         new = WorkloadId(next(service.new_ids))
         saved = _saved(service, spec.resume_from)
         action = Submit(workload_id=new, spec=spec, checkpoint=saved)
@@ -182,11 +181,7 @@ def checked_spec(
         has_snapshot=lambda team: (
             is_known or snapshots.are_usable(service, principal, request, team)
         ),
-        pending=beside(
-            service.store.pending_jobs(UserName(request.user or principal.name)),
-            None if resumed is None else resumed.workload_id,
-            part_of,
-        ),
+        pending=_waiting(service, principal, request, resumed) if part_of is None else 0,
     )
     if request.parent is not None:
         authorization.job(principal, workload_of(service, request.parent))
@@ -196,6 +191,14 @@ def checked_spec(
             raise Misconfigured(why)
     pools = _able(service, spec, chosen=bool(request.pools))
     return replace(spec, pools=pools, part_of=part_of)
+
+
+def _waiting(
+    service: Service, principal: Principal, request: models.JobRequest, resumed: Workload | None
+) -> int:
+    """How many wait beside it; what is part of a parent is looked at where it is stored, and only there."""
+    pending = service.store.pending_jobs(UserName(request.user or principal.name))
+    return beside(pending, None if resumed is None else resumed.workload_id)
 
 
 def _able(service: Service, spec: Spec, *, chosen: bool) -> tuple[PoolName, ...]:

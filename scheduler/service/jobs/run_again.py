@@ -110,7 +110,8 @@ def _checked(
 ) -> Spec:
     """Checked as it is today; that the caller may run its files was found before, or is so now."""
     _check_here(service, request, name)
-    check_hour(service, UserName(principal.name), size_bytes=0)
+    if repeated.part_of is None:  # else it is asked where it is stored, and only there
+        check_hour(service, UserName(principal.name), size_bytes=0)
     read = script_reader(service, request)
     return checked_spec(service, principal, request, read, repeated=repeated)
 

@@ -105,6 +105,7 @@ def put(connection: Connection, intent: Intent, admit: Admit | None = None) -> I
     owner = rules.job_owner(intent)
     if admit is not None and owner is not None:
         take_turn(connection, owner)
+        intent = rules.named(intent, lambda team, base: next_name(connection, team, base))
     document = encode(intent)
     row = {
         "intent_id": intent.intent_id,
