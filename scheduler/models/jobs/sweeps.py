@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 
 from gpucommons.scheduler.models.fields import Model, Name, View
 from gpucommons.scheduler.models.jobs.jobs import JobRequest
@@ -40,7 +40,8 @@ def _finite(value: float) -> float:
 
 
 Number = Annotated[int | float, AfterValidator(_finite)]
-Value = bool | Number | _Word
+#: Numbers first: of one that is none, that is what is said.
+Value = Number | bool | _Word
 _Values = Annotated[list[Value], Field(max_length=_MOST_VALUES)]
 _Conditions = Annotated[list[Value], Field(max_length=_MOST_CONDITIONS)]
 
@@ -81,6 +82,17 @@ class RangeRequest(Model):
             )
             raise ValueError(message)
         return self
+
+
+def _dimension(value: object) -> str:
+    return "choices" if isinstance(value, list | tuple) else "range"
+
+
+#: What is wrong with it is said of what was meant, not of the other.
+_Dimension = Annotated[
+    Annotated[_Values, Tag("choices")] | Annotated[RangeRequest, Tag("range")],
+    Discriminator(_dimension),
+]
 
 
 class ObjectiveRequest(Model):
@@ -139,7 +151,7 @@ class SweepRequest(Model):
 
     #: What runs; each trial is this job with its values.
     job: JobRequest
-    space: dict[ParameterName, _Values | RangeRequest] = Field(default_factory=dict, max_length=64)
+    space: dict[ParameterName, _Dimension] = Field(default_factory=dict, max_length=64)
     #: In place of a space: the values of each job.
     given: list[dict[ParameterName, Value]] = Field(default_factory=list, max_length=1000)
     objective: ObjectiveRequest | None = None

@@ -42,6 +42,13 @@ _OF_A_ROLE: Mapping[str, str] = {
     "memory_mib": "memory per worker",
     "command": "command",
 }
+#: By pydantic's kind of mistake, which brings the number.
+_LIMITS: Mapping[str, str] = {
+    "greater_than_equal": "it is {ge} at least",
+    "less_than_equal": "it is {le} at most",
+    "greater_than": "it is more than {gt:g}",
+    "too_short": "it has {min_length} at least",
+}
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 _ID = r"^[0-9a-f]{8}-"
 _OTHERWISE = "it is empty, too long, or has characters that may not stand there"
@@ -49,7 +56,8 @@ _OTHERWISE = "it is empty, too long, or has characters that may not stand there"
 
 def named(place: Sequence[int | str]) -> str:
     """A field by what it is and by its path: ``workers of the first role (roles.0.count)``."""
-    path = ".".join(str(step) for step in place)
+    # Which type of several was tried is a step of pydantic's path, and no field.
+    path = ".".join(str(step) for step in place if "[" not in str(step))
     match place:
         case ["roles", int() as number, str() as field, *_] if field in _OF_A_ROLE and number < len(
             _ORDINALS
@@ -60,13 +68,11 @@ def named(place: Sequence[int | str]) -> str:
 
 def said(mistake: Mapping[str, Any]) -> str:
     """One of the mistakes that pydantic lists, without what was sent: that may be a secret."""
-    kind, limits = mistake.get("type"), mistake.get("ctx", {})
+    kind, limits = str(mistake.get("type")), mistake.get("ctx", {})
     if kind in ("int_type", "int_from_float", "int_parsing", "int_parsing_size"):
         return "a whole number is needed"
-    if kind == "greater_than_equal":
-        return f"it is {limits['ge']} at least"
-    if kind == "less_than_equal":
-        return f"it is {limits['le']} at most"
+    if kind in _LIMITS:
+        return _LIMITS[kind].format(**limits)
     if kind != "string_pattern_mismatch":
         message = str(mistake.get("msg", "not valid"))
         return message.removeprefix("Value error, ").rstrip(".")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from gpucommons.labextension.requests import sentence_of
-from gpucommons.scheduler.models import JobRequest
-from gpucommons.scheduler.models.text.field_errors import named, said
+from gpucommons.scheduler.models import JobRequest, SweepRequest
+from gpucommons.scheduler.models.text.field_errors import first_mistake, named, said
 
 ROLE: dict[str, Any] = {"command": ["true"]}
 
@@ -63,3 +64,31 @@ def test_a_field_is_named_by_what_it_is_and_by_its_path(
     place: tuple[int | str, ...], words: str
 ) -> None:
     assert named(place) == words
+
+
+@pytest.mark.parametrize(
+    ("dimension", "said"),
+    [
+        ({"low": 2, "high": 1}, "space.lr.range: low 2 must be less than high 1."),
+        (
+            {"low": 0, "high": 1, "log": True},
+            "space.lr.range: A range with log needs a low above 0, and has no step.",
+        ),
+        ({}, "space.lr.range: A range needs low and high; several values are a list."),
+        ({"choices": []}, "space.lr.range.choices: it has 1 at least."),
+        ([math.nan], "space.lr.choices.0: must be a number, not NaN or without end."),
+    ],
+)
+def test_a_bad_dimension_of_a_search_space_is_said_of_what_was_meant(
+    dimension: object, said: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        SweepRequest.model_validate(
+            {
+                "job": {"name": "t", "roles": [{"milli_gpu": 1000, "command": ["true"]}]},
+                "space": {"lr": dimension},
+                "objective": {"metric": "score"},
+                "budget": {"trials": 1},
+            }
+        )
+    assert first_mistake(caught.value) == said
