@@ -45,9 +45,17 @@ _BY_STATUS: Mapping[int, type[SchedulerError]] = {
         Unavailable,
     )
 }
-#: What any route may answer besides its own view, for the OpenAPI document.
+_AS_ERROR_VIEW = {
+    "application/json": {"schema": {"$ref": f"#/components/schemas/{ErrorView.__name__}"}}
+}
+#: What any route may answer besides its own view, for the OpenAPI document. The first names the model,
+#: so that it stands there, and the others refer to it: of each model that a route names, FastAPI makes
+#: a validator when the route is imported, which was a seventh of a scheduler's start.
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorView, "description": (error.__doc__ or "").strip()}
+    status: {
+        "description": (error.__doc__ or "").strip(),
+        **({"model": ErrorView} if error is BadRequest else {"content": _AS_ERROR_VIEW}),
+    }
     for status, error in sorted(_BY_STATUS.items())
 }
 #: Of a long list of mistakes so many are named.

@@ -17,6 +17,7 @@ from schemathesis.specs.openapi.checks import (
 )
 from service_world import ServiceWorld, a_request, an_app, attempt_token
 
+from gpucommons.scheduler.api import errors
 from gpucommons.scheduler.api.routes import attempts, history, jobs, leases
 from gpucommons.scheduler.api.routes import cluster as admin
 from gpucommons.scheduler.service.jobs.jobs import job, submit
@@ -80,3 +81,17 @@ def test_every_answer_is_documented_and_none_is_a_failure(
             case.validate_response(response, checks=checks)
 
     ask()
+
+
+def test_every_operation_may_refuse_with_the_one_view_of_errors(app: FastAPI) -> None:
+    document = app.openapi()
+    refusals = [
+        answer["content"]["application/json"]["schema"]
+        for methods in document["paths"].values()
+        for operation in methods.values()
+        for status, answer in operation["responses"].items()
+        if int(status) in errors.REFUSALS
+    ]
+    count = sum(len(methods) for methods in document["paths"].values())
+    assert refusals == [{"$ref": "#/components/schemas/ErrorView"}] * (count * len(errors.REFUSALS))
+    assert set(document["components"]["schemas"]["ErrorView"]["required"]) >= {"error", "message"}
