@@ -42,6 +42,8 @@ def play_hub(found: Release, node: str, image: str) -> None:
         "metadata": {"name": "hub", "labels": labels},
         "spec": {
             "nodeName": node,
+            # A first process that handles no SIGTERM does not get it: it would stay for all of its 30 s.
+            "terminationGracePeriodSeconds": 1,
             "containers": [
                 {
                     "name": "hub",
