@@ -25,6 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.clock_loss import pinball_ratio
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_final
 from gpucommons.scheduler.core.model.state import Cluster, Outcome
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
@@ -104,21 +105,21 @@ def main(given: Sequence[str] | None = None) -> int:
     with arguments.json.open("w") as out:
         for path in arguments.trace:
             plan = Plan(load=arguments.load, moments=arguments.moments)
-            line = json.dumps(measured(path, plan, processes=arguments.processes))
+            line = json.dumps(measured(read_trace(path), plan, processes=arguments.processes))
             print(line)
             out.write(line + "\n")
     return 0
 
 
-def measured(path: Path, plan: Plan, *, processes: int) -> dict[str, Any]:
+def measured(trace: Trace, plan: Plan, *, processes: int) -> dict[str, Any]:
     """Replay, forecast, compare."""
     began, spent_s = time.monotonic(), _processor_s()
-    replay = replayed(path, plan)
+    replay = replayed(trace, plan)
     replay_s = time.monotonic() - began
     lengths = forecast_all(replay, plan, processes)
     estimates, forecasts = told_in_order(replay, lengths)
     return {
-        "trace": path.stem,
+        "trace": trace.name,
         "load": plan.load,
         **summary(replay, estimates, forecasts),
         "moments": len(replay.moments),
@@ -136,9 +137,9 @@ def _processor_s() -> float:
 # --- the replay ------------------------------------------------------------------------------
 
 
-def replayed(path: Path, plan: Plan) -> Replay:
+def replayed(trace: Trace, plan: Plan) -> Replay:
     """Play the trace once, and keep the clusters of the chosen moments."""
-    trace = sampled(read_trace(path), plan.jobs)
+    trace = sampled(trace, plan.jobs)
     setting = set_up(trace, plan.load)
     times = [job.submit_ms for job in setting.jobs]
     held_from_ms = _midnight(times[round(len(times) * (1 - plan.held_back))])
@@ -316,6 +317,7 @@ def summary(
         "thin_percent": _percent(len(thin), len(forecasts)),
         "wrong_percent": _percent(wrong, len(forecasts)),
         **_rightness(replay, held),
+        "pinball_ratio": _sharpness(replay, held, [one for one, _ in estimates]),
         "in_line": _rightness(replay, in_line),
         "thin": _rightness(replay, thin),
     }
@@ -340,6 +342,15 @@ def _rightness(replay: Replay, estimates: Sequence[Estimate]) -> dict[str, Any]:
         "median_width_min": _minutes([s.to_ms - s.from_ms for _, s in shown]),
         "uncalibrated_median_width_min": _minutes([e.raw.to_ms - e.raw.from_ms for e in estimates]),
     }
+
+
+def _sharpness(replay: Replay, held: Sequence[Estimate], known: Sequence[Estimate]) -> float | None:
+    def wait_of(one: Estimate) -> int:
+        return (one.started_ms or replay.end_ms) - one.made_ms
+
+    counts = _counts([(wait_of(one), one) for one in held])
+    found = pinball_ratio(list(zip(held, counts, strict=True)), known, wait_of)
+    return None if found is None else round(found, 3)
 
 
 def _counts(waits: Sequence[tuple[int, Estimate]]) -> list[float]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks import results
 from benchmarks.advisor import (
     amp,
+    clocks,
     coverage,
     early,
     foundry,
@@ -21,7 +22,7 @@ from benchmarks.advisor import (
 )
 from benchmarks.advisor.setting import TABLES, Figure
 
-_PARTS = ("tables", "golden", "public", "torch")
+_PARTS = ("tables", "golden", "public", "clock", "torch")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -30,6 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--tables", type=Path, default=TABLES, help="folder of tables")
     parser.add_argument("--public", type=Path, help="folder with amp/ and sia/")
+    parser.add_argument("--traces", type=Path, nargs="+", default=[], help="of clusters, as CSV")
     parser.add_argument("--parts", nargs="+", choices=_PARTS, default=_PARTS, help="default: all")
     asked = parser.parse_args(arguments)
     found: list[Figure] = []
@@ -41,6 +43,8 @@ def main(arguments: list[str] | None = None) -> int:
     if "public" in asked.parts:
         for public in (amp, sia):
             found += _said(public.figures(asked.public))
+    if "clock" in asked.parts:
+        found += _said(clocks.figures(asked.traces))
     if "torch" in asked.parts:
         found += _said(real_torch.figures())
     results.write(asked.json, (one.line() for one in found))

@@ -42,6 +42,8 @@ class Figure:
     #: The same figure of a trivial guess, and which guess that is.
     trivial: float | None = None
     guess: str = ""
+    #: Of which trace, where a figure has a row for each.
+    of: str = ""
 
     def line(self) -> dict[str, object]:
         """As it is written."""
@@ -53,7 +55,7 @@ class Figure:
         }
         if self.trivial is not None:
             found |= {"trivial": round(float(self.trivial), 3), "guess": self.guess}
-        return found
+        return found | ({"of": self.of} if self.of else {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,14 +209,19 @@ def _measured(pool: models.PoolModel, known: Pool | None) -> Measured | None:
     return Measured(
         at_ms=Millis(found.at_ms),
         gpu_kind=found.gpu_kind,
-        gemm_gflops=round(found.gemm_tflops * 1000),
-        inside_mb_s=round(found.inside_gb_s * 1000),
-        inside_ns=round(found.inside_us * 1000),
-        between_mb_s=round(found.between_gb_s * 1000),
-        between_ns=round(found.between_us * 1000),
+        gemm_gflops=_in_thousandths(found.gemm_tflops),
+        inside_mb_s=_in_thousandths(found.inside_gb_s),
+        inside_ns=_in_thousandths(found.inside_us),
+        between_mb_s=_in_thousandths(found.between_gb_s),
+        between_ns=_in_thousandths(found.between_us),
         between_at_ms=Millis(found.between_at_ms),
         drivers=tuple(sorted(set(found.drivers))),
     )
+
+
+def _in_thousandths(number: float) -> int:
+    """However little was measured, it was: 0 is for what was not looked at."""
+    return max(1, round(number * 1000)) if number else 0
 
 
 def _team(team: models.TeamModel, known: Team | None) -> Team:

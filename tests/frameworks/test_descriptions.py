@@ -30,6 +30,18 @@ class Failing(nn.Module):
     def forward(self, x):
         raise ValueError("no such thing")
 
+class Leaving(nn.Module):
+    def forward(self, x):
+        raise SystemExit(3)
+
+class Speechless(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+class Silent(nn.Module):
+    def forward(self, x):
+        raise Speechless
+
 class Language(nn.Module):
     def __init__(self):
         super().__init__()
@@ -47,6 +59,8 @@ found = {
     "language": from_module(Language(), torch.zeros(1, 32, dtype=torch.long), limit_s=300.0),
     "norm": from_module(norm, torch.zeros(2, 3, 4, 4), limit_s=300.0),
     "endless": from_module(Endless(), torch.zeros(1), limit_s=0.3),
+    "leaving": from_module(Leaving(), torch.zeros(1), limit_s=300.0),
+    "silent": from_module(Silent(), torch.zeros(1), limit_s=300.0),
     "failing": from_module(Failing(), torch.zeros(1), limit_s=300.0),
 }
 answer = {name: dataclasses.asdict(one) for name, one in found.items()}
@@ -87,4 +101,6 @@ def test_the_module_stays_as_it_was(traced: dict[str, Any]) -> None:
 
 def test_what_does_not_end_or_fails_is_unknown(traced: dict[str, Any]) -> None:
     assert traced["endless"]["why"] == "The trace did not end within 0.3 s."
+    assert traced["leaving"]["why"] == "The trace failed (SystemExit: 3)."
+    assert traced["silent"]["why"] == "The trace failed (Speechless)."
     assert traced["failing"]["why"] == "The trace failed (ValueError: no such thing)."

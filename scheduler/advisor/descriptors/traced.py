@@ -36,9 +36,16 @@ def from_module(module: Any, *inputs: Any, limit_s: float = LIMIT_S) -> Network:
 def _traced(module: Any, inputs: tuple[Any, ...]) -> Network:
     try:
         return _counted(module, inputs)
-    except Exception as error:  # noqa: BLE001 - it is the user's code that runs
-        reason = f"{type(error).__name__}: {error}"[:200]
-        return Unknown(why=f"The trace failed ({reason}).")
+    except BaseException as error:  # noqa: BLE001 - the user's code runs; it may also want to leave
+        return Unknown(why=f"The trace failed ({_said(error)}).")
+
+
+def _said(error: BaseException) -> str:
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"[:200]
+    except Exception:  # noqa: BLE001 - its words are the user's code, too
+        return name
 
 
 def _counted(module: Any, inputs: tuple[Any, ...]) -> Network:

@@ -12,6 +12,8 @@ from gpucommons.scheduler.models.fields import MilliGpu, Model, Name, Switch, Vi
 from gpucommons.scheduler.on_idle import ON_IDLE, UNLESS_SAID, OnIdle
 
 _MPS_WITH_SERVERS = 3
+#: The end of the century: what lies behind it is a mistake.
+_LATEST_MS = 4_102_444_800_000
 #: Longest time that may be said for saved kernels.
 MAX_KEPT_DAYS = 365
 
@@ -44,7 +46,7 @@ class MeasuredModel(Model):
     """What a probe measured (`gpucommons probe`); 0 where it did not look."""
 
     #: When; numbers older than 30 days are not reckoned with.
-    at_ms: int = Field(strict=True, ge=0)
+    at_ms: int = Field(strict=True, ge=0, le=_LATEST_MS)
     #: Of which GPUs: numbers of another kind say nothing.
     gpu_kind: str = Field(min_length=1, max_length=64)
     #: Products of large matrices in 16 bits.
@@ -56,7 +58,7 @@ class MeasuredModel(Model):
     between_gb_s: float = Field(default=0, ge=0, le=100_000, allow_inf_nan=False)
     between_us: float = Field(default=0, ge=0, le=1_000_000, allow_inf_nan=False)
     #: When, where a later probe of one node left that as it was; 0: with the rest.
-    between_at_ms: int = Field(default=0, strict=True, ge=0)
+    between_at_ms: int = Field(default=0, strict=True, ge=0, le=_LATEST_MS)
     #: Versions of the GPUs' driver then: numbers with another driver are not reckoned with.
     drivers: list[Annotated[str, StringConstraints(pattern=r"^[ -~]{0,64}$")]] = Field(
         default=[], max_length=64

@@ -82,8 +82,8 @@ class AdviceRequest(Model):
     sequence: Annotated[int, _count(100_000_000)] = 1
     #: Optimizer steps of the whole training.
     steps: Annotated[int, _count(1_000_000_000_000)]
-    precision: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,32}$")] = "amp"
-    optimizer: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,32}$")] = "adamw"
+    precision: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,32}$")] = "amp"
+    optimizer: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,32}$")] = "adamw"
     adapters: Literal["none", "lora", "qlora"] = "none"
     #: Of adapters.
     rank: Annotated[int, _count(65_536)] = 16
@@ -110,6 +110,12 @@ class AdviceRequest(Model):
     over_quota: bool = True
     cpu_milli: int = Field(default=1000, strict=True, ge=1, le=1_024_000)
     memory_mib: int = Field(default=1024, strict=True, ge=16, le=16_777_216)
+
+    @model_validator(mode="after")
+    def _says_its_deadline(self) -> Self:
+        if self.objective == "cheapest_by_deadline" and self.deadline_ms is None:
+            raise ValueError("Say by when it is to be done: deadline_ms.")
+        return self
 
     @model_validator(mode="after")
     def _says_its_tokens(self) -> Self:

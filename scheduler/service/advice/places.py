@@ -24,6 +24,8 @@ _NANO, _MEGA, _GIGA = 1e-9, 1e6, 1e9
 FRESH_MS = 30 * 24 * 3_600_000
 #: What is further from a data sheet is a mistake: of a fraction, on a busy node, or made up.
 _LEAST, _MOST = 0.05, 2.5
+#: One hop takes microseconds on any bus, and tenths of a millisecond on slow Ethernet.
+_SLOWEST_INSIDE_NS, _SLOWEST_BETWEEN_NS = 1_000_000, 20_000_000
 #: Of who told no driver, and of what was kept before drivers were.
 _UNKNOWN = ("",)
 
@@ -121,16 +123,35 @@ def _doubt(place: Place, found: Measured, now_ms: int) -> str:
     kind, link = place.pool.kind, place.pool.inside.bytes_per_s
     if found.gpu_kind != kind.name:
         return f"other GPUs were measured ({found.gpu_kind})"
+    if found.at_ms > now_ms:
+        return "its date lies in the future"
     if not _is_fresh(found.at_ms, now_ms):
-        return "it was measured more than 30 days ago, or will be"
+        return "it was measured more than 30 days ago"
     if not place.has_driver(found.drivers):
         before = driver_words(found.drivers)
         return f"its GPUs had {before} then, and have {driver_words(place.drivers)} now"
-    gemm, near = found.gemm_gflops * _GIGA, found.inside_mb_s * _MEGA
+    return _not_of(kind, link, found)
+
+
+def _not_of(kind: GpuKind, link: float, found: Measured) -> str:
+    """What of it cannot be of such GPUs; "" for nothing."""
+    gemm, near, far = (
+        found.gemm_gflops * _GIGA,
+        found.inside_mb_s * _MEGA,
+        found.between_mb_s * _MEGA,
+    )
+    if not (gemm or near or far):
+        return "it names no speed"
     if gemm and not _LEAST * _peak(kind) <= gemm <= _MOST * _peak(kind):
         return f"{gemm / 1e12:.3g} TFLOP/s cannot be of {kind.name}"
     if near and not _LEAST * link <= near <= _MOST * link:
         return f"{near / 1e9:.3g} GB/s between GPUs of a node cannot be of {kind.name}"
+    # A ring over nodes passes the links inside of them, too.
+    if far > _MOST * max(link, near):
+        return f"{far / 1e9:.3g} GB/s between nodes cannot be of {kind.name}"
+    if found.inside_ns > _SLOWEST_INSIDE_NS or found.between_ns > _SLOWEST_BETWEEN_NS:
+        hop = max(found.inside_ns, found.between_ns) / 1e6
+        return f"{hop:.3g} ms for one hop cannot be of a cluster's links"
     return ""
 
 

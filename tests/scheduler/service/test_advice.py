@@ -146,6 +146,8 @@ def test_what_a_submit_would_refuse_is_no_plan(tmp_path: Path) -> None:
     ("changes", "said"),
     [
         ({"precision": "fp7"}, "Precision 'fp7' is none of"),
+        ({"precision": "torch.bfloat16"}, "Precision 'torch.bfloat16' is none of amp, "),
+        ({"precision": "FP16"}, "Precision 'FP16' is none of"),
         ({"optimizer": "lion9"}, "Optimizer 'lion9' is none of"),
         ({"network": {**GPT, "kv_heads": 99}}, "More heads or experts are used than there are."),
         (
@@ -194,6 +196,11 @@ def test_gpus_that_the_table_lacks_are_named(tmp_path: Path) -> None:
 def test_sizes_are_bounded_before_anything_is_reckoned(changes: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         asked(**changes)
+
+
+def test_a_deadline_is_said_where_it_counts() -> None:
+    with pytest.raises(ValidationError, match="by when it is to be done: deadline_ms"):
+        asked(objective="cheapest_by_deadline")
 
 
 def test_a_transformer_has_its_tokens_said() -> None:

@@ -166,7 +166,13 @@ def test_what_was_measured_moves_the_speed(two_nodes: ServiceWorld) -> None:
         ({"gemm_tflops": 1}, "1 TFLOP/s cannot be of A100-40"),
         ({"inside_gb_s": 0.1}, "0.1 GB/s between GPUs of a node cannot be of A100-40"),
         ({"gpu_kind": "H100-80"}, "other GPUs were measured (H100-80)"),
-        ({"at_ms": 2**52}, "or will be"),
+        ({"between_gb_s": 90_000}, "9e+04 GB/s between nodes cannot be of A100-40"),
+        ({"inside_us": 999_999}, "1e+03 ms for one hop cannot be"),
+        ({"between_us": 25_000}, "25 ms for one hop cannot be"),
+        # However little is told, it is no number that was not looked for.
+        ({"inside_gb_s": 1e-9}, "0.001 GB/s between GPUs of a node cannot be of A100-40"),
+        (dict.fromkeys(("gemm_tflops", "inside_gb_s", "between_gb_s"), 0), "it names no speed"),
+        ({"at_ms": 4_102_444_800_000}, "its date lies in the future"),
         (
             {"drivers": ["550.54.15"]},
             "had driver 550.54.15 then, and have a driver that nobody told now",
