@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.clock_loss import pinball_ratio
+from benchmarks.advisor.clock_loss import pinball_ratio
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_final
 from gpucommons.scheduler.core.model.state import Cluster, Outcome
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId

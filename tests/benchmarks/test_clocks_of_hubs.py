@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.advisor.clock_loss import pinball, pinball_ratio
 from benchmarks.advisor.clocks import hub
-from benchmarks.clock_loss import pinball, pinball_ratio
 from gpucommons.scheduler.core.model.types import Millis, WorkloadId
 from gpucommons.scheduler.store.estimates import Estimate, Window
 
