@@ -13,7 +13,8 @@ MINUTE = 60_000
 
 
 def a_wait(made: int, took: int, said: tuple[int, int, int]) -> Estimate:
-    window = Window(*(minutes * MINUTE for minutes in said))
+    first, middle, last = (minutes * MINUTE for minutes in said)
+    window = Window(from_ms=first, median_ms=middle, to_ms=last)
     return Estimate(
         workload_id=WorkloadId(f"w-{made}"),
         made_ms=Millis(made * MINUTE),
