@@ -1,4 +1,4 @@
-"""What a server takes a woken kernel for, whose shell channel is silent while a cell runs."""
+"""What a server takes a woken kernel for, whose shell channel is silent while a cell runs; how soon its sockets try again."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import zmq
+import zmq.asyncio
 from jupyter_client.session import Session
 
 from gpucommons.labextension.hibernation.after_wake import Acquaintance
+from gpucommons.labextension.hibernation.waking import try_often
 
 
 class Channel:
@@ -84,3 +87,20 @@ async def test_a_woken_kernel_is_idle_only_once_its_shell_has_answered() -> None
     kernel.say("idle", await kernel.shell.get())
     assert kernel.execution_state == "idle"
     assert kernel.seen_by_jupyter == ["idle"], "of the cell alone"
+
+
+def _interval(context: zmq.Context[zmq.Socket[bytes]]) -> int:
+    with context.socket(zmq.DEALER) as socket:
+        return int(socket.getsockopt(zmq.RECONNECT_IVL))
+
+
+def test_only_sockets_of_the_woken_kernel_try_again_soon() -> None:
+    for kind in (zmq.Context, zmq.asyncio.Context):
+        with kind() as shared:
+            usual = _interval(shared)
+            woken = SimpleNamespace(context=shared)
+            try_often(woken)
+            assert isinstance(woken.context, kind)
+            assert _interval(woken.context) < usual
+            assert _interval(shared) == usual
+            assert woken.context.underlying == shared.underlying
