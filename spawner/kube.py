@@ -25,6 +25,7 @@ from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
 from gpucommons.scheduler.models import NOTEBOOK_OPTIONS, SliceView
 from gpucommons.spawner.form.answers import NotebookOptions, check_size
+from gpucommons.spawner.form.cpu_words import cpu_and_memory
 from gpucommons.spawner.form.form_mixin import options_form
 from gpucommons.spawner.form.profiles import check_profile, check_sent
 from gpucommons.spawner.form.refusal import bad_options_refused, refusal
@@ -85,12 +86,10 @@ class GpuKubeSpawner(LeaseMixin, KubeSpawner):  # type: ignore[misc] # kubespawn
         """Whether a volume of their own is made for the user; what else is mounted is not known."""
         return bool(self.storage_pvc_ensure)
 
-    @default("cpu_text")
-    def _default_cpu_text(self) -> str:
-        cores = self.cpu_limit or self.cpu_guarantee
-        memory = self.mem_limit or self.mem_guarantee
-        parts = [f"{cores:g} core{'' if cores == 1 else 's'}"] if cores else []
-        return ", ".join([*parts, f"{memory / 2**30:g} GiB"] if memory else parts)
+    def own_cpu_text(self) -> str:
+        """See :class:`StartOptions`."""
+        memory = self.mem_limit or self.mem_guarantee or 0
+        return cpu_and_memory(self.cpu_limit or self.cpu_guarantee or 0, memory / 2**30)
 
     # --- what the user asks -------------------------------------------------------------------
 

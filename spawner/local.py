@@ -31,8 +31,10 @@ from gpucommons.gpu.hibernation.above_server import orders
 from gpucommons.gpu.hibernation.above_server.standing import Above
 from gpucommons.gpu.linux.control_groups import enter
 from gpucommons.gpu.providers import Injection
+from gpucommons.scheduler.languages.texts import gettext
 from gpucommons.scheduler.models import SliceView
 from gpucommons.spawner import above_server, server_output
+from gpucommons.spawner.form.cpu_words import cpu_and_memory
 from gpucommons.spawner.form.refusal import refusal
 from gpucommons.spawner.kernel_trial import (
     TRIALS,
@@ -98,10 +100,10 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
     def _default_environments(self) -> dict[str, str]:
         return {f"Python {platform.python_version()}": sys.executable}
 
-    @default("cpu_text")
-    def _default_cpu_text(self) -> str:
+    def own_cpu_text(self) -> str:
+        """See :class:`StartOptions`."""
         gib = psutil.virtual_memory().total / _BYTES_PER_GIB
-        return f"{os.cpu_count()} cores, {gib:.0f} GiB, shared"
+        return gettext("%(what)s, shared", what=cpu_and_memory(os.cpu_count() or 0, gib))
 
     # A stopped server's GPU is free again within 15 s. JupyterHub waits up to a minute for a server
     # that has ended its kernels but hangs at its interpreter's exit.

@@ -32,7 +32,7 @@ class StartPage(PageHandler):
             "start.html",
             active="start",
             teams=team_lines(teams.teams, pools.pools, offers.offers),
-            pools=pool_lines(pools.pools),
+            pools=pool_lines(pools.pools, offers.offers),
             mine=mine(
                 me.name,
                 leases,

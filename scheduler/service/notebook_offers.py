@@ -82,6 +82,8 @@ def _offer(
                 memory_mib=size.memory_mib,
                 availability=size.availability.value,
                 text=size.text,
+                code=size.code,
+                values=dict(size.values),
                 lent=size.lent,
             )
             for size in sizes

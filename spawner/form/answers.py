@@ -31,7 +31,7 @@ LINK_PREFIX = "opt-"
 HUB_FIELDS = frozenset({"_xsrf", "display_name"})
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?")
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_GIB = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) *(?:GiB|gib)?")
+_GIB = re.compile(r"([0-9]{1,6}(?:[.,][0-9]{1,3})?) *(?:GiB|gib)?")
 _MIB_PER_GIB = 1024
 _DIGITS = re.compile(r"[0-9]{1,7}")
 #: How much of a wrong value is repeated in a refusal.
@@ -214,7 +214,7 @@ def _gpu_memory(fields: Mapping[str, object]) -> int:
         message = "Give either milli_gpu or gpu_memory, not both."
         raise BadOptions(message)
     found = _GIB.fullmatch(str(value).strip()) if not isinstance(value, bool) else None
-    mib = round(float(found[1]) * _MIB_PER_GIB) if found else 0
+    mib = round(float(found[1].replace(",", ".")) * _MIB_PER_GIB) if found else 0
     if not 0 < mib <= MAX_GPU_MEMORY_MIB:
         message = f"gpu_memory is a number of GiB, for example 12 GiB; got {shown(value)}."
         raise BadOptions(message)

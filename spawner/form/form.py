@@ -22,7 +22,9 @@ from gpucommons.scheduler.languages.texts import (
     of_template_many,
 )
 from gpucommons.scheduler.models import LeaseView, OfferList, OfferView, SizeView
+from gpucommons.scheduler.models.text.number_words import decimal
 from gpucommons.scheduler.models.text.place_words import place
+from gpucommons.scheduler.models.text.size_words import size_text
 from gpucommons.spawner.form import idle
 
 _MIB_PER_GIB = 1024
@@ -60,6 +62,8 @@ class Card:
     title: str
     subtitle: str
     text: str
+    #: The text is in the language of the form.
+    is_translated: bool
     #: ``free``, ``wait`` or ``never``.
     availability: str
     checked: bool = False
@@ -136,6 +140,7 @@ def build_form(offers: OfferList | None, context: FormContext, *, now_ms: int) -
             title="CPU",
             subtitle=context.cpu_text or gettext("no GPU"),
             text=gettext("waits for no GPU"),
+            is_translated=True,
             availability="free",
             checked=chosen == "cpu",
         ),
@@ -194,11 +199,13 @@ def _card(
 ) -> Card:
     value = _value(offer, size)
     waits = size.availability == "wait"
+    said, translated = size_text(size)
     return Card(
         value=value,
         title=format_milli_gpu(size.milli_gpu),
-        subtitle=f"{offer.gpu_kind or 'GPU'} · {size.memory_mib / _MIB_PER_GIB:.1f} GiB",
-        text=gettext("free now") if size.availability == "free" else size.text,
+        subtitle=f"{offer.gpu_kind or 'GPU'} · {decimal(f'{size.memory_mib / _MIB_PER_GIB:.1f}')} GiB",
+        text=said,
+        is_translated=translated,
         availability=size.availability,
         checked=value == chosen,
         wait="/".join(filter(None, (value, context.server_name))) if waits else "",

@@ -57,9 +57,10 @@ class StartOptions(HasTraits):
         value_trait=Unicode(),
         help="Names of the environments on offer, the default first, and where each is.",
     ).tag(config=True)
-    cpu_text = Unicode(help="What a notebook without a GPU gets, for the options form.").tag(
-        config=True
-    )
+    cpu_text = Unicode(
+        help="What a notebook without a GPU gets, for the options form; default: as it is, in the"
+        " reader's language."
+    ).tag(config=True)
     other_options = Set(
         Unicode(), help="Keys of the user's options that something else of this hub handles."
     ).tag(config=True)
@@ -94,6 +95,10 @@ class StartOptions(HasTraits):
 
         Only KubeSpawner's profiles are kept in another way than they are sent, and checked there.
         """
+
+    def own_cpu_text(self) -> str:
+        """What a notebook without a GPU gets, in the reader's language; empty where it is not known."""
+        return ""
 
     def keeps_files(self) -> bool:
         """Whether it is known that the user's files outlive the server; a home on a disk does."""
@@ -132,7 +137,7 @@ async def _form(spawner: StartOptions) -> str:
         server_name=spawner.name,
         environments=list(spawner.environments),
         last=spawner.orm_spawner.user_options if spawner.orm_spawner else None,
-        cpu_text=spawner.cpu_text,
+        cpu_text=spawner.cpu_text or spawner.own_cpu_text(),
         ticket_url=spawner.ticket_url,
         shared_account=spawner.shared_account,
         keeps_files=spawner.keeps_files(),

@@ -73,7 +73,7 @@ def choices(
     found = [name for name in words if any(name in allowed for allowed in pools.values())]
     chosen = last.get("on_idle")
     return (
-        ("", _as_the_pool_says(pools, words), False),
+        ("", _as_the_pool_says(pools, words), chosen not in found),
         *((name, words[name], name == chosen) for name in found),
     )
 

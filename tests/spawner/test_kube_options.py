@@ -254,4 +254,4 @@ async def test_a_grant_that_ends_while_its_device_is_reserved_starts_nothing(
 
 async def test_a_cpu_notebook_is_described_by_its_limits(spawner: GpuKubeSpawner) -> None:
     spawner.cpu_limit, spawner.mem_limit = 2.0, "4G"
-    assert spawner.cpu_text == "2 cores, 4 GiB"
+    assert spawner.own_cpu_text() == "2 cores, 4 GiB"

@@ -3,8 +3,10 @@ import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import { FileDialog } from '@jupyterlab/filebrowser';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import type { Widget } from '@lumino/widgets';
 
 import { adder, attempt, ICommandOptions, takes } from './commandoptions';
+import { CurrentText } from './currenttext';
 import { isRunnable, runnablePath } from '../submission/documents';
 import { gpuIcon } from '../lab/icons';
 import { CommandIDs } from '../lab/ids';
@@ -242,14 +244,14 @@ async function confirmed(
   if (action === 'resume') {
     return true;
   }
-  // As it is now: what is lost grows with every second.
-  const costs = pauseCosts(await model.api.job(job.id));
+  const ask = async () => pauseCosts(await model.api.job(job.id));
+  const costs = await ask();
   if (!costs) {
     return true;
   }
   return asked(
     trans.__('Pause %1?', job.name),
-    costs,
+    new CurrentText(costs, ask),
     trans.__('Let it run'),
     trans.__('Pause job')
   );
@@ -258,7 +260,7 @@ async function confirmed(
 /** Ask; false is the answer that changes nothing. */
 async function asked(
   title: string,
-  body: string,
+  body: string | Widget,
   no: string,
   yes: string
 ): Promise<boolean> {

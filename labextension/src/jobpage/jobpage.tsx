@@ -15,10 +15,11 @@ import {
   canRunFromHere,
   currentAttempt,
   dot,
+  goesOnIn,
   isFinal,
   maySteer,
   progressText,
-  goesOnIn,
+  saysWay,
   stepText,
   stopWords,
   timeLeftMs,
@@ -315,7 +316,7 @@ function Origin({ job }: { job: IJob }): React.JSX.Element | null {
   );
 }
 
-/** How it goes on after a stop, as far as that is known, and how often it began anew. */
+/** How it goes on after a stop, unless its reason has said so, and how often it began anew. */
 function GoingOn({ job }: { job: IJob }): React.JSX.Element | null {
   const { trans } = usePanel();
   const way = job.way_to_go_on;
@@ -327,13 +328,24 @@ function GoingOn({ job }: { job: IJob }): React.JSX.Element | null {
       </Callout>
     ) : null;
   }
-  const when =
-    currentAttempt(job) === null
-      ? trans.__('When it starts again:')
-      : trans.__('If it is stopped:');
+  const waits = currentAttempt(job) === null;
+  const isSaid = waits && saysWay(job.reason?.text ?? '', way.text);
+  if (isSaid && !way.began_anew_text && !shown) {
+    return null;
+  }
   return (
     <Callout tone={way.way === 'checkpoint' ? 'good' : 'info'}>
-      <b>{when}</b> {[`${way.text}.`, way.began_anew_text].join(' ').trim()}{' '}
+      {isSaid ? null : (
+        <>
+          <b>
+            {waits
+              ? trans.__('When it starts again:')
+              : trans.__('If it is stopped:')}
+          </b>{' '}
+          {`${way.text}. `}
+        </>
+      )}
+      {way.began_anew_text}{' '}
       {shown ? <span className="gc-Muted">{shown.text}</span> : null}
     </Callout>
   );

@@ -75,9 +75,11 @@ function drawn(element: React.ReactElement, train = made()): string {
   );
 }
 
-it('asks for the configuration beside the script', () => {
+it('shows how a configuration is named, and names none that may not be there', () => {
   const html = drawn(React.createElement(TrainAdvice));
-  expect(html).toContain('value="llama/config.json"');
+  expect(html).toContain(
+    'placeholder="llama/config.json" spellCheck="false" value=""'
+  );
   expect(html).toContain('For any other model: advise(model, loader)');
 });
 

@@ -22,6 +22,8 @@ from gpucommons.scheduler.models.notifications import (
 from gpucommons.scheduler.models.text.field_errors import first_mistake
 
 _ALL = get_args(AboutName)
+#: What ``--mail`` and ``--webhook`` take.
+_LIST = f"of {', '.join(_ALL)}, as in finish,preempt; all, or none"
 _HEADER = ("MADE", "BY", "SUBJECT", "BECAME", "")
 
 
@@ -39,15 +41,11 @@ def add_commands(
         "show", parents=[shared], help="what is chosen, and what became of the last messages"
     ).set_defaults(run=detail)
     choose = own.add_parser("set", parents=[shared], help="choose; what you do not name stays")
-    choose.add_argument(
-        "--mail", type=about, metavar="LIST", help="as in finish,preempt; all, or none"
-    )
+    choose.add_argument("--mail", type=about, metavar="LIST", help=_LIST)
     choose.add_argument(
         "--address", help='where mail goes ("": as your admin\'s rule says, if there is one)'
     )
-    choose.add_argument(
-        "--webhook", type=about, metavar="LIST", help="as in finish,preempt; all, or none"
-    )
+    choose.add_argument("--webhook", type=about, metavar="LIST", help=_LIST)
     choose.add_argument("--to", metavar="URL", help='where webhooks are posted ("": nowhere)')
     choose.add_argument("--new-key", action="store_true", help="sign webhooks with a new key")
     choose.set_defaults(run=choosing)

@@ -5,7 +5,8 @@ The hub's options form shows the answer: its choices, and which of them are grey
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
@@ -48,6 +49,9 @@ class Size:
     memory_mib: int
     availability: Availability
     text: str
+    #: The sentence and what is in it, for screens of other languages.
+    code: str
+    values: Mapping[str, str | int]
     #: It waits only because training borrows it, which a ticket wins back.
     lent: bool
 
@@ -81,13 +85,15 @@ def sizes(
 
 def _size(cycle: CycleState, ask: Workload, size: int) -> Size:
     ask = with_milli_gpu(ask, size)
-    availability, text, lent = _availability(cycle, ask, size)
+    found = _found(cycle, ask, size)
     return Size(
         milli_gpu=size,
         memory_mib=_memory_mib(cycle, ask.spec.pools[0], size),
-        availability=availability,
-        text=text,
-        lent=lent,
+        availability=found.availability,
+        text=found.text,
+        code=found.code,
+        values=found.values,
+        lent=found.lent,
     )
 
 
@@ -99,7 +105,16 @@ def _memory_mib(cycle: CycleState, pool: PoolName, size: int) -> int:
     return 0
 
 
-def _availability(cycle: CycleState, ask: Workload, size: int) -> tuple[Availability, str, bool]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Found:
+    availability: Availability
+    code: str
+    text: str
+    values: Mapping[str, str | int] = field(default_factory=dict)
+    lent: bool = False
+
+
+def _found(cycle: CycleState, ask: Workload, size: int) -> _Found:
     team, pool = ask.spec.team, ask.spec.pools[0]
     fixed = quota.quota_of(cycle.teams, team, pool).fixed_milli_gpu
     left = max(0, fixed - cycle.use(team, pool).fixed)
@@ -107,24 +122,53 @@ def _availability(cycle: CycleState, ask: Workload, size: int) -> tuple[Availabi
         (b.milli_gpu for b in cycle.blocks if b.team == team and b.pool == pool), default=0
     )
     if largest == 0:
-        return Availability.NEVER, f"{team} has no notebook GPUs here: ask your admin", False
+        return _Found(
+            availability=Availability.NEVER,
+            code="no-quota",
+            text=f"{team} has no notebook GPUs here: ask your admin",
+            values={"team": team},
+        )
+    asked = format_milli_gpu(size)
     if size > largest:
-        text = f"needs {format_milli_gpu(size)}, the largest notebook of {team} has {format_gpus(largest)}: ask your admin"
-        return Availability.NEVER, text, False
+        most = format_gpus(largest)
+        return _Found(
+            availability=Availability.NEVER,
+            code="too-large",
+            text=f"needs {asked}, the largest notebook of {team} has {most}: ask your admin",
+            values={"asked": asked, "team": team, "most": most},
+        )
     if notebooks.free_place(cycle, ask) is not None:
-        return Availability.FREE, "free now", False
+        return _Found(availability=Availability.FREE, code="free", text="free now")
     if size > left:
-        text = f"needs {format_milli_gpu(size)}, {team} has {format_milli_gpu(left)}: wait in line, or ask your admin"
-        return Availability.WAIT, text, False
+        has = format_milli_gpu(left)
+        return _Found(
+            availability=Availability.WAIT,
+            code="in-use",
+            text=f"needs {asked}, {team} has {has}: wait in line, or ask your admin",
+            values={"asked": asked, "team": team, "has": has},
+        )
     if notebooks.could_reclaim(cycle, ask):
-        return Availability.WAIT, *_lent(cycle, ask, pool)
-    text = f"{team}'s notebooks leave no piece of this size: wait in line"
-    return Availability.WAIT, text, False
+        return _lent(cycle, ask, pool)
+    return _Found(
+        availability=Availability.WAIT,
+        code="no-piece",
+        text=f"{team}'s notebooks leave no piece of this size: wait in line",
+        values={"team": team},
+    )
 
 
-def _lent(cycle: CycleState, ask: Workload, pool: PoolName) -> tuple[str, bool]:
+def _lent(cycle: CycleState, ask: Workload, pool: PoolName) -> _Found:
     if not reclaim_cooldown.may_win_back(cycle, ask, pool):
-        text = "lent to training; too many turns of yours were in vain to win it back: wait until it is free"
-        return text, False
+        return _Found(
+            availability=Availability.WAIT,
+            code="lent-for-now",
+            text="lent to training; too many turns of yours were in vain to win it back: wait until it is free",
+        )
     seconds = win_back_s(cycle.pools[pool])
-    return f"yours, back in {seconds} s: lent to training, which makes room", True
+    return _Found(
+        availability=Availability.WAIT,
+        code="lent",
+        text=f"yours, back in {seconds} s: lent to training, which makes room",
+        values={"seconds": seconds},
+        lent=True,
+    )

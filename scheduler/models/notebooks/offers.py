@@ -21,6 +21,9 @@ class SizeView(View):
     memory_mib: int
     availability: Availability
     text: str
+    #: Which sentence this is, and what stands in it: for screens of other languages.
+    code: str = ""
+    values: dict[str, str | int] = {}
     #: It waits only because training borrows it: whoever asks has it back in seconds.
     lent: bool = False
 

@@ -45,6 +45,8 @@ class PoolLine:
     kind: str
     free: str
     total: str
+    #: "Nothing of it is for notebooks of vision now: …"; empty where what they may have is free.
+    for_whom: str
     next_free_ms: int | None
     isolation: str
 
@@ -87,19 +89,40 @@ def team_lines(
     return tuple(lines)
 
 
-def pool_lines(pools: Sequence[PoolView]) -> tuple[PoolLine, ...]:
-    """Pools with GPUs: free, total, when the next one frees."""
+def pool_lines(pools: Sequence[PoolView], offers: Sequence[OfferView] = ()) -> tuple[PoolLine, ...]:
+    """Pools with GPUs: free and for whom, total, when the next one frees."""
     return tuple(
         PoolLine(
             name=pool.name,
             kind=pool.gpu_kind or "GPU",
             free=format_milli_gpu(pool.free_milli_gpu),
             total=format_milli_gpu(pool.total_milli_gpu),
+            for_whom=_for_whom(pool, offers),
             next_free_ms=None if pool.free_milli_gpu else pool.next_free_ms,
             isolation=gettext(isolation_sentence(pool.isolation)),
         )
         for pool in pools
         if pool.total_milli_gpu
+    )
+
+
+def _for_whom(pool: PoolView, offers: Sequence[OfferView]) -> str:
+    """Where a size of mine waits although as much is free: that lies outside my teams' notebook GPUs."""
+    here = [one for one in offers if one.pool == pool.name and one.fixed_milli_gpu]
+    sizes = [size for one in here for size in one.sizes if size.milli_gpu <= pool.free_milli_gpu]
+    if not any(size.lent for size in sizes):
+        return ""
+    teams = ", ".join(one.team for one in here)
+    at_once = [size.milli_gpu for size in sizes if size.availability == "free"]
+    if not at_once:
+        return gettext(
+            "Nothing of it is for notebooks of %(teams)s now: theirs are taken or lent to training, and come back",
+            teams=teams,
+        )
+    return gettext(
+        "Notebooks of %(teams)s start at once with up to %(most)s of it: the rest of theirs is taken or lent to training",
+        teams=teams,
+        most=format_milli_gpu(max(at_once)),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpucommons.scheduler.languages.texts import gettext, gettext_noop
 from gpucommons.scheduler.models import ReplayFigures, ReplayView
+from gpucommons.scheduler.models.text.number_words import decimal
 
 HEADER = (
     gettext_noop("Median wait"),
@@ -42,7 +43,7 @@ def _both(before: str, after: str) -> str:
 
 
 def _hours(gpu_h: float) -> str:
-    return f"{gpu_h:.1f}"
+    return decimal(f"{gpu_h:.1f}")
 
 
 def waited(seconds: int | None) -> str:
@@ -51,4 +52,6 @@ def waited(seconds: int | None) -> str:
         return "–"
     if seconds < 120:  # noqa: PLR2004 - below two minutes, seconds say more
         return f"{seconds} s"
-    return f"{round(seconds / 60)} min" if seconds < 2 * 3600 else f"{seconds / 3600:.1f} h"
+    if seconds < 2 * 3600:
+        return f"{round(seconds / 60)} min"
+    return f"{decimal(f'{seconds / 3600:.1f}')} h"

@@ -10,6 +10,7 @@ from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.languages.texts import gettext, gettext_noop, ngettext
 from gpucommons.scheduler.models import IdleView, LeaseView, OfferView
 from gpucommons.scheduler.models.notebooks.leases import idle_length
+from gpucommons.scheduler.models.text.size_words import size_text
 from gpucommons.scheduler.pages.present import words
 
 _HOLDING = frozenset({"granted", "active", "warned"})
@@ -173,7 +174,7 @@ def choices(offer: OfferView) -> tuple[Choice, ...]:
             milli_gpu=size.milli_gpu,
             label=format_milli_gpu(size.milli_gpu),
             memory=words.memory(size.memory_mib),
-            text=gettext("free now") if size.availability == "free" else size.text,
+            text=size_text(size)[0],
             free=size.availability == "free",
         )
         for size in sorted(offer.sizes, key=lambda size: size.milli_gpu)

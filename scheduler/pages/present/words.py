@@ -7,8 +7,14 @@ from datetime import UTC, datetime
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.forecast.words import span
-from gpucommons.scheduler.languages.texts import ENGLISH, gettext, gettext_noop, language
+from gpucommons.scheduler.languages.texts import (
+    ENGLISH,
+    gettext,
+    gettext_noop,
+    language,
+)
 from gpucommons.scheduler.models import ForecastView
+from gpucommons.scheduler.models.text.number_words import decimal
 from gpucommons.scheduler.models.text.place_words import ordinal, place
 from gpucommons.scheduler.models.text.report_rows import gpu_hours
 from gpucommons.scheduler.models.text.state_words import held_words, state_words
@@ -84,7 +90,7 @@ def asked(milli_gpu: int, kind: str | None) -> str:
 
 def memory(memory_mib: int) -> str:
     """``19.4 GiB``."""
-    return f"{memory_mib / 1024:.1f} GiB"
+    return f"{decimal(f'{memory_mib / 1024:.1f}')} GiB"
 
 
 def duration(span_ms: int) -> str:
@@ -127,12 +133,9 @@ def held(shown_as: str) -> str:
 
 
 def amount(value: float, form: str) -> str:
-    """A number with a decimal point everywhere; its thousands are apart as the language has them.
-
-    A comma between thousands would be a decimal one to who reads German.
-    """
+    """A number with the decimal sign of the language; a space is between thousands where that is a comma."""
     text = format(value, form)
-    return text if language() == ENGLISH else text.replace(",", THIN_SPACE)
+    return text if language() == ENGLISH else decimal(text.replace(",", THIN_SPACE))
 
 
 def column(name: str) -> str:
@@ -149,7 +152,7 @@ def reason_class(code: str) -> str:
 def gpu_minutes(milli_gpu_s: int) -> str:
     """GPU·minutes with one decimal; what is less than the smallest of them is not nothing."""
     minutes = f"{milli_gpu_s / WHOLE_MILLI_GPU / 60:.1f}"
-    return "< 0.1" if milli_gpu_s and minutes == "0.0" else minutes
+    return decimal("< 0.1" if milli_gpu_s and minutes == "0.0" else minutes)
 
 
 def likely(forecast: ForecastView | None) -> str:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.languages.texts import gettext, gettext_noop
 from gpucommons.scheduler.models.reports import FinishedWeek, ReportDay, UsePoint
+from gpucommons.scheduler.models.text.number_words import decimal
 from gpucommons.scheduler.pages.present import words
 
 _HOUR_MS, _DAY_MS = 3_600_000, 24 * 3_600_000
@@ -115,7 +116,7 @@ class Days:
 
 def gpus(milli_gpu: int | None) -> str:
     """``31.4``; an en dash where it is not known."""
-    return "–" if milli_gpu is None else f"{milli_gpu / WHOLE_MILLI_GPU:.1f}"
+    return "–" if milli_gpu is None else decimal(f"{milli_gpu / WHOLE_MILLI_GPU:.1f}")
 
 
 def moment(at_ms: int, step_ms: int) -> str:
@@ -228,7 +229,7 @@ def _day_of_month(at: datetime) -> str:
 def per_gpu_hours(one: FinishedWeek) -> str:
     """Finished for each hundred GPU hours that were held; "" where none was."""
     hours = one.held_milli_gpu_h / WHOLE_MILLI_GPU
-    return f"{_PER_GPU_HOURS * one.finished / hours:.1f}" if hours else ""
+    return decimal(f"{_PER_GPU_HOURS * one.finished / hours:.1f}") if hours else ""
 
 
 def days(found: Sequence[ReportDay]) -> Days | None:

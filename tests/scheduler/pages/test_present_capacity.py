@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from gpucommons.scheduler import models
 from gpucommons.scheduler.pages.present.capacity import capacity_map, figures, simulated
 from gpucommons.scheduler.pages.present.overview import mine, pool_lines, team_lines
@@ -178,6 +180,34 @@ def test_pools_say_when_the_next_gpu_frees_only_when_none_is_free(cluster: Any) 
     cpu = pool.model_copy(update={"total_milli_gpu": 0})
 
     assert [line.next_free_ms for line in pool_lines([full, some, cpu])] == [7, None]
+
+
+@pytest.mark.parametrize(
+    ("at_once", "lent", "said"),
+    [
+        ([250], [500], "Notebooks of vision start at once with up to ¼ of it: "),
+        ([], [250, 500], "Nothing of it is for notebooks of vision now: "),
+        ([500], [], ""),
+        # More than is free anywhere: nobody is misled.
+        ([500], [1000], ""),
+    ],
+)
+def test_a_pool_says_for_whom_its_free_gpus_are_not(
+    cluster: Any, at_once: list[int], lent: list[int], said: str
+) -> None:
+    offer, pool = cluster.offers().offers[0], cluster.pools().pools[0]
+    one = offer.sizes[0]
+    free = [one.model_copy(update={"milli_gpu": n, "availability": "free"}) for n in at_once]
+    back = [
+        one.model_copy(update={"milli_gpu": n, "availability": "wait", "lent": True}) for n in lent
+    ]
+    mine = offer.model_copy(update={"sizes": [*free, *back], "pool": pool.name})
+    half = pool.model_copy(update={"free_milli_gpu": 500})
+
+    (line,) = pool_lines([half], [mine])
+
+    assert line.for_whom.startswith(said)
+    assert bool(line.for_whom) == bool(said)
 
 
 def test_only_what_is_mine_and_lives_is_listed(cluster: Any) -> None:

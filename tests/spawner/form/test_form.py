@@ -191,13 +191,27 @@ def test_isolation_idle_rule_and_simulation_are_said() -> None:
     assert "share one operating-system account: nothing isolates" in words(page(OFFER, shared))
 
 
+def idle_words(soup: BeautifulSoup) -> dict[str, str]:
+    """What may be chosen for an idle notebook, and what each says."""
+    return {
+        one["value"]: one.find_next("label").get_text()
+        for one in soup.find_all("input", attrs={"name": "on_idle"})
+    }
+
+
 def test_what_becomes_of_it_when_idle_is_chosen_among_what_the_pool_allows() -> None:
     offer = OFFER | {"on_idle": ["release", "cull"]}
     soup = page(offer, FormContext(last={"on_idle": "cull"}))
-    options = {one["value"]: one for one in soup.find_all("option")}
+    options = {one["value"]: one for one in soup.find_all("input", attrs={"name": "on_idle"})}
     assert list(options) == ["", "release", "cull"]
-    assert [value for value, one in options.items() if one.has_attr("selected")] == ["cull"]
-    assert options[""].get_text() == "As the pool says: restart it without its GPU"
+    assert [value for value, one in options.items() if one.has_attr("checked")] == ["cull"]
+    assert idle_words(soup)[""] == "As the pool says: restart it without its GPU"
+
+
+def test_who_chose_nothing_for_an_idle_notebook_leaves_it_to_the_pool() -> None:
+    soup = page(OFFER | {"on_idle": ["release", "cull"]}, FormContext(last={"on_idle": "park"}))
+    options = soup.find_all("input", attrs={"name": "on_idle"})
+    assert [one["value"] for one in options if one.has_attr("checked")] == [""]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +225,7 @@ def test_what_becomes_of_it_when_idle_is_chosen_among_what_the_pool_allows() -> 
 def test_kernels_are_promised_only_where_they_can_be_saved(keeps: bool | None, says: str) -> None:
     offer = OFFER | {"on_idle": ["hibernate", "cull"]}
     soup = page(offer, FormContext(may_keep_kernels=keeps))
-    texts = {one["value"]: one.get_text() for one in soup.find_all("option")}
+    texts = idle_words(soup)
     assert says in texts["hibernate"]
     assert says in texts[""], "what the pool says is said as well"
 
@@ -260,7 +274,8 @@ def test_the_idle_rule_is_true_whatever_is_chosen(allowed: list[str], says: str)
 
 @pytest.mark.parametrize("allowed", [[], ["cull"]])
 def test_where_the_pool_leaves_no_choice_none_is_offered(allowed: list[str]) -> None:
-    assert page(OFFER | {"on_idle": allowed}, FormContext()).find("select") is None
+    soup = page(OFFER | {"on_idle": allowed}, FormContext())
+    assert soup.find("input", attrs={"name": "on_idle"}) is None
 
 
 def test_a_stopped_notebook_says_when_and_why() -> None:
