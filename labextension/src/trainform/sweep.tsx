@@ -228,6 +228,19 @@ export function SweepQuota(props: {
     trialRequest({ ...form, launcher: train.launcher })
   );
   const canAsk = form.source !== null && train.mistakes.length === 0;
+  const [looks, setLooks] = React.useState(0);
+  React.useEffect(() => {
+    // What is free has changed with what the teams hold.
+    const again = (_: unknown, topic: string) => {
+      if (topic === 'teams') {
+        setLooks(count => count + 1);
+      }
+    };
+    model.changed.connect(again);
+    return () => {
+      model.changed.disconnect(again);
+    };
+  }, [model]);
   React.useEffect(() => {
     if (!canAsk) {
       return;
@@ -253,7 +266,7 @@ export function SweepQuota(props: {
       isCurrent = false;
       window.clearTimeout(timer);
     };
-  }, [model, asked, canAsk]);
+  }, [model, asked, canAsk, looks]);
   const draft = draftOf(train);
   const mistake = mistakeIn(draft);
   const refused = props.refused ?? problem;
