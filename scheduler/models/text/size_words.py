@@ -27,6 +27,6 @@ def size_text(size: SizeView) -> tuple[str, bool]:
     """The sentence, and whether it is in the reader's language: a newer scheduler may have others."""
     known = SENTENCES.get(size.code)
     try:
-        return (size.text, False) if known is None else (gettext(known, **size.values), True)
+        return (size.text, False) if known is None else (gettext(known) % size.values, True)
     except KeyError:
         return size.text, False
