@@ -36,7 +36,13 @@ function moment(at, step) {
 }
 
 function amount(value) {
-  return value == null ? gettext('not known') : value.toLocaleString(ours(), { minimumFractionDigits: 1, maximumFractionDigits: 1, useGrouping: false });
+  return value == null
+    ? gettext('not known')
+    : value.toLocaleString(ours(), {
+        minimumFractionDigits: 1,
+        maximumFractionDigits: 1,
+        useGrouping: false
+      });
 }
 
 function reading(drawn, index) {
