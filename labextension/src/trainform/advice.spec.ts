@@ -75,11 +75,9 @@ function drawn(element: React.ReactElement, train = made()): string {
   );
 }
 
-it('shows how a configuration is named, and names none that may not be there', () => {
+it('asks for the configuration beside the script', () => {
   const html = drawn(React.createElement(TrainAdvice));
-  expect(html).toContain(
-    'placeholder="llama/config.json" spellCheck="false" value=""'
-  );
+  expect(html).toContain('value="llama/config.json"');
   expect(html).toContain('For any other model: advise(model, loader)');
 });
 

@@ -41,7 +41,7 @@ export function TrainAdvice(): React.JSX.Element {
     .slice(0, LISTED);
   const path = form.source?.kind === 'file' ? form.source.path : '';
   const [question, setQuestion] = React.useState<IQuestion>({
-    config: '',
+    config: path.replace(/[^/]*$/, CONFIG),
     like: '',
     batch: '64',
     sequence: '1024',
@@ -108,7 +108,6 @@ export function TrainAdvice(): React.JSX.Element {
               id="gc-config"
               className="jp-mod-styled gc-Input"
               value={question.config}
-              placeholder={path.replace(/[^/]*$/, CONFIG)}
               spellCheck={false}
               onChange={event => {
                 change({ config: event.target.value });
