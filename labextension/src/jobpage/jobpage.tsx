@@ -329,23 +329,16 @@ function GoingOn({ job }: { job: IJob }): React.JSX.Element | null {
     ) : null;
   }
   const waits = currentAttempt(job) === null;
+  const when = waits
+    ? trans.__('When it starts again:')
+    : trans.__('If it is stopped:');
   const isSaid = waits && saysWay(job.reason?.text ?? '', way.text);
-  if (isSaid && !way.began_anew_text && !shown) {
-    return null;
-  }
-  return (
+  return isSaid && !way.began_anew_text && !shown ? null : (
     <Callout tone={way.way === 'checkpoint' ? 'good' : 'info'}>
-      {isSaid ? null : (
-        <>
-          <b>
-            {waits
-              ? trans.__('When it starts again:')
-              : trans.__('If it is stopped:')}
-          </b>{' '}
-          {`${way.text}. `}
-        </>
-      )}
-      {way.began_anew_text}{' '}
+      {isSaid ? null : <b>{when} </b>}
+      {[isSaid ? '' : `${way.text}.`, way.began_anew_text]
+        .join(' ')
+        .trim()}{' '}
       {shown ? <span className="gc-Muted">{shown.text}</span> : null}
     </Callout>
   );

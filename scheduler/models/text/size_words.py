@@ -25,7 +25,8 @@ SENTENCES = {
 
 def size_text(size: SizeView) -> tuple[str, bool]:
     """The sentence, and whether it is in the reader's language: a newer scheduler may have others."""
-    known = SENTENCES.get(size.code)
+    # An older scheduler tells no code.
+    known = SENTENCES.get(size.code or size.availability)
     try:
         return (size.text, False) if known is None else (gettext(known) % size.values, True)
     except KeyError:

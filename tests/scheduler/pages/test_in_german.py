@@ -108,7 +108,7 @@ async def test_numbers_agree_with_their_nouns_and_thousands_are_apart(cluster: A
             texts.ngettext("may ask once more", "may ask %(num)s more times", 1)
             == "noch einmal möglich"
         )
-        assert words.amount(1234.5, ",.1f") == "1\u202f234.5"
+        assert words.amount(1234.5, ",.1f") == "1\u202f234,5"
         assert words.place(2) == "2. in der Schlange"
     assert words.amount(1234.5, ",.1f") == "1,234.5"
     assert words.place(2) == "2nd in line"
