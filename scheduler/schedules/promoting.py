@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from gpucommons.scheduler.core.model.types import Millis, WorkloadId
+from gpucommons.scheduler.metric_spelling import metric_called
 from gpucommons.scheduler.schedules.schedule import (
     Outcome,
     Promote,
@@ -100,7 +101,7 @@ def _verdict(promote: Promote, model: Model, before: Promoted | None) -> tuple[V
     if model.value is None or not math.isfinite(model.value):
         return Verdict.NONE, f"It told no {promote.metric} that is a number"
     value = f"{promote.metric} {model.value:g}"
-    if before is not None and before.metric not in ("", promote.metric):
+    if before is not None and before.metric and not metric_called(promote.metric, [before.metric]):
         # It was written anew: values of two metrics say nothing about each other.
         before = None
     if promote.by_hand:

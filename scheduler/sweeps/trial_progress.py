@@ -9,6 +9,7 @@ from typing import Protocol
 
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, State, Workload
+from gpucommons.scheduler.metric_spelling import alike_in_case, metric_called
 from gpucommons.scheduler.sweeps.successive_halving import reached_rungs
 from gpucommons.scheduler.sweeps.sweep import Sweep, Trial, TrialState
 from gpucommons.scheduler.sweeps.trial_ranking import is_better
@@ -32,10 +33,12 @@ class _Point(Protocol):
 
 def told(sweep: Sweep, trial: Trial, points: Iterable[_Point]) -> Trial:
     """A trial after these points of its curve, in order; ones that were told before change nothing."""
+    points = tuple(points)
+    metric = metric_called(sweep.metric, {name for point in points for name in point.metrics})
     for point in points:
         step = _position(point)
         trial = replace(trial, step=max(trial.step, step))
-        value = point.metrics.get(sweep.metric)
+        value = None if metric is None else point.metrics.get(metric)
         if value is None:
             continue
         if math.isfinite(value) and is_better(sweep, value, trial.best):
@@ -66,7 +69,10 @@ def over(sweep: Sweep, trial: Trial, job: Workload) -> Trial:
 
 def _silent(sweep: Sweep, job: Workload) -> str:
     names = sorted(job.progress.metrics) if job.progress is not None else []
-    if sweep.metric in names:
+    if metric_called(sweep.metric, names):
         return f"It told no {sweep.metric} that is a number."
+    alike = alike_in_case(sweep.metric, names)
+    if alike:
+        return f"{' and '.join(alike)} differ in case alone: name one of them as it stands, in place of {sweep.metric}."
     what = f"what it told: {', '.join(names)}" if names else "it told no metric at all"
     return f"It ended without a word of {sweep.metric}; {what}."

@@ -11,6 +11,7 @@ from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, State, Workload
 from gpucommons.scheduler.curves.shown_curve import best_source
 from gpucommons.scheduler.errors import Misconfigured, UnknownWorkload
+from gpucommons.scheduler.metric_spelling import metric_called
 from gpucommons.scheduler.models.jobs.schedules import PromotionRequest
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.schedules import promoting
@@ -140,12 +141,14 @@ def _model(service: Service, schedule: Schedule, job: Workload) -> Model:
 
 
 def _last_value(service: Service, job: Workload, metric: str) -> float | None:
-    told = None if job.progress is None else job.progress.metrics.get(metric)
+    last = {} if job.progress is None else job.progress.metrics
+    told = last.get(metric_called(metric, last) or "")
     if told is not None and math.isfinite(told):
         return told
     source = best_source(service.store.curve_sources(job.workload_id))
     points = service.store.points(job.workload_id, source=source)
-    values = [one.metrics[metric] for one in points if metric in one.metrics]
+    name = metric_called(metric, {name for one in points for name in one.metrics})
+    values = [one.metrics[name] for one in points if name in one.metrics] if name else []
     return next((one for one in reversed(values) if math.isfinite(one)), None)
 
 

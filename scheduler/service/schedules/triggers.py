@@ -9,6 +9,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.errors import BadRequest, Conflict, Misconfigured, NotFound
+from gpucommons.scheduler.metric_spelling import metric_called
 from gpucommons.scheduler.models.fields import base_name
 from gpucommons.scheduler.models.jobs.schedules import MetricPost, TriggerRequest
 from gpucommons.scheduler.principal import Principal
@@ -69,7 +70,8 @@ def _posted(
 ) -> models.ScheduleView:
     schedule, now_ms = found.schedule, service.now_ms()
     watched = [each for each in schedule.triggers if each.kind is TriggerKind.METRIC]
-    mine = [each for each in watched if each.what == asked.name]
+    name = metric_called(asked.name, {each.what for each in watched})
+    mine = [each for each in watched if each.what == name]
     if not mine:
         known = ", ".join(sorted({each.what for each in watched})) or "none"
         message = (

@@ -104,6 +104,17 @@ def test_a_better_model_is_promoted_and_a_worse_one_is_not(world: ServiceWorld) 
     ]
 
 
+def test_what_a_script_prints_in_upper_case_is_compared_too(world: ServiceWorld) -> None:
+    put(world)
+    run(world, 97.8, metric="Accuracy")
+    put(world, metric="ACCURACY")
+    run(world, 97.7)
+    assert verdicts(world) == [
+        ("promoted", "accuracy 97.8, the first"),
+        ("kept", "ACCURACY 97.7, was 97.8: retrain-1 kept"),
+    ]
+
+
 def test_the_lowest_is_better_where_that_is_said(world: ServiceWorld) -> None:
     put(world, direction="minimize")
     for value in (0.5, 0.7, 0.4):

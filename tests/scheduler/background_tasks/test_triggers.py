@@ -168,6 +168,7 @@ def test_a_metric_that_falls_starts_a_run_and_is_an_event(world: ServiceWorld) -
     assert [one.text for one in kinds] == [
         "schedule retrain of ann was told: accuracy 96.9 is below 97.5"
     ]
+    assert post(world, 95, "Accuracy").triggers[0].value == 95
     with pytest.raises(NotFound, match="watches no metric 'loss', but: accuracy"):
         post(world, 1, "loss")
     posted = MetricPost(name="accuracy", value=1)

@@ -6,36 +6,10 @@ import math
 from collections import Counter
 
 import pytest
+from samples.sweeps import SWEEP
 
-from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName
-from gpucommons.scheduler.parents import ParentId, ParentKind
 from gpucommons.scheduler.sweeps.sampling import Sampler
-from gpucommons.scheduler.sweeps.sweep import (
-    Budget,
-    Halving,
-    Parameter,
-    Sweep,
-    Trial,
-    TrialState,
-)
-
-SWEEP = Sweep(
-    sweep_id=ParentId("s-1"),
-    kind=ParentKind.SWEEP,
-    name="search",
-    owner=UserName("ann"),
-    team=TeamName("vision"),
-    made_ms=Millis(0),
-    budget=Budget(trials=200),
-    request="{}",
-    space=(
-        Parameter(name="learner", choices=("fast", "slow")),
-        Parameter(name="rate", low=0, high=1),
-    ),
-    metric="accuracy",
-    maximize=True,
-    halving=Halving(first_step=1, last_step=9),
-)
+from gpucommons.scheduler.sweeps.sweep import Trial, TrialState
 
 
 def trial(
