@@ -29,6 +29,7 @@ from gpucommons.scheduler.client.submission import (
 )
 from gpucommons.scheduler.environments.reading import packages_in, read_environment
 from gpucommons.scheduler.errors import BadRequest, NotFound
+from gpucommons.scheduler.launchers import LAUNCHERS, PLAIN
 from gpucommons.scheduler.models import JobRequest, JobView, Model, View
 from gpucommons.scheduler.scripts import frameworks, parameters, proposed_launcher
 
@@ -286,10 +287,12 @@ def _differences(kernel: str | None, environment: str) -> list[PackageView]:
 
 
 def _advice(name: str, script: frameworks.Script) -> list[AdviceView]:
+    alone = frameworks.each_alone(name, script)
+    joined = [one for one in LAUNCHERS if one != PLAIN]
     return [
         AdviceView(text=frameworks.sentence(name, start), launchers=list(start.framework.launchers))
         for start in script.starts
-    ]
+    ] + ([] if alone is None else [AdviceView(text=alone, launchers=joined)])
 
 
 def _ask_about(folder: Path) -> None:

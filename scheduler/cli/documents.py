@@ -12,13 +12,15 @@ from pydantic import ValidationError
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.client.submission import FileJob, request_for_file
-from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.errors import BadRequest, TooLarge
 from gpucommons.scheduler.models.text.field_errors import named, said
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax_sentence
 from gpucommons.scheduler.operator.objects import spec_of
 
 #: A larger file is no description of a job or of teams.
 MAX_BYTES = 4 << 20
+#: In a file: nothing goes along with a command.
+NO_FOLDER = "none"
 
 
 def read_mapping(path: Path, *, of: str) -> dict[str, Any]:
@@ -75,9 +77,9 @@ def read_job(
     also: Mapping[str, Any] | None = None,
     left_out: str = "without",
 ) -> tuple[FileJob | None, models.JobRequest, Packed | None]:
-    """Read a job: the fields of the API, and ``run: FILE`` for a script beside it.
+    """Read a job: the fields of the API, and ``run: FILE`` for a script beside it, or ``module: NAME``.
 
-    A TrainingJob's manifest is taken as its spec. ``also`` are fields that the file may leave out;
+    A TrainingJob's manifest is taken as its spec, and takes no files along. ``also`` are fields that the file may leave out;
     with ``run``, ``left_out`` is one of them.
 
     Returns
@@ -93,7 +95,7 @@ def read_job(
     is_manifest = "apiVersion" in document
     if is_manifest:
         # The same file for both: what kubectl applies, we submit.
-        document = spec_of(document)
+        document = {"folder": NO_FOLDER, **spec_of(document)}
     document = {**(also or {}), **document}
     try:
         return _read(path, {"left_out": left_out, **document}, max_bytes=max_bytes)
@@ -105,8 +107,12 @@ def read_job(
 
 def request_of_mapping(
     path: Path, fields: dict[str, Any], *, where: str, max_bytes: int
-) -> tuple[models.JobRequest, Packed | None]:
+) -> tuple[FileJob | None, models.JobRequest, Packed | None]:
     """A job that is written inside a file, as one in a file of its own; ``where`` names it.
+
+    Returns
+    -------
+    See :func:`read_job`.
 
     Raises
     ------
@@ -114,32 +120,104 @@ def request_of_mapping(
         See :func:`read_job`.
     """
     try:
-        _, request, packed = _read(path, {"left_out": "without", **fields}, max_bytes=max_bytes)
+        return _read(path, {"left_out": "without", **fields}, max_bytes=max_bytes)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         said_of = "; ".join(f"{named(each['loc']) or 'it'}: {said(each)}" for each in found[:5])
         message = f"{where}: {said_of}"
         raise BadRequest(message) from None
-    return request, packed
 
 
 def _read(
     path: Path, document: dict[str, Any], *, max_bytes: int
 ) -> tuple[FileJob | None, models.JobRequest, Packed | None]:
-    if "run" not in document:
+    folder = _folder(path, document)
+    if "run" in document or "module" in document:
+        job, roles, fields = _of_run(path, document, folder)
+    elif folder is not None and _is_command(document):
+        # As with ``submit -- COMMAND``: the folder goes along.
+        job = FileJob(
+            root=folder,
+            command=tuple(document["roles"][0]["command"]),
+            links_left_out=_choice(path, document.pop("left_out")),
+        )
+        roles, fields = document.pop("roles"), document
+    else:
         del document["left_out"]
         return None, models.JobRequest.model_validate(document), None
-    job, roles, fields = _of_run(path, document)
-    return job, *request_for_file(job, fields, *roles, max_bytes=max_bytes)
+    try:
+        return job, *request_for_file(job, fields, *roles, max_bytes=max_bytes)
+    except TooLarge as error:
+        if not job.command:
+            raise
+        message = f"{error} A command that needs no files has folder: none in {path.name}."
+        raise TooLarge(message) from None
+
+
+def _is_command(document: Mapping[str, Any]) -> bool:
+    """Each role says what it runs, and nothing else says which files there are."""
+    roles = document.get("roles")
+    return (
+        "snapshot" not in document
+        and isinstance(roles, list)
+        and bool(roles)
+        and all(
+            isinstance(role, dict)
+            and isinstance(command := role.get("command"), list)
+            and command
+            and all(isinstance(word, str) for word in command)
+            for role in roles
+        )
+    )
+
+
+def _folder(path: Path, document: dict[str, Any]) -> Path | None:
+    """What goes along with a module or command: the file's own folder, the one it names, or none.
+
+    Raises
+    ------
+    BadRequest
+        Where it is no folder, or is given beside a script, whose place is beside the file.
+    """
+    here = path.resolve().parent
+    if "folder" not in document:
+        return here
+    named = _text(path, document.pop("folder"), "folder", "a folder, or none")
+    if "run" in document or (named == NO_FOLDER and "module" in document):
+        message = (
+            f"{path}: folder is for what has no file of its own to start: leave it out beside run,"
+            " and beside module name the folder that the module is in."
+        )
+        raise BadRequest(message)
+    if named == NO_FOLDER:
+        return None
+    found = (here / named).resolve()
+    if not found.is_dir():
+        message = f"{path}: folder: there is no folder {found}. Name one that is there, or none."
+        raise BadRequest(message)
+    return found
 
 
 def _of_run(
-    path: Path, document: dict[str, Any]
+    path: Path, document: dict[str, Any], folder: Path | None
 ) -> tuple[FileJob, list[dict[str, Any]], dict[str, Any]]:
     """What a file names to run, the roles that run it, and all other fields."""
+    what = "run" if "run" in document else "module"
+    named = {
+        one: _text(path, document.pop(one), one, said)
+        for one, said in (
+            ("run", "the name of a script or notebook"),
+            ("module", "a module's name"),
+        )
+        if one in document
+    }
+    if len(named) > 1:
+        message = f"{path}: write either run or module, not both."
+        raise BadRequest(message)
     job = FileJob(
-        root=path.resolve().parent,
-        path=_text(path, document.pop("run"), "run", "the name of a script or notebook"),
+        root=folder or path.resolve().parent,
+        path=named.get("run", ""),
+        module=named.get("module"),
         arguments=_arguments(path, document.pop("arguments", None) or []),
         function=_function(path, document.pop("function", None)),
         parameters=_parameters(path, document.pop("parameters", None) or {}),
@@ -151,7 +229,7 @@ def _of_run(
         raise BadRequest(message)
     for field, where in (("snapshot", document), *(("command", role) for role in roles)):
         if field in where:
-            message = f"{path}: write either run or {field}, not both."
+            message = f"{path}: write either {what} or {field}, not both."
             raise BadRequest(message)
     return job, roles, document
 

@@ -129,7 +129,7 @@ def request_for_file(
     options
         Fields of :class:`JobRequest` but ``roles`` and ``snapshot``.
     roles
-        Fields of its roles but ``command``: all run the same.
+        Fields of its roles; one that has no ``command`` of its own runs what the job does.
     max_bytes
         Largest snapshot.
 
@@ -151,7 +151,7 @@ def request_for_file(
     fields = {"name": default_name(job.label), **beside, **options}
     if job.links_left_out:
         fields |= links_of(job.root, packed.excluded, Path.home())
-    commanded = [{**role, "command": command} for role in roles]
+    commanded = [{"command": command, **role} for role in roles]
     request = JobRequest.model_validate({**fields, "roles": commanded, "snapshot": packed.sha256})
     return request, packed
 

@@ -21,6 +21,8 @@ MAX_SOURCE_CHARACTERS = 64 << 10
 PROGRAMS = frozenset(
     {"torchrun", "accelerate", "deepspeed", "horovodrun", "mpirun", "mpiexec", "srun", "prun"}
 )
+#: As in :mod:`..launchers`, which this does not import.
+PLAIN = "plain"
 _MPI_LAUNCHER = "Choose the launcher mpi."
 
 
@@ -62,6 +64,16 @@ _TENSORFLOW = Framework(
     advice="Choose the launcher tensorflow.",
     launchers=("tensorflow",),
 )
+_HUGGING_FACE = Framework(
+    name="a Trainer of Hugging Face",
+    advice="Choose the launcher torchrun.",
+    launchers=("torchrun", "accelerate", "deepspeed"),
+)
+_LIGHTNING = Framework(
+    name="a Trainer of Lightning",
+    advice="Choose the launcher torchrun, and give its Trainer num_nodes.",
+    launchers=("torchrun",),
+)
 _HOROVOD = Framework(name="Horovod", advice=_MPI_LAUNCHER, launchers=("mpi",))
 _MPI = Framework(name="MPI", advice=_MPI_LAUNCHER, launchers=("mpi",))
 _RAY = Framework(name="Ray", advice="Choose the launcher ray.", launchers=("ray",), explicit=True)
@@ -92,6 +104,25 @@ _IMPORTS = {
     "pyspark.SparkContext": _SPARK,
     "pyspark.sql.SparkSession": _SPARK,
 }
+#: Packages whose trainers (``SFTTrainer``, ``SentenceTransformerTrainer``, …) start torch.distributed by themselves.
+_WITH_TRAINERS = {
+    **dict.fromkeys(
+        ("transformers", "trl", "sentence_transformers", "setfit", "adapters", "optimum"),
+        _HUGGING_FACE,
+    ),
+    **dict.fromkeys(("lightning", "pytorch_lightning"), _LIGHTNING),
+}
+#: What trains, and the launcher that would join its workers; of several the first here is named.
+_TRAINS = {
+    # Joins the GPUs of one machine by itself, and no others.
+    "ultralytics": "",
+    "jax": "jax",
+    "flax": "jax",
+    "tensorflow": "tensorflow",
+    "keras": "tensorflow",
+    "torch": "torchrun",
+    **dict.fromkeys([*_WITH_TRAINERS, "peft", "unsloth", "fastai"], "torchrun"),
+}
 _OURS = "gpucommons.scheduler"
 _IMPORTS_OURS = re.compile(r"^[ \t]*(?:import|from)[ \t]+gpucommons\.scheduler\b", re.MULTILINE)
 
@@ -109,6 +140,8 @@ class Script:
     """What was read of one."""
 
     starts: tuple[Start, ...] = ()
+    #: What it imports that trains: ``torch``; "" where it imports none, or joins its workers by itself.
+    trains_with: str = ""
     #: It imports something of ours.
     uses_ours: bool = False
     #: So much code that it was not parsed.
@@ -125,13 +158,16 @@ def read_script(name: str, content: bytes) -> Script:
             return Script(uses_ours=_IMPORTS_OURS.search(text) is not None, is_long=True)
         tree = ast.parse(text)
         names = _imported(tree)
+        trains_with = _trains_with(tree, names)
         found = sorted(_starts(tree, names), key=lambda start: start.line)
     except (SyntaxError, ValueError, RecursionError, MemoryError, KeyError, TypeError):
         return Script()
     once = {start.framework.name: start for start in reversed(found)}
     uses_ours = any(full == _OURS or full.startswith(f"{_OURS}.") for full in names.values())
     return Script(
-        starts=tuple(sorted(once.values(), key=lambda start: start.line)), uses_ours=uses_ours
+        starts=tuple(sorted(once.values(), key=lambda start: start.line)),
+        trains_with=trains_with,
+        uses_ours=uses_ours,
     )
 
 
@@ -139,11 +175,25 @@ def warnings(name: str, script: Script, *, workers: int, launcher: str) -> list[
     """What goes wrong with several workers, and what to do; nothing where all is well."""
     if workers <= 1:
         return []
-    return [
+    found = [
         sentence(name, start)
         for start in script.starts
         if launcher not in start.framework.launchers
     ]
+    alone = each_alone(name, script)
+    return [alone] if alone is not None and launcher == PLAIN else found
+
+
+def each_alone(name: str, script: Script) -> str | None:
+    """What may go wrong where several workers of a script that trains have no launcher; None where it says how they join."""
+    if script.starts or not script.trains_with:
+        return None
+    launcher = _TRAINS[script.trains_with]
+    choose = f"choose {launcher}, or " if launcher else ""
+    return (
+        f"{name} imports {script.trains_with}, and without a launcher (plain) each worker may train alone, as"
+        f" rank 0 of 1: {choose}ask for one worker with more GPUs."
+    )
 
 
 def sentence(name: str, start: Start) -> str:
@@ -202,7 +252,23 @@ def _imported(tree: ast.AST) -> dict[str, str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
                 names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    for node in sorted(classes, key=lambda one: one.lineno):
+        for base in node.bases:
+            if _framework(full := _full_name(base, names)) is not None:
+                # A trainer of one's own starts what the one below it starts.
+                names[node.name] = full
     return names
+
+
+def _trains_with(tree: ast.AST, names: dict[str, str]) -> str:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and (node.args or node.keywords):
+            found = _framework(_full_name(node.func, names))
+            if found is not None and found.explicit:
+                return ""
+    imported = {full.partition(".")[0] for full in names.values()}
+    return next((package for package in _TRAINS if package in imported), "")
 
 
 def _starts(tree: ast.AST, names: dict[str, str]) -> Iterator[Start]:
@@ -222,6 +288,9 @@ def _starts(tree: ast.AST, names: dict[str, str]) -> Iterator[Start]:
 def _framework(name: str) -> Framework | None:
     if name.startswith("horovod.") and name.endswith(".init"):
         return _HOROVOD
+    package, _, rest = name.partition(".")
+    if rest.endswith("Trainer") and package in _WITH_TRAINERS:
+        return _WITH_TRAINERS[package]
     return _CALLS.get(name)
 
 

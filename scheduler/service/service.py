@@ -57,6 +57,7 @@ from gpucommons.scheduler.service.in_memory.rate_limits import (
     orders,
     uploads,
 )
+from gpucommons.scheduler.service.in_memory.read_scripts import ReadScripts
 from gpucommons.scheduler.service.in_memory.refused_reports import RefusedReports
 from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.in_memory.team_use_this_month import HeldSoFar
@@ -240,6 +241,7 @@ class Service:
     forecasts: Forecasts = field(default_factory=NoForecasts)
     trials: KnownTrials = field(default_factory=KnownTrials)
     importances: Importances = field(default_factory=Importances)
+    read_scripts: ReadScripts = field(default_factory=ReadScripts)
     lessons: Lessons = field(default_factory=Lessons)
     #: Where checkpoints and results of jobs are kept, by executor; local jobs keep their own.
     files: Mapping[str, JobFiles] = field(default_factory=dict)
@@ -328,9 +330,8 @@ class Service:
         """What :meth:`ask` stored under this key before; None when it is new."""
         if key is None:
             return None
-        return self.store.intent_with_key(
-            principal.name, key, fingerprint(action.__name__, request)
-        )
+        same = fingerprint(action.__name__, request)
+        return self.store.intent_with_key(principal.name, key, same)
 
     def teams_of(self, principal: Principal, user: UserName) -> frozenset[TeamName]:
         """The teams of the caller, or of the user on whose behalf the hub calls."""

@@ -72,6 +72,11 @@ export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
         {job.reports_refused ? (
           <Callout tone="error">{job.reports_refused}</Callout>
         ) : null}
+        {job.warnings?.map(text => (
+          <Callout key={text} tone="borrow">
+            {text}
+          </Callout>
+        ))}
         <Notes job={job} />
         <GoingOn job={job} />
         <TimelineView job={job} use={followed.use} />

@@ -221,6 +221,7 @@ export interface IJob {
   again_hindrance?: string | null;
   /** What it reports is refused, and why. */
   reports_refused?: string | null;
+  warnings?: string[]; // what likely goes wrong with several workers
   /** Fields of it that a list left empty because they are long. */
   request_lacks?: string[];
 }

@@ -134,6 +134,7 @@ def describe(job: models.JobView) -> str:
         lines.append(f"  attempt {attempt.number} on {place}{resumed}: {ended}")
     lines += [f"  {line}" for line in going_on(job.way_to_go_on)]
     lines += [f"  {line}" for line in shown(job)]
+    lines += [f"  warning: {warning}" for warning in job.warnings]
     if job.reports_refused:
         lines.append(f"  {job.reports_refused}")
     # Mostly that of its last attempt, which stands just above.

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.documents import read_mapping, request_of_mapping
+from gpucommons.scheduler.cli.submit.snapshot_exclusions import say, told
 from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences
@@ -16,7 +17,7 @@ from gpucommons.scheduler.models.text.yaml_errors import field_sentences
 def read_schedule(
     path: Path, *, max_bytes: int
 ) -> tuple[str, models.ScheduleRequest, Packed | None]:
-    """Its name, the request, and the folder that goes along.
+    """Its name, the request, and the folder that goes along, which is said.
 
     Raises
     ------
@@ -27,7 +28,10 @@ def read_schedule(
     packed = None
     if isinstance(job := document.get("job"), dict):
         where = f"{path}: job"
-        document["job"], packed = request_of_mapping(path, job, where=where, max_bytes=max_bytes)
+        runs, request, packed = request_of_mapping(path, job, where=where, max_bytes=max_bytes)
+        if runs is not None and packed is not None:
+            say(told(packed, runs, request))
+        document["job"] = request
     name = document.pop("name", None)
     if not isinstance(name, str):
         message = f"{path}: name is missing: what the schedule is called."

@@ -28,14 +28,14 @@ from gpucommons.scheduler.cli.submit.options import (
     given_role,
     role,
 )
+from gpucommons.scheduler.cli.submit.snapshot_exclusions import say, told
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.snapshot import Packed
-from gpucommons.scheduler.client.submission import LOCK_FILE, FileJob, request_for_file
+from gpucommons.scheduler.client.submission import FileJob, request_for_file
 from gpucommons.scheduler.environments.images import of_this_notebook
 from gpucommons.scheduler.environments.reading import NoEnvironment, read_environment
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.scripts.parameters import parse_value
-from gpucommons.scheduler.working_folder import words as amounts
 
 SIGNAL_ENDS_IT = "SIGUSR1 ends a script that does not handle it."
 Options = Mapping[str, Any]
@@ -67,7 +67,7 @@ def submit(arguments: argparse.Namespace) -> int:
         named = arguments.profile
         profile = None if named is None else profiles.chosen(scheduler, named)
         if profile is not None:
-            _say(profiles.told(profile))
+            say(profiles.told(profile))
         said = arguments.environment or (profile.job.environment if profile else None)
         environment = _environment(said, scheduler)
         request, packed = wish({"environment": environment} if environment else {}, profile)
@@ -81,8 +81,8 @@ def submit(arguments: argparse.Namespace) -> int:
         view = scheduler.send(calls.submit(request, key=str(uuid.uuid4())))
         _say_shortened(request.name, view.name)
         _say_chosen(request, view)
-        _say(f"warning: {warning}" for warning in view.warnings)
-        _say(_of_stops(request))
+        say(f"warning: {warning}" for warning in view.warnings)
+        say(_of_stops(request))
         show(view, f"{view.name} submitted", output=arguments.output)
         return follow(scheduler, view.id, rank=0) if arguments.follow else 0
 
@@ -106,7 +106,7 @@ def _wish(arguments: argparse.Namespace) -> Wish:
         options = {**all_options(arguments, profile), **environment}
         worker = role(arguments, profile)
         request, packed = request_for_file(chosen, options, worker, max_bytes=max_bytes)
-        _say_packed(packed, chosen, request)
+        say(told(packed, chosen, request))
         return request, packed
 
     return pack
@@ -158,7 +158,7 @@ def _from_file(arguments: argparse.Namespace, max_bytes: int) -> Wish:
             left_out=arguments.left_out or "without",
         )
         if packed is not None and job is not None:
-            _say_packed(packed, job, request)
+            say(told(packed, job, request))
         return request, packed
 
     return read
@@ -237,7 +237,7 @@ def _environment(asked: str | None, scheduler: SchedulerClient) -> str:
     except NoEnvironment:
         return ""
     if found.path != os.path.realpath(sys.prefix):
-        _say([f"runs in: {found.text()}, the environment that is active here (else: --env)"])
+        say([f"runs in: {found.text()}, the environment that is active here (else: --env)"])
     return found.path
 
 
@@ -245,9 +245,9 @@ def _say_chosen(request: models.JobRequest, view: models.JobView) -> None:
     """The image and the launcher that nobody named."""
     chosen = "" if view.request is None else view.request.environment
     if chosen and not request.environment:
-        _say([f"runs in: {of_this_notebook(chosen)} (else: --env)"])
+        say([f"runs in: {of_this_notebook(chosen)} (else: --env)"])
     if view.launcher_text:
-        _say([f"launcher: {view.launcher_text} (else: --launcher)"])
+        say([f"launcher: {view.launcher_text} (else: --launcher)"])
 
 
 def _of_stops(request: models.JobRequest) -> Iterable[str]:
@@ -263,18 +263,3 @@ def _say_shortened(asked: str, given: str) -> None:
     if not given.startswith(f"{asked}-"):
         text = f"{asked} is too long with a number behind it: everywhere, the job is called {given}"
         sys.stderr.write(printable(text) + "\n")
-
-
-def _say_packed(packed: Packed, job: FileJob, request: models.JobRequest) -> None:
-    """What goes along and what is left behind: a job that misses a file fails far away and later."""
-    files = [file for file in packed.files if file.path != LOCK_FILE]
-    size = amounts.size(sum(file.size_bytes for file in files))
-    lines = [f"takes along: {amounts.files(len(files))} of {job.root}, {size}"]
-    lines += snapshot_exclusions.named(packed)
-    if any(file.linkable for file in packed.excluded):
-        lines.append(snapshot_exclusions.outcome(job, request))
-    _say(lines)
-
-
-def _say(lines: Iterable[str]) -> None:
-    sys.stderr.writelines(printable(line) + "\n" for line in lines)

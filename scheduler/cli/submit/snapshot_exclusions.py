@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.present import printable
 from gpucommons.scheduler.client import snapshot
 from gpucommons.scheduler.client.snapshot import Packed
-from gpucommons.scheduler.client.submission import FileJob
+from gpucommons.scheduler.client.submission import LOCK_FILE, FileJob
+from gpucommons.scheduler.working_folder import words as amounts
 
 #: More files are counted, not named: in a question, and in lines.
 _NAMED, _LISTED = 5, 10
+
+
+def told(packed: Packed, job: FileJob, request: models.JobRequest) -> Iterator[str]:
+    """What goes along and what is left behind: a job that misses a file fails far away and later."""
+    files = [file for file in packed.files if file.path != LOCK_FILE]
+    size = amounts.size(sum(file.size_bytes for file in files))
+    yield f"takes along: {amounts.files(len(files))} of {job.root}, {size}"
+    yield from named(packed)
+    if any(file.linkable for file in packed.excluded):
+        yield outcome(job, request)
+
+
+def say(lines: Iterable[str]) -> None:
+    """To a person, beside what the command prints."""
+    sys.stderr.writelines(printable(line) + "\n" for line in lines)
 
 
 def named(packed: Packed) -> Iterator[str]:
@@ -44,7 +60,10 @@ def are_linked(root: Path, choice: str | None) -> bool:
 def outcome(job: FileJob, request: models.JobRequest) -> str:
     """What happens to them, and how it would be otherwise."""
     if not request.links:
-        return "the job cannot read what was left out: --left-out link links it from your home"
+        return (
+            "the job cannot read what was left out: --left-out link, or left_out: link in a file, links it"
+            " from your home"
+        )
     count = len(request.links)
     return (
         f"linked from {job.root}: {count} of these. The job reads them where they lie; what it writes"

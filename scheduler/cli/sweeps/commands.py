@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -15,7 +14,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.documents import read_mapping, request_of_mapping
 from gpucommons.scheduler.cli.present import printable, show, table
-from gpucommons.scheduler.cli.submit import snapshot_exclusions
+from gpucommons.scheduler.cli.submit.snapshot_exclusions import say, told
 from gpucommons.scheduler.cli.sweeps.study import write_study
 from gpucommons.scheduler.client import calls, sweep_calls
 from gpucommons.scheduler.errors import BadRequest
@@ -85,9 +84,9 @@ def submit(arguments: argparse.Namespace) -> int:
         document["team"] = arguments.team
     own = {name: document.pop(name) for name in _OWN if name in document}
     path, max_bytes = arguments.file, arguments.max_mib << 20
-    job, packed = request_of_mapping(path, document, where=str(path), max_bytes=max_bytes)
-    if packed is not None:
-        sys.stderr.writelines(printable(line) + "\n" for line in snapshot_exclusions.named(packed))
+    runs, job, packed = request_of_mapping(path, document, where=str(path), max_bytes=max_bytes)
+    if runs is not None and packed is not None:
+        say(told(packed, runs, job))
     try:
         request = models.SweepRequest.model_validate({"job": job, **own})
     except ValidationError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 import tarfile
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -137,6 +138,19 @@ def warnings(
     )
     remarks = [] if chosen is None else service.environments.remarks(wanted, chosen)
     return [*remarks, *_of_workers(request, read)]
+
+
+def of_workers(service: Service, view: models.JobView) -> list[str]:
+    """What likely goes wrong with several workers of a job that was submitted, for whoever may see its files."""
+    request = view.request
+    if request is None or request.snapshot is None or request.roles[0].count <= 1:
+        return []
+    snapshot, wanted = (
+        request.snapshot,
+        shlex.join([request.working_dir, *request.roles[0].command]),
+    )
+    read = script_reader(service, request)
+    return _of_workers(request, lambda: service.read_scripts.of(snapshot, wanted, read))
 
 
 def _of_workers(request: models.JobRequest, read: Reader) -> list[str]:

@@ -32,6 +32,7 @@ from gpucommons.scheduler.service.jobs import snapshots
 from gpucommons.scheduler.service.jobs.environments import (
     Reader,
     launcher_of,
+    of_workers,
     script_reader,
     settled,
     with_warnings,
@@ -326,9 +327,8 @@ def job(service: Service, principal: Principal, ref: str) -> models.JobView:
     """One job."""
     found = find_job(service, principal, ref)
     authorization.job(principal, found)
-    return view_of(service, principal, found).model_copy(
-        update={"results": results_view(service, principal, found)}
-    )
+    view, results = view_of(service, principal, found), results_view(service, principal, found)
+    return view.model_copy(update={"results": results, "warnings": of_workers(service, view)})
 
 
 def cancel(service: Service, principal: Principal, ref: str) -> Pending[models.JobView]:

@@ -109,3 +109,64 @@ def test_something_of_ours_is_seen() -> None:
 )
 def test_the_script_of_a_command(command: list[str], script: str | None) -> None:
     assert script_in(command) == script
+
+
+TRAINERS = {
+    "trl": "from trl import SFTConfig, SFTTrainer\nt = SFTTrainer(model='x', args=SFTConfig())\n",
+    "trl as a whole": "import trl\ntrl.DPOTrainer(model=1)\n",
+    "transformers": "from transformers import Seq2SeqTrainer as T\nT(model=1)\n",
+    "a trainer of one's own": (
+        "from transformers import Trainer\nclass Mine(Trainer):\n    pass\n"
+        "class Other(Mine):\n    pass\nOther(model=1)\n"
+    ),
+    "sentence transformers": (
+        "from sentence_transformers import SentenceTransformerTrainer\nSentenceTransformerTrainer()\n"
+    ),
+    "setfit": "import setfit\nsetfit.Trainer(model=1)\n",
+}
+
+
+@pytest.mark.parametrize("text", TRAINERS.values(), ids=TRAINERS)
+def test_trainers_that_start_torch_by_themselves_are_known(text: str) -> None:
+    assert read(text) == ["a Trainer of Hugging Face"]
+    script = read_script("sft.py", text.encode())
+    (warning,) = warnings("sft.py", script, workers=2, launcher="plain")
+    assert "starts a Trainer of Hugging Face" in warning
+    for launcher in ("torchrun", "accelerate", "deepspeed"):
+        assert warnings("sft.py", script, workers=2, launcher=launcher) == []
+
+
+@pytest.mark.parametrize("package", ["lightning", "pytorch_lightning"])
+def test_a_trainer_of_lightning_is_known(package: str) -> None:
+    assert read(f"import {package} as L\nL.Trainer(max_epochs=1).fit(1)\n") == [
+        "a Trainer of Lightning"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "imports", "choose"),
+    [
+        ("import torch\n", "torch", "choose torchrun, or ask"),
+        ("from torch import nn\nimport peft\n", "torch", "choose torchrun, or ask"),
+        ("import tensorflow as tf\n", "tensorflow", "choose tensorflow, or ask"),
+        ("import jax.numpy as jnp\n", "jax", "choose jax, or ask"),
+        ("import torch\nfrom ultralytics import YOLO\n", "ultralytics", "(plain)"),
+    ],
+)
+def test_several_workers_of_what_trains_may_each_train_alone(
+    text: str, imports: str, choose: str
+) -> None:
+    script = read_script("a.py", text.encode())
+    (warning,) = warnings("a.py", script, workers=2, launcher="plain")
+    assert f"a.py imports {imports}, and without a launcher (plain)" in warning
+    assert choose in warning
+    assert warning.endswith("ask for one worker with more GPUs.")
+    assert warnings("a.py", script, workers=2, launcher="torchrun") == []
+    assert warnings("a.py", script, workers=1, launcher="plain") == []
+
+
+@pytest.mark.parametrize(
+    "text", ["import numpy\n", "import jax\njax.distributed.initialize('host:1', 2, 0)\n"]
+)
+def test_what_trains_nothing_or_joins_by_itself_is_not_warned_of(text: str) -> None:
+    assert warnings("a.py", read_script("a.py", text.encode()), workers=2, launcher="plain") == []

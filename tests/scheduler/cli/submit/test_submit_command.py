@@ -99,7 +99,7 @@ def test_options_yaml_and_rest_store_the_same_bytes(
 
 
 def test_a_job_without_files_is_a_yaml_of_the_apis_fields(cli: Cli, home: Path) -> None:
-    (home / "job.yaml").write_text("name: hello\nroles: [{command: [echo, hello]}]\n")
+    (home / "job.yaml").write_text("name: hello\nfolder: none\nroles: [{command: [echo, hello]}]\n")
 
     assert cli("submit", "-f", "job.yaml").out == "hello-1 submitted\n"
 

@@ -50,7 +50,9 @@ def test_who_is_in_no_team_names_the_one_that_pays_as_the_refusal_says(
 
 def test_what_stays_behind_is_named(cli: Cli, file: Path) -> None:
     said = cli("sweep", "submit", str(file)).err
-    assert said == "left out: checkpoints is named checkpoints\n"
+    takes, left_out = said.splitlines()[:2]
+    assert takes.startswith("takes along: 2 files of ")
+    assert left_out == "left out: checkpoints is named checkpoints"
 
 
 def test_trials_are_called_as_they_are_counted(cli: Cli, world: WatchedWorld, file: Path) -> None:

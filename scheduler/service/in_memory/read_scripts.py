@@ -1,0 +1,32 @@
+"""What was read of jobs' scripts, for pages that are asked for again and again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from gpucommons.scheduler.scripts.frameworks import Script
+
+#: More than people look at side by side.
+_MOST = 256
+
+
+class ReadScripts:
+    """By the content of a job's files, which never changes. May be used from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[tuple[str, str], Script] = {}
+
+    def of(self, snapshot: str, name: str, read: Callable[[], Script]) -> Script:
+        """The script of this name among these files, read where it is not known."""
+        asked = (snapshot, name)
+        with self._lock:
+            known = self._known.get(asked)
+        if known is None:
+            known = read()
+        with self._lock:
+            self._known[asked] = known
+            while len(self._known) > _MOST:
+                del self._known[next(iter(self._known))]
+        return known
