@@ -39,13 +39,13 @@ from gpucommons.scheduler.executors.local.attempt.own_files import (
     COUNT_S,
     OwnFiles,
     event_process,
+    failure_of,
     send_on_errand,
 )
 from gpucommons.scheduler.executors.local.attempt.plan import Plan
 from gpucommons.scheduler.executors.local.attempt.signals_seen import Told, has_finished, is_done
 from gpucommons.scheduler.executors.local.attempt.starts import Start, Worker, start_worker
-from gpucommons.scheduler.failures import TAIL_BYTES, Failure, headline
-from gpucommons.scheduler.files.log_reader import read_tail
+from gpucommons.scheduler.failures import headline
 
 _PR_SET_CHILD_SUBREAPER = 36
 #: Between two looks for what an earlier attempt left behind.
@@ -198,10 +198,7 @@ class Supervisor:
         failed = self._failed()
         if failed is None or self._stopping:
             return ""
-        rank, code = failed
-        tail = read_tail(self._folder.log(rank), TAIL_BYTES)
-        workers = len(self._plan.workers)
-        return headline(Failure(tail=tail, exit_code=code, rank=rank, workers=workers))
+        return headline(failure_of(self._plan, self._folder, *failed))
 
     # --- workers -----------------------------------------------------------------------------
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from gpucommons.scheduler.failures.last_error import Cause, find_cause, plain_lines
+from gpucommons.scheduler.failures.own_module import run_as_module
 from gpucommons.scheduler.failures.remedies import remedy_for
 
 #: So much of a log's end is looked at.
@@ -38,6 +40,10 @@ class Failure:
     exit_code: int
     rank: int = 0
     workers: int = 1
+    #: Names at the top of the job's files, as far as they are known.
+    files: Collection[str] = ()
+    #: Name of the folder that was taken along; "" = not known.
+    taken_from: str = ""
     #: The limit of its memory was hit, as the kernel or the cluster says.
     out_of_memory: bool = False
 
@@ -66,7 +72,9 @@ def _what(failure: Failure, cause: Cause | None) -> tuple[str, str]:
     remedy = remedy_for(cause.text)
     place = f" ({cause.place})" if cause.place else ""
     if cause.is_raised or remedy is not None or failure.exit_code in (_NOT_FOUND, _NOT_EXECUTABLE):
-        return cause.text + place, "" if remedy is None else remedy.advice
+        files, taken_from = failure.files, failure.taken_from
+        own = run_as_module(cause.text, cause.script, files=files, taken_from=taken_from)
+        return cause.text + place, own or ("" if remedy is None else remedy.advice)
     # A line that only mentions an error may be about something else: it is quoted as what it is.
     return f"It ended with exit status {failure.exit_code}; it said last: {cause.text}", ""
 

@@ -52,6 +52,8 @@ class Cause:
     text: str
     #: ``train.py:88``; empty where none is named.
     place: str = ""
+    #: Path of the script that ran, as the traceback has it; empty where there is none.
+    script: str = ""
     #: Raised by the program itself, not only a line that mentions an error.
     is_raised: bool = False
 
@@ -81,7 +83,12 @@ def _last_raised(lines: Sequence[str]) -> Cause | None:
         frames = _frames_before(lines, index)
         if not frames and found is not None:
             continue
-        cause = Cause(text=_short(lines[index]), place=_place(frames), is_raised=bool(frames))
+        cause = Cause(
+            text=_short(lines[index]),
+            place=_place(frames),
+            script=next((file for file, _ in frames if _is_own(file)), ""),
+            is_raised=bool(frames),
+        )
         if not match["what"].endswith(_LAUNCHERS) and frames:
             return cause
         found = found or (None if match["what"].endswith(_LAUNCHERS) else cause)
@@ -107,11 +114,15 @@ def _place(frames: Sequence[tuple[str, str]]) -> str:
     """The innermost frame of the user's own files; else the innermost of all."""
     if not frames:
         return ""
-    own = [frame for frame in frames if not any(part in frame[0] for part in _LIBRARIES)]
+    own = [frame for frame in frames if _is_own(frame[0])]
     file, line = (own or frames)[-1]
     if file.startswith("cell "):
         return f"{file}, line {line}"
     return f"{PurePath(file).name}:{line}"
+
+
+def _is_own(file: str) -> bool:
+    return not any(part in file for part in _LIBRARIES)
 
 
 def _last_mentioned(lines: Sequence[str]) -> Cause | None:

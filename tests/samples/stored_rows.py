@@ -26,10 +26,12 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.parents import ParentId, ParentKind
 from gpucommons.scheduler.store.base import (
     LedgerRow,
     LogPoint,
 )
+from gpucommons.scheduler.sweeps.sweep import Budget, Halving, Parameter, Sweep
 
 NOW = Millis(1_000_000)
 VISION = TeamName("vision")
@@ -112,3 +114,23 @@ def ledger_row(minute: int, **changes: object) -> LedgerRow:
 
 def point(attempt: int, step: int, loss: float = 1.0) -> LogPoint:
     return LogPoint(attempt_number=attempt, step=step, at_ms=NOW, metrics={"loss": loss})
+
+
+#: With early stopping.
+SWEEP = Sweep(
+    sweep_id=ParentId("s-1"),
+    kind=ParentKind.SWEEP,
+    name="search",
+    owner=UserName("ann"),
+    team=TeamName("vision"),
+    made_ms=Millis(0),
+    budget=Budget(trials=200),
+    request="{}",
+    space=(
+        Parameter(name="learner", choices=("fast", "slow")),
+        Parameter(name="rate", low=0, high=1),
+    ),
+    metric="accuracy",
+    maximize=True,
+    halving=Halving(first_step=1, last_step=9),
+)

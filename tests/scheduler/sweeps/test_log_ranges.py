@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from samples.sweeps import SWEEP
+from samples.stored_rows import SWEEP
 
 from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.sweeps.sampling import Sampler

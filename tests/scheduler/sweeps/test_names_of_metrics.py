@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples.sweeps import SWEEP
+from samples.stored_rows import SWEEP
 
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.metric_spelling import metric_called

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 
 import pytest
-from samples.sweeps import SWEEP
+from samples.stored_rows import SWEEP
 
 from gpucommons.scheduler.sweeps.sampling import Sampler
 from gpucommons.scheduler.sweeps.sweep import Trial, TrialState

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from gpucommons.scheduler.curves.event_process import EventProcess, Reading
@@ -24,6 +24,8 @@ from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
 from gpucommons.scheduler.executors.local.attempt.errand_answers import Answer, Done
 from gpucommons.scheduler.executors.local.attempt.plan import Plan, as_user, passed_on
 from gpucommons.scheduler.executors.local.attempt.supervision import MARK, kill_marked, kill_overdue
+from gpucommons.scheduler.failures import TAIL_BYTES, Failure
+from gpucommons.scheduler.files.log_reader import read_tail
 from gpucommons.scheduler.working_folder import taking_over
 from gpucommons.scheduler.working_folder.giving_back import Outcome
 from gpucommons.scheduler.working_folder.holders import kill_holders
@@ -83,6 +85,31 @@ def event_process(plan: Plan, run: Path, *, since_s: float) -> EventProcess | No
             since_s=since_s,
         )
     )
+
+
+def failure_of(plan: Plan, folder: AttemptFolder, rank: int, exit_code: int) -> Failure:
+    """What is known of the worker that failed first."""
+    return Failure(
+        tail=read_tail(folder.log(rank), TAIL_BYTES),
+        exit_code=exit_code,
+        rank=rank,
+        workers=len(plan.workers),
+        files=_names_in(folder.run / "work"),
+        taken_from=PurePath(plan.results_to or "").name,
+    )
+
+
+def _names_in(folder: Path) -> frozenset[str]:
+    """At its top; a link that the job's user put in its place leads nowhere."""
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return frozenset()
+    try:
+        with os.scandir(opened) as found:
+            return frozenset(one.name for one in found)
+    finally:
+        os.close(opened)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
