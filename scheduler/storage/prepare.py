@@ -113,14 +113,14 @@ def _made(folder: Path) -> Path:
 
 def copy_in_worker(place: Path) -> None:
     """Apart from the rest, as a folder that Python runs."""
-    source = Path(in_worker.__file__).parent
-    package = place / "gpucommons" / "scheduler" / "in_worker"
-    package.mkdir(parents=True, exist_ok=True)
-    for folder in (package.parent.parent, package.parent):
-        (folder / "__init__.py").touch()
-    for name in in_worker.FILES:
-        shutil.copyfile(source / name, package / name)
-    shutil.copyfile(source / "__main__.py", place / "__main__.py")
+    source = Path(in_worker.__file__).parents[2]
+    for path in in_worker.FILES:
+        target = place / "gpucommons" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for folder in target.relative_to(place).parents[:-1]:
+            (place / folder / "__init__.py").touch()
+        shutil.copyfile(source / path, target)
+    shutil.copyfile(source / "scheduler" / "in_worker" / "__main__.py", place / "__main__.py")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,6 +24,7 @@ from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
 from gpucommons.scheduler.store.base import Admit, Store, Submits, WorkloadFilter
 from gpucommons.scheduler.store.codec import encode
 from gpucommons.scheduler.store.opening import open_store
+from gpucommons.scheduler.store.rules import named
 
 ADA, EVE = UserName("ada"), UserName("eve")
 
@@ -88,14 +89,15 @@ def test_who_is_refused_leaves_nothing_and_who_asks_again_is_not_counted_twice(
     store: Store,
 ) -> None:
     first = submit(1, idempotency_key="k", fingerprint="f")
-    store.put_intent(first, admit=at_most(1))
+    stored = store.put_intent(first, admit=at_most(1))
+    assert stored == named(first, lambda _, base: f"{base}-1")
     with pytest.raises(PolicyRefused):
         store.put_intent(submit(2, idempotency_key="l", fingerprint="f"), admit=at_most(1))
 
-    assert store.asked().intents == (first,)
+    assert store.asked().intents == (stored,)
     assert store.intent_with_key(ADA, "l", "f") is None
     again = replace(first, intent_id=IntentId("i-0003"))
-    assert store.put_intent(again, admit=at_most(1)) == first
+    assert store.put_intent(again, admit=at_most(1)) == stored
     store.put_intent(submit_for("eve", 4), admit=at_most(1))
     store.put_intent(submit_for("ada", 5, kind=Kind.NOTEBOOK), admit=at_most(0))
     store.put_intent(submit(2, idempotency_key="l", fingerprint="f"), admit=at_most(2))
@@ -138,7 +140,7 @@ def test_who_comes_while_another_is_let_in_waits_and_counts_it(url: str, store: 
         # Were it let in, that would take no time.
         wait([second], timeout=0.5)
         go_on.set()
-        assert first.result(60) == submit(1)
+        assert first.result(60) == named(submit(1), lambda _, base: f"{base}-1")
         with pytest.raises(PolicyRefused):
             second.result(60)
 

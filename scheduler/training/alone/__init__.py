@@ -12,15 +12,14 @@ from pathlib import Path
 from gpucommons.scheduler.files.durable_files import write_whole
 from gpucommons.scheduler.in_worker import FILES as IN_WORKER
 
-_SCHEDULER = Path(__file__).parents[2]
+_PACKAGE = Path(__file__).parents[3]
 _CALLBACKS = ("__init__.py", "handing_in.py", "keras.py", "lightning.py", "transformers.py")
 #: Module below ``gpucommons/scheduler`` → the file that it is a copy of.
-_FILES = {
+_OF_SCHEDULER = {
     "errors.py": "errors.py",
     "files/durable_files.py": "files/durable_files.py",
     "in_pod/told_files.py": "in_pod/told_files.py",
     "in_pod/worker.py": "in_pod/worker.py",
-    **{f"in_worker/{name}": f"in_worker/{name}" for name in IN_WORKER},
     "training/__init__.py": "training/__init__.py",
     **{f"training/callbacks/{name}": f"training/callbacks/{name}" for name in _CALLBACKS},
     "training/checkpoints.py": "training/checkpoints.py",
@@ -28,12 +27,17 @@ _FILES = {
     "client.py": "training/alone/client.py",
     "models.py": "training/alone/models.py",
 }
+#: The same below ``gpucommons``.
+_FILES = {
+    **{path: path for path in IN_WORKER},
+    **{f"scheduler/{path}": f"scheduler/{source}" for path, source in _OF_SCHEDULER.items()},
+}
 
 
 def files() -> Iterator[tuple[str, bytes]]:
     """Path below the folder, and content."""
     for path, source in _FILES.items():
-        yield f"gpucommons/scheduler/{path}", (_SCHEDULER / source).read_bytes()
+        yield f"gpucommons/{path}", (_PACKAGE / source).read_bytes()
 
 
 def lay_out(folder: Path) -> Path:
