@@ -280,6 +280,7 @@ class Supervisor:
             self._pump.turn(self._patience_s())
             self._reap()
             self._look_for_events()
+            self._image.look(self._living().values(), time.monotonic())
             self._records.are_written()
             self._obey()
             if not self._image.turn():
@@ -379,8 +380,7 @@ def main() -> int:
     lock = folder.hold_lock(patience_s=LOOK_S)
     if lock is None or folder.supervisor.exists() or folder.exit.exists():
         return 1
-    document = read_json(folder.plan)
-    if document is None:
+    if (document := read_json(folder.plan)) is None:
         return 1
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -26,6 +26,7 @@ from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     AttemptStarted,
     Cluster,
+    MemorySeen,
     NodesObserved,
     Observation,
 )
@@ -204,6 +205,12 @@ class Acting:
             return False
         if isinstance(seen, AttemptStarted):
             return workload_attempt[1].started_ms is None
+        if isinstance(seen, MemorySeen):
+            known = workload_attempt[1].hibernation
+            # Of one that cannot be saved nobody wants to know it.
+            if known is None or known.hindrance:
+                return False
+            return known.memory_mib != seen.memory_mib
         return True
 
     def look_again(self) -> None:

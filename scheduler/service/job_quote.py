@@ -5,7 +5,10 @@ from __future__ import annotations
 from gpucommons.scheduler import models
 from gpucommons.scheduler.amount_words import duration
 from gpucommons.scheduler.core.going_on import words
-from gpucommons.scheduler.core.going_on.hibernating import hindrances_before_start
+from gpucommons.scheduler.core.going_on.hibernating import (
+    hindrances_before_start,
+    most_mib_before_start,
+)
 from gpucommons.scheduler.core.model.demand import may_have, milli_gpu, must_have
 from gpucommons.scheduler.core.model.types import Spec
 from gpucommons.scheduler.core.whatif import quotes
@@ -79,5 +82,6 @@ def _stop_text(service: Service, spec: Spec) -> str:
     cluster = service.loop.cluster
     return words.before_start(
         hindrances_before_start(spec, cluster.pools, cluster.nodes),
+        most_mib=most_mib_before_start(spec, cluster.pools, cluster.nodes),
         files_are_kept=AWAY in service.files or not may_run_away(cluster, spec),
     )

@@ -17,7 +17,8 @@ from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.in_memory.trial_cycles import Trials
 from gpucommons.scheduler.service.lookup import find_job, find_lease
 from gpucommons.scheduler.service.service import Pending, Service
-from gpucommons.scheduler.service.views.jobs import forecast_view, waiting_reason, way_view
+from gpucommons.scheduler.service.views.drills import way_view
+from gpucommons.scheduler.service.views.jobs import forecast_view, waiting_reason
 from gpucommons.scheduler.service.views.place_in_line import position
 
 T = TypeVar("T")

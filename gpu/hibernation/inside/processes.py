@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,10 +25,10 @@ def lives(pid: int) -> bool:
     return _field(pid, "State") not in (None, "Z", "X")
 
 
-def memory_bytes() -> int:
-    """What an image of them takes at most: their memory that is in no file."""
+def memory_bytes(pids: Iterable[int] | None = None) -> int:
+    """What an image of these (of all) takes at most: their memory that is in no file."""
     total = 0
-    for pid in numbers():
+    for pid in numbers() if pids is None else pids:
         for name in ("RssAnon", "RssShmem", "VmSwap"):
             total += int(_field(pid, name) or 0) * _KIB
     return total

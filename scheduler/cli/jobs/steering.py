@@ -17,6 +17,8 @@ from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.text.state_words import state_words
 
 _YES = frozenset({"y", "yes"})
+#: Ways to go on after which work is done again.
+_LOSES = frozenset({"working_folder", "start_over"})
 
 
 def add_commands(
@@ -33,7 +35,9 @@ def add_commands(
         command.add_argument("job", help="name or id")
         command.set_defaults(run=pause if name == "pause" else act)
         if name == "pause":
-            command.add_argument("--yes", action="store_true", help="do not ask what it may cost")
+            command.add_argument(
+                "--yes", action="store_true", help="do not ask whether it is worth its cost"
+            )
         if name == "again":
             about = "go on from what it saved last, not anew"
             command.add_argument("--from-here", action="store_true", help=about)
@@ -73,20 +77,21 @@ def act(arguments: argparse.Namespace) -> int:
 
 
 def pause(arguments: argparse.Namespace) -> int:
-    """Pause a job: at a terminal after saying what that costs, else with that in the answer."""
+    """Pause a job after saying what that costs: at a terminal always, elsewhere where work would be lost."""
     with connect(arguments) as scheduler:
         before = scheduler.send(calls.job(arguments.job))
         way = before.way_to_go_on
         cost = "" if way is None or way.repeats_ms is None else way.stop_text
-        if cost and not arguments.yes and sys.stdin.isatty():
+        loses = way is not None and way.way in _LOSES
+        if cost and not arguments.yes and (loses or sys.stdin.isatty()):
             sys.stderr.write(printable(f"{cost}\nPause {before.name}? [y/N] "))
-            if sys.stdin.readline().strip().lower() not in _YES:
-                show(
-                    before,
-                    f"{before.name}  {state_words(before.state)}: not paused",
-                    output=arguments.output,
-                )
-                return 0
+            sys.stderr.flush()
+            answer = sys.stdin.readline()
+            if answer.strip().lower() not in _YES:
+                unasked = "" if answer else " (nobody answered; --yes pauses without a question)"
+                text = f"{before.name}  {state_words(before.state)}: not paused{unasked}"
+                show(before, text, output=arguments.output)
+                return 0 if answer else 1
         job = scheduler.send(calls.pause(before.id))
     text = f"{job.name}  {state_words(job.state)}"
     show(job, f"{text}\n  {cost}" if cost else text, output=arguments.output)

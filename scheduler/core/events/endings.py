@@ -332,7 +332,7 @@ def _receipt(
     cycle: CycleState, workload: Workload, attempt: Attempt, stop: Stop, end: AttemptEnded
 ) -> None:
     """Say what a stop cost and for whom it was."""
-    lost = work_lost(workload, attempt, cycle.now_ms) if end.image is None else 0
+    lost = work_lost(workload, attempt, cycle.now_ms, None) if end.image is None else 0
     way = way_to_go_on(workload)
     signalled = stop.term_ms if stop.signalled else cycle.now_ms
     beneficiary = cycle.workloads.get(stop.beneficiary) if stop.beneficiary else None

@@ -21,6 +21,7 @@ from gpucommons.scheduler.core.model.state import (
     AttemptStarted,
     CheckpointReported,
     FilesKept,
+    MemorySeen,
     NodesObserved,
     Observation,
     ProgressReported,
@@ -54,8 +55,8 @@ def observe(cycle: CycleState, observation: Observation) -> None:
             _progress(cycle, workload, observation)
         case CheckpointReported():
             _checkpoint(cycle, workload, observation)
-        case FilesKept() | TreeReported():
-            _of_pod(cycle, workload, observation)
+        case FilesKept() | TreeReported() | MemorySeen():
+            _of_processes(cycle, workload, observation)
         case _:
             pass  # that SIGTERM was due is committed before it is sent
 
@@ -88,11 +89,16 @@ def _finished(cycle: CycleState, workload: Workload) -> None:
     cycle.tell("finished", f"{workload.spec.name} says that its work is done.", workload)
 
 
-def _of_pod(cycle: CycleState, workload: Workload, report: FilesKept | TreeReported) -> None:
-    if isinstance(report, FilesKept):
-        _files_kept(cycle, workload, report)
-    else:
-        _tree(cycle, workload, report)
+def _of_processes(
+    cycle: CycleState, workload: Workload, report: FilesKept | TreeReported | MemorySeen
+) -> None:
+    match report:
+        case FilesKept():
+            _files_kept(cycle, workload, report)
+        case TreeReported():
+            _tree(cycle, workload, report)
+        case MemorySeen():
+            _memory(cycle, workload, report)
 
 
 def _files_kept(cycle: CycleState, workload: Workload, report: FilesKept) -> None:
@@ -111,6 +117,17 @@ def _tree(cycle: CycleState, workload: Workload, report: TreeReported) -> None:
     if told.woken_from not in same:
         told = replace(told, woken_from=None)
     cycle.put(with_attempt(workload, evolve(attempt, hibernation=told)))
+
+
+def _memory(cycle: CycleState, workload: Workload, seen: MemorySeen) -> None:
+    attempt = workload.current
+    known = None if attempt is None else attempt.hibernation
+    if attempt is None or known is None or known.hindrance or is_lease(workload):
+        return
+    rate = seen.save_mib_per_s or known.save_mib_per_s
+    told = replace(known, memory_mib=seen.memory_mib, save_mib_per_s=rate)
+    if told != known:
+        cycle.put(with_attempt(workload, evolve(attempt, hibernation=told)))
 
 
 def _started(cycle: CycleState, workload: Workload, seen: AttemptStarted) -> None:

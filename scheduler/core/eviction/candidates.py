@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction.policies import EvictionPolicy
-from gpucommons.scheduler.core.going_on.hibernating import can_be_hibernated
+from gpucommons.scheduler.core.going_on.hibernating import saving_costs_ms
 from gpucommons.scheduler.core.model.demand import bounds, elastic, place_of, placed_milli_gpu
 from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, GOES_ON, MOVE
 from gpucommons.scheduler.core.model.holds import Hold, HoldKey, class_of_worker
@@ -35,8 +35,11 @@ from gpucommons.scheduler.core.quota.quota import Use
 _NODES_FOR_MOVES = 64
 
 
-def work_lost(workload: Workload, attempt: Attempt, now_ms: int) -> int:
-    """Milli-GPU·ms of work since the last checkpoint that a stop now throws away, or that saving costs."""
+def work_lost(workload: Workload, attempt: Attempt, now_ms: int, saving_ms: int | None) -> int:
+    """Milli-GPU·ms of work since the last checkpoint that a stop now throws away, or that saving costs.
+
+    ``saving_ms``: how long saving and waking its processes take; None where they are not saved.
+    """
     if attempt.started_ms is None:
         return 0
     since = attempt.started_ms
@@ -45,10 +48,16 @@ def work_lost(workload: Workload, attempt: Attempt, now_ms: int) -> int:
         since = max(since, saved.at_ms)
     held = sum(placed_milli_gpu(one) for one in attempt.placements)
     spent = max(0, now_ms - since)
-    if attempt.hibernation is not None and can_be_hibernated(workload, attempt):
+    if saving_ms is not None:
         # Nothing of it is done again: only saving and waking it takes its time.
-        spent = min(spent, attempt.hibernation.cost_ms)
+        spent = min(spent, saving_ms)
     return held * spent
+
+
+def work_lost_in(cycle: CycleState, workload: Workload, attempt: Attempt) -> int:
+    """The same of a stop now: saved is who can be, within half of its pool's grace."""
+    saving_ms = saving_costs_ms(workload, attempt, cycle.pool_of(attempt).grace_ms)
+    return work_lost(workload, attempt, cycle.now_ms, saving_ms)
 
 
 class EvictionCandidates:
@@ -192,7 +201,7 @@ class EvictionCandidates:
         known = self._whole.get(workload.workload_id)
         if known is None or known[0] is not workload:
             keys = tuple(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
-            lost = work_lost(workload, attempt, self.cycle.now_ms)
+            lost = work_lost_in(self.cycle, workload, attempt)
             candidate = EvictionCandidate(workload.workload_id, keys, lost, attempt.reserved_ms)
             known = self._whole[workload.workload_id] = (workload, candidate)
         return known[1]
@@ -218,7 +227,7 @@ class EvictionCandidates:
         if not any(takes.values()):
             return
         # Notice was given for somebody who still waits: it ends without a further loss.
-        lost = 0 if pending else work_lost(workload, attempt, self.cycle.now_ms)
+        lost = 0 if pending else work_lost_in(self.cycle, workload, attempt)
         surplus = _surplus(workload, attempt)
         promise = workload.nomination
         kept = set() if promise is None else set(map(place_of, promise.placements))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.going_on.image_places import hindered_since
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
 from gpucommons.scheduler.core.going_on.words import goes_on
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
@@ -61,17 +62,20 @@ def would_stop(
     moves = all(one.current and one.current.stop and one.current.stop.why == MOVE for one in fresh)
     who = _in_the_way(workload, fresh, whose=True)
     if moves:
-        return f"Would move {who}.{_how_they_go_on(workload, fresh)}"
+        return f"Would move {who}.{_how_they_go_on(before, workload, fresh)}"
     jobs = [one for one in fresh if not is_lease(one)]
     back = f", which {'goes' if len(fresh) == 1 else 'go'} back in line" if jobs == fresh else ""
-    return f"Would stop {who}{back}.{_how_they_go_on(workload, fresh)}"
+    return f"Would stop {who}{back}.{_how_they_go_on(before, workload, fresh)}"
 
 
-def _how_they_go_on(workload: Workload, there: Sequence[Workload]) -> str:
+def _how_they_go_on(cluster: Cluster, workload: Workload, there: Sequence[Workload]) -> str:
     """What their own facts prove: of jobs of its own team, as far as they are named."""
     own = [w for w in there if not is_lease(w) and w.spec.team == workload.spec.team]
     named = sorted(own, key=lambda one: one.spec.name)[:_NAMES]
-    ways = [(one.spec.name, way_to_go_on(one)) for one in named]
+    ways = [
+        (one.spec.name, way_to_go_on(one, hindered_since(one, cluster.pools, cluster.nodes)))
+        for one in named
+    ]
     told = [
         f"{'It' if len(there) == 1 else name} {goes_on(way)}"
         for name, way in ways

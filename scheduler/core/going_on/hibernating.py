@@ -6,8 +6,9 @@ not: what is on its way between them would be lost.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from gpucommons.scheduler.core.going_on import saving_time
 from gpucommons.scheduler.core.model.eviction_cause import CONFINE, DRILL, FOR_OTHERS, RESIZE, SPOT
 from gpucommons.scheduler.core.model.going_on import Hibernation, HibernationAbility, ProcessImage
 from gpucommons.scheduler.core.model.resources import Node, Pool
@@ -27,7 +28,12 @@ def hibernation_of(spec: Spec, attempt: Attempt, pool: Pool, node: Node) -> Hibe
     hindrance = hindrance_of(spec, pool) or node_hindrance(node, gpus=bool(placement.device_ids))
     if hindrance:
         return Hibernation(hindrance=hindrance)
-    return Hibernation(cost_ms=_cost_ms(node.hibernation, placement.memory_mib))
+    can = node.hibernation
+    return Hibernation(
+        cost_ms=_cost_ms(can, placement.memory_mib),
+        save_mib_per_s=can.save_mib_per_s,
+        wake_mib_per_s=can.wake_mib_per_s,
+    )
 
 
 def hibernation_at_start(
@@ -51,6 +57,23 @@ def hindrances_before_start(
         for node in nodes.values()
         if node.pool in allowed and node.pool in pools and node.hibernation is not None
     )
+
+
+def most_mib_before_start(
+    spec: Spec, pools: Mapping[PoolName, Pool], nodes: Mapping[NodeId, Node]
+) -> int | None:
+    """Up to how much memory it would be saved on each tested node that it may come to; None = not known."""
+    allowed = spec.pools or tuple(pools)
+    found = [most_mib_saved_in(pools[name], nodes.values()) for name in allowed if name in pools]
+    return min((one for one in found if one is not None), default=None)
+
+
+def most_mib_saved_in(pool: Pool, nodes: Iterable[Node]) -> int | None:
+    """Up to how much memory a job is saved on each of its nodes that can; None where that is not known."""
+    can = [one.hibernation for one in nodes if one.pool == pool.name]
+    rates = [one.save_mib_per_s for one in can if one is not None and one.able]
+    rates = [rate for rate in rates if rate > 0]
+    return saving_time.most_mib(pool.grace_ms, min(rates)) if rates else None
 
 
 def hindrance_in(pool: Pool, node: Node) -> str:
@@ -102,7 +125,52 @@ def is_saved_in(workload: Workload, attempt: Attempt, left_ms: int) -> bool:
     if attempt.started_ms is None:
         return True  # what is saved of it already stays as it is
     known = attempt.hibernation
-    return known is not None and known.cost_ms <= left_ms
+    if known is None:
+        return False
+    seen = _seen_mib(workload, attempt)
+    if seen is None or not known.save_mib_per_s:
+        return known.cost_ms <= left_ms
+    return not saving_time.too_long(seen, known.save_mib_per_s, left_ms)
+
+
+def too_long_to_save(workload: Workload, attempt: Attempt, grace_ms: int) -> str:
+    """Why it could not be saved in time if it were stopped now, as a clause; empty where it could, or
+    where too little is known.
+    """
+    known, seen = attempt.hibernation, _seen_mib(workload, attempt)
+    if known is None or seen is None or not known.save_mib_per_s:
+        return ""
+    return saving_time.too_long(seen, known.save_mib_per_s, grace_ms)
+
+
+def most_mib_saved(workload: Workload, attempt: Attempt, grace_ms: int) -> int | None:
+    """Up to how much memory it would be saved, where nobody has seen yet how much it has; else None."""
+    known = attempt.hibernation
+    if known is None or not known.save_mib_per_s or _seen_mib(workload, attempt) is not None:
+        return None
+    return saving_time.most_mib(grace_ms, known.save_mib_per_s)
+
+
+def saving_costs_ms(workload: Workload, attempt: Attempt, grace_ms: int) -> int | None:
+    """How long saving and waking it take; None where a stop now would lose its work."""
+    known = attempt.hibernation
+    if known is None or not can_be_hibernated(workload, attempt):
+        return None
+    seen = _seen_mib(workload, attempt)
+    if seen is None or not known.save_mib_per_s:
+        return known.cost_ms
+    if saving_time.too_long(seen, known.save_mib_per_s, grace_ms):
+        return None
+    wake = saving_time.transfer_ms(seen, known.wake_mib_per_s) if known.wake_mib_per_s else 0
+    return saving_time.save_ms(seen, known.save_mib_per_s) + wake
+
+
+def _seen_mib(workload: Workload, attempt: Attempt) -> int | None:
+    """Its memory as last seen; before it was seen, that of the attempt before, which ran the same."""
+    for one in reversed(workload.attempts[: attempt.number]):
+        if one.hibernation is not None and one.hibernation.memory_mib is not None:
+            return one.hibernation.memory_mib
+    return None
 
 
 def can_be_hibernated(workload: Workload, attempt: Attempt) -> bool:

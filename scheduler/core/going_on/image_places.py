@@ -16,8 +16,10 @@ from gpucommons.scheduler.core.going_on.hibernating import (
     can_be_hibernated,
     hindrance_of,
     kept_image,
+    most_mib_saved,
     node_hindrance,
     switched_off,
+    too_long_to_save,
 )
 from gpucommons.scheduler.core.model.resources import Node, NodeState, Pool
 from gpucommons.scheduler.core.model.types import NodeId, PoolName, Spec, Workload
@@ -93,7 +95,18 @@ def hindered_since(workload: Workload, pools: Pools, nodes: Nodes) -> str:
         hindrance = hindrance_of(workload.spec, pool)
         gpus = bool(place.device_ids)
         return hindrance or ("" if _may_wake(node, gpus=gpus) else node_hindrance(node, gpus=gpus))
-    return switched_off(pool) if can_be_hibernated(workload, current) else ""
+    if not can_be_hibernated(workload, current):
+        return ""
+    return switched_off(pool) or too_long_to_save(workload, current, pool.grace_ms)
+
+
+def most_mib_saved_of(workload: Workload, pools: Pools, nodes: Nodes) -> int | None:
+    """Up to how much memory what runs would be saved, where its own was not seen yet; else None."""
+    current = workload.current
+    if current is None or not can_be_hibernated(workload, current):
+        return None
+    pool = _pool_of(current.placements[0].node_id, pools, nodes)
+    return None if pool is None else most_mib_saved(workload, current, pool.grace_ms)
 
 
 def _may_wake(node: Node, *, gpus: bool) -> bool:

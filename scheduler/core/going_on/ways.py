@@ -45,14 +45,21 @@ class WayToGoOn:
     began_anew: int = 0
     #: The processes as they lie on disk; None with a process image = they are saved at the stop.
     image: ProcessImage | None = None
+    #: Its processes are saved up to so much memory, and how much it has was not seen yet; else None.
+    most_mib: int | None = None
+    #: Why its processes are not saved now, although they could be when it began; empty = nothing changed.
+    not_saved: str = ""
     #: The next weaker way: it is taken where the processes cannot be saved or woken.
     otherwise: WayToGoOn | None = None
 
 
-def way_to_go_on(workload: Workload, hindered: str = "") -> WayToGoOn | None:
+def way_to_go_on(
+    workload: Workload, hindered: str = "", most_mib: int | None = None
+) -> WayToGoOn | None:
     """How it goes on, as far as that is known; None where nothing ran yet and nothing is saved.
 
     ``hindered``: why its processes are neither saved nor woken, although they could be when it began.
+    ``most_mib``: they are saved up to so much memory, and nobody has seen yet how much they have.
     """
     current = workload.current
     ran = [attempt for attempt in workload.attempts if attempt.started_ms is not None]
@@ -83,6 +90,7 @@ def way_to_go_on(workload: Workload, hindered: str = "") -> WayToGoOn | None:
         since_ms=began,
         began_anew=anew,
         image=None if image is None else image[1],
+        most_mib=most_mib,
         otherwise=weaker,
     )
 
@@ -100,6 +108,7 @@ def _without_images(
     return WayToGoOn(
         way=Way.WORKING_FOLDER if kept else Way.START_OVER,
         because="it has saved no checkpoint" if kept else _why_nothing_is_kept(ran[-1], hindered),
+        not_saved=hindered,
         may_find_files=not kept and ran[-1].files_kept is None,
         since_ms=began,
         began_anew=anew,

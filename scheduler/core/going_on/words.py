@@ -10,6 +10,7 @@ from gpucommons.scheduler.core.model.going_on import Hibernation, ProcessImage
 from gpucommons.scheduler.core.model.types import Attempt
 
 _SECOND, _MINUTE, _HOUR = 1_000, 60_000, 3_600_000
+_MIB = 1 << 20
 #: Below so many of a unit, the unit itself; beyond, the next larger one.
 _FEW = 120
 _TWICE = 2
@@ -21,7 +22,8 @@ def goes_on(way: WayToGoOn) -> str:
         case Way.CHECKPOINT:
             return f"goes on from {way.unit} {way.step:,}"
         case Way.WORKING_FOLDER:
-            return "finds its files again and starts the command anew"
+            because = way.not_saved and f", because {way.not_saved}"
+            return f"finds its files again and starts the command anew{because}"
         case Way.START_OVER:
             return f"{_starts_over(way)}{_unless(way)}"
         case Way.PROCESS_IMAGE:
@@ -34,6 +36,12 @@ def _memory(way: WayToGoOn) -> str:
         return f"{size_words(way.image.size_bytes)} of its memory is saved"
     if way.otherwise is None:
         return "its memory is saved when it is stopped"
+    if way.most_mib is not None:
+        most = size_words(way.most_mib * _MIB)
+        return (
+            f"its memory is saved when it is stopped, if that is {most} at most; else it"
+            f" {goes_on(way.otherwise)}"
+        )
     return f"its memory is saved when it is stopped; if that fails, it {goes_on(way.otherwise)}"
 
 
@@ -65,10 +73,13 @@ def with_cost(way: WayToGoOn, now_ms: int) -> str:
             return goes_on(way)
 
 
-def before_start(hindrances: Sequence[str], *, files_are_kept: bool) -> str:
+def before_start(
+    hindrances: Sequence[str], *, files_are_kept: bool, most_mib: int | None = None
+) -> str:
     """What a stop would cost a job that has not begun, as far as settings and self-tests tell.
 
-    ``hindrances`` are those of the nodes that it may come to, empty where its memory is saved.
+    ``hindrances`` are those of the nodes that it may come to, empty where its memory is saved, on all of
+    them up to ``most_mib``, where their speed is known.
     """
     files = "finds the files that it wrote" if files_are_kept else "finds none of its files"
     anew = f"its command starts anew and {files}"
@@ -81,6 +92,12 @@ def before_start(hindrances: Sequence[str], *, files_are_kept: bool) -> str:
         )
     if why or not hindrances:
         return f"{until}: {anew}{why and f', because {why}'}."
+    if most_mib is not None:
+        most = size_words(most_mib * _MIB)
+        return (
+            f"{until}: its memory is saved, if that is {most} at most, and it goes on where it stopped."
+            f" Else {anew}."
+        )
     return f"{until}: its memory is saved and it goes on where it stopped. If that fails, {anew}."
 
 
@@ -116,7 +133,8 @@ def before_a_pause(way: WayToGoOn, now_ms: int) -> str:
     """What a pause now costs, as a sentence."""
     if way.way is Way.START_OVER and way.since_ms is not None:
         lost = spent(max(0, now_ms - way.since_ms))
-        return f"Starts over when resumed: {lost} of work is lost{_unless(way)}."
+        because = f" {way.not_saved[:1].upper()}{way.not_saved[1:]}." if way.not_saved else ""
+        return f"Starts over when resumed: {lost} of work is lost{_unless(way)}.{because}"
     said = with_cost(way, now_ms)
     return f"{said[:1].upper()}{said[1:]}."
 

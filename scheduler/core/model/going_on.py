@@ -82,6 +82,11 @@ class Hibernation:
     hindrance: str = ""
     #: Saving and waking take so long together, if it uses all the memory that it asks for.
     cost_ms: int = 0
+    #: Of the disk that it would be saved on; 0 = not known.
+    save_mib_per_s: int = 0
+    wake_mib_per_s: int = 0
+    #: What saving it would have written when that was looked at last; None = nobody has looked yet.
+    memory_mib: int | None = None
     #: Number of the attempt from whose image it was woken; None = its command was started.
     woken_from: int | None = None
     #: Why the image that was there could not be woken; empty = there was none, or it was woken.

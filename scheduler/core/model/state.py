@@ -205,6 +205,16 @@ class TreeReported:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class MemorySeen:
+    """How much saving an attempt's processes would write now."""
+
+    attempt_id: AttemptId
+    memory_mib: int
+    #: Of its disk, where the attempt itself has measured it; 0 = as known before.
+    save_mib_per_s: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NodesObserved:
     """The nodes of one executor, as they are now; missing ones are lost."""
 
@@ -222,6 +232,7 @@ Observation = (
     | CheckpointReported
     | FilesKept
     | TreeReported
+    | MemorySeen
     | NodesObserved
 )
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.elastic.gain import has_just_saved
 from gpucommons.scheduler.core.going_on import badges
-from gpucommons.scheduler.core.going_on.hibernating import can_be_hibernated
+from gpucommons.scheduler.core.going_on.hibernating import saving_costs_ms
 from gpucommons.scheduler.core.model.eviction_cause import DRILL
 from gpucommons.scheduler.core.model.going_on import OFF, ON
 from gpucommons.scheduler.core.model.resources import Pool, policies_of
@@ -103,7 +103,7 @@ def _due_ms(cycle: CycleState, workload: Workload, attempt: Attempt, pool: Pool)
         if saved.at_ms < attempt.started_ms + SAVED_AFTER_MS:
             return None
         ready_ms, saved_here = int(saved.at_ms), True
-    elif can_be_hibernated(workload, attempt):
+    elif saving_costs_ms(workload, attempt, pool.grace_ms) is not None:
         ready_ms = attempt.started_ms + AFTER_START_MS
     else:
         return None

@@ -1,23 +1,29 @@
 """Whether processes can be saved and woken on this machine: tried once, beside everything else.
 
-The trial takes a second or two, and nobody waits for it: until it is over nothing is known, and jobs
-run as on a machine that cannot. Where there is no CRIU it is looked for again, as it may be installed
-while the scheduler runs.
+The trial takes a second or two, more on a busy machine, and nobody waits for it: until it is over
+nothing is known, and jobs run as on a machine that cannot. So what it found is written down: a scheduler
+that comes back goes by that until its own trial is over, where CRIU and kernel are the same. Where there
+is no CRIU it is looked for again, as it may be installed while the scheduler runs.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 from gpucommons.gpu.hibernation.criu import Criu, find_criu
 from gpucommons.gpu.hibernation.self_test import Ability, self_test
 from gpucommons.scheduler.core.going_on.sentences import as_clause
 from gpucommons.scheduler.core.model.going_on import HibernationAbility
+from gpucommons.scheduler.files.durable_files import write_whole
 
 log = logging.getLogger("gpucommons.scheduler.executors.abilities")
 
@@ -86,6 +92,7 @@ class Abilities:
                 self._again_s = self._steady_s() + _AGAIN_S
                 return
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._recall(self._criu)
             ability = self._test(self._criu, self._folder, _PATIENCE_S)
         except Exception as error:  # noqa: BLE001 - what is not known is not offered
             log.warning("whether processes can be saved here is not known: %s", error)
@@ -101,6 +108,31 @@ class Abilities:
             save_mib_per_s=_slower(ability.save_mib_per_s, ability.disk_mib_per_s),
             wake_mib_per_s=ability.wake_mib_per_s,
         )
+        self._write_down(self._criu, self._found)
+
+    def _recall(self, criu: Criu) -> None:
+        """Go by what a trial before found of the same CRIU and kernel, until this one is over."""
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            told = json.loads(self._record.read_text())
+            if self._found is None and told["of"] == _of(criu):
+                self._by_root = bool(told["by_root"])
+                self._found = HibernationAbility(**told["ability"])
+
+    def _write_down(self, criu: Criu, found: HibernationAbility) -> None:
+        document = {"of": _of(criu), "by_root": self._by_root, "ability": asdict(found)}
+        # Without it a scheduler that comes back knows it some seconds later.
+        with suppress(OSError):
+            write_whole(self._record, json.dumps(document).encode(), mode=0o600)
+
+    @property
+    def _record(self) -> Path:
+        return self._folder.with_suffix(".json")
+
+
+def _of(criu: Criu) -> list[str]:
+    """What a trial's outcome depends on; a kernel that was booted anew may have other settings."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return [*criu.command, criu.version, os.uname().release, boot]
 
 
 def _slower(*rates: int) -> int:

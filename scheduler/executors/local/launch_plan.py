@@ -159,6 +159,7 @@ def hibernation_plan(
         hindrance=known.hindrance,
         criu=criu,
         save_mib_per_s=0 if can is None else can.save_mib_per_s,
+        wake_mib_per_s=0 if can is None else can.wake_mib_per_s,
         cost_ms=known.cost_ms,
         max_image_bytes=max_image_bytes,
         promised=_promised(launch),

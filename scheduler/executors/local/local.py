@@ -25,6 +25,7 @@ from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     AttemptSignalled,
     AttemptStarted,
+    MemorySeen,
     Observation,
 )
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, PoolName
@@ -302,6 +303,9 @@ class LocalExecutor:
                 seen.append(
                     AttemptStarted(attempt_id=attempt_id, hibernation=hibernation_of(started))
                 )
+            memory = read_json(folder.memory)
+            if memory is not None:
+                seen.append(MemorySeen(attempt_id=attempt_id, memory_mib=memory["memory_mib"]))
             if folder.signalled.exists():
                 seen.append(AttemptSignalled(attempt_id=attempt_id))
             ended = self._ended(folder, attempt)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder
@@ -16,7 +17,7 @@ from gpucommons.scheduler.threads.repeating import Troubles
 #: A change is seen after so long at most.
 EVERY_S = 0.05
 
-Trace = tuple[bool, bool, bool, bool]
+Trace = tuple[bool, bool, bool, bool, int]
 
 
 class Watch:
@@ -74,6 +75,7 @@ class Watch:
             folder.signalled.exists(),
             folder.exit.exists(),
             folder.supervised(),
+            _written_ns(folder.memory),
         )
 
     def close(self) -> None:
@@ -82,3 +84,11 @@ class Watch:
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(5)
+
+
+def _written_ns(path: Path) -> int:
+    """When it was written; 0 where it is not there."""
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0

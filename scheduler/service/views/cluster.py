@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.going_on.hibernating import hindrance_in
+from gpucommons.scheduler.amount_words import size_words
+from gpucommons.scheduler.core.going_on.hibernating import hindrance_in, most_mib_saved_in
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu, training_sizes
 from gpucommons.scheduler.core.model.holds import class_of_worker
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_lease
@@ -92,7 +93,12 @@ def _hibernation_text(pool: Pool, cluster: Cluster) -> str:
         return ""
     if all(found):
         return f"Jobs are not hibernated: {found[0]}."
-    return "A job of one worker goes on where it stopped: its memory is saved when it is stopped."
+    most_mib = most_mib_saved_in(pool, nodes)
+    if most_mib is None:
+        most = ""
+    else:
+        most = f", if that is {size_words(most_mib << 20)} at most (half of the grace has to be enough)"
+    return f"A job of one worker goes on where it stopped: its memory is saved when it is stopped{most}."
 
 
 def _kind_of(pool: Pool, cluster: Cluster) -> str | None:

@@ -1,17 +1,42 @@
-"""Whether a job is known to go on when it is stopped, on the wire."""
+"""How a job goes on when it is stopped, and whether that was seen, on the wire."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.going_on import badges, drill_verdict
+from gpucommons.scheduler.core.going_on import badges, drill_verdict, words
+from gpucommons.scheduler.core.going_on.image_places import hindered_since, most_mib_saved_of
+from gpucommons.scheduler.core.going_on.ways import way_to_go_on
 from gpucommons.scheduler.core.going_on.words import spent
 from gpucommons.scheduler.core.model.eviction_cause import DRILL
 from gpucommons.scheduler.core.model.going_on import OFF, ON, Drill
+from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.model.resources import policies_of
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import HoldClass, Spec, Workload
+
+
+def way_view(workload: Workload, cluster: Cluster, now_ms: int) -> models.WayToGoOnView | None:
+    """What becomes of its work when it is stopped."""
+    over = is_final(workload) or is_lease(workload)
+    if over:
+        return None
+    places = cluster.pools, cluster.nodes
+    way = way_to_go_on(
+        workload, hindered_since(workload, *places), most_mib_saved_of(workload, *places)
+    )
+    if way is None:
+        return None
+    return models.WayToGoOnView(
+        way=way.way.value,
+        text=words.goes_on(way),
+        step=way.step,
+        stop_text=words.before_a_pause(way, now_ms),
+        repeats_ms=None if way.since_ms is None else max(0, now_ms - way.since_ms),
+        began_anew=way.began_anew,
+        began_anew_text=words.began_anew(way),
+    )
 
 
 def drill_view(workload: Workload) -> models.DrillView | None:

@@ -10,11 +10,10 @@ from gpucommons.scheduler.core.elastic import gain
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.badges import is_safe_to_borrow
 from gpucommons.scheduler.core.going_on.hibernating import is_kept
-from gpucommons.scheduler.core.going_on.image_places import for_all_pools, hindered_since
-from gpucommons.scheduler.core.going_on.ways import way_to_go_on
+from gpucommons.scheduler.core.going_on.image_places import for_all_pools
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.intents import Intent, Submit
-from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
+from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (
     Attempt,
@@ -36,7 +35,7 @@ from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.views.blockers import blocker_view
-from gpucommons.scheduler.service.views.drills import drill_view
+from gpucommons.scheduler.service.views.drills import drill_view, way_view
 from gpucommons.scheduler.service.views.place_in_line import position
 from gpucommons.scheduler.service.views.visible_names import names_of_others, shows_names
 from gpucommons.scheduler.service.views.where_it_runs import results_are_away
@@ -318,24 +317,6 @@ def _checkpoint(workload: Workload) -> models.CheckpointView | None:
         return None
     return models.CheckpointView(
         step=found.step, size_bytes=found.size_bytes, at_ms=found.at_ms, unit=found.unit
-    )
-
-
-def way_view(workload: Workload, cluster: Cluster, now_ms: int) -> models.WayToGoOnView | None:
-    """What becomes of its work when it is stopped."""
-    over = is_final(workload) or is_lease(workload)
-    hindered = "" if over else hindered_since(workload, cluster.pools, cluster.nodes)
-    way = None if over else way_to_go_on(workload, hindered)
-    if way is None:
-        return None
-    return models.WayToGoOnView(
-        way=way.way.value,
-        text=words.goes_on(way),
-        step=way.step,
-        stop_text=words.before_a_pause(way, now_ms),
-        repeats_ms=None if way.since_ms is None else max(0, now_ms - way.since_ms),
-        began_anew=way.began_anew,
-        began_anew_text=words.began_anew(way),
     )
 
 

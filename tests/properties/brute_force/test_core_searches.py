@@ -137,7 +137,7 @@ def test_no_cheaper_set_of_victims_exists_for_a_single_worker(
     nomination = world.get(claim.workload_id).nomination
     assert nomination is not None
     lost = {
-        attempt.attempt_id: candidates.work_lost(world.get(job), attempt, world.now)
+        attempt.attempt_id: candidates.work_lost(world.get(job), attempt, world.now, None)
         for job, attempt in everyone.items()
         if attempt is not None and attempt.state is not AttemptState.ENDED
     }

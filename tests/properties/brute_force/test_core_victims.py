@@ -70,7 +70,7 @@ def _checkpoint(world: World, job: WorkloadId, saved: int) -> CheckpointReported
 
 def _losses(world: World) -> dict[AttemptId, int]:
     return {
-        attempt.attempt_id: work_lost(workload, attempt, world.now)
+        attempt.attempt_id: work_lost(workload, attempt, world.now, None)
         for workload, attempt in truths.current_attempts(world.cluster)
     }
 

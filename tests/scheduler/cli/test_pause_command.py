@@ -9,6 +9,9 @@ import pytest
 from command_line import Cli, WatchedWorld, submitted
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.going_on import Hibernation
+from gpucommons.scheduler.core.model.state import TreeReported
+from gpucommons.scheduler.core.model.types import WorkloadId
 
 COST = (
     "Starts over when resumed: 12 min of work is lost, unless its script goes on from files of its"
@@ -30,10 +33,46 @@ def running(world: WatchedWorld) -> models.JobView:
     return job
 
 
-def test_without_a_terminal_the_answer_says_what_it_cost(cli: Cli, world: WatchedWorld) -> None:
+def test_who_asks_for_no_question_reads_in_the_answer_what_it_cost(
+    cli: Cli, world: WatchedWorld
+) -> None:
     job = running(world)
-    assert COST in cli("pause", job.name).out
+    assert COST in cli("pause", job.name, "--yes").out
     assert cli("show", job.name, "--output", "json").json["state"] in {"pausing", "paused"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "pauses", "code"), [("n\n", False, 0), ("y\n", True, 0), ("", False, 1)]
+)
+def test_without_a_terminal_work_is_lost_only_by_an_answer(
+    cli: Cli,
+    world: WatchedWorld,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    *,
+    pauses: bool,
+    code: int,
+) -> None:
+    job = running(world)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
+    done = cli("pause", job.name)
+    assert (COST in done.err, done.code) == (True, code)
+    assert ("--yes" in done.out) is bool(code)
+    after = cli("show", job.name, "--output", "json").json["state"]
+    assert (after != "running") is pauses
+
+
+def test_without_a_terminal_one_whose_memory_is_saved_is_paused_without_a_question(
+    cli: Cli, world: WatchedWorld
+) -> None:
+    job = running(world)
+    attempt = world.cluster.workloads[WorkloadId(job.id)].attempts[0]
+    tree = TreeReported(attempt_id=attempt.attempt_id, hibernation=Hibernation())
+    world.service.loop.observe(tree)
+    world.pass_time(1000)
+    done = cli("pause", job.name)
+    assert (done.code, done.err) == (0, "")
+    assert "Goes on where it stopped: its memory is saved" in done.out
 
 
 @pytest.mark.parametrize(("answer", "pauses"), [("n\n", False), ("\n", False), ("y\n", True)])
@@ -56,7 +95,7 @@ def test_show_and_why_name_the_way_to_go_on_in_the_same_words(
     line = f"If it is stopped now: s{COST[1:]}"
     assert line in cli("show", job.name).out
     assert line in cli("why", job.name).out
-    cli("pause", job.name)
+    cli("pause", job.name, "--yes")
     world.pass_time(60_000)
     line = (
         "When it starts again: starts over, because it has saved no checkpoint, unless its script"

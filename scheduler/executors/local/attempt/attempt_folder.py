@@ -59,6 +59,11 @@ class AttemptFolder:
         return self.path / "signalled.json"
 
     @property
+    def memory(self) -> Path:
+        """How much saving it would write, as last seen while it ran."""
+        return self.path / "memory.json"
+
+    @property
     def saving(self) -> Path:
         """How much of its user's limit its image may take, from the save on; ``exit`` tells it then."""
         return self.path / "saving.json"

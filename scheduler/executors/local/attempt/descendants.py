@@ -14,6 +14,8 @@ from pathlib import Path
 
 import psutil
 
+from gpucommons.gpu.hibernation.inside import processes
+
 
 def descendants() -> list[psutil.Process]:
     """All that live below this process."""
@@ -22,13 +24,12 @@ def descendants() -> list[psutil.Process]:
 
 
 def memory_bytes(pid: int) -> int:
-    """What a worker and all below it hold: shared pages count once for each, so it is not too little."""
-    total = 0
+    """What saving all below a worker writes: shared pages count once for each, so it is not too little."""
     with suppress(psutil.Error):
-        for process in psutil.Process(pid).children(recursive=True):
-            with suppress(psutil.Error):
-                total += process.memory_info().rss
-    return total
+        return processes.memory_bytes(
+            one.pid for one in psutil.Process(pid).children(recursive=True)
+        )
+    return 0
 
 
 def kill_children() -> bool:

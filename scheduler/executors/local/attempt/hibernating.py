@@ -9,13 +9,18 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from gpucommons.gpu.hibernation.folder import SAVED_STATUS
-from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, read_json
+from gpucommons.scheduler.core.going_on import saving_time
+from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
+    AttemptFolder,
+    read_json,
+    write_json,
+)
 from gpucommons.scheduler.executors.local.attempt.descendants import memory_bytes
 from gpucommons.scheduler.executors.local.attempt.errand_answers import Answer, Done
 from gpucommons.scheduler.executors.local.attempt.own_files import Run, send_on_errand
@@ -30,12 +35,15 @@ from gpucommons.scheduler.executors.local.attempt.starts import Start
 from gpucommons.scheduler.working_folder.own_image import NAME
 from gpucommons.scheduler.working_folder.reported_image import image_facts, said
 
-#: Starting an errand, stopping the tree, writing the description: not a matter of its memory.
-_ALWAYS_MS = 500
 #: So much longer an answer is waited for before the worker is told to leave by itself.
 _LATE_S = 0.5
 _WAKE_S = 600.0
 _MIB = 1 << 20
+#: Its memory is looked at when it had time to load what it works with, and then so often: few seconds
+#: apart while it grows, more when it runs on.
+_LOOK_FROM_S, _LOOK_FIRST_S, _LOOK_LAST_S = 15.0, 4.0, 16.0
+#: A change by less than this part is not written down.
+_FINE = 16
 #: Of an attempt's folder.
 _MOUNTED = ("run", "notice")
 #: Beside the attempts' folders.
@@ -56,7 +64,10 @@ class Hibernating:
         self._turn: Turn | None = None
         self._until_s = 0.0
         #: By its memory when it was to be stopped, and how long saving that takes.
-        self._memory_mib = self._need_ms = 0
+        self._memory_mib = self._need_ms = self._grace_ms = 0
+        #: When it is looked at next while it runs, by a steady clock, and what was seen last.
+        self._look_s: float | None = None
+        self._look_again_s, self._seen_mib = _LOOK_FIRST_S, 0
         self._is_at_it = False
         #: Why nothing was saved although that was to be done.
         self.not_saved = ""
@@ -151,9 +162,28 @@ class Hibernating:
         return {
             "hindrance": self._hindrance,
             "cost_ms": planned.cost_ms,
+            "save_mib_per_s": planned.save_mib_per_s,
+            "wake_mib_per_s": planned.wake_mib_per_s,
             "woken_from": self._woken_from,
             "not_woken": self._not_woken,
         }
+
+    def look(self, pids: Collection[int], now_s: float) -> None:
+        """Have it on record, now and then, how much saving would write: what a stop costs depends on it."""
+        if self._plan.hibernation is None or self._hindrance or self._is_at_it or len(pids) != 1:
+            return
+        if self._look_s is None:
+            self._look_s = now_s + _LOOK_FROM_S
+        if now_s < self._look_s:
+            return
+        self._look_s = now_s + self._look_again_s
+        self._look_again_s = min(2 * self._look_again_s, _LOOK_LAST_S)
+        [pid] = pids
+        seen_mib = memory_bytes(pid) // _MIB
+        if abs(seen_mib - self._seen_mib) * _FINE > self._seen_mib:
+            with suppress(OSError):
+                write_json(self._folder.memory, {"memory_mib": seen_mib})
+                self._seen_mib = seen_mib
 
     # --- the stop ------------------------------------------------------------------------------
 
@@ -163,9 +193,10 @@ class Hibernating:
         if planned is None or self._hindrance:
             return False
         now_s = time.time()
-        self._until_s = now_s + max(0.0, kill_at_s - now_s) / 2
+        self._grace_ms = max(0, _ms(kill_at_s) - _ms(now_s))
+        self._until_s = now_s + saving_time.may_take_ms(self._grace_ms) / 1000
         self._memory_mib = memory_bytes(pid) // _MIB
-        self._need_ms = _ALWAYS_MS + self._memory_mib * 1000 // max(1, planned.save_mib_per_s)
+        self._need_ms = saving_time.save_ms(self._memory_mib, planned.save_mib_per_s)
         kept = kept_bytes(self._folder.path.parent, self._user)
         self.not_saved = self._too_much(kept) or self._no_turn(now_s)
         self._is_at_it = not self.not_saved
@@ -238,7 +269,11 @@ class Hibernating:
     def _too_late(self, now_s: float) -> str:
         if _ms(now_s) + self._need_ms <= _ms(self._until_s):
             return ""
-        return f"saving {self._memory_mib} MiB would have taken more than half of its grace"
+        rate = self._plan.hibernation.save_mib_per_s if self._plan.hibernation else 0
+        alone_too_long = saving_time.too_long(self._memory_mib, rate, self._grace_ms)
+        return alone_too_long or (
+            f"saving its {self._memory_mib} MiB after other jobs would take more than half of its grace"
+        )
 
     def _try_to_begin(self, now_s: float) -> str:
         """Begin in its turn, with what is left of its user's limit by then; or why it never can."""

@@ -62,6 +62,7 @@ class HibernationPlan:
     #: How CRIU is started.
     criu: tuple[str, ...] = ()
     save_mib_per_s: int = 0
+    wake_mib_per_s: int = 0
     cost_ms: int = 0
     #: Saved processes of all jobs of its user together.
     max_image_bytes: int = 0

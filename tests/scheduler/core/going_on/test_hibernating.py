@@ -13,6 +13,7 @@ from gpucommons.scheduler.core.going_on.hibernating import (
     hibernation_of,
     hindrances_before_start,
     is_kept,
+    saving_costs_ms,
     speaks_for,
 )
 from gpucommons.scheduler.core.going_on.image_places import hindered_since
@@ -164,8 +165,10 @@ def test_what_could_not_be_woken_has_lost_its_work_and_that_is_said(world: World
 def test_who_can_be_hibernated_loses_the_seconds_of_saving_and_waking_alone(world: World) -> None:
     can, cannot = start(world), start(world, None)
     world.wait(60_000)
+    found = [(world.get(job), world.get(job).attempts[0]) for job in (can, cannot)]
     lost = [
-        work_lost(world.get(job), world.get(job).attempts[0], world.now) for job in (can, cannot)
+        work_lost(job, attempt, world.now, saving_costs_ms(job, attempt, 30_000))
+        for job, attempt in found
     ]
     assert lost == [1000 * 15_000, 1000 * 60_000]
 

@@ -103,7 +103,9 @@ def test_one_that_says_it_needs_all_of_the_time_takes_it_from_nobody(disk: Disk)
     disk.now_s += 3
     # It cannot be over in time any more, and SIGTERM still finds most of the grace.
     assert not huge.turn()
-    assert huge.not_saved == "saving 130 MiB would have taken more than half of its grace"
+    assert huge.not_saved == (
+        "saving its 130 MiB after other jobs would take more than half of its grace"
+    )
     assert small.turn()
     disk.answers(b'{"saved": true}')
     assert large.turn()
@@ -160,5 +162,8 @@ def test_a_save_that_says_nothing_leaves_half_of_the_grace_to_sigterm(disk: Disk
 def test_who_has_no_grace_left_is_told_to_leave_at_once(disk: Disk) -> None:
     job = disk.job("late", 1_000)
     assert not job.begin(1, disk.now_s - 1)
-    assert job.not_saved == "saving 1 MiB would have taken more than half of its grace"
+    assert job.not_saved == (
+        "saving its 1 MiB of memory would take 1 s at 10 MiB/s, and half of its grace is 0 s (a grace of"
+        " 2 s or more would save it)"
+    )
     assert disk.errands == []
