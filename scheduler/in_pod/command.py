@@ -132,6 +132,10 @@ class Running:
         if not tree.stop(self, told_s, may_save=not leaves):
             self.send(signal.SIGTERM)
 
+    def number(self) -> int:
+        """Of its process; 0 before it has one."""
+        return 0 if self._process is None else self._process.pid
+
     def is_stopping(self) -> bool:
         """The pod was told to end."""
         return self._stopping

@@ -39,6 +39,9 @@ _LATE_S = 0.5
 #: Written to see how fast the volume is, and assumed until that is known.
 _PROBE_MIB, _USUAL_MIB_PER_S = 16, 100
 _MIB = 1 << 20
+#: Its memory is looked at when it had time to load what it works with, and then so often: few seconds
+#: apart while it grows, more when it runs on. A change by less than this part is not told.
+_LOOK_FROM_S, _LOOK_FIRST_S, _LOOK_LAST_S, _FINE = 15.0, 4.0, 16.0, 16
 #: The scheduler's group hands images on and clears them away.
 _SHARED = 0o2770
 
@@ -84,10 +87,11 @@ class Tree:
         threading.Thread(target=self._measure, daemon=True).start()
         if not self._told["promised"]:
             # Nobody waits for it.
-            threading.Thread(target=self._report, daemon=True).start()
+            threading.Thread(target=self._tell, args=(running,), daemon=True).start()
             return
         self._report()
         self._begun.touch()
+        threading.Thread(target=self._look, args=(running,), daemon=True).start()
 
     def _ready(self, command: Sequence[str]) -> Sequence[str]:
         promised = self._told["promised"]
@@ -163,20 +167,45 @@ class Tree:
                 until_s = min(until_s, time.monotonic() + _AFTER_END_S)
         return heard[0] if heard else "what became of its start was not said in time"
 
+    def _tell(self, running: Any) -> None:
+        self._report()
+        self._look(running)
+
     def _report(self) -> None:
         """Tell the scheduler how the attempt runs; until it knows, nothing counts as woken."""
         if os.environ.get("GPUCOMMONS_RANK", "0") != "0":
             return
-        told = {
+        try:
+            self._api.post("/v1/attempt/tree", self._runs_so())
+        except (Refused, Unreachable) as error:
+            say(f"how its processes run could not be told: {error}")
+
+    def _runs_so(self) -> dict[str, Any]:
+        return {
             "hindrance": _line(self._hindrance),
             "cost_ms": self._told["cost_ms"],
             "woken_from": None if self._not_woken else self._woken_from,
             "not_woken": _line(self._not_woken),
         }
-        try:
-            self._api.post("/v1/attempt/tree", told)
-        except (Refused, Unreachable) as error:
-            say(f"how its processes run could not be told: {error}")
+
+    def _look(self, running: Any) -> None:
+        """Tell now and then how much saving would write: what a stop costs depends on it."""
+        if self._hindrance or os.environ.get("GPUCOMMONS_RANK", "0") != "0":
+            return
+        from gpucommons.gpu.hibernation.inside import processes  # noqa: PLC0415 - see above
+
+        seen_mib, again_s = 0, _LOOK_FIRST_S
+        time.sleep(_LOOK_FROM_S)
+        while not (running.has_ended() or running.is_stopping()):
+            mib = processes.memory_bytes(processes.below(running.number())) // _MIB
+            if abs(mib - seen_mib) * _FINE > seen_mib:
+                seen = {"memory_mib": mib, "save_mib_per_s": self._mib_per_s}
+                # Else with the next look.
+                with suppress(Refused, Unreachable):
+                    self._api.once("POST", "/v1/attempt/tree", {**self._runs_so(), **seen})
+                    seen_mib = mib
+            time.sleep(again_s)
+            again_s = min(2 * again_s, _LOOK_LAST_S)
 
     def _measure(self) -> None:
         """How fast the volume takes what is saved."""

@@ -20,6 +20,19 @@ def numbers() -> tuple[int, ...]:
     return tuple(sorted(pid for pid in found if pid != own))
 
 
+def below(pid: int) -> tuple[int, ...]:
+    """All that a process has started, and what those have; none where the kernel does not list them."""
+    found: list[int] = []
+    left = [pid]
+    while left:
+        for path in (_PROC / str(left.pop()) / "task").glob("*/children"):
+            with suppress(OSError):
+                children = [int(word) for word in path.read_text(encoding="utf-8").split()]
+                found += children
+                left += children
+    return tuple(found)
+
+
 def lives(pid: int) -> bool:
     """Whether this process runs or could run again."""
     return _field(pid, "State") not in (None, "Z", "X")

@@ -75,7 +75,9 @@ class KeptReport(Model):
 
 
 class TreeReport(Model):
-    """At its start: whether the attempt's processes can be saved, and whether they were woken."""
+    """At its start: whether the attempt's processes can be saved, and whether they were woken; while it
+    runs, the same again with their memory.
+    """
 
     #: Why they cannot be saved, as a clause; empty = they can be.
     hindrance: Line = ""
@@ -84,6 +86,10 @@ class TreeReport(Model):
     woken_from: int | None = Field(default=None, strict=True, ge=1, le=2**31)
     #: Why what was saved could not be woken.
     not_woken: Line = ""
+    #: What saving them would write now; nothing = it was not looked at.
+    memory_mib: int | None = Field(default=None, strict=True, ge=0, le=2**40)
+    #: As it was measured where they are saved; 0 = not known.
+    save_mib_per_s: int = Field(default=0, strict=True, ge=0, le=2**31)
 
 
 class SavingView(View):

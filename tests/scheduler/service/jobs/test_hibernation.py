@@ -111,3 +111,14 @@ def test_an_attempt_that_is_over_says_and_asks_nothing(world: ServiceWorld) -> N
         hibernation.attempt_saving(world.service, old)
     with pytest.raises(StaleAttempt):
         hibernation.report_tree(world.service, old, models.TreeReport())
+
+
+def test_a_pod_tells_its_memory_and_its_volumes_speed_while_it_runs(world: ServiceWorld) -> None:
+    job = begun(world, "digits")
+    report = models.TreeReport(cost_ms=5, memory_mib=900, save_mib_per_s=30)
+    done(hibernation.report_tree(world.service, pod_of(world, job.workload_id), report))
+    world.pass_time(100)
+    view = jobs.job(world.service, world.principal("ann"), job.spec.name)
+    assert view.way_to_go_on is not None
+    assert view.way_to_go_on.way == "start_over"
+    assert "saving its 900 MiB of memory would take 31 s at 30 MiB/s" in view.way_to_go_on.text

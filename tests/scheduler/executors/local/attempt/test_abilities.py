@@ -106,3 +106,61 @@ def test_a_criu_that_comes_while_the_scheduler_runs_is_found(
     now_s[0] = 80.0
     one.found()
     assert looks == [0.0, 40.0]
+
+
+def test_a_scheduler_that_comes_back_goes_by_its_last_trial_until_the_new_one_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(abilities, "find_criu", lambda _environ: CRIU)
+    folder, over = tmp_path / "self-test", threading.Event()
+    able = Ability(can_hibernate=True, save_mib_per_s=150, wake_mib_per_s=300, by_root=True)
+    before = known(Abilities({}, folder, lambda *_: able)).found()
+
+    def slow(*_: object) -> Ability:
+        over.wait(60)
+        return Ability(can_hibernate=False, because="The kernel says no.")
+
+    back = Abilities({}, folder, slow)
+    found = waited_for(back)
+    assert (found, back.is_by_root(), back.criu()) == (before, True, CRIU.command)
+    assert not back.are_known()
+    over.set()
+    found = tried(back)
+    assert (found.able, back.is_by_root()) == (False, False)
+
+
+@pytest.mark.parametrize("record", ["another CRIU", "{", "[]", '{"of": null}'])
+def test_a_trial_of_another_criu_or_a_damaged_record_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: str
+) -> None:
+    folder, over = tmp_path / "self-test", threading.Event()
+    monkeypatch.setattr(abilities, "find_criu", lambda _environ: CRIU)
+    known(Abilities({}, folder, lambda *_: Ability(can_hibernate=True)))
+    if record == "another CRIU":
+        newer = Criu(command=CRIU.command, version="4.3")
+        monkeypatch.setattr(abilities, "find_criu", lambda _environ: newer)
+    else:
+        folder.with_suffix(".json").write_text(record)
+    begun = threading.Event()
+
+    def slow(*_: object) -> Ability:
+        begun.set()
+        over.wait(60)
+        return Ability(can_hibernate=True)
+
+    back = Abilities({}, folder, slow)
+    assert back.found() is None
+    assert begun.wait(60)
+    assert back.found() is None
+    over.set()
+    assert tried(back).able
+
+
+def waited_for(one: Abilities) -> HibernationAbility | None:
+    """What is found before its trial is over."""
+    waited = threading.Event()
+    for _ in range(600):
+        if one.found() is not None:
+            break
+        waited.wait(0.1)
+    return one.found()

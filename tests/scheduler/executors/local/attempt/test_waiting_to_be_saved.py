@@ -5,6 +5,7 @@ What a user's jobs may save together counts when it is written, and not when the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -167,3 +168,25 @@ def test_who_has_no_grace_left_is_told_to_leave_at_once(disk: Disk) -> None:
         " 2 s or more would save it)"
     )
     assert disk.errands == []
+
+
+def test_its_memory_is_on_record_while_it_runs_and_small_changes_are_not(disk: Disk) -> None:
+    job, memory = disk.job("seen", 1_000), disk.root / "seen" / "memory.json"
+
+    def seen(mib: int, now_s: float) -> int | None:
+        job.look([mib], now_s)
+        return json.loads(memory.read_text())["memory_mib"] if memory.exists() else None
+
+    assert seen(10, 100) is None, "it had no time to load what it works with"
+    assert seen(800, 115) == 800
+    assert seen(2_000, 118) == 800, "the next look is due after four seconds"
+    assert seen(840, 119) == 800
+    assert seen(860, 127) == 860
+
+
+def test_memory_of_one_that_is_not_to_be_saved_is_not_looked_at(disk: Disk) -> None:
+    job = disk.job("plain", 1_000)
+    job._hindrance = "it cannot be saved"
+    for now_s in (100, 200):
+        job.look([800], now_s)
+    assert not (disk.root / "plain" / "memory.json").exists()
