@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -28,6 +28,8 @@ from gpucommons.scheduler.files.durable_files import write_whole
 log = logging.getLogger("gpucommons.scheduler.executors.abilities")
 
 _PATIENCE_S = 60.0
+#: Of so many trials the usual speed counts: one beside much else says little of the disk.
+_TRIALS = 5
 #: A CRIU that was not there is looked for so often.
 _AGAIN_S = 30.0
 _NO_CRIU = "no CRIU 4.2 or newer was found on its machine (the command gpucommons hibernation setup gets one)"
@@ -50,6 +52,8 @@ class Abilities:
         self._criu: Criu | None = None
         self._found: HibernationAbility | None = None
         self._by_root = False
+        #: What was measured by earlier trials of the same, newest last: MiB/s saved and woken.
+        self._rates: list[tuple[int, int]] = []
         self._is_over = False
         self._thread: threading.Thread | None = None
         #: When to look for a CRIU that was not there.
@@ -102,11 +106,14 @@ class Abilities:
         self._by_root = ability.by_root
         if not ability.can_hibernate:
             log.warning("jobs are not hibernated here: %s", ability.because)
+        if ability.can_hibernate:
+            saved = _slower(ability.save_mib_per_s, ability.disk_mib_per_s)
+            self._rates = [*self._rates, (saved, ability.wake_mib_per_s)][-_TRIALS:]
         self._found = HibernationAbility(
             able=ability.can_hibernate,
             because=as_clause(ability.because),
-            save_mib_per_s=_slower(ability.save_mib_per_s, ability.disk_mib_per_s),
-            wake_mib_per_s=ability.wake_mib_per_s,
+            save_mib_per_s=_usual(saved for saved, _ in self._rates),
+            wake_mib_per_s=_usual(woken for _, woken in self._rates),
         )
         self._write_down(self._criu, self._found)
 
@@ -116,10 +123,16 @@ class Abilities:
             told = json.loads(self._record.read_text())
             if self._found is None and told["of"] == _of(criu):
                 self._by_root = bool(told["by_root"])
+                self._rates = [(int(saved), int(woken)) for saved, woken in told["rates"]]
                 self._found = HibernationAbility(**told["ability"])
 
     def _write_down(self, criu: Criu, found: HibernationAbility) -> None:
-        document = {"of": _of(criu), "by_root": self._by_root, "ability": asdict(found)}
+        document = {
+            "of": _of(criu),
+            "by_root": self._by_root,
+            "rates": self._rates,
+            "ability": asdict(found),
+        }
         # Without it a scheduler that comes back knows it some seconds later.
         with suppress(OSError):
             write_whole(self._record, json.dumps(document).encode(), mode=0o600)
@@ -138,3 +151,9 @@ def _of(criu: Criu) -> list[str]:
 def _slower(*rates: int) -> int:
     """What holds also when the disk's cache is full."""
     return min((rate for rate in rates if rate > 0), default=0)
+
+
+def _usual(rates: Iterable[int]) -> int:
+    """The one in the middle, of two the faster: a trial is slowed down by others, and never sped up."""
+    found = sorted(rates)
+    return found[len(found) // 2] if found else 0

@@ -164,3 +164,16 @@ def waited_for(one: Abilities) -> HibernationAbility | None:
             break
         waited.wait(0.1)
     return one.found()
+
+
+def test_a_trial_on_a_busy_machine_does_not_decide_alone_how_fast_its_disk_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(abilities, "find_criu", lambda _environ: CRIU)
+    found = []
+    for rate in (224, 10, 12, 11, 210, 200, 190):
+        able = Ability(can_hibernate=True, save_mib_per_s=rate, wake_mib_per_s=2 * rate)
+        one = tried(known(Abilities({}, tmp_path / "self-test", lambda *_, able=able: able)))
+        found.append((one.save_mib_per_s, one.wake_mib_per_s))
+    assert [save for save, _ in found] == [224, 224, 12, 12, 12, 12, 190]
+    assert all(wake == 2 * save for save, wake in found)
