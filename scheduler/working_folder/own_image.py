@@ -89,14 +89,17 @@ class OwnImage:
     def save(self, number: int, until_s: float, bounds: tuple[int, int]) -> dict[str, Any]:
         """Save the tree and end it; a refusal leaves it running.
 
-        ``until_s`` is by the wall clock, ``bounds`` are bytes that it may take and MiB in a second.
+        ``until_s`` is by the wall clock, ``bounds`` are bytes that it may take and MiB in a second: what
+        cannot be written in time is not begun. 0 = whoever asks has looked at that.
         """
         # Before it, as nothing may fail behind it.
         lived = json.loads((self.folder / _LIVED).read_text())
         self._note_lived(Path(lived["run"]), number)
         seconds = max(0.0, until_s - time.time())
         most_bytes, mib_per_s = bounds
-        found = self.tree.save(seconds, most_bytes=min(most_bytes, int(seconds * mib_per_s * _MIB)))
+        if mib_per_s:
+            most_bytes = min(most_bytes, int(seconds * mib_per_s * _MIB))
+        found = self.tree.save(seconds, most_bytes=most_bytes)
         if isinstance(found, Saved):
             return {"saved": True}
         return {"refused": found.because, "alive": found.alive}
