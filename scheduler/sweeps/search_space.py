@@ -16,12 +16,16 @@ NO_OPTUNA = (
 )
 
 
+#: Of choices, in words.
+_SHOWN = 8
+
+
 class Asked(Protocol):
     """A request with a search space."""
 
     @property
     def space(self) -> Any:
-        """By name: a list of values, or what has low, high, step, log, choices and when."""
+        """By name: a list of values, or what has low, high, step, log, type, choices and when."""
         ...
 
 
@@ -57,7 +61,8 @@ def _parameter(name: str, one: Any) -> Parameter:
     }
     if one.choices is not None:
         return Parameter(name=name, choices=tuple(one.choices), when=when)
-    whole = all(isinstance(end, int) for end in (one.low, one.high, one.step or 1))
+    written_whole = all(isinstance(end, int) for end in (one.low, one.high, one.step or 1))
+    whole = written_whole if one.type is None else one.type == "int"
     return Parameter(
         name=name,
         low=float(one.low),
@@ -67,6 +72,21 @@ def _parameter(name: str, one: Any) -> Parameter:
         step=None if one.step is None else float(one.step),
         when=when,
     )
+
+
+def words_of(parameter: Parameter) -> str:
+    """What it is drawn from: ``batch: 32, 64``, ``lr: 0.0001 to 0.1, log``, ``layers: whole numbers 1 to 8``."""
+    if parameter.choices:
+        shown = ", ".join(str(one) for one in parameter.choices[:_SHOWN])
+        return f"{parameter.name}: {shown}{', …' if parameter.choices[_SHOWN:] else ''}"
+    what = "whole numbers " if parameter.integer else ""
+    low, high = (_number(end, parameter) for end in (parameter.low, parameter.high))
+    step = "" if parameter.step is None else f", step {_number(parameter.step, parameter)}"
+    return f"{parameter.name}: {what}{low} to {high}{step}{', log' if parameter.log else ''}"
+
+
+def _number(value: float, parameter: Parameter) -> str:
+    return str(int(value)) if parameter.integer else f"{value:g}"
 
 
 def check_grid(space: Sequence[Parameter]) -> int:

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { EMPTY_DRAFT, mistakeIn } from './sweep';
+import { EMPTY_DRAFT, mistakeIn, spaceOf, wholeRanges } from './sweep';
 
 const DRAFT = {
   ...EMPTY_DRAFT,
@@ -15,4 +15,28 @@ test('a bound of GPU-hours that the server would refuse is named before it is se
   for (const gpuHours of ['0', '-5', '1e99', '0.0000001', 'many', 'NaN']) {
     expect(mistakeIn({ ...DRAFT, gpuHours })?.field).toBe('gpuHours');
   }
+});
+
+test('a range of whole numbers is said, and one with a point is of any numbers', () => {
+  const dropout = (values: string, scale: 'even' | 'log' = 'even') => ({
+    name: '--x',
+    values,
+    scale
+  });
+  expect(wholeRanges([dropout('0 to 1')]).map(each => each.name)).toEqual([
+    'x'
+  ]);
+  expect(spaceOf([dropout('0 to 1')])).toEqual({ x: { low: 0, high: 1 } });
+  expect(spaceOf([dropout('0.0 to 1')])).toEqual({
+    x: { low: 0, high: 1, type: 'float' }
+  });
+  expect(spaceOf([dropout('1.0 to 8', 'log')])).toEqual({
+    x: { low: 1, high: 8, log: true, type: 'float' }
+  });
+  for (const values of ['0.0 to 1', '0 to 0.5', '0 to 1 step 0.1', 'a to b']) {
+    expect(wholeRanges([dropout(values)])).toEqual([]);
+  }
+  expect(wholeRanges([{ name: 'x', values: '0, 1', scale: 'choice' }])).toEqual(
+    []
+  );
 });

@@ -137,10 +137,33 @@ function range({
   if (low >= high) {
     return 'order';
   }
+  // JSON knows no 0.0: what is written with a point is any number.
+  const type =
+    [low, high, step ?? 1].every(Number.isInteger) && values.includes('.')
+      ? { type: 'float' }
+      : {};
   if (scale === 'log') {
-    return low > 0 && step === null ? { low, high, log: true } : 'positive';
+    return low > 0 && step === null
+      ? { low, high, log: true, ...type }
+      : 'positive';
   }
-  return { low, high, ...(step === null ? {} : { step }) };
+  return { low, high, ...(step === null ? {} : { step }), ...type };
+}
+
+/** Names of ranges of whole numbers without a step, of which somebody may mean any number between. */
+export function wholeRanges(parameters: readonly IParameter[]): IParameter[] {
+  return parameters
+    .filter(each => each.scale !== 'choice')
+    .filter(each => {
+      const found = range(each);
+      return (
+        typeof found !== 'string' &&
+        !('step' in found) &&
+        Object.values(found).every(one => one === true || Number.isInteger(one))
+      );
+    })
+    .map(each => ({ ...each, name: plainName(each.name) }))
+    .filter(each => NAME.test(each.name));
 }
 
 export function isMistake(

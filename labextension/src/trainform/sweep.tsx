@@ -15,7 +15,8 @@ import {
   rungsOf,
   Sampler,
   Scale,
-  trialRequest
+  trialRequest,
+  wholeRanges
 } from '../submission/sweep';
 import { DraftField, SelectField } from './fields';
 import { leadOf } from './quotaline';
@@ -159,6 +160,11 @@ function Space(): React.JSX.Element {
             ))}
           </select>
         </div>
+      ))}
+      {wholeRanges(parameters).map(each => (
+        <p key={each.name} className="gc-Muted gc-Hint">
+          {msg.whole(each)}
+        </p>
       ))}
       <p className="gc-Muted gc-Hint">
         {msg.arguments()}{' '}

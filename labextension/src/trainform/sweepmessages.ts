@@ -1,6 +1,10 @@
 /** Sentences of a sweep in *Train*, which come with its code. */
 import type { ITrainForm } from '../submission/request';
-import type { ISweepDraft, ISweepMistake } from '../submission/sweep';
+import type {
+  IParameter,
+  ISweepDraft,
+  ISweepMistake
+} from '../submission/sweep';
 import type { Messages } from '../text/messages';
 import { samplers } from '../text/samplers';
 
@@ -23,6 +27,14 @@ export function sweepWords(msg: Messages) {
 
     arguments(): string {
       return trans.__('Arguments that the script takes.');
+    },
+
+    whole({ name, values }: IParameter): string {
+      return trans.__(
+        '%1: whole numbers, %2. Write 0.0 for 0 to have any number between.',
+        name,
+        values.trim()
+      );
     },
 
     compared(rungs: readonly number[]): string {

@@ -17,6 +17,7 @@ from gpucommons.scheduler.models.text.state_words import (
     hold_class_words,
     state_words,
 )
+from gpucommons.scheduler.models.text.step_words import step_word
 from gpucommons.scheduler.working_folder import words
 
 #: The API gives so many at once.
@@ -116,15 +117,15 @@ def describe(job: models.JobView) -> str:
             lines.append(f"  {job.forecast.text}")
         if job.reason.unblock:
             lines.append(f"  {job.reason.unblock}")
-    word = (job.checkpoint.unit if job.checkpoint else "") or "step"
+    saved_as = word = (job.checkpoint.unit if job.checkpoint else "") or "step"
     if job.progress is not None:
         of = f" of {job.progress.total_steps}" if job.progress.total_steps else ""
-        metrics = dict(job.progress.metrics)
-        if metrics.get("epoch") == job.progress.step:
-            word = "epoch"
-            del metrics["epoch"]
+        metrics, step = dict(job.progress.metrics), job.progress.step
+        word = step_word(job.progress.unit, step, metrics, saved_as=saved_as)
+        # Parts of epochs are counted in thousandths: the metric has them as they are.
+        at = f"{metrics.pop(word):g}" if word == "epoch" and word in metrics else str(step)
         numbers = "  ".join(f"{name} {value:.4g}" for name, value in metrics.items())
-        lines.append(f"  {word} {job.progress.step}{of}  {numbers}")
+        lines.append(f"  {word} {at}{of}  {numbers}")
     for attempt in job.attempts:
         ended = attempt.ended_text or attempt_words(attempt.state)
         resumed = f", from {word} {attempt.resumed_from_step}" if attempt.resumed_from_step else ""

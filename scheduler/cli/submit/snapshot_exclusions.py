@@ -11,6 +11,8 @@ from gpucommons.scheduler.cli.present import printable
 from gpucommons.scheduler.client import snapshot
 from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.client.submission import LOCK_FILE, FileJob
+from gpucommons.scheduler.scripts.frameworks import MAX_BYTES
+from gpucommons.scheduler.scripts.paths_above import may_name_paths, path_above
 from gpucommons.scheduler.working_folder import words as amounts
 
 #: More files are counted, not named: in a question, and in lines.
@@ -25,6 +27,24 @@ def told(packed: Packed, job: FileJob, request: models.JobRequest) -> Iterator[s
     yield from named(packed)
     if any(file.linkable for file in packed.excluded):
         yield outcome(job, request)
+    yield from _above(packed, job)
+
+
+def _above(packed: Packed, job: FileJob) -> Iterator[str]:
+    """A path that leads to something beside the folder, which the job will not find; the first one alone."""
+    for file in packed.files:
+        if not may_name_paths(file.path) or file.size_bytes > MAX_BYTES:
+            continue
+        try:
+            found = path_above((job.root / file.path).read_text(errors="replace"))
+        except OSError:
+            continue
+        if found is not None and (job.root / found[1]).exists():
+            yield (
+                f"warning: {file.path} (line {found[0]}) names {found[1]}, and the folder above {job.root}"
+                " stays behind: run it from there (a command, or -m), or give a whole path"
+            )
+            return
 
 
 def say(lines: Iterable[str]) -> None:

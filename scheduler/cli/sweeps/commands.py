@@ -96,6 +96,7 @@ def submit(arguments: argparse.Namespace) -> int:
         if packed is not None and job.snapshot is not None:
             scheduler.send(calls.put_snapshot(job.snapshot, packed.content))
         view = scheduler.send(sweep_calls.submit_sweep(request, key=str(uuid.uuid4())))
+    say(f"draws {one}" for one in view.drawn)
     show(view, f"{view.name} submitted: {_count(view)}", output=arguments.output)
     return 0
 

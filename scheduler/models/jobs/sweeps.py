@@ -54,6 +54,8 @@ class RangeRequest(Model):
     #: Steps of a range; whole numbers without one are tried one by one.
     step: Annotated[Number, Field(gt=0)] | None = None
     log: bool = False
+    #: ``int``: whole numbers; ``float``: any. Left out: whole ones where low, high and step are written so.
+    type: Literal["int", "float"] | None = None
     choices: _Values | None = Field(default=None, min_length=1)
     #: Only where these others, which come before it, have one of these values.
     when: dict[ParameterName, Value | _Conditions] = Field(default_factory=dict, max_length=8)
@@ -62,7 +64,7 @@ class RangeRequest(Model):
     def _one_of_both(self) -> RangeRequest:
         low, high = self.low, self.high
         if self.choices is not None:
-            if low is not None or high is not None or self.step is not None or self.log:
+            if any(one is not None for one in (low, high, self.step, self.type)) or self.log:
                 message = "Give either choices, or low and high."
                 raise ValueError(message)
             return self
@@ -74,6 +76,10 @@ class RangeRequest(Model):
             raise ValueError(message)
         if self.log and (low <= 0 or self.step is not None):
             message = "A range with log needs a low above 0, and has no step."
+            raise ValueError(message)
+        ends = (low, high) if self.step is None else (low, high, self.step)
+        if self.type == "int" and any(not isinstance(one, int) for one in ends):
+            message = "type int needs whole numbers as low, high and step: write 1, not 1.0."
             raise ValueError(message)
         if self.step is not None and (high - low) / self.step >= _MOST_STEPS:
             message = (
@@ -237,6 +243,8 @@ class SweepView(View):
     metric: str = ""
     direction: str = ""
     sampler: str = ""
+    #: What each parameter is drawn from, in words: ``dropout: whole numbers 0 to 1``. Not in lists.
+    drawn: list[str] = []
     max_parallel: int = 0
     trials_of: int
     begun: int

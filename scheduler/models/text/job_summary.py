@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler.models.jobs.jobs import JobRequest
 
@@ -13,4 +15,4 @@ def what_runs(request: JobRequest) -> str:
     role = request.roles[0]
     each = format_gpus(role.milli_gpu) if role.milli_gpu else "CPU only"
     size = each if role.count == 1 else f"{role.count} × {each}"
-    return f"{size}: {' '.join(role.command)}"[:_CHARACTERS]
+    return f"{size}: {shlex.join(role.command)}"[:_CHARACTERS]

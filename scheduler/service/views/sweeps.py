@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
 from gpucommons.scheduler.store.base import LedgerRow
+from gpucommons.scheduler.sweeps.search_space import words_of
 from gpucommons.scheduler.sweeps.sweep import OVER, Kept, Sweep, Trial, TrialState
 from gpucommons.scheduler.sweeps.trial_progress import over
 from gpucommons.scheduler.sweeps.trial_ranking import best_of
@@ -41,6 +42,7 @@ def sweep_view(
         metric=sweep.metric,
         direction=("maximize" if sweep.maximize else "minimize") if sweep.metric else "",
         sampler=sweep.sampler if sweep.space else "",
+        drawn=[words_of(one) for one in sweep.space] if in_full else [],
         max_parallel=sweep.max_parallel if sweep.space else sweep.at_once,
         trials_of=sweep.count,
         begun=len(trials),

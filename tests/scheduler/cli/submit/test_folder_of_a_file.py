@@ -136,3 +136,12 @@ def test_a_schedule_and_the_steps_of_a_pipeline_take_it_along_too(cli: Cli, proj
     made = cli("pipeline", "run", str(project / "steps.yaml"))
     assert made.code == 0, made.err
     assert made.err.count("takes along: 3 files of ") == 1  # the same folder, said once
+
+
+def test_what_lies_beside_the_folder_and_is_named_is_warned_of(cli: Cli, project: Path) -> None:
+    script = project / "mnist" / "main.py"
+    script.write_text("import x\nx.MNIST('../data')\n")
+    assert "warning" not in cli("submit", str(script)).err, "there is nothing to leave behind"
+    (project / "data").mkdir()
+    said = cli("submit", str(script)).err
+    assert "warning: main.py (line 2) names ../data, and the folder above" in said

@@ -75,3 +75,26 @@ def test_trials_are_called_as_they_are_counted(cli: Cli, world: WatchedWorld, fi
         world.pass_time(20_000)
     head, *_ = cli("sweep", "show", "digits-sweep-1").out.splitlines()
     assert head.endswith("3 of 3 trials: 3 ended with it")
+
+
+@pytest.mark.parametrize(
+    ("space", "says"),
+    [
+        ("{x: {low: 0, high: 1}}", "draws x: whole numbers 0 to 1"),
+        ("{x: {low: 0.0, high: 1}}", "draws x: 0 to 1"),
+        ("{x: {low: 0, high: 1, type: float}}", "draws x: 0 to 1"),
+        ("{x: {low: 1, high: 9, step: 2, type: int}}", "draws x: whole numbers 1 to 9, step 2"),
+        ("{x: {low: 0.0001, high: 0.1, log: true}}", "draws x: 0.0001 to 0.1, log"),
+        ("{x: [a, 2, true]}", "draws x: a, 2, True"),
+    ],
+)
+def test_what_is_drawn_is_said_at_submit(cli: Cli, file: Path, space: str, says: str) -> None:
+    file.write_text(FILE.replace("{lr: {low: 0.1, high: 0.2}}", space))
+    made = cli("sweep", "submit", str(file))
+    assert made.err.splitlines()[-1] == says
+
+
+@pytest.mark.parametrize("one", ["{low: 0, high: 0.5, type: int}", "{choices: [1], type: int}"])
+def test_whole_numbers_of_what_has_none_are_refused(cli: Cli, file: Path, one: str) -> None:
+    file.write_text(FILE.replace("{low: 0.1, high: 0.2}", one))
+    assert cli("sweep", "submit", str(file)).code == 2
