@@ -42,7 +42,8 @@ import {
   Bar,
   Callout,
   LinkButton,
-  Pill
+  Pill,
+  Warnings
 } from '../components/parts';
 import { Standing } from '../panel/panel';
 import { PlanView } from './planview';
@@ -69,14 +70,7 @@ export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
       <Header job={job} />
       <div className={model.connection === 'ok' ? '' : 'gc-mod-stale'}>
         <Facts job={job} />
-        {job.reports_refused ? (
-          <Callout tone="error">{job.reports_refused}</Callout>
-        ) : null}
-        {job.warnings?.map(text => (
-          <Callout key={text} tone="borrow">
-            {text}
-          </Callout>
-        ))}
+        <Warnings error={job.reports_refused} texts={job.warnings ?? []} />
         <Notes job={job} />
         <GoingOn job={job} />
         <TimelineView job={job} use={followed.use} />
