@@ -2,7 +2,7 @@
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
-import { h } from './h';
+import { Fragment, h } from './h';
 
 export interface ISectionProps {
   id: string;
