@@ -26,7 +26,7 @@ from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     AttemptStarted,
     Cluster,
-    MemorySeen,
+    MemoryReported,
     NodesObserved,
     Observation,
 )
@@ -205,7 +205,7 @@ class Acting:
             return False
         if isinstance(seen, AttemptStarted):
             return workload_attempt[1].started_ms is None
-        if isinstance(seen, MemorySeen):
+        if isinstance(seen, MemoryReported):
             known = workload_attempt[1].hibernation
             # Of one that cannot be saved nobody wants to know it.
             if known is None or known.hindrance:

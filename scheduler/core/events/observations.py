@@ -21,7 +21,7 @@ from gpucommons.scheduler.core.model.state import (
     AttemptStarted,
     CheckpointReported,
     FilesKept,
-    MemorySeen,
+    MemoryReported,
     NodesObserved,
     Observation,
     ProgressReported,
@@ -55,7 +55,7 @@ def observe(cycle: CycleState, observation: Observation) -> None:
             _progress(cycle, workload, observation)
         case CheckpointReported():
             _checkpoint(cycle, workload, observation)
-        case FilesKept() | TreeReported() | MemorySeen():
+        case FilesKept() | TreeReported() | MemoryReported():
             _of_processes(cycle, workload, observation)
         case _:
             pass  # that SIGTERM was due is committed before it is sent
@@ -90,14 +90,14 @@ def _finished(cycle: CycleState, workload: Workload) -> None:
 
 
 def _of_processes(
-    cycle: CycleState, workload: Workload, report: FilesKept | TreeReported | MemorySeen
+    cycle: CycleState, workload: Workload, report: FilesKept | TreeReported | MemoryReported
 ) -> None:
     match report:
         case FilesKept():
             _files_kept(cycle, workload, report)
         case TreeReported():
             _tree(cycle, workload, report)
-        case MemorySeen():
+        case MemoryReported():
             _memory(cycle, workload, report)
 
 
@@ -119,7 +119,7 @@ def _tree(cycle: CycleState, workload: Workload, report: TreeReported) -> None:
     cycle.put(with_attempt(workload, evolve(attempt, hibernation=told)))
 
 
-def _memory(cycle: CycleState, workload: Workload, seen: MemorySeen) -> None:
+def _memory(cycle: CycleState, workload: Workload, seen: MemoryReported) -> None:
     attempt = workload.current
     known = None if attempt is None else attempt.hibernation
     if attempt is None or known is None or known.hindrance or is_lease(workload):

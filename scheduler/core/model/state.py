@@ -205,7 +205,7 @@ class TreeReported:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MemorySeen:
+class MemoryReported:
     """How much saving an attempt's processes would write now."""
 
     attempt_id: AttemptId
@@ -232,7 +232,7 @@ Observation = (
     | CheckpointReported
     | FilesKept
     | TreeReported
-    | MemorySeen
+    | MemoryReported
     | NodesObserved
 )
 

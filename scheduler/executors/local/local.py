@@ -25,7 +25,7 @@ from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     AttemptSignalled,
     AttemptStarted,
-    MemorySeen,
+    MemoryReported,
     Observation,
 )
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, PoolName
@@ -305,7 +305,7 @@ class LocalExecutor:
                 )
             memory = read_json(folder.memory)
             if memory is not None:
-                seen.append(MemorySeen(attempt_id=attempt_id, memory_mib=memory["memory_mib"]))
+                seen.append(MemoryReported(attempt_id=attempt_id, memory_mib=memory["memory_mib"]))
             if folder.signalled.exists():
                 seen.append(AttemptSignalled(attempt_id=attempt_id))
             ended = self._ended(folder, attempt)

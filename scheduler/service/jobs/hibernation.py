@@ -7,7 +7,7 @@ from gpucommons.scheduler.core.going_on.hibernating import can_be_hibernated, ke
 from gpucommons.scheduler.core.going_on.image_places import hindered_since
 from gpucommons.scheduler.core.model.going_on import MAX_IMAGE_BYTES, Hibernation
 from gpucommons.scheduler.core.model.lifecycle import is_lease
-from gpucommons.scheduler.core.model.state import Cluster, MemorySeen, TreeReported
+from gpucommons.scheduler.core.model.state import Cluster, MemoryReported, TreeReported
 from gpucommons.scheduler.core.model.types import AttemptId, Workload
 from gpucommons.scheduler.errors import StaleAttempt
 from gpucommons.scheduler.principal import Principal
@@ -31,7 +31,7 @@ def report_tree(
     )
     service.loop.observe(TreeReported(attempt_id=attempt_id, hibernation=known))
     if report.memory_mib is not None:
-        seen = MemorySeen(
+        seen = MemoryReported(
             attempt_id=attempt_id,
             memory_mib=report.memory_mib,
             save_mib_per_s=report.save_mib_per_s,

@@ -149,6 +149,7 @@ ORDINARY = frozenset(
         "stopping",
         "stops",
         "submit",
+        "time",
         "told",
         "trial",
         "turns",

@@ -24,7 +24,7 @@ from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     AttemptStarted,
     FilesKept,
-    MemorySeen,
+    MemoryReported,
 )
 from gpucommons.scheduler.core.model.types import State, WorkloadId
 
@@ -59,7 +59,7 @@ def begin(world: World, job: WorkloadId, mib: int | None, known: Hibernation | N
 
 
 def see(world: World, job: WorkloadId, mib: int) -> None:
-    world.step(MemorySeen(attempt_id=world.attempt_id(job), memory_mib=mib))
+    world.step(MemoryReported(attempt_id=world.attempt_id(job), memory_mib=mib))
 
 
 def way_of(world: World, job: WorkloadId) -> WayToGoOn:
