@@ -2,7 +2,7 @@
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
-import { Fragment, h } from './h';
+import { h } from './h';
 
 export interface ISectionProps {
   id: string;
@@ -118,23 +118,6 @@ export function Callout(props: {
     >
       {props.children}
     </div>
-  );
-}
-
-/** What went wrong, if anything, and what likely will: a callout for each. */
-export function Warnings(props: {
-  error?: string | null | undefined;
-  texts: readonly string[];
-}): React.JSX.Element {
-  return (
-    <>
-      {props.error ? <Callout tone="error">{props.error}</Callout> : null}
-      {props.texts.map(text => (
-        <Callout key={text} tone="borrow">
-          {text}
-        </Callout>
-      ))}
-    </>
   );
 }
 

@@ -42,13 +42,13 @@ import {
   Bar,
   Callout,
   LinkButton,
-  Pill,
-  Warnings
+  Pill
 } from '../components/parts';
 import { Standing } from '../panel/panel';
 import { PlanView } from './planview';
 import { ResultsView, TrackedView } from './resultsview';
 import { TimelineView } from './timelineview';
+import { Warnings } from './warnings';
 import { WorkersView } from './workersview';
 
 export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {

@@ -209,9 +209,7 @@ it.each(NAMES)(
     const job = makeJob({
       request: { ...makeJob({}).request, name, roles: [] },
       part_of:
-        parent === null
-          ? null
-          : { id: 'p', kind: parent, name: 'p', number: 1 }
+        parent === null ? null : { id: 'p', kind: parent, name: 'p', number: 1 }
     });
     expect(formOfJob(job).name).toBe(byItself);
   }
