@@ -71,7 +71,11 @@ def test_a_plan_fills_the_form(lab: LabServer, open_lab: Open) -> None:
     train = section(open_lab(theme="JupyterLab Dark"), "Train")
     train.get_by_role("button", name="Advise").click()
     model = train.get_by_label("Model: config.json of a Hugging Face model")
-    expect(model).to_have_value("config.json")
+    # No such file lies there: its name is an example.
+    expect(model).to_have_value("")
+    expect(model).to_have_attribute("placeholder", "config.json")
+    expect(train.get_by_role("button", name="Show plans")).to_be_disabled()
+    model.fill("config.json")
     train.get_by_label("Samples per step").fill("")
     expect(train.get_by_role("button", name="Show plans")).to_be_disabled()
     train.get_by_label("Samples per step").fill("128")

@@ -49,4 +49,28 @@ describe('a curve', () => {
     const view = curveView([part(500, 0.5), part(2000, 2)], box);
     expect([view.firstStep, view.lastStep]).toEqual([0.5, 2]);
   });
+
+  it('labels an axis with the digits that tell its ticks apart', () => {
+    const labels = (name: string, values: number[]) =>
+      curveView(
+        values.map((value, step) => ({
+          ...point(1, step, 0),
+          metrics: { [name]: value }
+        })),
+        box
+      ).series[0]?.ticks.map(tick => tick.label);
+    expect(labels('token_accuracy', [0.0004, 0.001])).toEqual([
+      '0.00 %',
+      '0.05 %',
+      '0.10 %'
+    ]);
+    expect(labels('accuracy', [0.2, 0.9])).toEqual(['0 %', '50 %', '100 %']);
+    expect(labels('loss', [-1000.5, -1000.1])).toEqual([
+      '-1000.5',
+      '-1000.4',
+      '-1000.3',
+      '-1000.2',
+      '-1000.1'
+    ]);
+  });
 });

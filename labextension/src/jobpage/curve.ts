@@ -36,6 +36,7 @@ export interface ICurveView {
 /** From a line's end up to the words above it, and what a line of them takes. */
 const LABEL_GAP = 7;
 const LABEL_HEIGHT = 14;
+const MOST_DIGITS = 12;
 const LEFT = [/^loss$/i, /loss/i, /err/i];
 const RIGHT = [/^acc(uracy)?$/i, /acc/i];
 
@@ -76,10 +77,7 @@ export function curveView(
   const begins = attemptStarts(points);
   return {
     series,
-    steps: ticks(firstStep, lastStep, 5, true).map(step => ({
-      at: x(step),
-      label: shortNumber(step)
-    })),
+    steps: labelled(ticks(firstStep, lastStep, 5, true), x),
     attempts: begins
       .slice(1)
       .map(begin => ({ x: x(begin.step), number: begin.attempt })),
@@ -112,10 +110,7 @@ function seriesOf(
   return {
     name,
     paths: pathsOf(known, point => [x(place(point)), y(value(point))]),
-    ticks: at.map(tick => ({
-      at: y(tick),
-      label: shares ? `${Math.round(tick * 100)} %` : shortNumber(tick)
-    })),
+    ticks: labelled(at, y, shares),
     end: {
       x: last ? x(place(last)) : box.left,
       y: endY,
@@ -123,6 +118,36 @@ function seriesOf(
       labelY: endY - LABEL_GAP
     }
   };
+}
+
+/** As few digits as tell the labels apart. */
+function labelled(
+  values: readonly number[],
+  place: (value: number) => number,
+  asShares = false
+): ITick[] {
+  const short = values.map(shortNumber);
+  const all =
+    !asShares && areApart(short)
+      ? short
+      : fixed(values.map(value => (asShares ? value * 100 : value)));
+  return values.map((value, index) => ({
+    at: place(value),
+    label: `${all[index] ?? ''}${asShares ? ' %' : ''}`
+  }));
+}
+
+function fixed(values: readonly number[]): string[] {
+  const texts = (digits: number) => values.map(each => each.toFixed(digits));
+  let digits = 0;
+  while (digits < MOST_DIGITS && !areApart(texts(digits))) {
+    digits += 1;
+  }
+  return texts(digits);
+}
+
+function areApart(texts: readonly string[]): boolean {
+  return new Set(texts).size === texts.length;
 }
 
 /** Lines that end close together: the lower one's words stand below its end, or both above. */

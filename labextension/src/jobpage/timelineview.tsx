@@ -49,6 +49,9 @@ export function TimelineView(props: {
         fromMs={line.fromMs}
         toMs={line.toMs}
       />
+      {props.use?.borrowed_text ? (
+        <p className="gc-Receipt">{props.use.borrowed_text}</p>
+      ) : null}
       {job.part_of ? (
         <p className="gc-Receipt">{msg.partOf(job.part_of)}</p>
       ) : null}

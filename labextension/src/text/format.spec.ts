@@ -86,6 +86,7 @@ describe('numbers as people write them', () => {
 
   it('shows an accuracy as a share and a loss as a number', () => {
     expect(metric('accuracy', 0.9694)).toBe('96.9 %');
+    expect(metric('accuracy', 0.00002)).toBe('0.002 %');
     expect(metric('loss', 0.1312)).toBe('0.131');
     expect(metric('accuracy', 96.9)).toBe('96.9');
     expect(shortNumber(1.23e-7)).toBe('1.2e-7');

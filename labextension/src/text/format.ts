@@ -131,7 +131,8 @@ export function count(n: number): string {
 /** A metric in three digits; accuracies between 0 and 1 as per cent. */
 export function metric(name: string, value: number): string {
   if (isShare(name, value)) {
-    return `${(value * 100).toFixed(1)} %`;
+    const percent = value * 100;
+    return `${percent < 0.1 ? shortNumber(percent) : percent.toFixed(1)} %`;
   }
   return shortNumber(value);
 }

@@ -50,7 +50,8 @@ const ADVICE: IAdvice = {
 
 const NO_JOBS = { timeLimits: [], jobs: [], whoami: null };
 
-function made(): TrainModel {
+/** The form of a script; `besides` are the files in its folder. */
+function made(besides = ['config.json']): TrainModel {
   const train = new TrainModel(fakeApi(), () => false);
   train.setCandidates([
     {
@@ -61,6 +62,8 @@ function made(): TrainModel {
       save: () => Promise.resolve()
     }
   ]);
+  const files = besides.map(path => ({ path, size_bytes: 1 }));
+  train.files = { files } as never;
   return train;
 }
 
@@ -75,10 +78,20 @@ function drawn(element: React.ReactElement, train = made()): string {
   );
 }
 
-it('asks for the configuration beside the script', () => {
+it('asks for the configuration beside the script, where there is one', () => {
   const html = drawn(React.createElement(TrainAdvice));
   expect(html).toContain('value="llama/config.json"');
   expect(html).toContain('For any other model: advise(model, loader)');
+
+  const alone = drawn(React.createElement(TrainAdvice), made(['train.py']));
+  expect(alone).toContain(
+    'placeholder="llama/config.json" spellcheck="false" value=""'
+  );
+});
+
+it('sends nobody after a configuration that is not there', () => {
+  const html = drawn(React.createElement(TrainAdvice), made(['train.py']));
+  expect(html).toContain('Name the model’s config.json.');
 });
 
 it('asks for a deadline where that counts, and for nothing before it is said', async () => {

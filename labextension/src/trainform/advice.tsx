@@ -14,7 +14,8 @@ import { trainMessages } from './messages';
 
 /** What is asked beside the form; numbers as they are typed. */
 interface IQuestion {
-  config: string;
+  /** As typed; null = the one beside the script, where there is one. */
+  config: string | null;
   /** The id of a job that trained it; '' = the file says what is trained. */
   like: string;
   batch: string;
@@ -41,7 +42,7 @@ export function TrainAdvice(): React.JSX.Element {
     .slice(0, LISTED);
   const path = form.source?.kind === 'file' ? form.source.path : '';
   const [question, setQuestion] = React.useState<IQuestion>({
-    config: path.replace(/[^/]*$/, CONFIG),
+    config: null,
     like: '',
     batch: '64',
     sequence: '1024',
@@ -49,14 +50,22 @@ export function TrainAdvice(): React.JSX.Element {
     objective: 'fastest',
     deadline: ''
   });
+  const beside = path.replace(/[^/]*$/, CONFIG);
+  const isThere = train.files?.files.some(file => file.path === CONFIG);
+  const config = question.config ?? (isThere ? beside : '');
   const [advice, setAdvice] = React.useState<IAdvice | null>(null);
   const [problem, setProblem] = React.useState<string | null>(null);
   const [isBusy, setBusy] = React.useState(false);
   const asked = React.useRef(0);
-  // Nor is what was said of another file.
-  React.useEffect(() => {
+  const forget = () => {
+    // What was answered is no answer to another question.
+    asked.current += 1;
+    setBusy(false);
+    setAdvice(null);
     setProblem(null);
-  }, [path]);
+  };
+  // Nor is what was said of another file.
+  React.useEffect(forget, [question.like || config, path]);
   const labels = {
     batch: trans.__('Samples per step'),
     sequence: trans.__('Tokens of a sample'),
@@ -66,11 +75,7 @@ export function TrainAdvice(): React.JSX.Element {
   const deadlineMs =
     question.objective === BY_DEADLINE ? Date.parse(question.deadline) : null;
   const change = (changed: Partial<IQuestion>) => {
-    // What was answered is no answer to another question.
-    asked.current += 1;
-    setBusy(false);
-    setAdvice(null);
-    setProblem(null);
+    forget();
     setQuestion({ ...question, ...changed });
   };
   return (
@@ -107,7 +112,8 @@ export function TrainAdvice(): React.JSX.Element {
             <input
               id="gc-config"
               className="jp-mod-styled gc-Input"
-              value={question.config}
+              value={config}
+              placeholder={beside}
               spellCheck={false}
               onChange={event => {
                 change({ config: event.target.value });
@@ -169,7 +175,7 @@ export function TrainAdvice(): React.JSX.Element {
         hindrance={
           wrong
             ? trans.__('%1: a whole number above 0.', labels[wrong])
-            : !question.like && !question.config.trim()
+            : !question.like && !config.trim()
               ? trans.__('Name the model’s config.json.')
               : Number.isNaN(deadlineMs)
                 ? trans.__('Say by when it has to be done.')
@@ -198,7 +204,7 @@ export function TrainAdvice(): React.JSX.Element {
     setProblem(null);
     try {
       const answer = await train.advise({
-        config: question.like ? '' : question.config.trim(),
+        config: question.like ? '' : config.trim(),
         like: question.like ? [question.like] : [],
         asked: {
           batch: Number(question.batch),
