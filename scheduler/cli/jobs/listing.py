@@ -93,7 +93,8 @@ def detail(arguments: argparse.Namespace) -> int:
         job = scheduler.send(calls.job(arguments.job))
         text = describe(job)
         if arguments.output == "text" and job.milli_gpu and job.attempts:
-            text += f"\n  {scheduler.send(calls.job_use(job.id)).text}"
+            use = scheduler.send(calls.job_use(job.id))
+            text += "".join(f"\n  {line}" for line in (use.borrowed_text, use.text) if line)
         if arguments.output == "text" and job.request is not None and job.request.plan is not None:
             text += f"\n{plan_text(scheduler.send(plan_calls.job_plan(job.id)))}"
     show(job, text, output=arguments.output)
@@ -105,6 +106,7 @@ def describe(job: models.JobView) -> str:
     lines = [
         f"{job.name}  {state_words(job.state)}"
         + (f" · {hold_class_words(job.hold_class)}" if job.hold_class else "")
+        + (" · simulated" if job.simulated else "")
     ]
     lines.append(
         f"  team {job.team} · {size(job)}"

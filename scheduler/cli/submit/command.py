@@ -73,9 +73,7 @@ def submit(arguments: argparse.Namespace) -> int:
         request, packed = wish({"environment": environment} if environment else {}, profile)
         if packed is not None and request.snapshot is not None:
             scheduler.send(calls.put_snapshot(request.snapshot, packed.content))
-        if any(role.gpu_memory_mib for role in request.roles):
-            # What it comes to, before anything is asked for.
-            sys.stderr.write(printable(scheduler.send(calls.quote_job(request)).text) + "\n")
+        _say(_of_quota(request, scheduler))
         if trigger_options.is_given(arguments):
             return schedules.put(scheduler, arguments, request.name, job=request)
         view = scheduler.send(calls.submit(request, key=str(uuid.uuid4())))
@@ -248,6 +246,13 @@ def _say_chosen(request: models.JobRequest, view: models.JobView) -> None:
         say([f"runs in: {of_this_notebook(chosen)} (else: --env)"])
     if view.launcher_text:
         say([f"launcher: {view.launcher_text} (else: --launcher)"])
+
+
+def _of_quota(request: models.JobRequest, scheduler: SchedulerClient) -> Iterable[str]:
+    """Whether others can stop it, and what its memory comes to, before anything is asked for."""
+    quoted = scheduler.send(calls.quote_job(request))
+    if quoted.hold_class == "over-quota" or any(role.gpu_memory_mib for role in request.roles):
+        yield quoted.text
 
 
 def _of_stops(request: models.JobRequest) -> Iterable[str]:

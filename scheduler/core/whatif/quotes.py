@@ -1,6 +1,6 @@
 """What would happen to a job if it were submitted now: the quota line of the panel.
 
-One cycle is played on a copy with the job submitted, so a quote can never promise what the scheduler
+Of one that runs already: why it borrows, where that is not seen from what its team uses. One cycle is played on a copy with the job submitted, so a quote can never promise what the scheduler
 would not do.
 """
 
@@ -66,17 +66,8 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
     hold_class = _class(cycle, job, pool)
     use = cycle.use(spec.team, pool)
     guaranteed = unused_quota.guarantees(cycle, pool).get(spec.team, 0)
-    uses_guarantee = unused_quota.entitled(cycle, job)
     parts = (
-        _beside_guarantee(job)
-        if hold_class is HoldClass.OVER_QUOTA and guaranteed and not uses_guarantee
-        else _line(
-            job,
-            pool,
-            hold_class,
-            (guaranteed, use.guaranteed),
-            host_resources.beyond_its_part(cycle, spec, pool),
-        ),
+        _share(cycle, job, pool, hold_class),
         _guaranteed_with(cluster, cycle, job, pool, guaranteed - use.guaranteed),
         _when(job, reason),
     )
@@ -89,6 +80,19 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
         guaranteed_used_milli_gpu=use.guaranteed,
         free_milli_gpu=sum(free_per_node(cycle, pool, hold_class)),
     )
+
+
+def why_borrowed(cluster: Cluster, job: Workload, now_ms: Millis) -> str:
+    """Why a job that runs borrows though its team's guarantee has room for it; "" where neither is so."""
+    attempt = job.current
+    if attempt is None or attempt.hold_class is not HoldClass.OVER_QUOTA:
+        return ""
+    cycle = _refreshed(cluster, now_ms)
+    pool = _pool_of(cluster, job)
+    room = unused_quota.of_guarantee(cycle, job.spec.team, pool)
+    if room < milli_gpu(must_have(job.spec)):
+        return ""
+    return _share(cycle, job, pool, HoldClass.OVER_QUOTA, runs=True)
 
 
 def _submitted(cluster: Cluster, spec: Spec, now_ms: Millis) -> tuple[Outcome, Workload]:
@@ -172,15 +176,16 @@ def _when(job: Workload, reason: Reason | None) -> str:
     return f"{reason.text} {fewer or ''}".rstrip()
 
 
-def _line(
-    job: Workload,
-    pool: PoolName,
-    hold_class: HoldClass,
-    guaranteed_and_used: tuple[int, int],
-    beyond: str | None,
+def _share(
+    cycle: CycleState, job: Workload, pool: PoolName, hold_class: HoldClass, *, runs: bool = False
 ) -> str:
-    team, asked = job.spec.team, milli_gpu(must_have(job.spec))
-    saved, used = guaranteed_and_used
+    """Of which quota it takes, or ``runs`` on, GPUs, and whether others can stop it."""
+    team = job.spec.team
+    saved = unused_quota.guarantees(cycle, pool).get(team, 0)
+    used = cycle.use(team, pool).guaranteed
+    if hold_class is HoldClass.OVER_QUOTA and saved and not unused_quota.entitled(cycle, job):
+        return _beside_guarantee(job)
+    beyond = host_resources.beyond_its_part(cycle, job.spec, pool)
     if hold_class is HoldClass.CPU:
         return "Needs no GPU: it counts against no GPU quota."
     if hold_class is HoldClass.GUARANTEED:
@@ -190,6 +195,14 @@ def _line(
         )
     if beyond is not None and used < saved:
         return f"Borrowed. {beyond}, so other teams can stop it, and it waits again."
+    return _loan(job, pool, (saved, used), runs=runs)
+
+
+def _loan(
+    job: Workload, pool: PoolName, guaranteed_and_used: tuple[int, int], *, runs: bool
+) -> str:
+    team, asked = job.spec.team, milli_gpu(must_have(job.spec))
+    saved, used = guaranteed_and_used
     amount, consequence = format_milli_gpu(asked), _if_taken_back(asked)
     if not saved:
         return (
@@ -197,9 +210,11 @@ def _line(
             f" {consequence}"
         )
     if asked <= saved - used:
+        kept = "GPUs that are kept for notebooks or for other guarantees"
+        cause = f"It runs on {kept}" if runs else f"Only {kept} fit it now"
         return (
-            "Borrowed. Only GPUs that are kept for notebooks or for other guarantees fit it now, so this job"
-            f" borrows {amount} and stops nobody: {consequence} Its guarantee may win GPUs back then."
+            f"Borrowed. {cause}, so this job borrows {amount} and stops nobody: {consequence}"
+            " Its guarantee may win GPUs back then."
         )
     left = format_milli_gpu(max(0, saved - used))
     free = f"{team} has {left} of {format_milli_gpu(saved)} guaranteed GPUs free"

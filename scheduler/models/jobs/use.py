@@ -29,6 +29,8 @@ class JobUse(View):
     memory_held_mib: int | None = None
     #: "asked 2 GPUs, used 0.2".
     text: str
+    #: Why it borrows though its team's guarantee has room for it; "" where neither is so.
+    borrowed_text: str = ""
     #: What it has cost, in millionths, for what had a price; None where nothing of it had one.
     cost_micro: int | None = None
     #: Held where there was no price.

@@ -167,7 +167,7 @@ def _notes(estimates: Sequence[Estimate], runs: Sequence[JudgedRun]) -> list[str
     counts: tuple[tuple[Callable[[], int], str], ...] = (
         (
             lambda: sum(run.plan.simulated for run in runs),
-            "on simulated GPUs are not counted: their speed is no card's",
+            "on simulated GPUs left out: their speed is no card's",
         ),
         (
             lambda: sum(not run.followed and not run.plan.simulated for run in runs),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Attempt, Millis, Workload
+from gpucommons.scheduler.core.whatif import quotes
 from gpucommons.scheduler.curves.shown_curve import best_source, in_order
 from gpucommons.scheduler.errors import NotFound
 from gpucommons.scheduler.principal import Principal
@@ -128,4 +129,7 @@ def job_use(service: Service, principal: Principal, ref: str) -> models.JobUse:
         to_ms=Millis(service.now_ms() + _MINUTE_MS),
         of=frozenset({found.workload_id}),
     )
-    return use_view(found, rows, now_ms=service.now_ms(), cluster=service.loop.cluster)
+    cluster, now_ms = service.loop.cluster, service.now_ms()
+    return use_view(found, rows, now_ms=now_ms, cluster=cluster).model_copy(
+        update={"borrowed_text": quotes.why_borrowed(cluster, found, now_ms)}
+    )

@@ -12,9 +12,11 @@ import pytest
 from command_line import Cli, WatchedWorld, submitted
 from service_world import done
 
+from gpucommons.scheduler.cli.jobs.listing import describe
 from gpucommons.scheduler.cli.present import by
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
+from gpucommons.scheduler.core.whatif import quotes
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.models import JobView
 from gpucommons.scheduler.service.jobs import jobs
@@ -52,6 +54,22 @@ def test_a_long_list_is_fetched_page_by_page(
     listed = cli("jobs", "--limit", "4", "--output", "json").json["jobs"]
 
     assert [job["name"] for job in listed] == names[:0:-1]
+
+
+def test_a_simulated_gpu_is_called_so_and_a_loan_beside_a_free_guarantee_explained(
+    cli: Cli, world: WatchedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = submitted(world, role={"milli_gpu": 1000})
+    view = jobs.job(world.service, world.principal("ann"), job.name)
+    on_simulated = describe(view.model_copy(update={"simulated": True}))
+    assert on_simulated.splitlines()[0] == f"{describe(view).splitlines()[0]} · simulated"
+    assert "  Borrowed." not in cli("show", job.name).out
+
+    why = "Borrowed. It runs on GPUs that are kept for notebooks."
+    monkeypatch.setattr(quotes, "why_borrowed", lambda *_: why)
+    shown = cli("show", job.name).out.splitlines()
+    assert shown[-2] == f"  {why}"
+    assert shown[-1].startswith("  asked ")
 
 
 def test_how_a_job_ended_is_said_once(cli: Cli, world: WatchedWorld) -> None:

@@ -104,6 +104,14 @@ def test_a_job_without_files_is_a_yaml_of_the_apis_fields(cli: Cli, home: Path) 
     assert cli("submit", "-f", "job.yaml").out == "hello-1 submitted\n"
 
 
+def test_what_others_could_stop_is_called_borrowed_before_it_is_submitted(
+    cli: Cli, script: Path
+) -> None:
+    borrowed = cli("submit", str(script), "--gpus", "4")
+    assert borrowed.err.splitlines()[-1].startswith("Borrowed. ")
+    assert "Borrowed" not in cli("submit", str(script), "--gpus", "0").err
+
+
 def test_a_notebooks_function_comes_from_option_or_yaml(cli: Cli, home: Path) -> None:
     (home / "train.ipynb").write_text("{}")
     (home / "job.yaml").write_text("run: train.ipynb\nfunction: train\n")

@@ -226,3 +226,27 @@ def test_a_smaller_size_is_called_safe_only_where_a_quote_of_it_says_so() -> Non
     half = quotes.quote(world.cluster, a_job("d", 500), world.now)
     assert half.hold_class is HoldClass.OVER_QUOTA
     assert "no other team could stop it" not in quoted.text
+
+
+def test_a_job_that_runs_says_why_it_borrows_beside_a_free_guarantee() -> None:
+    world = World(
+        a_node(gpus=2),
+        teams=[a_team(guaranteed_milli_gpu=500, fixed_milli_gpu=1000), a_team("other")],
+    )
+    world.run(a_job("other", 1000, team=TeamName("other")))
+    lent = world.run(a_job("lent", 500))
+    said = quotes.why_borrowed(world.cluster, world.get(lent), world.now)
+    assert said == (
+        "Borrowed. It runs on GPUs that are kept for notebooks or for other guarantees, so this job"
+        " borrows ½ and stops nobody: other teams can take it back, and it waits again."
+        " Its guarantee may win GPUs back then."
+    )
+    assert quotes.quote(world.cluster, a_job("d", 500), world.now).text.startswith(
+        "Borrowed. Only GPUs that are kept for notebooks"
+    )
+
+
+def test_who_borrows_for_want_of_a_guarantee_is_told_nothing_more() -> None:
+    world = World(a_node(gpus=2), teams=[a_team(guaranteed_milli_gpu=500)])
+    for job in (world.run(a_job("inside", 500)), world.run(a_job("beyond", 1000))):
+        assert quotes.why_borrowed(world.cluster, world.get(job), world.now) == ""
