@@ -73,7 +73,7 @@ def submit(arguments: argparse.Namespace) -> int:
         request, packed = wish({"environment": environment} if environment else {}, profile)
         if packed is not None and request.snapshot is not None:
             scheduler.send(calls.put_snapshot(request.snapshot, packed.content))
-        _say(_of_quota(request, scheduler))
+        say(_of_quota(request, scheduler))
         if trigger_options.is_given(arguments):
             return schedules.put(scheduler, arguments, request.name, job=request)
         view = scheduler.send(calls.submit(request, key=str(uuid.uuid4())))
