@@ -48,8 +48,7 @@ import { Standing } from '../panel/panel';
 import { PlanView } from './planview';
 import { ResultsView, TrackedView } from './resultsview';
 import { TimelineView } from './timelineview';
-import { Warnings } from './warnings';
-import { WorkersView } from './workersview';
+import { Warnings, WorkersView } from './workersview';
 
 export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
   const { model, msg } = usePanel();

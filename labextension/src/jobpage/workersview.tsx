@@ -1,9 +1,10 @@
-/** Workers over time, under the curve of an elastic job. */
+/** Workers over time, under the curve of an elastic job; what likely goes wrong with several. */
 import type * as React from 'react';
 
-import { h } from '../components/h';
+import { Fragment, h } from '../components/h';
 
 import { useNow, usePanel, useWords } from '../components/context';
+import { Callout } from '../components/parts';
 import { IJob } from '../server/types';
 import { jobMessages } from './messages';
 import { HEIGHT, WIDTH, workersView } from './workers';
@@ -48,5 +49,22 @@ export function WorkersView({ job }: { job: IJob }): React.JSX.Element | null {
         </p>
       ))}
     </div>
+  );
+}
+
+/** What went wrong, if anything, and what likely will: a callout for each. */
+export function Warnings(props: {
+  error?: string | null | undefined;
+  texts: readonly string[];
+}): React.JSX.Element {
+  return (
+    <>
+      {props.error ? <Callout tone="error">{props.error}</Callout> : null}
+      {props.texts.map(text => (
+        <Callout key={text} tone="borrow">
+          {text}
+        </Callout>
+      ))}
+    </>
   );
 }
