@@ -24,6 +24,11 @@ def printable(text: str) -> str:
     return "".join(c for c in text if not _is_obeyed(c))
 
 
+def say(*lines: str) -> None:
+    """To a person, beside what the command prints."""
+    sys.stderr.writelines(printable(line) + "\n" for line in lines)
+
+
 def _is_obeyed(character: str) -> bool:
     return character not in _KEPT and unicodedata.category(character) in _OBEYED
 

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.documents import read_mapping, request_of_mapping
-from gpucommons.scheduler.cli.submit.snapshot_exclusions import say, told
+from gpucommons.scheduler.cli.present import say
+from gpucommons.scheduler.cli.submit.snapshot_exclusions import told
 from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences
@@ -52,7 +53,7 @@ def read_pipeline(path: Path, *, team: str | None = None, max_bytes: int) -> Rea
         runs, job, folder = request_of_mapping(path, fields, where=where, max_bytes=max_bytes)
         if runs is not None and folder is not None:
             if folder.sha256 not in packed:
-                say(told(folder, runs, job))  # once, where all steps run in the same folder
+                say(*told(folder, runs, job))  # once, where all steps run in the same folder
             packed[folder.sha256] = folder
         own = {
             "after": dict(_after(step.get("after") or {}, where)),

@@ -8,7 +8,8 @@ from pydantic import ValidationError
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.documents import read_mapping, request_of_mapping
-from gpucommons.scheduler.cli.submit.snapshot_exclusions import say, told
+from gpucommons.scheduler.cli.present import say
+from gpucommons.scheduler.cli.submit.snapshot_exclusions import told
 from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences
@@ -30,7 +31,7 @@ def read_schedule(
         where = f"{path}: job"
         runs, request, packed = request_of_mapping(path, job, where=where, max_bytes=max_bytes)
         if runs is not None and packed is not None:
-            say(told(packed, runs, request))
+            say(*told(packed, runs, request))
         document["job"] = request
     name = document.pop("name", None)
     if not isinstance(name, str):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.present import printable, show, table
+from gpucommons.scheduler.cli.present import printable, say, show, table
 from gpucommons.scheduler.cli.slurm_commands import accounting, options
 from gpucommons.scheduler.cli.slurm_commands.accounting import LONG_STATES
 from gpucommons.scheduler.cli.slurm_commands.batch import BatchJob, Script, batch_job
@@ -76,8 +76,7 @@ def sbatch(arguments: argparse.Namespace) -> int:
     asked = {**options.of_script(script.text), **given}
     batch = batch_job(script, passed, asked, folder=Path.cwd(), now_ms=time.time_ns() // 1_000_000)
     lines = {name: at for name, at in options.places(script.text).items() if name not in given}
-    for note in options.notes(asked, str(batch.options["name"]), lines):
-        sys.stderr.write(printable(note) + "\n")
+    say(*options.notes(asked, str(batch.options["name"]), lines))
     with connect(arguments) as scheduler:
         name = _submitted(scheduler, _with_kind(batch, scheduler))
     sys.stdout.write(f"{name}\n" if "parsable" in asked else f"Submitted batch job {name}\n")
@@ -284,8 +283,7 @@ def _cancelled_named(
             _stop_array(scheduler, ref)
         for job in found:
             if not _is_to_be_cancelled(job, arguments):
-                said = f"{job.name} is not cancelled: --user, --name or --states leaves it out."
-                sys.stderr.write(printable(said) + "\n")
+                say(f"{job.name} is not cancelled: --user, --name or --states leaves it out.")
                 continue
             try:
                 yield scheduler.send(calls.cancel(job.id))

@@ -15,7 +15,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.documents import read_job, read_mapping
 from gpucommons.scheduler.cli.jobs.logs import follow
-from gpucommons.scheduler.cli.present import printable, show
+from gpucommons.scheduler.cli.present import say, show
 from gpucommons.scheduler.cli.profiles import commands as profiles
 from gpucommons.scheduler.cli.schedules import commands as schedules
 from gpucommons.scheduler.cli.schedules import trigger_options
@@ -28,7 +28,7 @@ from gpucommons.scheduler.cli.submit.options import (
     given_role,
     role,
 )
-from gpucommons.scheduler.cli.submit.snapshot_exclusions import say, told
+from gpucommons.scheduler.cli.submit.snapshot_exclusions import told
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.client.submission import FileJob, request_for_file
@@ -67,20 +67,20 @@ def submit(arguments: argparse.Namespace) -> int:
         named = arguments.profile
         profile = None if named is None else profiles.chosen(scheduler, named)
         if profile is not None:
-            say(profiles.told(profile))
+            say(*profiles.told(profile))
         said = arguments.environment or (profile.job.environment if profile else None)
         environment = _environment(said, scheduler)
         request, packed = wish({"environment": environment} if environment else {}, profile)
         if packed is not None and request.snapshot is not None:
             scheduler.send(calls.put_snapshot(request.snapshot, packed.content))
-        say(_of_quota(request, scheduler))
+        say(*_of_quota(request, scheduler))
         if trigger_options.is_given(arguments):
             return schedules.put(scheduler, arguments, request.name, job=request)
         view = scheduler.send(calls.submit(request, key=str(uuid.uuid4())))
         _say_shortened(request.name, view.name)
         _say_chosen(request, view)
-        say(f"warning: {warning}" for warning in view.warnings)
-        say(_of_stops(request))
+        say(*(f"warning: {warning}" for warning in view.warnings))
+        say(*_of_stops(request))
         show(view, f"{view.name} submitted", output=arguments.output)
         return follow(scheduler, view.id, rank=0) if arguments.follow else 0
 
@@ -104,7 +104,7 @@ def _wish(arguments: argparse.Namespace) -> Wish:
         options = {**all_options(arguments, profile), **environment}
         worker = role(arguments, profile)
         request, packed = request_for_file(chosen, options, worker, max_bytes=max_bytes)
-        say(told(packed, chosen, request))
+        say(*told(packed, chosen, request))
         return request, packed
 
     return pack
@@ -156,7 +156,7 @@ def _from_file(arguments: argparse.Namespace, max_bytes: int) -> Wish:
             left_out=arguments.left_out or "without",
         )
         if packed is not None and job is not None:
-            say(told(packed, job, request))
+            say(*told(packed, job, request))
         return request, packed
 
     return read
@@ -235,7 +235,7 @@ def _environment(asked: str | None, scheduler: SchedulerClient) -> str:
     except NoEnvironment:
         return ""
     if found.path != os.path.realpath(sys.prefix):
-        say([f"runs in: {found.text()}, the environment that is active here (else: --env)"])
+        say(f"runs in: {found.text()}, the environment that is active here (else: --env)")
     return found.path
 
 
@@ -243,9 +243,9 @@ def _say_chosen(request: models.JobRequest, view: models.JobView) -> None:
     """The image and the launcher that nobody named."""
     chosen = "" if view.request is None else view.request.environment
     if chosen and not request.environment:
-        say([f"runs in: {of_this_notebook(chosen)} (else: --env)"])
+        say(f"runs in: {of_this_notebook(chosen)} (else: --env)")
     if view.launcher_text:
-        say([f"launcher: {view.launcher_text} (else: --launcher)"])
+        say(f"launcher: {view.launcher_text} (else: --launcher)")
 
 
 def _of_quota(request: models.JobRequest, scheduler: SchedulerClient) -> Iterable[str]:
@@ -266,5 +266,4 @@ def _of_stops(request: models.JobRequest) -> Iterable[str]:
 def _say_shortened(asked: str, given: str) -> None:
     """A name ends in a number; one that leaves no room for it is not what the job is called."""
     if not given.startswith(f"{asked}-"):
-        text = f"{asked} is too long with a number behind it: everywhere, the job is called {given}"
-        sys.stderr.write(printable(text) + "\n")
+        say(f"{asked} is too long with a number behind it: everywhere, the job is called {given}")

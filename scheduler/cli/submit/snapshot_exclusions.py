@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from gpucommons.scheduler import models
@@ -45,11 +45,6 @@ def _above(packed: Packed, job: FileJob) -> Iterator[str]:
                 " stays behind: run it from there (a command, or -m), or give a whole path"
             )
             return
-
-
-def say(lines: Iterable[str]) -> None:
-    """To a person, beside what the command prints."""
-    sys.stderr.writelines(printable(line) + "\n" for line in lines)
 
 
 def named(packed: Packed) -> Iterator[str]:

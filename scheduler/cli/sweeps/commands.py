@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.documents import read_mapping, request_of_mapping
-from gpucommons.scheduler.cli.present import printable, show, table
-from gpucommons.scheduler.cli.submit.snapshot_exclusions import say, told
+from gpucommons.scheduler.cli.present import printable, say, show, table
+from gpucommons.scheduler.cli.submit.snapshot_exclusions import told
 from gpucommons.scheduler.cli.sweeps.study import write_study
 from gpucommons.scheduler.client import calls, sweep_calls
 from gpucommons.scheduler.errors import BadRequest
@@ -86,7 +86,7 @@ def submit(arguments: argparse.Namespace) -> int:
     path, max_bytes = arguments.file, arguments.max_mib << 20
     runs, job, packed = request_of_mapping(path, document, where=str(path), max_bytes=max_bytes)
     if runs is not None and packed is not None:
-        say(told(packed, runs, job))
+        say(*told(packed, runs, job))
     try:
         request = models.SweepRequest.model_validate({"job": job, **own})
     except ValidationError as error:
@@ -96,7 +96,7 @@ def submit(arguments: argparse.Namespace) -> int:
         if packed is not None and job.snapshot is not None:
             scheduler.send(calls.put_snapshot(job.snapshot, packed.content))
         view = scheduler.send(sweep_calls.submit_sweep(request, key=str(uuid.uuid4())))
-    say(f"draws {one}" for one in view.drawn)
+    say(*(f"draws {one}" for one in view.drawn))
     show(view, f"{view.name} submitted: {_count(view)}", output=arguments.output)
     return 0
 
