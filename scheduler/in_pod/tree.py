@@ -39,9 +39,6 @@ _LATE_S = 0.5
 #: Written to see how fast the volume is, and assumed until that is known.
 _PROBE_MIB, _USUAL_MIB_PER_S = 16, 100
 _MIB = 1 << 20
-#: Its memory is looked at when it had time to load what it works with, and then so often: few seconds
-#: apart while it grows, more when it runs on. A change by less than this part is not told.
-_LOOK_FROM_S, _LOOK_FIRST_S, _LOOK_LAST_S, _FINE = 15.0, 4.0, 16.0, 16
 #: The scheduler's group hands images on and clears them away.
 _SHARED = 0o2770
 
@@ -192,20 +189,21 @@ class Tree:
         """Tell now and then how much saving would write: what a stop costs depends on it."""
         if self._hindrance or os.environ.get("GPUCOMMONS_RANK", "0") != "0":
             return
-        from gpucommons.gpu.hibernation.inside import processes  # noqa: PLC0415 - see above
+        from gpucommons.gpu.hibernation.inside import memory_looks, processes  # noqa: PLC0415 - see above
 
-        seen_mib, again_s = 0, _LOOK_FIRST_S
-        time.sleep(_LOOK_FROM_S)
+        looks = memory_looks.MemoryLooks(time.monotonic())
         while not (running.has_ended() or running.is_stopping()):
+            if wait_s := looks.wait_s(time.monotonic()):
+                time.sleep(wait_s)
+                continue
             mib = processes.memory_bytes(processes.below(running.number())) // _MIB
-            if abs(mib - seen_mib) * _FINE > seen_mib:
+            if looks.is_news(mib):
                 seen = {"memory_mib": mib, "save_mib_per_s": self._mib_per_s}
                 # Else with the next look.
                 with suppress(Refused, Unreachable):
                     self._api.once("POST", "/v1/attempt/tree", {**self._runs_so(), **seen})
-                    seen_mib = mib
-            time.sleep(again_s)
-            again_s = min(2 * again_s, _LOOK_LAST_S)
+                    looks.told(mib)
+            looks.looked(time.monotonic())
 
     def _measure(self) -> None:
         """How fast the volume takes what is saved."""

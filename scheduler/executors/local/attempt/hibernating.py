@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpucommons.gpu.hibernation.folder import SAVED_STATUS
+from gpucommons.gpu.hibernation.inside.memory_looks import MemoryLooks
 from gpucommons.scheduler.core.going_on import saving_time
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
     AttemptFolder,
@@ -39,11 +40,6 @@ from gpucommons.scheduler.working_folder.reported_image import image_facts, said
 _LATE_S = 0.5
 _WAKE_S = 600.0
 _MIB = 1 << 20
-#: Its memory is looked at when it had time to load what it works with, and then so often: few seconds
-#: apart while it grows, more when it runs on.
-_LOOK_FROM_S, _LOOK_FIRST_S, _LOOK_LAST_S = 15.0, 4.0, 16.0
-#: A change by less than this part is not written down.
-_FINE = 16
 #: Of an attempt's folder.
 _MOUNTED = ("run", "notice")
 #: Beside the attempts' folders.
@@ -65,9 +61,8 @@ class Hibernating:
         self._until_s = 0.0
         #: By its memory when it was to be stopped, and how long saving that takes.
         self._memory_mib = self._need_ms = self._grace_ms = 0
-        #: When it is looked at next while it runs, by a steady clock, and what was seen last.
-        self._look_s: float | None = None
-        self._look_again_s, self._seen_mib = _LOOK_FIRST_S, 0
+        #: Of its memory while it runs, from the first time that it was there.
+        self._looks: MemoryLooks | None = None
         self._is_at_it = False
         #: Why nothing was saved although that was to be done.
         self.not_saved = ""
@@ -172,18 +167,16 @@ class Hibernating:
         """Have it on record, now and then, how much saving would write: what a stop costs depends on it."""
         if self._plan.hibernation is None or self._hindrance or self._is_at_it or len(pids) != 1:
             return
-        if self._look_s is None:
-            self._look_s = now_s + _LOOK_FROM_S
-        if now_s < self._look_s:
+        looks = self._looks = self._looks or MemoryLooks(now_s)
+        if looks.wait_s(now_s):
             return
-        self._look_s = now_s + self._look_again_s
-        self._look_again_s = min(2 * self._look_again_s, _LOOK_LAST_S)
+        looks.looked(now_s)
         [pid] = pids
         seen_mib = memory_bytes(pid) // _MIB
-        if abs(seen_mib - self._seen_mib) * _FINE > self._seen_mib:
+        if looks.is_news(seen_mib):
             with suppress(OSError):
                 write_json(self._folder.memory, {"memory_mib": seen_mib})
-                self._seen_mib = seen_mib
+                looks.told(seen_mib)
 
     # --- the stop ------------------------------------------------------------------------------
 
