@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.parents import ParentId
+from gpucommons.scheduler.service.in_memory.newest import keep
 from gpucommons.scheduler.sweeps.importance import importance_of
 from gpucommons.scheduler.sweeps.sweep import Sweep, Trial
 
@@ -26,10 +27,8 @@ class Importances:
         told = [one.best_ms for one in trials if one.best is not None]
         asked = (len(told), max(told, default=Millis(0)))
         with self._turn:
-            of, answer = self._known.pop(sweep.sweep_id, (None, ({}, "")))
+            of, answer = self._known.get(sweep.sweep_id, (None, ({}, "")))
             if of != asked:
                 answer = importance_of(sweep, trials)
-            self._known[sweep.sweep_id] = (asked, answer)
-            while len(self._known) > _MOST:
-                del self._known[next(iter(self._known))]
+            keep(self._known, sweep.sweep_id, (asked, answer), most=_MOST)
         return answer

@@ -8,13 +8,13 @@ of jobs that are over are asked for again and again.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from dataclasses import replace
 
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, Progress, Workload, WorkloadId
 from gpucommons.scheduler.curves.points import Source, Unit
 from gpucommons.scheduler.curves.storing import progress_of_stored
+from gpucommons.scheduler.service.in_memory.newest import keep
 from gpucommons.scheduler.store.base import Store
 
 _REMEMBERED = 10_000
@@ -27,7 +27,7 @@ class LastPoints:
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
-        self._settled: OrderedDict[WorkloadId, Progress | None] = OrderedDict()
+        self._settled: dict[WorkloadId, Progress | None] = {}
 
     def told(self, job: Workload, store: Store, now_ms: Millis) -> Workload:
         """The job, with the last point of its log as its progress where it is over."""
@@ -40,9 +40,7 @@ class LastPoints:
         progress = _last(job, store)
         if job.ended_ms is not None and job.ended_ms + _SETTLED_MS < now_ms:
             with self._turn:
-                self._settled[known] = progress
-                while len(self._settled) > _REMEMBERED:
-                    self._settled.popitem(last=False)
+                keep(self._settled, known, progress, most=_REMEMBERED)
         return job if progress == job.progress else replace(job, progress=progress)
 
 

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from gpucommons.scheduler.service.in_memory.newest import keep
+
 T = TypeVar("T")
 
 #: Pools, teams and environments that are asked about side by side.
@@ -22,8 +24,6 @@ class Lessons:
     def of(self, question: str, work_out: Callable[[], T]) -> T:
         """The answer to this question; who asks the same meanwhile waits for the first one's."""
         with self._turn:
-            answer: T = self._known.pop(question) if question in self._known else work_out()
-            self._known[question] = answer
-            while len(self._known) > _MOST:
-                del self._known[next(iter(self._known))]
+            answer: T = self._known[question] if question in self._known else work_out()
+            keep(self._known, question, answer, most=_MOST)
         return answer

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from gpucommons.scheduler.scripts.frameworks import Script
+from gpucommons.scheduler.service.in_memory.newest import keep
 
 #: More than people look at side by side.
 _MOST = 256
@@ -26,7 +27,5 @@ class ReadScripts:
         if known is None:
             known = read()
         with self._lock:
-            self._known[asked] = known
-            while len(self._known) > _MOST:
-                del self._known[next(iter(self._known))]
+            keep(self._known, asked, known, most=_MOST)
         return known

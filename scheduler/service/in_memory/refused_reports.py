@@ -8,9 +8,9 @@ an attempt is named only until it reports with a token of ours.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 
 from gpucommons.scheduler.core.model.types import AttemptId, Workload
+from gpucommons.scheduler.service.in_memory.newest import keep
 
 #: Anybody who reaches the API can bring such tokens.
 _REMEMBERED = 1_000
@@ -27,17 +27,14 @@ class RefusedReports:
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
-        self._found: OrderedDict[AttemptId, None] = OrderedDict()
+        self._found: dict[AttemptId, None] = {}
 
     def refused(self, claimed: str) -> None:
         """A report in the name of this attempt was refused."""
         if len(claimed) > _LONGEST_ID:
             return
         with self._turn:
-            self._found[AttemptId(claimed)] = None
-            self._found.move_to_end(AttemptId(claimed))
-            while len(self._found) > _REMEMBERED:
-                self._found.popitem(last=False)
+            keep(self._found, AttemptId(claimed), None, most=_REMEMBERED)
 
     def taken(self, attempt_id: AttemptId) -> None:
         """One with a token of ours came."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName
+from gpucommons.scheduler.service.in_memory.newest import keep
 from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.store.reports.base import Steps, UsageSum
 
@@ -41,16 +42,14 @@ class HeldSoFar:
     def between(self, store: Store, from_ms: int, to_ms: int, now_ms: int) -> Held:
         """What was held in a span whose beginning stays the same from look to look."""
         with self._turn:
-            known = self._sums.pop(from_ms, None)
+            known = self._sums.get(from_ms)
             if known is None or now_ms - known.made_ms >= _ANEW_AFTER_MS or known.until_ms > to_ms:
                 known = _Sum(made_ms=now_ms, until_ms=from_ms)
             over_ms = min(to_ms, now_ms - now_ms % _HOUR_MS - _HOUR_MS)
             if over_ms > known.until_ms:
                 known.held += _added(_rows(store, known.until_ms, over_ms))
                 known.until_ms = over_ms
-            self._sums[from_ms] = known
-            while len(self._sums) > _REMEMBERED:
-                del self._sums[next(iter(self._sums))]
+            keep(self._sums, from_ms, known, most=_REMEMBERED)
             return known.held + _added(_rows(store, known.until_ms, to_ms))
 
 
