@@ -49,10 +49,11 @@ def report(  # noqa: PLR0913 - a span, and which of it, all named
     past = over_time.daily(service, from_ms, to_ms, teams) if drawn else None
     priced = priced_sums(service, Millis(from_ms), Millis(to_ms), teams, past=past)
     currency = costs.currency_of(_priced(service).values())
+    rows = report_rows(priced, currency)
     return models.Report(
         from_ms=from_ms,
         to_ms=to_ms,
-        rows=report_rows(priced, currency),
+        rows=rows,
         currency=currency,
         all_teams=teams is None,
         is_sample=sample,
@@ -63,6 +64,7 @@ def report(  # noqa: PLR0913 - a span, and which of it, all named
             service,
             Steps(from_ms=Millis(from_ms), to_ms=Millis(to_ms)),
             [one for one, _ in priced],
+            sum(row.borrowed_milli_gpu_h for row in rows),
             teams,
             past,
         ),
@@ -104,10 +106,11 @@ def _held(
     return service.store.reports.usage(span, teams=teams) if known is None else known
 
 
-def _lent(
+def _lent(  # noqa: PLR0913 - a span, what was held in it, and of whom
     service: Service,
     span: Steps,
     sums: Sequence[UsageSum],
+    borrowed_h: int,
     teams: frozenset[TeamName] | None,
     past: over_time.Past | None,
 ) -> dict[str, Any]:
@@ -118,4 +121,4 @@ def _lent(
     first_ms = min((row.minute_ms for row in rows), default=None)
     until_ms = span.to_ms if first_ms is None else first_ms
     before = _held(service, Steps(from_ms=span.from_ms, to_ms=until_ms), teams, past)
-    return lent_fields(rows, sums, before, teams) | {"lent_from_ms": first_ms}
+    return lent_fields(rows, sums, before, teams, borrowed_h) | {"lent_from_ms": first_ms}

@@ -97,11 +97,12 @@ def lent_fields(
     sums: Sequence[UsageSum],
     before: Sequence[UsageSum],
     teams: frozenset[TeamName] | None,
+    borrowed_h: int,
 ) -> dict[str, Any]:
     """Sums of a report's span by team; ``before`` is what was held before the first minute of ``rows``.
 
-    Where all teams are here, what they lent, GPUs in no quota and what is not known make up what the
-    report's rows have as borrowed, to the thousandth.
+    Where all teams are here, what they lent, GPUs in no quota and what is not known make up
+    ``borrowed_h``: what the report's rows have as borrowed, to the thousandth.
     """
     borrowed_before = sum(one.borrowed for one in before)
     by_none = sum(one.borrowed for one in sums) - borrowed_before - sum(row.lent for row in rows)
@@ -115,8 +116,6 @@ def lent_fields(
     whole = teams is None
     lent = [sum(row.lent for row in of_teams[team]) for team in sorted(of_teams)]
     parts = [*lent, max(0, by_none) if rows and whole else 0, borrowed_before]
-    shown = report_rows(((one, Cost()) for one in sums), "") if whole else []
-    borrowed_h = sum(row.borrowed_milli_gpu_h for row in shown)
     *hours, none_h, unknown_h = _adding_up(parts, borrowed_h if whole else None)
     return {
         "lent": [

@@ -116,7 +116,7 @@ def test_what_is_shown_of_who_lent_adds_up_to_what_is_shown_as_borrowed(
     rows = report_rows([(one, Cost()) for one in borrowed], "")
     shown = sum(row.borrowed_milli_gpu_h for row in rows)
 
-    found = lent_fields(minutes, borrowed, sums(unknown, 1), None)
+    found = lent_fields(minutes, borrowed, sums(unknown, 1), None, shown)
 
     parts = [*(row.lent_milli_gpu_h for row in found["lent"]), found["lent_by_none_milli_gpu_h"]]
     parts.append(found["lent_unknown_milli_gpu_h"])
