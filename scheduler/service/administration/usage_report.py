@@ -66,7 +66,7 @@ def report(  # noqa: PLR0913 - a span, and which of it, all named
             [one for one, _ in priced],
             sum(row.borrowed_milli_gpu_h for row in rows),
             teams,
-            past,
+            past=past,
         ),
     )
 
@@ -112,6 +112,7 @@ def _lent(  # noqa: PLR0913 - a span, what was held in it, and of whom
     sums: Sequence[UsageSum],
     borrowed_h: int,
     teams: frozenset[TeamName] | None,
+    *,
     past: over_time.Past | None,
 ) -> dict[str, Any]:
     """Who lent what, and how much there was to hold."""
