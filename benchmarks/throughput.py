@@ -69,28 +69,30 @@ class Size:
     workloads: int
 
 
-def nodes(number: int) -> dict[NodeId, Node]:
-    """Return machines with eight GPUs each."""
-    found = (
-        Node(
-            node_id=NodeId(f"node-{i:05d}"),
-            pool=POOL,
-            devices=tuple(
-                Device(
-                    device_id=DeviceId(f"node-{i:05d}-g{g}"),
-                    index=g,
-                    kind="A100",
-                    memory_mib=81_920,
-                    simulated=True,
-                )
-                for g in range(GPUS_PER_NODE)
-            ),
-            cpu_milli=128_000,
-            memory_mib=1_048_576,
-        )
-        for i in range(number)
+def machine(number: int, pool: PoolName = POOL) -> Node:
+    """Return one with eight GPUs."""
+    name = f"node-{number:05d}"
+    return Node(
+        node_id=NodeId(name),
+        pool=pool,
+        devices=tuple(
+            Device(
+                device_id=DeviceId(f"{name}-g{g}"),
+                index=g,
+                kind="A100",
+                memory_mib=81_920,
+                simulated=True,
+            )
+            for g in range(GPUS_PER_NODE)
+        ),
+        cpu_milli=128_000,
+        memory_mib=1_048_576,
     )
-    return {node.node_id: node for node in found}
+
+
+def nodes(number: int) -> dict[NodeId, Node]:
+    """Return so many of them."""
+    return {node.node_id: node for node in map(machine, range(number))}
 
 
 def spec(number: int, team: TeamName, milli_gpu: int) -> Spec:

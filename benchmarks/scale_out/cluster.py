@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpucommons.gpu.devices.devices import Device, DeviceId
+from benchmarks.throughput import GPUS_PER_NODE, machine
 from gpucommons.scheduler.core.model.intents import Action, PutPools, PutTeams, Submit
 from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
 from gpucommons.scheduler.core.model.state import Observation
@@ -15,7 +15,6 @@ from gpucommons.scheduler.core.model.types import (
     AttemptId,
     Kind,
     Millis,
-    NodeId,
     PoolName,
     Role,
     Spec,
@@ -23,10 +22,8 @@ from gpucommons.scheduler.core.model.types import (
     UserName,
     WorkloadId,
 )
-from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld
 
-GPUS_PER_NODE = 8
 TEAMS = 40
 USERS_PER_TEAM = 25
 
@@ -52,22 +49,7 @@ class Size:
 def machines(size: Size) -> Iterator[Node]:
     """Eight GPUs each, the pools in turn."""
     for number in range(size.nodes):
-        yield Node(
-            node_id=NodeId(f"node-{number:05d}"),
-            pool=pool_name(number % size.pools),
-            devices=tuple(
-                Device(
-                    device_id=DeviceId(f"node-{number:05d}-g{at}"),
-                    index=at,
-                    kind="A100",
-                    memory_mib=81_920,
-                    simulated=True,
-                )
-                for at in range(GPUS_PER_NODE)
-            ),
-            cpu_milli=128_000,
-            memory_mib=1 << 20,
-        )
+        yield machine(number, pool_name(number % size.pools))
 
 
 def pool_name(number: int) -> PoolName:
@@ -122,10 +104,6 @@ class WatchingExecutor(FakeExecutor):
         end = self._world.runs[attempt_id].end
         if end is not None and end.at_ms > self._now():
             heapq.heappush(self._ends, (end.at_ms, attempt_id))
-
-    def start(self, launch: Launch) -> None:
-        """See the protocol."""
-        super().start(launch)
 
     def signal(self, attempt: Attempt, *, now_ms: Millis) -> None:
         """See the protocol."""
