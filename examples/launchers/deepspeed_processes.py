@@ -46,7 +46,6 @@ for step in range(engine.global_steps + 1, STEPS + 1):
     if rank == 0:
         Path(SAVED, "latest.new").write_text(tag)
         Path(SAVED, "latest.new").replace(Path(SAVED, "latest"))
-    if rank == 0:
         print(f"step {step}: loss={mean.item() / size:.6f}", flush=True)
     time.sleep(0.3)
 if rank == 0:

@@ -1,7 +1,7 @@
 """What would happen to a job if it were submitted now: the quota line of the panel.
 
-Of one that runs already: why it borrows, where that is not seen from what its team uses. One cycle is played on a copy with the job submitted, so a quote can never promise what the scheduler
-would not do.
+One cycle is played on a copy with the job submitted, so a quote can never promise what the scheduler
+would not do. Of one that runs already: why it borrows, where that is not seen from what its team uses.
 """
 
 from __future__ import annotations

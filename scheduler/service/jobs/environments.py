@@ -145,10 +145,8 @@ def of_workers(service: Service, view: models.JobView) -> list[str]:
     request = view.request
     if request is None or request.snapshot is None or request.roles[0].count <= 1:
         return []
-    snapshot, wanted = (
-        request.snapshot,
-        shlex.join([request.working_dir, *request.roles[0].command]),
-    )
+    snapshot = request.snapshot
+    wanted = shlex.join([request.working_dir, *request.roles[0].command])
     read = script_reader(service, request)
     return _of_workers(request, lambda: service.read_scripts.of(snapshot, wanted, read))
 

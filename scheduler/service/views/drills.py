@@ -19,8 +19,7 @@ from gpucommons.scheduler.core.model.types import HoldClass, Spec, Workload
 
 def way_view(workload: Workload, cluster: Cluster, now_ms: int) -> models.WayToGoOnView | None:
     """What becomes of its work when it is stopped."""
-    over = is_final(workload) or is_lease(workload)
-    if over:
+    if is_final(workload) or is_lease(workload):
         return None
     places = cluster.pools, cluster.nodes
     way = way_to_go_on(
