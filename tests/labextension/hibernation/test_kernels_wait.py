@@ -51,8 +51,9 @@ async def test_a_kernel_waits_also_where_none_can_be_started_in_its_place(
 def test_what_waits_counts_among_what_may_be_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Beside it are other servers of the user: in pytest's own folder those of other tests.
     keeper = Keeper.open(
-        tmp_path,
+        tmp_path / "server",
         limits=replace(Limits(), most_bytes=10),
         make_tree=lambda _: SimpleNamespace(image=lambda: SimpleNamespace(bytes=6)),  # type: ignore[arg-type,return-value]
         hindrance=Future(),
