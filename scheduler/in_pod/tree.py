@@ -189,9 +189,9 @@ class Tree:
         """Tell now and then how much saving would write: what a stop costs depends on it."""
         if self._hindrance or os.environ.get("GPUCOMMONS_RANK", "0") != "0":
             return
-        from gpucommons.gpu.hibernation.inside import memory_looks, processes  # noqa: PLC0415 - see above
+        from gpucommons.gpu.hibernation.inside import processes  # noqa: PLC0415 - see above
 
-        looks = memory_looks.MemoryLooks(time.monotonic())
+        looks = processes.MemoryLooks(time.monotonic())
         while not (running.has_ended() or running.is_stopping()):
             if wait_s := looks.wait_s(time.monotonic()):
                 time.sleep(wait_s)

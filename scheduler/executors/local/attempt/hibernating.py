@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpucommons.gpu.hibernation.folder import SAVED_STATUS
-from gpucommons.gpu.hibernation.inside.memory_looks import MemoryLooks
+from gpucommons.gpu.hibernation.inside.processes import MemoryLooks
 from gpucommons.scheduler.core.going_on import saving_time
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
     AttemptFolder,
