@@ -6,7 +6,7 @@ does not have comes right after the gap, one that a day has twice comes once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import dropwhile, islice
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -65,8 +65,7 @@ def check(cron: str, time_zone: str, now_ms: Millis) -> tuple[Millis, ...]:
     """
     found = tuple(islice(after(cron, time_zone, now_ms), 5))
     if not found:
-        message = f"cron: {cron!r} never comes. Write a time that the calendar has."
-        raise Misconfigured(message)
+        raise Misconfigured(_never(cron))
     return found
 
 
@@ -83,9 +82,26 @@ def _times(cron: str, time_zone: str, start_ms: Millis, *, backwards: bool) -> I
     try:
         found = CronSim(expression, start, reverse=backwards)
     except CronSimError as error:
+        if _only_its_day_is_wrong(expression.split(), start):
+            raise Misconfigured(_never(cron)) from None
         message = f'cron: {cron!r} is not understood ({error}). An example: "30 2 * * 1-5".'
         raise Misconfigured(message) from None
     return (Millis(int(one.timestamp() * 1000)) for one in found)
+
+
+def _only_its_day_is_wrong(fields: Sequence[str], start: datetime) -> bool:
+    """``30 2``: there is such a day and such a month, but none that has both."""
+    minute, hour, day, month, weekday = fields
+    try:
+        CronSim(" ".join((minute, hour, day, "*", weekday)), start)
+        CronSim(" ".join((minute, hour, "*", month, weekday)), start)
+    except CronSimError:
+        return False
+    return True
+
+
+def _never(cron: str) -> str:
+    return f"cron: {cron!r} never comes: none of its months has that day. Write a time that the calendar has."
 
 
 def _zone(name: str) -> ZoneInfo:

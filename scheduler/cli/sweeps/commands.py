@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import uuid
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from gpucommons.scheduler.cli.submit.snapshot_exclusions import told
 from gpucommons.scheduler.cli.sweeps.study import write_study
 from gpucommons.scheduler.client import calls, sweep_calls
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.models.text.yaml_errors import field_sentences
 
 #: Fields of a sweep's file; all others are its job's.
 _OWN = (
@@ -34,6 +34,8 @@ _OWN = (
 #: Of trials, where they are called otherwise than on screens.
 _STATES = {"drawn": "waiting", "live": "running", "held": "paused", "done": "finished"}
 _SHOWN = 12
+#: Ten years.
+_MOST_HOURS = 87_600
 _MILLI_GPU_S_PER_HOUR = 3_600_000
 
 
@@ -90,7 +92,7 @@ def submit(arguments: argparse.Namespace) -> int:
     try:
         request = models.SweepRequest.model_validate({"job": job, **own})
     except ValidationError as error:
-        message = f"{arguments.file}: {'; '.join(_sentences(error))}"
+        message = f"{arguments.file}: {field_sentences(path.read_bytes(), error)}"
         raise BadRequest(message) from None
     with connect(arguments) as scheduler:
         if packed is not None and job.snapshot is not None:
@@ -99,13 +101,6 @@ def submit(arguments: argparse.Namespace) -> int:
     say(*(f"draws {one}" for one in view.drawn))
     show(view, f"{view.name} submitted: {_count(view)}", output=arguments.output)
     return 0
-
-
-def _sentences(error: ValidationError) -> Iterator[str]:
-    for one in error.errors():
-        where = ".".join(str(part) for part in one["loc"] if part != "job")
-        text = str(one["msg"]).removeprefix("Value error, ")
-        yield f"{where}: {text}" if where else text
 
 
 def listing(arguments: argparse.Namespace) -> int:
@@ -145,23 +140,29 @@ def stop(arguments: argparse.Namespace) -> int:
 
 def add(arguments: argparse.Namespace) -> int:
     """Add to its budget."""
-    until_ms = None
-    if arguments.hours is not None:
-        until_ms = round((datetime.now(UTC) + timedelta(hours=arguments.hours)).timestamp() * 1000)
     fields = {
         "trials": arguments.trials,
         "gpu_hours": arguments.gpu_hours,
-        "until_ms": until_ms,
+        "until_ms": _until_ms(arguments.hours),
     }
     try:
         more = models.MoreBudgetRequest.model_validate(fields)
     except ValidationError as error:
-        raise BadRequest("; ".join(_sentences(error))) from None
+        raise BadRequest(f"{field_sentences('', error)}.") from None
     with connect(arguments) as scheduler:
         call = sweep_calls.add_to_budget(arguments.sweep, more, key=str(uuid.uuid4()))
         view = scheduler.send(call)
     show(view, f"{view.name} goes on: {_count(view)}", output=arguments.output)
     return 0
+
+
+def _until_ms(hours: float | None) -> int | None:
+    if hours is None:
+        return None
+    if not 0 < hours <= _MOST_HOURS:  # what is no number is neither
+        message = f"--hours must be more than 0 and at most {_MOST_HOURS:,}: it ends so many hours from now."
+        raise BadRequest(message)
+    return round((datetime.now(UTC) + timedelta(hours=hours)).timestamp() * 1000)
 
 
 def to_study(arguments: argparse.Namespace) -> int:

@@ -90,13 +90,17 @@ class RangeRequest(Model):
         return self
 
 
+#: Which of both was meant is no field of the request: brackets keep it out of what is said of one.
+_CHOICES, _RANGE = "choices[]", "range[]"
+
+
 def _dimension(value: object) -> str:
-    return "choices" if isinstance(value, list | tuple) else "range"
+    return _CHOICES if isinstance(value, list | tuple) else _RANGE
 
 
 #: What is wrong with it is said of what was meant, not of the other.
 _Dimension = Annotated[
-    Annotated[_Values, Tag("choices")] | Annotated[RangeRequest, Tag("range")],
+    Annotated[_Values, Tag(_CHOICES)] | Annotated[RangeRequest, Tag(_RANGE)],
     Discriminator(_dimension),
 ]
 

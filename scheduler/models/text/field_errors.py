@@ -44,10 +44,11 @@ _OF_A_ROLE: Mapping[str, str] = {
 }
 #: By pydantic's kind of mistake, which brings the number.
 _LIMITS: Mapping[str, str] = {
-    "greater_than_equal": "it is {ge} at least",
-    "less_than_equal": "it is {le} at most",
-    "greater_than": "it is more than {gt:g}",
-    "too_short": "it has {min_length} at least",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "greater_than": "must be more than {gt:g}",
+    "finite_number": "must be a number, not NaN or without end",
+    "too_short": "needs at least {min_length}",
 }
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 _ID = r"^[0-9a-f]{8}-"

@@ -51,8 +51,9 @@ def field_sentences(
     for item in error.errors():
         line = _line_of(tree, (*below, *item["loc"]))
         where = "" if line is None else f"line {line}, "
-        name = named(item["loc"]) or "the file"
-        parts.append(f"{where}{name}: {said(item)}")
+        # Our own sentences about all of it say what they are about.
+        name = named(item["loc"]) or ("" if item["type"] == "value_error" else "the file")
+        parts.append(f"{where}{name}{': ' if name else ''}{said(item)}")
     return "; ".join(parts)
 
 

@@ -245,11 +245,11 @@ async def test_no_other_write_exists(served: Any, api: Any, path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "sentence"),
     [
-        ("jobs", {"roles": []}, "roles: it has 1 at least"),
+        ("jobs", {"roles": []}, "roles: needs at least 1"),
         ("jobs", {**REQUEST, "owner": "bob"}, "owner: Extra inputs are not permitted"),
         ("jobs", [], "body:"),
         (f"jobs/{JOB_ID}/cancel", {"force": True}, "force: Extra inputs"),
-        (f"leases/{LEASE_ID}/keep", {"minutes": 31}, "minutes: it is 30 at most"),
+        (f"leases/{LEASE_ID}/keep", {"minutes": 31}, "minutes: must be at most 30"),
         (f"leases/{LEASE_ID}/keep", {"minutes": "30"}, "minutes: a whole number is needed"),
     ],
 )

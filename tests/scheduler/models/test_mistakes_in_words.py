@@ -28,7 +28,7 @@ ROLE: dict[str, Any] = {"command": ["true"]}
         ({"roles": [{**ROLE, "gpu_kind": "A100;"}]}, "a kind of GPU has"),
         ({"environment": "a\nb"}, "an environment is a name"),
         ({"roles": [{**ROLE, "count": 1.5}]}, "a whole number is needed"),
-        ({"roles": [{**ROLE, "count": 0}]}, "it is 1 at least"),
+        ({"roles": [{**ROLE, "count": 0}]}, "must be at least 1"),
         ({"roles": [{**ROLE, "milli_gpu": 10**23}]}, "at most"),
         ({"working_dir": "/etc"}, "must be a path below its folder"),
     ],
@@ -69,14 +69,14 @@ def test_a_field_is_named_by_what_it_is_and_by_its_path(
 @pytest.mark.parametrize(
     ("dimension", "said"),
     [
-        ({"low": 2, "high": 1}, "space.lr.range: low 2 must be less than high 1."),
+        ({"low": 2, "high": 1}, "space.lr: low 2 must be less than high 1."),
         (
             {"low": 0, "high": 1, "log": True},
-            "space.lr.range: A range with log needs a low above 0, and has no step.",
+            "space.lr: A range with log needs a low above 0, and has no step.",
         ),
-        ({}, "space.lr.range: A range needs low and high; several values are a list."),
-        ({"choices": []}, "space.lr.range.choices: it has 1 at least."),
-        ([math.nan], "space.lr.choices.0: must be a number, not NaN or without end."),
+        ({}, "space.lr: A range needs low and high; several values are a list."),
+        ({"choices": []}, "space.lr.choices: needs at least 1."),
+        ([math.nan], "space.lr.0: must be a number, not NaN or without end."),
     ],
 )
 def test_a_bad_dimension_of_a_search_space_is_said_of_what_was_meant(

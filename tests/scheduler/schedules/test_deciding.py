@@ -164,7 +164,9 @@ def test_a_night_in_which_clocks_are_changed_has_one_run() -> None:
 @pytest.mark.parametrize(
     ("cron", "zone", "says"),
     [
-        ("0 0 30 2 *", "UTC", "is not understood"),
+        ("0 0 30 2 *", "UTC", "never comes: none of its months has that day"),
+        ("0 0 31 4,6 *", "UTC", "never comes"),
+        ("0 0 32 2 *", "UTC", "is not understood"),
         ("0 2 * *", "UTC", "has not five fields"),
         ("* * * * * *", "UTC", "has not five fields"),
         ("61 * * * *", "UTC", "Bad minute"),
