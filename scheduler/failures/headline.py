@@ -69,6 +69,8 @@ def headline(failure: Failure) -> str:
 def _what(failure: Failure, cause: Cause | None) -> tuple[str, str]:
     if cause is None:
         return f"It ended with exit status {failure.exit_code}", ""
+    if cause.is_remark:
+        return cause.text, ""
     remedy = remedy_for(cause.text)
     place = f" ({cause.place})" if cause.place else ""
     if cause.is_raised or remedy is not None or failure.exit_code in (_NOT_FOUND, _NOT_EXECUTABLE):

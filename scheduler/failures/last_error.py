@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 _LONGEST = 240
+#: Before each line that our own programs write into a job's log.
+REMARK = "gpucommons: "
 #: Lines from the end in which an error that is no traceback is looked for.
 _REACH = 60
 #: Lines that look like the end of a traceback, of which as many are compared with what is before them.
@@ -56,6 +58,8 @@ class Cause:
     script: str = ""
     #: Raised by the program itself, not only a line that mentions an error.
     is_raised: bool = False
+    #: Said by what stands above the program, which knows why: it needs no advice.
+    is_remark: bool = False
 
 
 def plain_lines(tail: str) -> list[str]:
@@ -67,7 +71,10 @@ def plain_lines(tail: str) -> list[str]:
 
 def find_cause(lines: Sequence[str]) -> Cause | None:
     """The cause, if the log names one."""
-    return _last_raised(lines) or _last_mentioned(lines)
+    raised = _last_raised(lines)
+    if raised is not None and raised.is_raised:
+        return raised
+    return _last_remark(lines) or raised or _last_mentioned(lines)
 
 
 def _last_raised(lines: Sequence[str]) -> Cause | None:
@@ -123,6 +130,14 @@ def _place(frames: Sequence[tuple[str, str]]) -> str:
 
 def _is_own(file: str) -> bool:
     return not any(part in file for part in _LIBRARIES)
+
+
+def _last_remark(lines: Sequence[str]) -> Cause | None:
+    """Where it is the last word: who says it ends."""
+    last = next((line for line in reversed(lines) if line), "")
+    if not last.startswith(REMARK):
+        return None
+    return Cause(text=_short(last.removeprefix(REMARK)), is_remark=True)
 
 
 def _last_mentioned(lines: Sequence[str]) -> Cause | None:

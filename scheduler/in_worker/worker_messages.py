@@ -6,6 +6,7 @@ A proof is for one listener and for one side of it: who stands between two worke
 from __future__ import annotations
 
 import contextlib
+import errno
 import hmac
 import json
 import os
@@ -74,7 +75,13 @@ def listen(place: tuple[str, int], hear: Callable[[Line], None]) -> None:
     try:
         listening = socket.create_server((host, port), backlog=1024)
     except OSError as error:
-        message = f"port {port}, at which the workers meet, cannot be used: {error.strerror}"
+        again = (
+            ". Run it again: each attempt has other ports"
+            if error.errno == errno.EADDRINUSE
+            else ""
+        )
+        why = os.strerror(error.errno or 0)  # Python's own sentence repeats the port
+        message = f"port {port}, at which the workers meet, cannot be used: {why}{again}"
         raise NotJoined(message) from None
     threading.Thread(target=_accept, args=(listening, proofs, hear), daemon=True).start()
 

@@ -155,3 +155,16 @@ def test_a_log_full_of_ends_of_tracebacks_costs_no_more_than_any_other(
     said = headline(Failure(tail="aError\n" * 9000, exit_code=1))
     assert said == "It ended with exit status 1; it said last: aError"
     assert len(compared) <= 50
+
+
+def test_what_stands_above_a_program_says_why_where_that_is_the_last_word() -> None:
+    remark = (
+        "gpucommons: worker 2 counts 3 workers and the first one 2: all must be of one attempt.\n"
+    )
+    assert _said(f"starting\n{remark}", workers=2) == (
+        "Worker 0 failed: worker 2 counts 3 workers and the first one 2: all must be of one attempt"
+    )
+    assert _said(f"{remark}error: no file a\n").startswith(
+        "It ended with exit status 1; it said last"
+    )
+    assert _said(f"{TRACEBACK}{remark}") == "ValueError: bad batch 7 (train.py:88)"
