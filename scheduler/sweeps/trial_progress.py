@@ -14,6 +14,9 @@ from gpucommons.scheduler.sweeps.successive_halving import reached_rungs
 from gpucommons.scheduler.sweeps.sweep import Sweep, Trial, TrialState
 from gpucommons.scheduler.sweeps.trial_ranking import is_better
 
+#: Ten GPU-minutes: most scripts have told something by then.
+_LONG_MILLI_GPU_S = 600_000
+
 
 class _Point(Protocol):
     """One step of a job's curve."""
@@ -67,8 +70,29 @@ def over(sweep: Sweep, trial: Trial, job: Workload) -> Trial:
     return replace(trial, state=state, text=text, ended_ms=job.ended_ms)
 
 
+def not_yet(sweep: Sweep, trial: Trial, job: Workload) -> str:
+    """What a trial shows that runs and tells other metrics, or none for long; "" where it is too early."""
+    names = _told_by(job)
+    if metric_called(sweep.metric, names):
+        return ""  # read at the next look
+    if names:
+        return (
+            f"No trial has told {sweep.metric} yet; what {trial.job_name} told: {', '.join(names)}."
+        )
+    if trial.milli_gpu_s < _LONG_MILLI_GPU_S:
+        return ""
+    return (
+        f"No trial has told {sweep.metric} yet, and {trial.job_name} no metric at all: a script prints it,"
+        f" as in “{sweep.metric} 0.93”, or reports it."
+    )
+
+
+def _told_by(job: Workload) -> list[str]:
+    return sorted(job.progress.metrics) if job.progress is not None else []
+
+
 def _silent(sweep: Sweep, job: Workload) -> str:
-    names = sorted(job.progress.metrics) if job.progress is not None else []
+    names = _told_by(job)
     if metric_called(sweep.metric, names):
         return f"It told no {sweep.metric} that is a number."
     alike = alike_in_case(sweep.metric, names)

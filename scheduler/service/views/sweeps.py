@@ -11,7 +11,7 @@ from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
 from gpucommons.scheduler.store.base import LedgerRow
 from gpucommons.scheduler.sweeps.search_space import words_of
 from gpucommons.scheduler.sweeps.sweep import OVER, Kept, Sweep, Trial, TrialState
-from gpucommons.scheduler.sweeps.trial_progress import over
+from gpucommons.scheduler.sweeps.trial_progress import not_yet, over
 from gpucommons.scheduler.sweeps.trial_ranking import best_of
 
 _MINUTE_MS = 60_000
@@ -38,7 +38,7 @@ def sweep_view(
         team=sweep.team,
         made_ms=sweep.made_ms,
         ended_ms=standing.ended_ms,
-        text=standing.ended_text or standing.hindrance,
+        text=standing.ended_text or standing.hindrance or _not_yet(sweep, trials, jobs),
         metric=sweep.metric,
         direction=("maximize" if sweep.maximize else "minimize") if sweep.metric else "",
         sampler=sweep.sampler if sweep.space else "",
@@ -103,6 +103,15 @@ def trial_view(trial: Trial, jobs: Mapping[WorkloadId, Workload]) -> models.Tria
         milli_gpu_s=trial.milli_gpu_s,
         text=trial.text,
     )
+
+
+def _not_yet(sweep: Sweep, trials: Sequence[Trial], jobs: Mapping[WorkloadId, Workload]) -> str:
+    """A metric that nobody tells is said while the first ones run: their end may be hours away."""
+    if not sweep.metric or any(one.best is not None or one.at_rungs for one in trials):
+        return ""
+    runs = ((one, jobs.get(one.job)) for one in trials if one.job is not None)
+    said = (not_yet(sweep, one, job) for one, job in runs if job is not None)
+    return next(filter(None, said), "")
 
 
 def _as_it_ended(sweep: Sweep, trial: Trial, jobs: Mapping[WorkloadId, Workload]) -> Trial:

@@ -8,7 +8,8 @@ from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.background_tasks.sweeps import Sweeps
-from gpucommons.scheduler.core.model.types import Workload
+from gpucommons.scheduler.core.model.state import ProgressReported
+from gpucommons.scheduler.core.model.types import Progress, Workload
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.service.jobs import sweeps
@@ -77,3 +78,39 @@ def test_what_has_ended_is_not_counted_as_running_before_the_next_look(
     assert (0, 1, 0) in states
     (trial,) = world.store.sweeps.trials(ParentId(made.id))
     assert trial.state is TrialState.LIVE, "its sweep has not looked since"
+
+
+def test_a_metric_that_nobody_tells_is_said_while_the_first_trials_run(tmp_path: Path) -> None:
+    world = ServiceWorld(tmp_path)
+    asked = models.SweepRequest.model_validate(
+        {
+            "job": a_request(name="digits-sweep", role={"milli_gpu": 1000, "cpu_milli": 1000}),
+            "space": {"lr": {"low": 0.1, "high": 0.2}},
+            "objective": {"metric": "accuracy"},
+            "budget": {"trials": 2},
+            "sampler": "random",
+        }
+    )
+    ann = world.principal("ann")
+    made = sweeps.submit_sweep(world.service, ann, asked, key=None)
+    upkeep = Sweeps(world.service, epoch=lambda: world.loop.epoch)
+
+    def said(*, after_ms: int) -> str:
+        world.pass_time(after_ms)
+        upkeep.step()
+        return sweeps.sweep(world.service, ann, made.id).text
+
+    assert [said(after_ms=1000) for _ in range(3)] == ["", "", ""]
+    assert said(after_ms=700_000) == (
+        "No trial has told accuracy yet, and digits-sweep-1-1 no metric at all: a script prints it, as in"
+        " “accuracy 0.93”, or reports it."
+    )
+    (job, *_) = world.cluster.workloads.values()
+    assert job.current is not None
+    for metrics, then in (
+        ({"loss": 0.5, "acc": 0.1}, "No trial has told accuracy yet; what digits-sweep-1-1 told: acc, loss."),
+        ({"Accuracy": 0.1}, ""),
+    ):  # fmt: skip
+        progress = Progress(step=1, metrics=metrics, at_ms=world.now_ms)
+        world.loop.observe(ProgressReported(attempt_id=job.current.attempt_id, progress=progress))
+        assert said(after_ms=1000) == then
