@@ -15,7 +15,9 @@ import httpx
 import pytest
 from command_line import Cli, WatchedWorld, submitted
 
+from gpucommons.scheduler.background_tasks.schedules import Schedules
 from gpucommons.scheduler.core.model.types import State, WorkloadId
+from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.models import ErrorView
 
 #: Somebody else's, of another team.
@@ -203,3 +205,27 @@ def test_the_same_sentence_at_the_terminal_and_over_rest_and_nothing_is_hurt(
 def test_nothing_can_be_added_that_is_none(cli: Cli, words: tuple[str, ...], says: str) -> None:
     refused = cli("sweep", "add", "digits-sweep-1", *words)
     assert (refused.code, says in refused.err) == (2, True)
+
+
+def test_a_storm_of_posts_starts_so_many_runs_and_says_so(
+    cli: Cli, http: httpx.Client, script: Path, world: WatchedWorld
+) -> None:
+    world.script = Script(run_ms=1000)
+    when = ("--when-below", "accuracy=97", "--concurrency-policy", "Allow", "--gpus", "0")
+    assert cli("submit", str(script), "--name", "retrain", *when).code == 0
+    other = ("--schedule", "* * * * *", "--time-zone", "UTC", "--gpus", "0")
+    assert cli("submit", str(script), "--name", "other", *other).code == 0
+    upkeep = Schedules(world.service, epoch=lambda: world.epoch)
+    for _ in range(30):
+        for value in (98.0, 96.0):
+            body = {"name": "accuracy", "value": value}
+            assert http.post("schedules/ann/retrain/metrics", json=body).status_code == 200
+        world.pass_time(11_000)
+        upkeep.step()
+    said = cli("schedule", "show", "retrain").out
+    assert "Triggers had started 12 runs within an hour, as many as they may" in said
+    names = [job["name"] for job in http.get("jobs", params={"live": False}).json()["jobs"]]
+    assert sum(name.startswith("retrain-") for name in names) == 12
+    assert sum(name.startswith("other-") for name in names) == 5, (
+        "one that is at its time each minute"
+    )
