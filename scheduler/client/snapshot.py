@@ -17,6 +17,13 @@ from pathlib import Path
 
 from gpucommons.scheduler.errors import BadRequest, TooLarge
 from gpucommons.scheduler.working_folder.giving_back import read_mark
+from gpucommons.scheduler.working_folder.ignored_files import (
+    REASON,
+    fullest,
+    largest,
+    read_ignored,
+    way_out,
+)
 
 _RESULTS = "holds results of"
 #: A larger file is data, not code: it is left out and named.
@@ -103,10 +110,9 @@ def preview(root: Path) -> Listing:
         else:
             files.append(PackedFile(path=entry.path, size_bytes=entry.status.st_size))
         if len(files) + len(excluded) > MAX_FILES:
-            message = (
-                f"{root} holds more than {MAX_FILES:,} files. Move what is to run into a folder of"
-                " its own."
-            )
+            most = fullest((*files, *excluded))
+            most_of_them = f", most of them in {most}" if most else ""
+            message = f"{root} holds more than {MAX_FILES:,} files{most_of_them}. {way_out(root)}"
             raise TooLarge(message)
     return Listing(files=tuple(files), excluded=tuple(excluded))
 
@@ -134,10 +140,10 @@ def pack(
     BadRequest
         When ``root`` is no folder.
     TooLarge
-        When the files are too many or too large; the largest is named.
+        When the files are too many or too large; the largest are named, and how to leave them out.
     """
     listing, added = preview(root), extra or {}
-    _refuse_over(listing, max_bytes)
+    _refuse_over(root, listing, max_bytes)
     contents = dict(added)
     executable = {name for name, content in added.items() if content.startswith(b"#!")}
     for entry in _walk(root):
@@ -162,14 +168,12 @@ def pack(
     )
 
 
-def _refuse_over(listing: Listing, max_bytes: int) -> None:
+def _refuse_over(root: Path, listing: Listing, max_bytes: int) -> None:
     if listing.size_bytes <= max_bytes:
         return
-    largest = max(listing.files, key=lambda file: file.size_bytes)
     message = (
         f"The files are {listing.size_bytes / _MIB:.1f} MiB, a snapshot holds at most"
-        f" {max_bytes / _MIB:g} MiB. The largest is {largest.path} ({largest.size_bytes / _MIB:.1f}"
-        " MiB): move it out of the folder and read it from where it lies."
+        f" {max_bytes / _MIB:g} MiB. The largest: {largest(listing.files)}. {way_out(root)}"
     )
     raise TooLarge(message)
 
@@ -210,20 +214,27 @@ def _walk(root: Path) -> Iterator[_Entry | ExcludedFile]:
     if not root.is_dir():
         message = f"{root} is not a folder."
         raise BadRequest(message)
+    ignored = read_ignored(root)
     for folder, folders, names, folder_fd in os.fwalk(root, follow_symlinks=False):
         relative = Path(folder).relative_to(root).as_posix()
         prefix = "" if relative == "." else f"{relative}/"
         kept = []
         for name in sorted(folders):
-            reason = _folder_reason(name, folder_fd)
+            reason = REASON if ignored.has(prefix + name) else _folder_reason(name, folder_fd)
             if reason is None:
                 kept.append(name)
             else:
-                wanted = reason == _BY_NAME
+                wanted = reason in (_BY_NAME, REASON)
                 yield ExcludedFile(path=prefix + name, size_bytes=0, reason=reason, linkable=wanted)
         folders[:] = kept
         for name in sorted(names):
-            yield _file(prefix + name, name, folder_fd)
+            found = _file(prefix + name, name, folder_fd)
+            if isinstance(found, _Entry) and ignored.has(found.path):
+                size_bytes = found.status.st_size
+                found = ExcludedFile(
+                    path=found.path, size_bytes=size_bytes, reason=REASON, linkable=True
+                )
+            yield found
 
 
 def _folder_reason(name: str, parent_fd: int) -> str | None:

@@ -19,6 +19,7 @@ from gpucommons.scheduler.errors import BadRequest, Misconfigured
 from gpucommons.scheduler.launchers.gang import NOTEBOOK_RUNNER
 from gpucommons.scheduler.models import JobRequest
 from gpucommons.scheduler.scripts.parameters import as_text, check_parameters
+from gpucommons.scheduler.working_folder.ignored_files import IGNORE_FILE
 
 SUFFIXES = (".ipynb", ".py", ".sh")
 #: As many as a job may name.
@@ -177,7 +178,7 @@ def links_of(root: Path, excluded: Sequence[ExcludedFile], home: Path) -> dict[s
     if len(paths) > MAX_LINKS:
         message = (
             f"{len(paths)} files and folders stay behind, and at most {MAX_LINKS} can be linked: put"
-            " them into one folder called checkpoints, or go without."
+            f" them into one folder, and name that in {IGNORE_FILE}, or go without."
         )
         raise Misconfigured(message)
     return {"links": paths, "links_from": root.relative_to(home).as_posix()}

@@ -136,8 +136,62 @@ def test_too_much_in_all_is_refused_and_the_largest_file_named(tmp_path: Path) -
 
 def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "MAX_FILES", 1)
-    with pytest.raises(TooLarge, match="more than 1 files"):
+    with pytest.raises(TooLarge, match=r"more than 1 files, most of them in src\. Name what"):
         snapshot.preview(_project(tmp_path))
+
+
+def test_a_folder_that_is_too_large_says_where_most_lies_and_how_to_go_without(
+    tmp_path: Path,
+) -> None:
+    root = _project(tmp_path)
+    (root / "data").mkdir()
+    for number in range(3):
+        (root / "data" / f"{number}.npz").write_bytes(b"x" * 1_000_000)
+    with pytest.raises(TooLarge, match=r"The largest: data \(2\.9 MiB in 3 files\)") as refused:
+        snapshot.pack(root, max_bytes=1024 * 1024)
+    (root / ".gpucommonsignore").write_text("# measured once\ndata/\n")
+    assert str(root / ".gpucommonsignore") in str(refused.value)
+    packed = snapshot.pack(root, max_bytes=1024 * 1024)
+    assert _names(packed) == ["src/model.py", "train.py"]
+    left = [one for one in packed.excluded if one.linkable]
+    assert [(one.path, one.reason) for one in left] == [("data", "is named in .gpucommonsignore")]
+
+
+@pytest.mark.parametrize(
+    ("line", "stays"),
+    [
+        ("model.py", {"src/model.py"}),
+        ("*.py", {"train.py", "src/model.py"}),
+        ("src/model.*", {"src/model.py"}),
+        ("/train.py", {"train.py"}),
+        ("src", {"src"}),
+        ("s?c/", {"src"}),
+        ("../train.py", set()),
+        ("# train.py", set()),
+    ],
+)
+def test_a_line_names_what_stays_behind_by_name_or_by_path(
+    tmp_path: Path, line: str, stays: set[str]
+) -> None:
+    root = _project(tmp_path)
+    (root / ".gpucommonsignore").write_text(f"\n{line}\n")
+    left = {one.path for one in snapshot.preview(root).excluded if one.linkable}
+    assert left == stays
+
+
+def test_a_file_of_names_that_cannot_be_meant_is_refused_and_none_is_followed(
+    tmp_path: Path,
+) -> None:
+    root = _project(tmp_path)
+    (root / ".gpucommonsignore").write_text("!train.py\n")
+    with pytest.raises(BadRequest, match="takes nothing back"):
+        snapshot.pack(root)
+    (root / ".gpucommonsignore").write_text("a\n" * 70_000)
+    with pytest.raises(BadRequest, match="name folders, not each file"):
+        snapshot.pack(root)
+    (root / ".gpucommonsignore").unlink()
+    os.mkfifo(root / ".gpucommonsignore")
+    assert _names(snapshot.pack(root)) == ["src/model.py", "train.py"]
 
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:

@@ -105,6 +105,11 @@ def test_a_folder_too_large_for_a_command_says_how_to_go_without(cli: Cli, proje
     refused = cli("submit", "-f", str(project / "job.yaml"), "--max-mib", "1")
     assert refused.code != 0
     assert "A command that needs no files has folder: none in job.yaml." in refused.err
+    assert "The largest: data.bin (2.0 MiB)." in refused.err
+    (project / ".gpucommonsignore").write_text("*.bin\n")
+    taken = cli("submit", "-f", str(project / "job.yaml"), "--max-mib", "1")
+    assert taken.code == 0, taken.err
+    assert "left out: data.bin is named in .gpucommonsignore" in taken.err
 
 
 @pytest.mark.parametrize(
