@@ -7,28 +7,20 @@ waits for them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 
-from gpucommons.scheduler.core.capacity.capacity import Capacity
-from gpucommons.scheduler.core.capacity.placement_slots import capacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.explain import host_resources
-from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, must_have
+from gpucommons.scheduler.core.model.demand import must_have
 from gpucommons.scheduler.core.model.resources import Node, NodeState
 from gpucommons.scheduler.core.model.types import (
-    HoldClass,
-    NodeId,
     PoolName,
     Reason,
     ReasonClass,
     Workload,
 )
-from gpucommons.scheduler.core.placement.placement import place
+from gpucommons.scheduler.core.placement.startable import fits_empty, has_block
 
-#: All nodes with nothing on them: as they are, and as if all of them took work.
-_EMPTY: Entry[bool, Capacity] = Entry("empty nodes", Fact.REFRESHED)
 #: So many nodes are named.
 _NAMED = 3
 #: Why each of them takes nothing new, told of several at once.
@@ -42,9 +34,9 @@ _OUT = {
 def fits_nowhere(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) -> Reason | None:
     """It would not even fit if nothing ran."""
     spec = workload.spec
-    if any(_fits_empty(cycle, must_have(spec), pool, all_usable=False) for pool in pools):
+    if any(fits_empty(cycle, must_have(spec), pool, all_usable=False) for pool in pools):
         return None
-    back = [p for p in pools if _fits_empty(cycle, must_have(spec), p, all_usable=True)]
+    back = [p for p in pools if fits_empty(cycle, must_have(spec), p, all_usable=True)]
     if back:
         return waits_for_nodes(cycle, workload, back[0])
     kinds = sorted({role.gpu_kind for role in spec.roles if role.gpu_kind})
@@ -67,18 +59,11 @@ def fits_nowhere(cycle: CycleState, workload: Workload, pools: Sequence[PoolName
 
 def has_its_block_out(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
     """A notebook's part of fixed quota lies nowhere, as nodes take nothing new: blocks leave those."""
-    workers = must_have(workload.spec)
-    size = milli_gpu(workers)
-    blocks = (b for b in cycle.blocks if b.team == workload.spec.team and b.pool == pool)
     return (
-        not any(b.milli_gpu >= size and _takes_work(cycle, b.node_id) for b in blocks)
+        not has_block(cycle, workload, pool)
         and any(n.pool == pool and n.state is not NodeState.READY for n in cycle.nodes.values())
-        and _fits_empty(cycle, workers, pool, all_usable=True)
+        and fits_empty(cycle, must_have(workload.spec), pool, all_usable=True)
     )
-
-
-def _takes_work(cycle: CycleState, node_id: NodeId) -> bool:
-    return cycle.nodes[node_id].state is NodeState.READY
 
 
 def waits_for_nodes(cycle: CycleState, workload: Workload, pool: PoolName) -> Reason:
@@ -108,30 +93,3 @@ def _why_out(node: Node) -> str:
         at = datetime.fromtimestamp(node.leaves_ms / 1000, UTC)
         return f"{words}: the cloud takes it back at {at:%H:%M} UTC"
     return f"{words}: {'its cluster' if node.cordoned_outside else 'an admin'} cordoned it"
-
-
-def _fits_empty(
-    cycle: CycleState, workers: tuple[Worker, ...], pool: PoolName, *, all_usable: bool
-) -> bool:
-    alike = {replace(worker, role="", index=0) for worker in workers}
-    if len(alike) > 1:
-        empty = _empty(cycle, all_usable=all_usable)
-        return bool(place(empty, workers, HoldClass.OVER_QUOTA, pool))
-    left = len(workers)
-    nodes = _empty(cycle, all_usable=True) if all_usable else cycle.capacity
-    for node in nodes.usable(pool):
-        left -= capacity(node, workers[0])
-        if left <= 0:
-            return True
-    return False
-
-
-def _empty(cycle: CycleState, *, all_usable: bool) -> Capacity:
-    """All nodes with nothing on them; made once for all who wait."""
-
-    def made() -> Capacity:
-        nodes = cycle.nodes.values()
-        ready = (replace(one, state=NodeState.READY) for one in nodes)
-        return Capacity.of(ready if all_usable else nodes, (), ())
-
-    return cycle.memo.remember(_EMPTY, all_usable, made)

@@ -10,7 +10,7 @@ from gpucommons.scheduler.core.explain import host_resources
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.model.resources import Quota
 from gpucommons.scheduler.core.model.types import PoolName, Reason, ReasonClass, Workload
-from gpucommons.scheduler.core.placement import proportions
+from gpucommons.scheduler.core.placement import proportions, startable
 from gpucommons.scheduler.core.queue import unused_quota
 from gpucommons.scheduler.core.quota import quota
 
@@ -20,9 +20,11 @@ def limited(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) ->
     spec, need = workload.spec, milli_gpu(must_have(workload.spec))
     if need == 0 or any(allowed(cycle, workload, pool) >= need for pool in pools):
         return None
-    never = _never(cycle, workload, pools) or _until_there_is_budget(cycle, workload, pools)
-    if never is not None:
-        return never
+    until_an_admin_acts = _at_no_time(cycle, workload, pools) or _until_there_is_budget(
+        cycle, workload, pools
+    )
+    if until_an_admin_acts is not None:
+        return until_an_admin_acts
     pool = pools[0]
     found = quota.quota_of(cycle.teams, spec.team, pool)
     use = cycle.use(spec.team, pool)
@@ -37,13 +39,13 @@ def limited(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) ->
     beyond = host_resources.beyond_its_part(cycle, spec, pool)
     if beyond is not None and found.guaranteed_milli_gpu - use.guaranteed >= need:
         unblock = host_resources.within_its_part(cycle, spec, pool)
-        may_not = "it" if not spec.over_quota else spec.team
+        borrower = "it" if not spec.over_quota else spec.team
         why = f": {budget}" if budget else "."
-        text = f"{beyond}; beyond that {may_not} would have to borrow, which it may not{why}"
+        text = f"{beyond}; beyond that {borrower} would have to borrow, which it may not{why}"
         return Reason(code=ReasonClass.LIMIT, text=text, unblock=unblock)
     text = (
         f"{format_milli_gpu(use.guaranteed)} of {spec.team}'s"
-        f" {format_milli_gpu(found.guaranteed_milli_gpu)} guaranteed GPUs are in use, and {_may_not(workload)}"
+        f" {format_milli_gpu(found.guaranteed_milli_gpu)} guaranteed GPUs are in use, and {_why_it_may_not_borrow(workload)}"
     )
     if budget:
         unblock = "Ask an admin for more budget."
@@ -55,16 +57,15 @@ def _until_there_is_budget(
     cycle: CycleState, workload: Workload, pools: Sequence[PoolName]
 ) -> Reason | None:
     """It asks for more than the whole guarantee, and a used-up budget alone keeps it from borrowing."""
-    team = workload.spec.team
-    found = [quota.quota_of(cycle.teams, team, pool) for pool in pools]
-    budget = next(filter(None, (_budget(cycle, workload, one) for one in found)), "")
-    most = max(one.guaranteed_milli_gpu for one in found)
-    if not budget or most >= milli_gpu(must_have(workload.spec)):
+    if not startable.waits_for_budget(cycle, workload, pools):
         return None
+    team = workload.spec.team
+    found = (quota.quota_of(cycle.teams, team, pool) for pool in pools)
+    most = max(one.guaranteed_milli_gpu for one in found)
     inside = f"only {format_gpus(most)} is" if most else "nothing is"
     text = (
-        f"{budget} So {team} may not borrow, and {inside} guaranteed to it: at this size the job waits until"
-        " there is budget again."
+        f"{cycle.teams[team].budget_spent} So {team} may not borrow, and {inside} guaranteed to it: at this"
+        " size the job waits until there is budget again."
     )
     smaller = f", or start it with {format_gpus(most)}" if most else ""
     return Reason(
@@ -74,10 +75,9 @@ def _until_there_is_budget(
 
 def _budget(cycle: CycleState, workload: Workload, found: Quota) -> str:
     """What is said of its team's budget, where that alone keeps the job from borrowing."""
-    team = cycle.teams.get(workload.spec.team)
-    if team is None or team.may_borrow or not found.over_quota_weight:
+    if not startable.borrows_but_for_budget(cycle, workload, found):
         return ""
-    return team.budget_spent if workload.spec.over_quota else ""
+    return cycle.teams[workload.spec.team].budget_spent
 
 
 def beyond_what_is_free(team: str, size: int, *, left: int, fixed: int) -> str:
@@ -98,27 +98,23 @@ def allowed(cycle: CycleState, workload: Workload, pool: PoolName) -> int:
     return max(inside, outside)
 
 
-def _may_not(workload: Workload) -> str:
+def _why_it_may_not_borrow(workload: Workload) -> str:
     if workload.drill is not None and workload.drill.confines:
         return f"this job may not borrow since its test failed: {workload.drill.failed}"
     team = workload.spec.team
     return f"{team} may not borrow" if workload.spec.over_quota else "this job may not borrow"
 
 
-def _never(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) -> Reason | None:
+def _at_no_time(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) -> Reason | None:
     """It may not borrow and asks for more than the whole guarantee: nothing that ends helps it."""
+    if not startable.is_beyond_quota(cycle, workload, pools):
+        return None
     spec, workers = workload.spec, must_have(workload.spec)
-    found = [quota.quota_of(cycle.teams, spec.team, pool) for pool in pools]
-    if spec.over_quota and any(one.over_quota_weight for one in found):
-        return None
-    most = 0
-    if unused_quota.entitled(cycle, workload):
-        most = max((one.guaranteed_milli_gpu for one in found), default=0)
-    if most >= milli_gpu(workers):
-        return None
+    most = startable.guarantee_at_most(cycle, workload, pools)
     text = (
-        f"Needs {format_gpus(milli_gpu(workers))}, and {_may_not(workload).rstrip('.')}. It may use only what"
-        f" {spec.team} is guaranteed, {format_gpus(most) if most else 'which is nothing'}: at this size it never starts."
+        f"Needs {format_gpus(milli_gpu(workers))}, and {_why_it_may_not_borrow(workload).rstrip('.')}. It may use only"
+        f" what {spec.team} is guaranteed, {format_gpus(most) if most else 'which is nothing'}: at this size it never"
+        " starts."
     )
     ask = f"ask an admin for a guarantee of {format_gpus(milli_gpu(workers))}"
     smaller = f"Start it with {format_gpus(most)}" + (" in all" if len(workers) > 1 else "")

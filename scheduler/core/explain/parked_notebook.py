@@ -5,8 +5,8 @@ from __future__ import annotations
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.explain import limits
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
-from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.types import Parked, Reason, ReasonClass, Workload
+from gpucommons.scheduler.core.placement.startable import parked_on
 from gpucommons.scheduler.core.quota import quota
 
 
@@ -33,12 +33,10 @@ def reason(cycle: CycleState, workload: Workload, parked: Parked, *, is_lent: bo
 
 def _where(cycle: CycleState, parked: Parked) -> str | None:
     """``GPU 2 of node a``; None where that is not to be had at all."""
-    node = cycle.nodes.get(parked.place.node_id)
-    if node is None or node.state is not NodeState.READY:
+    node = parked_on(cycle, parked)
+    if node is None:
         return None
     found = {device.device_id: device.index for device in node.devices}
-    if not all(one in found for one in parked.place.device_ids):
-        return None
     numbers = ", ".join(str(found[one]) for one in parked.place.device_ids)
     return f"GPU {numbers} of {node.node_id}"
 

@@ -5,12 +5,10 @@ What is not eligible is not in line: it holds nobody up and reserves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.model.reason import CANNOT_START
 from gpucommons.scheduler.core.model.types import (
-    PoolName,
     Reason,
     Workload,
     WorkloadId,
@@ -66,19 +64,3 @@ def _paused_untold(cycle: CycleState) -> set[WorkloadId]:
     if cycle.teams.keys() != before.teams.keys() or cycle.pools.keys() != before.pools.keys():
         return index.paused
     return index.untold | index.paused.intersection(cycle.log.changed)
-
-
-def waited_for(cycle: CycleState) -> Iterator[PoolName]:
-    """Pools in which somebody waits who could start were more free, or was promised something."""
-    for key, waiting in cycle.index.equivalence_classes.items():
-        if any(_could_start(cycle.workloads[one.workload_id]) for one in waiting.members):
-            yield from key.pools
-    ahead: set[WorkloadId] = cycle.index.tickets | cycle.index.nominated
-    for workload in cycle.among(ahead):
-        if _could_start(workload):
-            yield from workload.spec.pools
-
-
-def _could_start(workload: Workload) -> bool:
-    """As the last cycle found; who has just come is given the benefit of the doubt."""
-    return workload.reason is None or workload.reason.code not in CANNOT_START

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
+import builders
 import pytest
-from builders import World, a_job, a_node, a_pool, a_team
+from builders import World, a_job, a_node, a_notebook, a_pool, a_team
 
 from gpucommons.scheduler.core.elastic.gain import GROW, times_faster
 from gpucommons.scheduler.core.model.state import CheckpointReported, ProgressReported
@@ -14,6 +16,7 @@ from gpucommons.scheduler.core.model.types import (
     HoldClass,
     Millis,
     Progress,
+    Spec,
     State,
     WorkloadId,
 )
@@ -96,6 +99,33 @@ def test_room_that_somebody_waits_for_is_not_idle(world: World, small: WorkloadI
         save(world, small)
         assert world.stop_of(small) is None
     assert world.cluster.spare == {}
+
+
+@pytest.mark.parametrize("explain", [True, False])
+@pytest.mark.parametrize(
+    "never",
+    [
+        a_job("larger than any node", 5000),
+        a_job("beyond its guarantee", 4000, team="nlp", over_quota=False),
+        a_notebook("ann", 1000, team="speech"),
+    ],
+    ids=lambda spec: spec.name,
+)
+def test_who_can_never_start_keeps_nobody_from_growing(
+    monkeypatch: pytest.MonkeyPatch, explain: bool, never: Spec
+) -> None:
+    # A replay tells no reasons, and grows the same jobs as the real pool.
+    monkeypatch.setattr(builders, "advance", partial(builders.advance, explain=explain))
+    teams = [a_team(), a_team("nlp", guaranteed_milli_gpu=1000), a_team("speech")]
+    world = World(a_node(gpus=4), teams=teams)
+    other = world.run(a_job("other", 2000))
+    job = world.run(a_job("elastic", 1000, min_workers=1, max_workers=4))
+    world.end(other)
+    waits = world.try_submit(never).workload_id
+    assert waits is not None
+    save(world, job)
+    until_it_stops(world, job)
+    assert world.state(waits) in {State.QUEUED, State.WAITING}
 
 
 def test_a_job_that_never_saves_never_grows(world: World, small: WorkloadId) -> None:
