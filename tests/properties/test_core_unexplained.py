@@ -71,17 +71,33 @@ def _both_ways(
     return explained
 
 
+#: An elastic job beside one that never starts: nothing but a reason tells that one from who waits for room.
+GROWING = [
+    ("submit", 0, 7, 0, 0),
+    ("submit", 0, 4, 7, 0),
+    ("submit", 2, 7, 0, 1),
+    ("finish", 0, 0, 0, 0),
+]
+small = st.integers(0, 7)
+saves = st.tuples(st.just("checkpoint"), small, small, small, small)
+waits = st.tuples(st.just("wait"), small, small, small, small)
+
+
 @settings(
     max_examples=EXAMPLES,
     deadline=None,
     derandomize=EXAMPLES <= 100,
     suppress_health_check=list(HealthCheck),
 )
-@given(days(rough), st.sampled_from([0, 500, 1000]), st.sampled_from([64_000, 2000]))
+@given(
+    days(st.one_of(rough, saves, waits)),
+    st.sampled_from([0, 500, 1000]),
+    st.sampled_from([64_000, 2000]),
+)
 def test_with_reasons_and_without_the_core_decides_the_same(
     steps: Any, headroom: int, cpu_milli: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(builders, "advance", _both_ways)
         history = History(lambda _: None, headroom=headroom, cpu_milli=cpu_milli)
-        history.play(steps)
+        history.play([*GROWING, *steps])
