@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+#: The kind of errors of a GPU whose memory was full.
+GPU_MEMORY = "gpu-memory"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Remedy:
@@ -26,7 +29,7 @@ def _remedy(kind: str, words: str, advice: str) -> Remedy:
 #: The first that fits is given, so the narrower ones stand first.
 REMEDIES = (
     _remedy(
-        "gpu-memory",
+        GPU_MEMORY,
         r"CUDA out of memory|OutOfMemoryError: (?:CUDA|HIP)|CUBLAS_STATUS_ALLOC_FAILED|hipErrorOutOfMemory"
         r"|RESOURCE_EXHAUSTED.{0,80}(?:alloc|memory)|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY"
         r"|OOM when allocating",

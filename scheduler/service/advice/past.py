@@ -8,17 +8,18 @@ from gpucommons.scheduler.advisor.signature import family_of, network_called, si
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Millis, Spec, Workload
 from gpucommons.scheduler.curves.shown_curve import best_source, without_repeats
+from gpucommons.scheduler.plans import ChosenPlan
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.advice import describing
 from gpucommons.scheduler.service.advice.advisor_question import Like
 from gpucommons.scheduler.service.advice.calibration import calibration_view
 from gpucommons.scheduler.service.advice.plan_beside_outcome import plan_record
-from gpucommons.scheduler.service.advice.plan_outcomes import Seen, judged
+from gpucommons.scheduler.service.advice.plan_outcomes import Seen, beside_its_plan, judged
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.base import LogPoint
-from gpucommons.scheduler.store.plans.base import JudgedRun
+from gpucommons.scheduler.store.plans.base import JudgedRun, PlannedRun
 
 _MINUTE_MS, _DAY_MS = 60_000, 86_400_000
 #: A run that held its GPUs for less teaches nothing: its steps cost nobody anything, true or not.
@@ -31,7 +32,7 @@ def job_plan(service: Service, principal: Principal, ref: str) -> models.PlanRec
     authorization.job_plan(principal, found)
     if found.spec.plan is None:
         return models.PlanRecord(text="It was submitted without a plan.")
-    run = service.store.plans.run(found.workload_id) or judge(service, found)
+    run = service.store.plans.run(found.workload_id) or _as_it_is(service, found)
     record = plan_record(run, is_over=is_final(found))
     return record.model_copy(update={"record_url": record_url(service)})
 
@@ -43,17 +44,30 @@ def record_url(service: Service) -> str:
 
 
 def judge(service: Service, workload: Workload) -> JudgedRun:
+    """A job that is over, beside its plan."""
+    ended_ms = workload.ended_ms or workload.since_ms
+    return judged(_seen(service, workload), _plan(workload), ended_ms)
+
+
+def _as_it_is(service: Service, workload: Workload) -> PlannedRun:
     """A job beside its plan, as far as it is known now."""
+    return beside_its_plan(_seen(service, workload), _plan(workload))
+
+
+def _plan(workload: Workload) -> ChosenPlan:
     plan = workload.spec.plan
     assert plan is not None  # noqa: S101 - asked only of jobs that took one
+    return plan
+
+
+def _seen(service: Service, workload: Workload) -> Seen:
     rows = service.store.ledger(
         from_ms=Millis(workload.submitted_ms - _MINUTE_MS),
         to_ms=Millis(service.now_ms() + _MINUTE_MS),
         of=frozenset({workload.workload_id}),
     )
     pools = service.loop.cluster.pools
-    seen = Seen(workload=workload, points=best_points(service, workload), rows=rows, pools=pools)
-    return judged(seen, plan)
+    return Seen(workload=workload, points=best_points(service, workload), rows=rows, pools=pools)
 
 
 def best_points(service: Service, workload: Workload) -> list[LogPoint]:

@@ -9,7 +9,7 @@ from gpucommons.scheduler.models.text.plan_words import length_of
 from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.plans import Said
 from gpucommons.scheduler.service.views.use import NOT_YET
-from gpucommons.scheduler.store.plans.base import JudgedRun
+from gpucommons.scheduler.store.plans.base import PlannedRun
 
 _MIB_PER_GIB, _MINUTE_MS, _HOUR_MS = 1024, 60_000, 3_600_000
 _MILLI = 1000
@@ -21,7 +21,7 @@ _SLACK_S = 60
 _NOT_KNOWN = "not known"
 
 
-def plan_record(run: JudgedRun, *, is_over: bool) -> models.PlanRecord:
+def plan_record(run: PlannedRun, *, is_over: bool) -> models.PlanRecord:
     """Every number that the plan had. Whether a range was right is said once the job is over."""
     plan = run.plan
     return models.PlanRecord(
@@ -40,7 +40,7 @@ def plan_record(run: JudgedRun, *, is_over: bool) -> models.PlanRecord:
     )
 
 
-def _notes(run: JudgedRun) -> Iterator[str]:
+def _notes(run: PlannedRun) -> Iterator[str]:
     plan, actual = run.plan, run.actual
     if plan.simulated:
         yield (
@@ -55,7 +55,7 @@ def _notes(run: JudgedRun) -> Iterator[str]:
         yield f"The plan said that it {plan.verdict}, and the GPU's memory was full."
 
 
-def _speed(run: JudgedRun, is_over: bool) -> models.JudgedLine:
+def _speed(run: PlannedRun, is_over: bool) -> models.JudgedLine:
     said, step_s = run.plan.samples_per_s, run.actual.step_s
     predicted = f"{_number(said.low)}–{_number(said.high)} samples/s"
     if step_s is None:
@@ -71,14 +71,14 @@ def _speed(run: JudgedRun, is_over: bool) -> models.JudgedLine:
     )
 
 
-def _memory(run: JudgedRun) -> models.JudgedLine:
+def _memory(run: PlannedRun) -> models.JudgedLine:
     plan, used = run.plan, run.actual.memory_mib
     predicted = f"{plan.memory_mib / _MIB_PER_GIB:.1f} GiB" if plan.memory_mib else _NOT_KNOWN
     actual = _NOT_KNOWN if used is None else f"{used / _MIB_PER_GIB:.1f} GiB"
     return _line("Memory per GPU", predicted, actual)
 
 
-def _wait(run: JudgedRun) -> models.JudgedLine:
+def _wait(run: PlannedRun) -> models.JudgedLine:
     said, waited = run.plan.wait_s, run.actual.wait_ms
     predicted = _NOT_KNOWN if said is None else _length(said)
     if waited is None:
@@ -86,7 +86,7 @@ def _wait(run: JudgedRun) -> models.JudgedLine:
     return _line("Wait", predicted, _minutes(waited), right=wait_right(run))
 
 
-def wait_right(run: JudgedRun) -> bool | None:
+def wait_right(run: PlannedRun) -> bool | None:
     """Whether it started when it was said to; None where that was said of another moment."""
     said, waited = run.plan.wait_s, run.actual.wait_ms
     if said is None or waited is None or run.submitted_ms - run.plan.made_ms > AT_ONCE_MS:
@@ -94,7 +94,7 @@ def wait_right(run: JudgedRun) -> bool | None:
     return said.low - _SLACK_S <= waited / 1000 <= said.high + _SLACK_S
 
 
-def _gpu_hours(run: JudgedRun, is_over: bool) -> models.JudgedLine:
+def _gpu_hours(run: PlannedRun, is_over: bool) -> models.JudgedLine:
     held = run.actual.held_milli_gpu_ms / _HOUR_MS / _MILLI
     so_far = "" if is_over else " so far"
     said = run.plan.gpu_hours
@@ -106,7 +106,7 @@ def _gpu_hours(run: JudgedRun, is_over: bool) -> models.JudgedLine:
     )
 
 
-def _money(run: JudgedRun, is_over: bool) -> Iterator[models.JudgedLine]:
+def _money(run: PlannedRun, is_over: bool) -> Iterator[models.JudgedLine]:
     plan, cost = run.plan, run.actual.cost_micro
     if plan.cost is None and cost is None:
         return
@@ -128,7 +128,7 @@ def _money(run: JudgedRun, is_over: bool) -> Iterator[models.JudgedLine]:
     )
 
 
-def _is_whole(run: JudgedRun, is_over: bool) -> bool:
+def _is_whole(run: PlannedRun, is_over: bool) -> bool:
     """What was cut short was cheaper than anybody said."""
     return is_over and run.state == "succeeded"
 

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.resources import Pool
-from gpucommons.scheduler.core.model.types import Attempt, PoolName, Workload
-from gpucommons.scheduler.failures.remedies import REMEDIES
+from gpucommons.scheduler.core.model.types import Attempt, Millis, PoolName, State, Workload
+from gpucommons.scheduler.failures.remedies import GPU_MEMORY, remedy_for
 from gpucommons.scheduler.plans import ChosenPlan
 from gpucommons.scheduler.service import costs
 from gpucommons.scheduler.store.base import LedgerRow, LogPoint
-from gpucommons.scheduler.store.plans.base import Actual, JudgedRun
+from gpucommons.scheduler.store.plans.base import Actual, JudgedRun, PlannedRun
 
 #: What counts optimizer steps; anything else, such as epochs, cannot be compared with a plan's steps.
 _STEPS = frozenset({"", "step"})
 #: Fewer points say nothing of a speed.
 _FEWEST = 4
+#: So many steps' lengths lie between the fewest points, without the first point, which is of the start.
+_FEWEST_LENGTHS = _FEWEST - 2
 #: The share of an attempt's points that belongs to its start: data is read, kernels are chosen.
 _WARM_UP = 0.1
 #: So far a script's count may be off the plan's and still mean the same steps.
 _SAME_COUNT = 0.02
-_GPU_MEMORY_FULL = next(one.advice for one in REMEDIES if one.kind == "gpu-memory").split(":")[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,18 +41,23 @@ class Seen:
     pools: Mapping[PoolName, Pool]
 
 
-def judged(seen: Seen, plan: ChosenPlan) -> JudgedRun:
-    """The job beside its plan; of one that runs, as far as it is."""
+def beside_its_plan(seen: Seen, plan: ChosenPlan) -> PlannedRun:
+    """The job beside its plan: of one that runs or waits, as far as it is."""
     workload = seen.workload
-    return JudgedRun(
+    return PlannedRun(
         workload_id=workload.workload_id,
         team=workload.spec.team,
         submitted_ms=workload.submitted_ms,
-        ended_ms=workload.ended_ms or workload.since_ms,
         state=workload.state.value,
         plan=plan,
         actual=_actual(seen, plan),
     )
+
+
+def judged(seen: Seen, plan: ChosenPlan, ended_ms: Millis) -> JudgedRun:
+    """A job that is over, beside its plan."""
+    run = beside_its_plan(seen, plan)
+    return JudgedRun(**{one.name: getattr(run, one.name) for one in fields(run)}, ended_ms=ended_ms)
 
 
 def _actual(seen: Seen, plan: ChosenPlan) -> Actual:
@@ -72,8 +78,14 @@ def _actual(seen: Seen, plan: ChosenPlan) -> Actual:
         else max(0, workload.attempts[0].reserved_ms - workload.submitted_ms),
         held_milli_gpu_ms=sum(row.held_milli_gpu_ms for row in seen.rows),
         cost_micro=cost.micro if cost.priced and not cost.unpriced else None,
-        ran_out=_GPU_MEMORY_FULL in (workload.ended_text or ""),
+        ran_out=_filled_gpu_memory(workload),
     )
+
+
+def _filled_gpu_memory(workload: Workload) -> bool:
+    """By the error that it ended with, which its end quotes: what is advised against it may be reworded."""
+    remedy = remedy_for(workload.ended_text or "")
+    return workload.state is State.FAILED and remedy is not None and remedy.kind == GPU_MEMORY
 
 
 def _ran_ms(attempt: Attempt) -> int:
@@ -119,7 +131,7 @@ def median_step_s(told: Sequence[LogPoint], numbers: Collection[int]) -> float |
             for first, later in pairwise(warm)
             if later.step > first.step and later.at_ms > first.at_ms
         ]
-    return None if len(lengths) < _FEWEST - 2 else _weighted_median(lengths)
+    return None if len(lengths) < _FEWEST_LENGTHS else _weighted_median(lengths)
 
 
 def _other_steps(seen: Seen, plan: ChosenPlan) -> str | None:

@@ -41,14 +41,13 @@ class Actual:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class JudgedRun:
-    """A job that is over, by the plan that it took. Key: the workload."""
+class PlannedRun:
+    """A job beside the plan that it took, as far as it is."""
 
     workload_id: WorkloadId
     team: TeamName
     submitted_ms: Millis
-    ended_ms: Millis
-    #: How it ended, as a state of jobs.
+    #: Of jobs, as it is now.
     state: str
     plan: ChosenPlan
     actual: Actual
@@ -57,6 +56,13 @@ class JudgedRun:
     def followed(self) -> bool:
         """Whether it ran as planned: else the plan is not to blame for its speed."""
         return self.actual.gpus == self.plan.gpus and self.actual.pool == self.plan.pool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgedRun(PlannedRun):
+    """A job that is over, by the plan that it took. Key: the workload."""
+
+    ended_ms: Millis
 
 
 class PlanStore(Protocol):

@@ -14,7 +14,7 @@ from service_world import ServiceWorld, a_request, done
 from gpucommons.scheduler import models
 from gpucommons.scheduler.background_tasks import plan_outcomes
 from gpucommons.scheduler.background_tasks.plan_outcomes import Judging
-from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
+from gpucommons.scheduler.core.model.types import Millis, State, Workload, WorkloadId
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import advice
 from gpucommons.scheduler.service.advice import past
@@ -309,3 +309,36 @@ def test_a_run_that_held_its_gpus_for_less_than_minutes_teaches_nothing(
     assert plans(world)[0].grade == "C"
     world.store.plans.judge(world.loop.epoch, [whole])
     assert plans(world)[0].grade == "B"
+
+
+@pytest.mark.parametrize(
+    ("state", "ended_text", "full"),
+    [
+        # As older releases and later ones store it, whatever is advised.
+        (State.FAILED, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", True),
+        (State.FAILED, "Worker 1 failed: OOM when allocating tensor. Use less", True),
+        (State.FAILED, "ValueError: The GPU's memory was full of hope (train.py:3)", False),
+        (State.FAILED, "MemoryError (train.py:3)", False),
+        (State.SUCCEEDED, "It finished: CUDA out of memory was caught", False),
+        (State.FAILED, None, False),
+    ],
+)
+def test_whether_the_gpus_memory_was_full_is_known_by_the_error(
+    world: ServiceWorld, state: State, ended_text: str | None, full: bool
+) -> None:
+    found = workload_of(world.service, WorkloadId(run(world, plans(world)[0])))
+    ended = replace(found, state=state, ended_text=ended_text)
+    assert past.judge(world.service, ended).actual.ran_out is full
+
+
+def test_a_job_that_runs_is_beside_its_plan_and_is_not_judged(world: ServiceWorld) -> None:
+    plan = plans(world)[0]
+    job_id = jobs.submit(
+        world.service,
+        world.principal("ann"),
+        a_request(role={"milli_gpu": plan.milli_gpu}, plan=plan.id),
+        key=None,
+    ).id
+    found = past.job_plan(world.service, world.principal("ann"), job_id)
+    assert not found.is_over
+    assert world.store.plans.runs() == ()
