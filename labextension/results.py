@@ -26,6 +26,8 @@ log = logging.getLogger("gpucommons.labextension")
 
 #: Which jobs' results lie in their folders already.
 _FETCHED = (".gpucommons", "fetched")
+#: So many files that were left out are named.
+_NAMED = 3
 #: Between tries while the scheduler is away: twice as long after each.
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 2.0, 300.0
 
@@ -119,8 +121,7 @@ class Results:
         meant = None if job.results is None else job.results.folder
         below = folder or meant
         if below is None:
-            said = f"{job.name} wrote no files." if job.results is None else job.results.text
-            raise Conflict(said)
+            raise Conflict(_why_none(job))
         async with self._turn:
             files = await asyncio.to_thread(self._bring, job, below)
             if below == meant and files:
@@ -174,6 +175,15 @@ class Results:
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _why_none(job: JobView) -> str:
+    """Why there is nothing to fetch, with what was left out."""
+    found = job.results
+    if found is None:
+        return f"The files of {job.name} are its owner's."
+    left_out = [f"{one.path} {one.reason}." for one in found.not_brought[:_NAMED]]
+    return " ".join((found.text, *left_out))
 
 
 def _listed(home: Path, folder: str, job_id: str) -> list[tuple[str, int]] | None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from gpucommons.scheduler.files.confined_files import MAX_MEMBERS, Refused, add_file, open_folder
+from gpucommons.scheduler.working_folder import words
 from gpucommons.scheduler.working_folder.changes import Baseline, ChangedFile, LeftOut, changes
 
 #: Beside the notebook or script.
@@ -141,7 +142,10 @@ def _chosen(run: Path, since: Baseline, wanted: Wanted) -> _Chosen:
     for source in sorted(found, key=lambda one: one.file.size_bytes):
         left -= source.file.size_bytes
         if left < 0 or len(chosen.sources) == wanted.max_files:
-            reason = f"is beyond the {wanted.max_bytes >> 20:,} MiB that are copied for a job"
+            size = words.size(source.file.size_bytes)
+            reason = (
+                f"({size}) is beyond the {words.size(wanted.max_bytes)} that are copied for a job"
+            )
             chosen.left_out.append(LeftOut(path=source.file.path, reason=reason))
         else:
             chosen.sources.append(source)

@@ -15,7 +15,7 @@ from gpucommons.labextension.results import Results
 from gpucommons.labextension.server_context import ServerContext
 from gpucommons.scheduler.client import SchedulerClient
 from gpucommons.scheduler.errors import Conflict
-from gpucommons.scheduler.models import JobView, ResultsView
+from gpucommons.scheduler.models import JobView, NotBroughtView, ResultsView
 
 JOB_ID = "018f0000-0000-7000-8000-000000000001"
 
@@ -201,6 +201,16 @@ async def test_they_can_be_fetched_to_another_folder_when_asked(
     assert (tmp_path / "elsewhere" / "deep" / "model").read_bytes() == b"new"
     with pytest.raises(Conflict, match=r"It wrote no files\."):
         await results.fetch(a_job(results="none"), None)
+
+
+async def test_who_asks_for_files_that_were_left_out_reads_which_and_why(results: Results) -> None:
+    left_out = NotBroughtView(path="model.bin", reason="(20.0 GiB) is beyond the 16.0 GiB")
+    found = ResultsView(state="left_out", text="Nothing was copied.", not_brought=[left_out])
+    job = a_job(results="none").model_copy(update={"results": found})
+    with pytest.raises(
+        Conflict, match=r"copied\. model\.bin \(20\.0 GiB\) is beyond the 16\.0 GiB\."
+    ):
+        await results.fetch(job, None)
 
 
 async def test_a_mark_laid_as_a_link_is_not_followed(

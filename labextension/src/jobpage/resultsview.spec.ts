@@ -55,6 +55,18 @@ it('names what was not copied, and counts what it does not list', () => {
   expect(page).toContain('Not copied: link is a link.');
 });
 
+it('tells files that were all too large from none at all', () => {
+  const files = { files: [], count: 0, folder: null };
+  const reason = '(20.0 GiB) is beyond the 16.0 GiB that are copied for a job';
+  const left = [{ path: 'model.bin', reason }];
+  const text = 'Nothing that it wrote was copied.';
+  const page = shown({ ...files, state: 'left_out', text, not_brought: left });
+  expect(page).toContain('gc-tone-error');
+  expect(page).toContain(`Not copied: model.bin ${reason}.`);
+  const none = shown({ ...files, state: 'none', text: 'It wrote no files.' });
+  expect(none).not.toContain('gc-tone-error');
+});
+
 it('opens nothing of a team-mate, whose folder is not here', () => {
   const results = { folder: 'results/train-7' } as IResults;
   const job = makeJob({ owner: 'ada' });

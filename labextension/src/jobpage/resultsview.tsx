@@ -19,6 +19,8 @@ const PAUSES_MS = new Map([
 ]);
 /** More are counted. */
 const SHOWN = 100;
+/** Something that it wrote is not where results go. */
+const NOT_COPIED = new Set<IResults['state']>(['stayed', 'left_out', 'lost']);
 
 export function ResultsView({ job }: { job: IJob }): React.JSX.Element | null {
   const { model } = usePanel();
@@ -44,7 +46,7 @@ export function Results({ results }: { results: IResults }): React.JSX.Element {
   return (
     <div className="gc-Box gc-Results">
       <h2>{trans.__('Files')}</h2>
-      <p className={results.state === 'stayed' ? 'gc-tone-error' : ''}>
+      <p className={NOT_COPIED.has(results.state) ? 'gc-tone-error' : ''}>
         {results.text}{' '}
         {results.state === 'here' && results.folder ? (
           <ShowFolder folder={results.folder} />

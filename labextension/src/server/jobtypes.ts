@@ -135,7 +135,17 @@ export interface IJobRequest {
 
 /** What a job wrote, and where it is: only what is known. */
 export interface IResults {
-  state: 'later' | 'copying' | 'here' | 'none' | 'stayed' | 'away';
+  state:
+    | 'later'
+    | 'copying'
+    | 'here'
+    | 'none'
+    | 'never_ran'
+    | 'lost'
+    | 'unknown'
+    | 'left_out'
+    | 'stayed'
+    | 'away';
   text: string;
   /** Below the owner's home folder. */
   folder?: string | null;

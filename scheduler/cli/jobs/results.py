@@ -14,6 +14,8 @@ from gpucommons.scheduler.client.results import fetch_results, mark_results
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.working_folder import words
 
+#: Of jobs that left something which is not, or not yet, where the results go.
+_TO_BRING = frozenset({"later", "copying", "stayed", "away"})
 #: More files are counted, not named.
 _NAMED = 20
 #: How long a copy that is under way is waited for, and how often it is looked at.
@@ -36,7 +38,7 @@ def results(arguments: argparse.Namespace) -> int:
     with connect(arguments) as scheduler:
         job = _brought(scheduler, arguments.job)
         found = job.results
-        if arguments.to is None and found is not None and found.state in ("here", "none"):
+        if arguments.to is None and found is not None and found.state not in _TO_BRING:
             _show_results(job, found, arguments.output)
             return 0
         home, below = _place_for(job, arguments.to)
@@ -69,6 +71,8 @@ def _show_results(job: models.JobView, found: models.ResultsView, output: str) -
     if found.count > _NAMED:
         lines.append(f"  and {found.count - _NAMED:,} more")
     lines += [f"  not copied: {one.path} {one.reason}" for one in found.not_brought[:_NAMED]]
+    if found.not_brought_count > _NAMED:
+        lines.append(f"  and {found.not_brought_count - _NAMED:,} more")
     answer = {"job": job.name, "folder": found.path, "files": found.count}
     show(answer, "\n".join(lines), output=output)
 

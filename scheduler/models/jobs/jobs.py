@@ -176,9 +176,13 @@ class NotBroughtView(View):
 class ResultsView(View):
     """What a job wrote, and where it is: only what is known."""
 
-    #: ``later``: it is not over; ``copying``; ``here``: in ``folder``; ``none``: it wrote nothing, or
-    #: nothing is left or will be; ``stayed``: it is still with the job; ``away``: it is to be fetched.
-    state: Literal["later", "copying", "here", "none", "stayed", "away"]
+    #: ``later``: it is not over; ``copying``; ``here``: in ``folder``; ``none``: it wrote nothing;
+    #: ``never_ran``; ``lost``: nothing is left of what it wrote, or will be; ``unknown``: what became of
+    #: it is not on record; ``left_out``: it wrote only what is not copied; ``stayed``: it is still with
+    #: the job; ``away``: it is to be fetched.
+    state: Literal[
+        "later", "copying", "here", "none", "never_ran", "lost", "unknown", "left_out", "stayed", "away"
+    ]  # fmt: skip
     text: str
     #: Below the owner's home folder; with ``later`` and ``copying`` the one that is meant.
     folder: str | None = None

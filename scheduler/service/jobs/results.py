@@ -94,7 +94,7 @@ def results_view(
     if not is_final(found):
         return _later_view(service, found)
     if not found.attempts:
-        return models.ResultsView(state="none", text="It never ran, so it wrote no files.")
+        return _never_ran()
     if results_are_away(service.loop.cluster, found):
         return _away_view(service, found)
     own = service.own_results
@@ -110,7 +110,7 @@ def _later_view(service: Service, found: Workload) -> models.ResultsView:
         return models.ResultsView(state="later", text=f"{text}.", folder=folder)
     if AWAY not in service.files:
         text = "What it writes is lost when it ends: this cluster has no storage for jobs' files."
-        return models.ResultsView(state="none", text=text)
+        return models.ResultsView(state="lost", text=text)
     text += f", while JupyterLab is open, or with: gpucommons results {found.spec.name}"
     return models.ResultsView(state="later", text=text, folder=folder)
 
@@ -132,10 +132,10 @@ def _own_view(own: OwnResults, found: Workload) -> models.ResultsView | None:
 def _without_record(service: Service, found: Workload) -> models.ResultsView | None:
     """Of a job that was never laid out, whose files are gone, or that ran where nothing is recorded."""
     executor = executor_of(service.loop.cluster, found, found.attempts[-1])
-    text = "No record of what it wrote is left."
     if all(attempt.started_ms is None for attempt in found.attempts):
-        text = "It never ran, so it wrote no files."
-    elif executor not in {None, HERE}:
+        return _never_ran()
+    text = "No record of what it wrote is left."
+    if executor not in {None, HERE}:
         # Slurm's, or a plugin's: it tells nobody what it did with them.
         text = (
             f"It ran with the executor {executor}, which brings a job's files by itself: what became of"
@@ -144,13 +144,17 @@ def _without_record(service: Service, found: Workload) -> models.ResultsView | N
         )
     elif service.own_results is None:
         return None
-    return models.ResultsView(state="none", text=text)
+    return models.ResultsView(state="unknown", text=text)
+
+
+def _never_ran() -> models.ResultsView:
+    return models.ResultsView(state="never_ran", text="It never ran, so it wrote no files.")
 
 
 def _away_view(service: Service, found: Workload) -> models.ResultsView:
     if files_of(service, found, found.attempts[-1]) is None:
         text = "What it wrote is gone with its worker: this cluster has no storage for jobs' files."
-        return models.ResultsView(state="none", text=text)
+        return models.ResultsView(state="lost", text=text)
     text = (
         f"What it wrote comes to {place_of(found)}/ in {_home(found)} while JupyterLab is open, or"
         f" with: gpucommons results {found.spec.name}"
@@ -186,6 +190,9 @@ def outcome_view(found: Workload, outcome: Outcome | None) -> models.ResultsView
             f" bring it to another folder with: gpucommons results {found.spec.name} --to FOLDER"
         )
         return view.model_copy(update={"state": "stayed", "text": text})
+    if outcome.folder is None and outcome.left_out_count:
+        text = "Nothing that it wrote was copied: what was left out is named with the reason."
+        return view.model_copy(update={"state": "left_out", "text": text})
     if outcome.folder is None:
         return view
     text = f"{_amount(outcome)} in {outcome.folder}/ in {_home(found)}."

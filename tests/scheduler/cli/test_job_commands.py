@@ -99,6 +99,9 @@ class Made:
         yield b"\0" * 1024
 
 
+TOO_LARGE = LeftOut(
+    path="model.bin", reason="(20.0 GiB) is beyond the 16.0 GiB that are copied for a job"
+)
 FILES = Outcome(
     folder="digits/out/results/digits-1",
     home="/home/ann",
@@ -128,6 +131,10 @@ def over(world: WatchedWorld, outcome: Outcome | None, *, cancelled: bool = Fals
         (FILES, "2 files (5 B) are in digits/out/results/digits-1/ in the home folder of ann."),
         (None, "is being copied to digits/out/results/digits-1/ in the home folder of ann."),
         (Outcome(), "It wrote no files."),
+        (
+            Outcome(left_out_count=1, left_out=(TOO_LARGE,)),
+            "Nothing that it wrote was copied: what was left out is named with the reason.",
+        ),
         (
             Outcome(problem="results cannot be written: Read-only file system"),
             "was not copied: results cannot be written: Read-only file system. It is still with the"
@@ -169,6 +176,19 @@ def test_results_that_came_are_listed_and_not_fetched_again(world: WatchedWorld,
     )
     assert (
         "  results: 2 files in /home/ann/digits/out/results/digits-1" in cli("show", job.name).out
+    )
+
+
+def test_of_results_that_are_all_too_large_each_is_named_with_the_limit(
+    world: WatchedWorld, cli: Cli
+) -> None:
+    job = over(world, Outcome(left_out_count=1, left_out=(TOO_LARGE,)))
+
+    assert job.results is not None
+    assert job.results.state == "left_out"
+    assert cli("results", job.name).out == (
+        "Nothing that it wrote was copied: what was left out is named with the reason.\n"
+        "  not copied: model.bin (20.0 GiB) is beyond the 16.0 GiB that are copied for a job\n"
     )
 
 

@@ -61,7 +61,7 @@ def results_of(world: ServiceWorld, files: Files, *, started: bool = True) -> mo
     [
         (Files(coming=True, left=True), "copying", "is being copied to results/digits-1/"),
         (Files(left=True), "stayed", "not known: it began under an earlier release. Bring it"),
-        (Files(), "none", "No record of what it wrote is left."),
+        (Files(), "unknown", "No record of what it wrote is left."),
     ],
 )
 def test_only_what_really_comes_is_said_to_be_on_its_way(
@@ -80,7 +80,7 @@ def test_of_an_executor_that_brings_files_by_itself_nothing_is_claimed(
     monkeypatch.setattr(results, "executor_of", lambda *_: "slurm")
     found = results_of(world, Files())
 
-    assert found.state == "none"
+    assert found.state == "unknown"
     assert found.text == (
         "It ran with the executor slurm, which brings a job's files by itself: what became of them is"
         " not on record here. If they were brought, they are in results/digits-1/ in the home folder"
@@ -91,7 +91,7 @@ def test_of_an_executor_that_brings_files_by_itself_nothing_is_claimed(
 def test_a_job_that_never_ran_wrote_nothing(world: ServiceWorld) -> None:
     found = results_of(world, Files(), started=False)
 
-    assert (found.state, found.text) == ("none", "It never ran, so it wrote no files.")
+    assert (found.state, found.text) == ("never_ran", "It never ran, so it wrote no files.")
 
 
 def in_a_cluster(service: Service) -> Service:
@@ -119,7 +119,7 @@ def test_a_cluster_promises_files_only_where_it_can_keep_them(
 
     assert without is not None
     assert with_storage is not None
-    assert (without.state, without.folder) == ("none", None)
+    assert (without.state, without.folder) == ("lost", None)
     assert "is lost when it ends: this cluster has no storage" in without.text
     assert with_storage.text.endswith(
         "while JupyterLab is open, or with: gpucommons results digits-1"
