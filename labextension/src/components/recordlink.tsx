@@ -9,7 +9,7 @@ export function RecordLink(props: { url?: string }): React.JSX.Element | null {
   const { trans } = usePanel();
   const { url } = props;
   return url ? (
-    <a href={url} target="_blank" rel="noreferrer">
+    <a className="gc-Link" href={url} target="_blank" rel="noreferrer">
       {trans.__('How right are we?')}
     </a>
   ) : null;

@@ -127,6 +127,11 @@ export function jobMessages(msg: Messages) {
       return trans.__('waited %1', length(ms));
     },
 
+    /** From the moment that it had its GPUs. */
+    startedIn(ms: number): string {
+      return trans.__('started in %1', length(ms));
+    },
+
     paused(ms: number): string {
       return trans.__('paused %1', length(ms));
     },

@@ -7,6 +7,7 @@ import type { JobMessages } from './messages';
 export type SegmentKind =
   | 'waited'
   | 'paused'
+  | 'starting'
   | 'borrowed'
   | 'held'
   | 'running'
@@ -93,8 +94,18 @@ export function timeline(
   };
   let at = start;
   for (const attempt of job.attempts) {
-    const began = Math.min(end, attempt.started_ms ?? attempt.reserved_ms);
-    idle(at, began);
+    const reserved = Math.min(end, Math.max(at, attempt.reserved_ms));
+    const started = Math.max(
+      reserved,
+      Math.min(end, attempt.started_ms ?? reserved)
+    );
+    idle(at, reserved);
+    // It has its GPUs from here on: a container that is fetched is no wait in line.
+    const isSlow = started - reserved > whole * SHORTEST_WAIT;
+    const began = isSlow ? started : reserved;
+    if (isSlow) {
+      add('starting', [reserved, started], msg.startedIn(started - reserved));
+    }
     const ended = Math.max(began, Math.min(end, attempt.ended_ms ?? end));
     add(
       kindOf(attempt, job),

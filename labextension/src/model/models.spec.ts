@@ -114,11 +114,17 @@ describe('what happened', () => {
     attempts: [
       makeAttempt({
         hold_class: 'over-quota',
+        reserved_ms: 240_000,
         started_ms: 240_000,
         ended_ms: 600_000,
         ended_text: 'stopped for nlp (its guarantee)'
       }),
-      makeAttempt({ id: 'a-2', number: 2, started_ms: 900_000 })
+      makeAttempt({
+        id: 'a-2',
+        number: 2,
+        reserved_ms: 900_000,
+        started_ms: 900_000
+      })
     ]
   });
 
@@ -151,6 +157,7 @@ describe('what happened', () => {
       makeAttempt({
         id: 'a-2',
         number: 2,
+        reserved_ms: 227_000,
         started_ms: 227_000,
         ended_ms: 336_000
       })
@@ -164,6 +171,26 @@ describe('what happened', () => {
       'waited 1 min 55 s',
       'attempt 2 · 1 min 49 s'
     ]);
+  });
+
+  it('tells the start of an attempt from the wait for it', () => {
+    const attempts = [
+      makeAttempt({ reserved_ms: 60_000, started_ms: 240_000 })
+    ];
+    const { segments } = timeline(makeJob({ attempts }), 300_000, jobMsg);
+
+    expect(segments.map(each => [each.kind, each.label])).toEqual([
+      ['waited', 'waited 1 min'],
+      ['starting', 'started in 3 min'],
+      ['running', 'attempt 1 · running']
+    ]);
+  });
+
+  it('draws an attempt that starts at once from when it had its GPUs', () => {
+    const attempts = [makeAttempt({ reserved_ms: 0, started_ms: 100 })];
+    const { segments } = timeline(makeJob({ attempts }), 300_000, jobMsg);
+
+    expect(segments).toMatchObject([{ kind: 'running', percent: 100 }]);
   });
 
   it.each([
@@ -213,10 +240,10 @@ describe('what happened', () => {
         pauses: [{ from_ms: 20_000, to_ms: 30_000 }],
         attempts: [
           makeAttempt({ started_ms: 0, ended_ms: 20_000 }),
-          makeAttempt({ id: 'a-2', number: 2, started_ms: 40_000 })
+          makeAttempt({ id: 'a-2', reserved_ms: 40_000, started_ms: 40_000 })
         ]
       }),
-      ['attempt 1 · 20 s', 'paused 10 s', 'waited 10 s', 'attempt 2 · running']
+      ['attempt 1 · 20 s', 'paused 10 s', 'waited 10 s', 'attempt 1 · running']
     ],
     [
       'that was cancelled while it waited',
