@@ -120,7 +120,8 @@ def activation_bytes(network: Transformer, recipe: Recipe, layouts: Layouts) -> 
     """Bytes that one layer keeps of one token and hidden unit, by how much is done again."""
     kv, width = network.kv_share, network.ffn / network.hidden * network.experts_used
     whole = 8.0 + (2.0 if network.dropout else 0.0)
-    queries = 2 * (1 + 2 * kv) + (2 * (1 + kv) if network.gated else 0)
+    heads = network.attention_width / network.hidden
+    queries = heads * (2 * (1 + 2 * kv) + (2 * (1 + kv) if network.gated else 0))
     middle = 2 * width * (4 if network.gated else 2)
     if recipe.adapters is not Adapters.NONE:
         # Inputs of products with frozen weights are not kept (LoRA): two of projections, one
@@ -132,8 +133,8 @@ def activation_bytes(network: Transformer, recipe: Recipe, layouts: Layouts) -> 
         scores = 5 * network.heads * recipe.sequence / network.hidden / layouts.tensor
     wide = 2 if recipe.precision in ("fp32", "tf32") else 1
     whole, queries, middle, scores = wide * whole, wide * queries, wide * middle, wide * scores
-    inner = (queries + 2 + middle) / layouts.tensor + whole / cut
-    products = 2 * (1 + 2 * kv) + 2 + 2 * width * (2 if network.gated else 1) + 2
+    inner = (queries + 2 * heads + middle) / layouts.tensor + whole / cut
+    products = heads * 2 * (1 + 2 * kv) + 2 + 2 * width * (2 if network.gated else 1) + 2
     some = (2 + 2 + products / 2) / np.where(layouts.sequence_parallel > 0, layouts.tensor, 1)
     return {"all": inner + scores, "but_scores": inner, "some": some, "input": 2 / cut}
 

@@ -6,7 +6,7 @@ weights or code: a description is numbers alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 #: Larger numbers are typing errors: no model, sequence or batch comes near.
 _MOST_PARAMETERS = 100_000_000_000_000
@@ -35,6 +35,14 @@ class Transformer:
     experts_used: int = 1
     #: Learned positions that have weights.
     positions: int = 0
+    #: Width of a head where it is not an equal part of ``hidden``; 0: it is. Outside of ``repr``, by
+    #: which runs that were kept before it came are found.
+    head_width: int = field(default=0, repr=False)
+
+    @property
+    def attention_width(self) -> int:
+        """Width of all queries together."""
+        return self.heads * self.head_width or self.hidden
 
     @property
     def kv_share(self) -> float:
@@ -44,7 +52,7 @@ class Transformer:
     @property
     def attention_parameters(self) -> float:
         """Weights of one layer's attention: queries, keys, values, projection."""
-        return self.hidden * self.hidden * (2 + 2 * self.kv_share)
+        return self.hidden * self.attention_width * (2 + 2 * self.kv_share)
 
     @property
     def feed_forward_parameters(self) -> float:
@@ -144,4 +152,13 @@ def _transformer_refusal(network: Transformer) -> str | None:
             return f"{name} is {value}: it must lie between 1 and {most}."
     if network.kv_heads > network.heads or network.experts_used > network.experts:
         return "More heads or experts are used than there are."
+    if network.heads % network.kv_heads:
+        return f"{network.heads} heads cannot share {network.kv_heads} heads of keys evenly."
+    if not 0 <= network.head_width <= _MOST_WIDTH:
+        return f"head_width is {network.head_width}: it must lie between 0 and {_MOST_WIDTH}."
+    if not network.head_width and network.hidden % network.heads:
+        return (
+            f"A width of {network.hidden} cannot be divided among {network.heads} heads: look at"
+            " hidden and heads."
+        )
     return None

@@ -104,7 +104,7 @@ class Recipe:
         if self.adapters is Adapters.NONE or isinstance(network, Traced):
             return float(network.parameters)
         # A pair of narrow matrices beside each of attention's four.
-        width = network.hidden * (6 + 2 * network.kv_share)
+        width = 4 * network.hidden + network.attention_width * (2 + 2 * network.kv_share)
         return network.layers * self.rank * width
 
 

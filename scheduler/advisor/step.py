@@ -139,7 +139,7 @@ def forward_work(network: Transformer | Traced, recipe: Recipe, layouts: Layouts
     ranks = layouts.tensor * layouts.pipeline
     layers = 2 * network.active_layer_parameters * network.layers * count / ranks
     logits = 2 * network.head_parameters * count / ranks
-    attention = 4.0 * recipe.sequence * network.hidden * network.layers * count / ranks
+    attention = 4.0 * recipe.sequence * network.attention_width * network.layers * count / ranks
     kept = activation_bytes(network, recipe, layouts)
     units = network.hidden * network.layers * count / layouts.pipeline
     units = units * (_COMPILED if recipe.loss == "compiled" else 1.0)

@@ -19,6 +19,7 @@ from tornado.web import Application, RedirectHandler, StaticFileHandler
 from gpucommons.gpu.connections.listening import BACKLOG
 from gpucommons.scheduler.client import AsyncSchedulerClient
 from gpucommons.scheduler.languages.texts import languages, of_template, of_template_many
+from gpucommons.scheduler.models.text.number_words import decimal
 from gpucommons.scheduler.pages import (
     admin,
     admin_writes,
@@ -104,6 +105,7 @@ def templates() -> jinja2.Environment:
         "gpus": words.gpus,
         "number": words.amount,
         "column": words.column,
+        "decimal": decimal,
     }
     return environment
 

@@ -223,8 +223,8 @@ def _jobs(end_ms: int) -> Iterator[Workload]:
 def _events(end_ms: int) -> Iterator[Event]:
     """Changes of the kind that admins make."""
     for days_ago, team, text in (
-        (52, _VISION, "guarantee of vision in gpu: 0 → ½ GPU"),
-        (24, _NLP, "weight of nlp in gpu: 1 → 2"),
+        (52, _VISION, "vision in pool gpu: guaranteed 0 → ½."),
+        (24, _NLP, "nlp in pool gpu: weight 1 → 2."),
     ):
         yield Event(
             at_ms=Millis(end_ms - days_ago * _DAY_MS),

@@ -107,7 +107,10 @@ def a_utilisation(now_ms: int) -> Utilisation:
         ],
         marks=[
             UseMark(at_ms=now_ms - 60 * DAY_MS, text="admin: guarantee of <vision> 2 → 4 in a100"),
-            UseMark(at_ms=now_ms - 20 * DAY_MS, text="admin: pool a100 changed"),
+            UseMark(
+                at_ms=now_ms - 20 * DAY_MS,
+                text="vision in pool a100: guaranteed 0 → ½, limit 2 → none.",
+            ),
         ],
         weeks=weeks_until(now_ms),
     )

@@ -83,10 +83,10 @@ def from_config(config: Mapping[str, Any]) -> Network:
         return Unknown(why=f"What layers {named} has is not known here.")
     try:
         found = _transformer(kind, config)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError):
-        return Unknown(
-            why=f"The configuration of {kind!r} lacks a number, or holds none where one belongs."
-        )
+    except KeyError as error:
+        return Unknown(why=f"The configuration of {kind!r} lacks {error.args[0]}.")
+    except TypeError as error:
+        return Unknown(why=f"The configuration of {kind!r} holds no whole number in {error}.")
     refused = refusal(found)
     return Unknown(why=refused) if refused else found
 
@@ -97,6 +97,7 @@ def _transformer(kind: str, config: Mapping[str, Any]) -> Transformer:
     )
     ffn = _optional(config, "intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size")
     experts = _optional(config, "num_local_experts", "num_experts") or 1
+    head_width = _optional(config, "head_dim") or 0
     return Transformer(
         layers=layers,
         hidden=hidden,
@@ -111,6 +112,7 @@ def _transformer(kind: str, config: Mapping[str, Any]) -> Transformer:
         experts=experts,
         experts_used=_optional(config, "num_experts_per_tok", "top_k_experts") or 1,
         positions=_positions(kind, config),
+        head_width=0 if head_width * heads == hidden else head_width,
     )
 
 
@@ -130,10 +132,12 @@ def _number(config: Mapping[str, Any], *names: str) -> int:
 def _optional(config: Mapping[str, Any], *names: str) -> int | None:
     for name in names:
         value = config.get(name)
-        if isinstance(value, bool):
-            raise TypeError(name)
-        if value is not None:
-            if int(value) != value:
-                raise ValueError(name)
+        if value is None:
+            continue
+        # JSON of Python also has NaN and Infinity.
+        if isinstance(value, float) and value.is_integer():
             return int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(name)
+        return value
     return None

@@ -44,6 +44,8 @@ class TransformerModel(Model):
     experts_used: Layers = 1
     #: Learned positions that have weights.
     positions: int = Field(default=0, strict=True, ge=0, le=100_000_000)
+    #: Width of a head where it is not an equal part of ``hidden``; 0: it is.
+    head_width: int = Field(default=0, strict=True, ge=0, le=1_000_000)
 
 
 class TracedModel(Model):

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.languages.texts import gettext
 from gpucommons.scheduler.models.reports import LENT, REPORT_COLUMNS, Report, ReportRow
+from gpucommons.scheduler.models.text.number_words import decimal
 from gpucommons.scheduler.money import from_micro
 
 #: What a spreadsheet takes for the beginning of a formula, also behind blanks, as wide as Chinese and Japanese
@@ -187,10 +189,13 @@ def _note(report: Report) -> str:
     unpriced = sum(row.unpriced_milli_gpu_h for row in report.rows)
     said = []
     if unpriced:
-        said.append(f"{gpu_hours(unpriced)} GPU hours had no price and are in no cost.")
+        hours = decimal(gpu_hours(unpriced))
+        said.append(gettext("%(hours)s GPU hours had no price and are in no cost.", hours=hours))
     if report.lent_unknown_milli_gpu_h:
-        hours = gpu_hours(report.lent_unknown_milli_gpu_h)
-        said.append(f"Who lent {hours} of the borrowed GPU hours is not known.")
+        hours = decimal(gpu_hours(report.lent_unknown_milli_gpu_h))
+        said.append(
+            gettext("Who lent %(hours)s of the borrowed GPU hours is not known.", hours=hours)
+        )
     return " ".join(said)
 
 

@@ -20,6 +20,7 @@ from gpucommons.scheduler.models import (
     TeamUseView,
     TeamView,
 )
+from gpucommons.scheduler.models.text.change_words import change_words
 from gpucommons.scheduler.pages.present import words
 
 _MAX_WEIGHT = 1000
@@ -120,7 +121,7 @@ def quota_tables(teams: Sequence[TeamView], pools: Sequence[PoolView]) -> tuple[
 def change_rows(events: Sequence[EventView]) -> tuple[ChangeRow, ...]:
     """The last changes, newest first."""
     return tuple(
-        ChangeRow(at_ms=event.at_ms, by=event.by, text=event.text)
+        ChangeRow(at_ms=event.at_ms, by=event.by, text=change_words(event.text))
         for event in reversed(events)
         if event.kind in CHANGE_KINDS
     )

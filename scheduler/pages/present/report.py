@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.languages.texts import gettext, gettext_noop
 from gpucommons.scheduler.models import Report
-from gpucommons.scheduler.models.text.report_rows import gpu_hours
 from gpucommons.scheduler.pages.present.capacity import Figure
+from gpucommons.scheduler.pages.present.words import gpu_hours
 
 _DECEMBER = 12
 #: Time is counted from then.

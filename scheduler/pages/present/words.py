@@ -14,9 +14,9 @@ from gpucommons.scheduler.languages.texts import (
     language,
 )
 from gpucommons.scheduler.models import ForecastView
+from gpucommons.scheduler.models.text import report_rows
 from gpucommons.scheduler.models.text.number_words import decimal
 from gpucommons.scheduler.models.text.place_words import ordinal, place
-from gpucommons.scheduler.models.text.report_rows import gpu_hours
 from gpucommons.scheduler.models.text.state_words import held_words, state_words
 
 __all__ = [
@@ -147,6 +147,11 @@ def column(name: str) -> str:
 def reason_class(code: str) -> str:
     """A reason class as it stands in a table; an unknown one is shown as it is."""
     return gettext(_REASONS.get(code, code))
+
+
+def gpu_hours(milli_gpu_h: int) -> str:
+    """GPU·hours to the thousandth, as rows that add up have them."""
+    return decimal(report_rows.gpu_hours(milli_gpu_h))
 
 
 def gpu_minutes(milli_gpu_s: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -43,7 +44,7 @@ CARD_WIDTH, CARD_HEIGHT = 220, 60
 BARS_WIDTH, BARS_HEIGHT = 480, 150
 DAYS_WIDTH, DAYS_HEIGHT = 960, 150
 _WIDEST_BAR = 34
-_TICKS = 3
+_MOST_STEPS = 4
 #: What was lost is seen, however little it is.
 _THINNEST = 2.0
 _PER_GPU_HOURS = 100
@@ -250,12 +251,18 @@ def days(found: Sequence[ReportDay]) -> Days | None:
         ),
         ticks=tuple(
             Tick(
-                y=round(DAYS_HEIGHT * (1 - share / _TICKS), 1),
-                text=words.amount(top * share / _TICKS / WHOLE_MILLI_GPU, ",.3g"),
+                y=round(DAYS_HEIGHT * (1 - at / top), 1),
+                text=words.amount(at / WHOLE_MILLI_GPU, ",.10g"),
             )
-            for share in range(_TICKS + 1)
+            for at in _round_numbers(top)
         ),
     )
+
+
+def _round_numbers(top: int) -> range:
+    """From 0 to at most the top, few steps of 1, 2 or 5 times a power of ten."""
+    steps = (digit * 10**power for power in itertools.count() for digit in (1, 2, 5))
+    return range(0, top + 1, next(step for step in steps if top // step <= _MOST_STEPS))
 
 
 def _day(one: ReportDay, x: float, top: int) -> Day:

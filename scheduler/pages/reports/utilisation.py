@@ -13,6 +13,7 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.client import report_calls
 from gpucommons.scheduler.languages.texts import gettext, gettext_noop
 from gpucommons.scheduler.models.reports import UsePoint, Utilisation
+from gpucommons.scheduler.models.text.change_words import change_words
 from gpucommons.scheduler.models.text.report_rows import SAMPLE_NOTE, in_a_spreadsheet
 from gpucommons.scheduler.pages.base import PageHandler
 from gpucommons.scheduler.pages.present.words import iso
@@ -67,7 +68,10 @@ async def shown(page: PageHandler) -> dict[str, Any]:
         "drawn": json.dumps(_drawn(found, whole.points)),
         "is_known": any(one.allocated_milli_gpu is not None for one in whole.points),
         "rows": tuple(_row(one, found.step_ms) for one in reversed(whole.points)),
-        "marks": tuple(zip(_LETTERS, found.marks, strict=False)),
+        "marks": tuple(
+            (letter, mark.at_ms, change_words(mark.text))
+            for letter, mark in zip(_LETTERS, found.marks, strict=False)
+        ),
         "cards": tuple(
             drawing.card(
                 f"{_kind(one.of)} {one.name}",

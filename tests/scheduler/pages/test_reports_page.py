@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
+from decimal import Decimal
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpucommons.scheduler.models.notifications import (
     ChannelView,
@@ -14,7 +18,9 @@ from gpucommons.scheduler.models.notifications import (
     NotificationsView,
     NotificationView,
 )
+from gpucommons.scheduler.models.reports import ReportDay
 from gpucommons.scheduler.models.text import report_parquet
+from gpucommons.scheduler.pages.reports import drawing
 
 
 async def test_utilisation_shows_lines_tables_and_changes_to_admins_and_leads(visit: Any) -> None:
@@ -254,3 +260,40 @@ async def test_a_code_that_is_wrong_is_said_where_it_is_typed_again(
     empty = await alice.post("notifications/confirm", data={**fields, "code": ""})
     assert empty.status_code == 422
     assert 'role="alert">' in empty.text
+
+
+@given(st.integers(min_value=1, max_value=10**9))
+def test_an_axis_has_few_round_labels(top: int) -> None:
+    day = ReportDay(
+        from_ms=0,
+        held_milli_gpu_h=top,
+        used_milli_gpu_h=None,
+        idle_milli_gpu_h=0,
+        borrowed_milli_gpu_h=0,
+        lost_milli_gpu_h=0,
+        there_milli_gpu_h=None,
+    )
+    drawn = drawing.days([day])
+    assert drawn is not None
+    labels = [tick.text.replace(",", "") for tick in drawn.ticks]
+    assert 2 <= len(labels) <= 5
+    assert labels[0] == "0"
+    assert f"{Decimal(labels[1]).normalize():E}"[:2] in {"1E", "2E", "5E"}
+    assert [Decimal(one) for one in labels] == [
+        number * Decimal(labels[1]) for number in range(len(labels))
+    ]
+    assert all(0 <= tick.y <= drawing.DAYS_HEIGHT for tick in drawn.ticks)
+
+
+async def test_the_report_and_the_changes_are_as_a_german_reads_them(visit: Any) -> None:
+    admin = await visit("admin")
+    german = {"Accept-Language": "de"}
+    page = (await admin.get("admin/report", headers=german)).text
+    english = await admin.page("admin/report")
+    numbers = re.findall(r'class="num">(\d+)\.(\d{3})<', english)
+    assert numbers
+    assert re.findall(r'class="num">(\d+),(\d{3})<', page) == numbers
+    file = await admin.get("admin/report.csv", headers=german)
+    assert ",10.000,8.100," in file.text, "programs read it"
+    use = (await admin.get("admin/utilisation", headers=german)).text
+    assert "vision im Pool a100: garantiert 0 → ½, Limit 2 → keine." in use

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from gpucommons.scheduler.advisor.descriptors.huggingface import from_config
@@ -68,12 +70,53 @@ def test_experts_count_whole_in_memory_and_in_part_in_work() -> None:
         {"vocab_size": -3},
         {"num_hidden_layers": 10**9},
         {"intermediate_size": [1]},
+        {"hidden_size": math.nan},
+        {"hidden_size": math.inf},
+        {"num_hidden_layers": -math.inf},
+        {"hidden_size": 4100},
+        {"num_key_value_heads": 7},
+        {"head_dim": -1, "hidden_size": 4100},
     ],
 )
 def test_a_configuration_that_says_too_little_is_unknown(changes: dict[str, object]) -> None:
     found = from_config(LLAMA | changes)
     assert isinstance(found, Unknown)
     assert found.why.endswith(".")
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 0.5, "4096", True, [1]])
+def test_what_is_no_whole_number_is_named(value: object) -> None:
+    found = from_config(LLAMA | {"hidden_size": value})
+    assert found == Unknown(
+        why="The configuration of 'llama' holds no whole number in hidden_size."
+    )
+
+
+def test_a_width_that_its_heads_do_not_divide_is_refused_with_both_numbers() -> None:
+    found = from_config(LLAMA | {"hidden_size": 4100})
+    assert isinstance(found, Unknown)
+    assert "4100 cannot be divided among 32 heads" in found.why
+
+
+def test_heads_that_are_wider_than_their_part_count_in_attention() -> None:
+    """Qwen3-0.6B: 16 heads of 128 on a width of 1024, 596 million weights."""
+    config = LLAMA | {
+        "model_type": "qwen3",
+        "num_hidden_layers": 28,
+        "hidden_size": 1024,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "intermediate_size": 3072,
+        "vocab_size": 151936,
+        "tie_word_embeddings": True,
+    }
+    found = from_config(config)
+    assert isinstance(found, Transformer)
+    assert found.parameters == pytest.approx(596e6, rel=0.001)
+    usual = from_config(LLAMA | {"head_dim": 128})
+    assert usual == from_config(LLAMA)
+    assert repr(usual) == repr(from_config(LLAMA)), "runs are kept under it"
 
 
 def test_a_summary_of_keras_is_counted_layer_by_layer() -> None:
