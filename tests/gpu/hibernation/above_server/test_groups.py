@@ -89,7 +89,7 @@ def test_what_forks_without_end_is_ended_with_its_group(
 
 def test_a_server_that_drops_its_signals_ends_once_its_killed_program_is_found(home: Path) -> None:
     code = _IGNORES + (
-        "if not os.fork(): drops()\n"
+        "if not os.fork(): time.sleep(600)\n"
         "print(os.getppid(), os.getpid(), place, flush=True)\ntime.sleep(600)"
     )
     with server(home, code) as line:
