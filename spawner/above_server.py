@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from gpucommons.gpu.hibernation.above_server import standing
@@ -22,19 +23,19 @@ from gpucommons.spawner.kernel_trial import TRIALS, Account, KernelTrials
 _ASKS = 5
 
 
-async def _try_by_root(account: Account) -> bool:
+async def _try_by_root(account: Account, *, machine_wide: bool) -> bool:
     criu = _criu(account)
     if criu is None:
         return False
-    return await asyncio.to_thread(_passes, criu)
+    return await asyncio.to_thread(_passes, criu, machine_wide)
 
 
-def _passes(criu: Criu) -> bool:
+def _passes(criu: Criu, machine_wide: bool) -> bool:
     with tempfile.TemporaryDirectory(prefix="gpucommons-trial-") as place:
         # Its small process is another account's.
         Path(place).chmod(0o755)
         ability = self_test_for_users(criu, Path(place))
-    return ability.can_hibernate and ability.by_root
+    return ability.can_hibernate and ability.by_root and ability.machine_wide <= machine_wide
 
 
 def _criu(account: Account) -> Criu | None:
@@ -43,8 +44,14 @@ def _criu(account: Account) -> Criu | None:
     return find_criu({**os.environ, **named})
 
 
-#: One hub has one machine.
-BY_ROOT = KernelTrials(_try_by_root)
+#: One hub has one machine. The second is for admins who accept a right that counts on all of it.
+BY_ROOT = KernelTrials(partial(_try_by_root, machine_wide=False))
+BY_RIGHT_OF_MACHINE = KernelTrials(partial(_try_by_root, machine_wide=True))
+
+
+def trials_of(kernels_by_root: bool | None) -> KernelTrials:
+    """What an admin chose: True accepts a right that counts on the whole machine."""
+    return BY_RIGHT_OF_MACHINE if kernels_by_root else BY_ROOT
 
 
 async def is_offered(account: Account, trials: KernelTrials = BY_ROOT) -> bool | None:

@@ -74,10 +74,11 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
     ).tag(config=True)
 
     kernels_by_root = Bool(
-        False,
-        help="""Where users may make no user namespaces, start root's program above each server, so that
-        kernels are saved there too. It needs a hub that is root, and users with their own accounts. A
-        determined user may get CAP_CHECKPOINT_RESTORE by it, as themselves.
+        None,
+        allow_none=True,
+        help="""Where users may make no user namespaces, root's program above each server saves kernels (a hub
+        of root's, users' own accounts). None: where root may make such a namespace. True: also where it may
+        not, and a determined user may get CAP_CHECKPOINT_RESTORE by it, as themselves. False: nowhere.
         """,
     ).tag(config=True)
 
@@ -171,16 +172,16 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
     def _may_stand_above(self) -> bool:
         """Whether root's program is allowed here. Who starts servers in another way may confine them."""
         is_ours = list(self.cmd) == self._default_cmd() and not self.shell_cmd
-        allowed = self.kernels_by_root and self.environment.get(_KEEPS_KERNELS) != "0"
+        allowed = self.kernels_by_root is not False and self.environment.get(_KEEPS_KERNELS) != "0"
         return bool(is_ours and allowed and not self.shared_account)
 
     async def _program_above(self) -> Above | None:
         """Root's program, where kernels are kept by it; a server starts without it, too."""
         try:
-            account = self._account_of_trial()
+            account, home = self._account_of_trial(), Path(_account_of(self.account).pw_dir)
             group = None if self._prepared is None else self._prepared.cgroup
-            home = Path(_account_of(self.account).pw_dir)
-            return await above_server.above(account, home, group=group)
+            by_root = above_server.trials_of(self.kernels_by_root)
+            return await above_server.above(account, home, by_root=by_root, group=group)
         except OSError as error:
             self.log.warning("gpucommons: kernels are not saved by root's program: %s", error)
             return None
@@ -288,7 +289,7 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
         alone = None if account is None else await TRIALS.outcome(account)
         if account is None or alone is not False or not self._may_stand_above():
             return alone
-        return await above_server.is_offered(account)
+        return await above_server.is_offered(account, above_server.trials_of(self.kernels_by_root))
 
     def _account_of_trial(self) -> Account | None:
         """Who can tell; None where nothing can be run as them."""

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import results
-from benchmarks.hibernation import hostile
+from benchmarks.hibernation import from_outside, hostile
 from benchmarks.hibernation.idle import idle_row
 from benchmarks.hibernation.jobs import job_rows
 from benchmarks.hibernation.kernels import kernel_row
@@ -85,14 +85,16 @@ def _safety(criu: Criu, place: Path) -> dict[str, object]:
         sys.exit("As root the tries need setpriv(1), to be an ordinary user's.")
     place.chmod(_OPEN_TO_ALL)
     escapes: dict[str, str] = {}
-    tries = [(play, False) for play in hostile.TRIES]
+    tries = [(play, False, False) for play in hostile.TRIES]
     if os.geteuid() == 0:
-        tries += [(play, True) for play in (*hostile.TRIES, *hostile.TRIES_BY_ROOT)]
-    for play, by_root in tries:
-        name = f"{play.__name__}{' by root' * by_root}"
+        by_root = (*hostile.TRIES, *hostile.TRIES_BY_ROOT)
+        tries += [(play, True, False) for play in (*by_root, *from_outside.TRIES)]
+        tries += [(play, True, True) for play in (*by_root, from_outside.pid_one_from_outside)]
+    for play, is_by_root, forbidden in tries:
+        name = f"{play.__name__}{' by root' * is_by_root}{' without namespaces' * forbidden}"
         folder = place / name.replace(" ", "-")
         folder.mkdir()
-        with hostile.ground(folder, criu, by_root=by_root) as ground:
+        with hostile.ground(folder, criu, by_root=is_by_root, forbidden=forbidden) as ground:
             got = play(ground)
         if got is not None:
             escapes[name] = got

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.hibernation import forbidding
 from benchmarks.hibernation import forged_images as forged
 from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation import refusals
@@ -23,7 +24,7 @@ from gpucommons.gpu.hibernation.criu import Criu, criu_at
 from gpucommons.gpu.hibernation.inside.settings import Account
 from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused
 
-_SECONDS = 60
+SECONDS = 60
 CONTENT = "top secret"
 #: An ordinary user; none of this number needs to exist.
 USER = 2001
@@ -38,7 +39,7 @@ assert os.waitpid(child, 0)[1] == 3 << 8 and not held.seek(0)
 print(repr(held.read()), os.getresuid(), flush=True)
 print([x.split()[1] for x in open("/proc/self/status") if x.startswith(("CapEff", "CapPrm", "CapInh", "CapAmb", "NoNewPrivs"))], flush=True)
 """
-_AS_USER = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--")
+AS_USER = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--")
 _NOTHING = ["0000000000000000"] * 4 + ["1"]
 
 
@@ -52,16 +53,18 @@ class Ground:
     secret: Path
     #: What becomes the user before a command runs; empty where we are one already.
     as_user: tuple[str, ...] = ()
-    #: Root starts the tree for this user, where namespaces of users are forbidden; else they do.
+    #: Root starts the tree for this user, in a user namespace of root's; else they do.
     account: Account | None = None
+    #: Not even root may make one.
+    forbidden: bool = False
     #: What starts a tree, where that user may read it.
     init: Path = tree_module.INIT
 
 
 def honest_wakes(ground: Ground) -> bool:
     """Nobody tries anything: it must wake, with its own file and no right."""
-    _saved(ground, ground.folder / "held")
-    uid = _owner(ground)[0]
+    saved(ground, ground.folder / "held")
+    uid = owner(ground)[0]
     own = f"{'x' * len(CONTENT)!r} ({uid}, {uid}, {uid})"
     return _said_when_woken(ground) == (own, str(_NOTHING))
 
@@ -69,7 +72,7 @@ def honest_wakes(ground: Ground) -> bool:
 def open_file_becomes_a_link(ground: Ground) -> str | None:
     """The file that was open is swapped for a link to another's file of the same size."""
     own = ground.folder / "held"
-    _saved(ground, own)
+    saved(ground, own)
     own.unlink()
     own.symlink_to(ground.secret)
     return _woken(ground)
@@ -78,7 +81,7 @@ def open_file_becomes_a_link(ground: Ground) -> str | None:
 def and_the_description_is_forged(ground: Ground) -> str | None:
     """The same, and the description no longer knows of the file."""
     own = ground.folder / "held"
-    _saved(ground, own)
+    saved(ground, own)
     own.unlink()
     own.symlink_to(ground.secret)
     forged.forge(_image(ground), {})
@@ -87,8 +90,8 @@ def and_the_description_is_forged(ground: Ground) -> str | None:
 
 def image_asks_for_root(ground: Ground) -> str | None:
     """In the image the user's number becomes 0 wherever it stands for who the process is."""
-    _saved(ground, ground.folder / "held")
-    uid = _owner(ground)[0]
+    saved(ground, ground.folder / "held")
+    uid = owner(ground)[0]
     changed = {one.name: forged.with_number(one.read_bytes(), uid, 0) for one in _cores(ground)}
     forged.forge(_image(ground), changed)
     return _woken(ground)
@@ -96,7 +99,7 @@ def image_asks_for_root(ground: Ground) -> str | None:
 
 def image_asks_for_capabilities(ground: Ground) -> str | None:
     """In the image no_new_privs is cleared, and every capability is wanted."""
-    _saved(ground, ground.folder / "held")
+    saved(ground, ground.folder / "held")
     changed = {}
     for path in _cores(ground):
         data = path.read_bytes()
@@ -111,14 +114,14 @@ def image_asks_for_capabilities(ground: Ground) -> str | None:
 
 def image_asks_for_the_capability_of_criu(ground: Ground) -> str | None:
     """In the image the one capability that CRIU may have on the whole machine is kept."""
-    _saved(ground, ground.folder / "held")
+    saved(ground, ground.folder / "held")
     forged.forge(_image(ground), _cores_with_capability(ground))
     return _woken(ground)
 
 
 def image_asks_for_it_behind_a_link(ground: Ground) -> str | None:
     """The same, in a file outside of the image to which its name leads."""
-    _saved(ground, ground.folder / "held")
+    saved(ground, ground.folder / "held")
     for path in _cores(ground):
         elsewhere = ground.folder / path.name
         elsewhere.write_bytes(forged.with_capability(path.read_bytes()))
@@ -130,7 +133,7 @@ def image_asks_for_it_behind_a_link(ground: Ground) -> str | None:
 
 def image_asks_for_it_in_the_first_format(ground: Ground) -> str | None:
     """The same where only CRIU reads it: it begins sooner in files of its first format."""
-    _saved(ground, ground.folder / "held")
+    saved(ground, ground.folder / "held")
     image, changed = _image(ground), _cores_with_capability(ground)
     forged.forge(image, forged.in_the_first_format(image, changed))
     return _woken(ground)
@@ -140,11 +143,11 @@ def archive_writes_over_what_was_looked_at(ground: Ground) -> str | None:
     """The archive of shared memory leads to the copies that CRIU reads, by PID 1's own descriptors."""
     for number in range(3, 12):  # it has no more of them
         _new_ground(ground)
-        _saved(ground, ground.folder / "held")
+        saved(ground, ground.folder / "held")
         forged.archive_over(_image(ground), f"proc/self/fd/{number}")
         forged.forge(_image(ground), {})
-        with _started(ground, _new_tree(ground).wake_command()) as process:
-            refused = _new_tree(ground).awake(_SECONDS)
+        with started(ground, new_tree(ground).wake_command()) as process:
+            refused = new_tree(ground).awake(SECONDS)
             process.kill()
         # What is found only in what runs already was not found in time.
         if refused is None or refused.because == refusals.WANTS_RIGHTS:
@@ -158,24 +161,24 @@ def tree_of_somebody_else(ground: Ground) -> str | None:
     private.mkdir(mode=0o700, exist_ok=True)
     before = sorted(private.iterdir())
     (ground.folder / "tree").symlink_to(private)
-    said = _run(ground, _new_tree(ground).run_command([_python(), "-c", "print('runs')"]))
+    said = _run(ground, new_tree(ground).run_command([python_for_all(), "-c", "print('runs')"]))
     made = sorted(private.iterdir()) != before
     return said if os.geteuid() == 0 and (made or "runs" in said) else None
 
 
 def image_is_a_link(ground: Ground) -> str | None:
     """The folder of the image is a link to another place."""
-    _saved(ground, ground.folder / "held")
+    saved(ground, ground.folder / "held")
     _image(ground).symlink_to(_image(ground).rename(ground.folder / "elsewhere"))
     return _woken(ground)
 
 
 def image_is_woken_twice(ground: Ground) -> str | None:
     """A copy of the image's name is put back while it runs."""
-    _saved(ground, ground.folder / "held")
-    tree = _new_tree(ground)
-    with _started(ground, tree.wake_command()) as first:
-        refused = tree.awake(_SECONDS)
+    saved(ground, ground.folder / "held")
+    tree = new_tree(ground)
+    with started(ground, tree.wake_command()) as first:
+        refused = tree.awake(SECONDS)
         again = _run(ground, tree.wake_command())
         first.kill()
     return None if refused or "Another tree" in again or "no image" in again else again
@@ -187,30 +190,9 @@ def memory_of_others(ground: Ground) -> str | None:
         "import os\nprint(sorted(x for x in os.listdir('/proc') if x.isdigit()))\n"
         "try:\n    open('/proc/1/mem', 'rb'); print('got in')\nexcept OSError: print('refused')"
     )
-    tree = _new_tree(ground)
-    said = _run(ground, tree.run_command([_python(), "-c", code])).splitlines()
+    tree = new_tree(ground)
+    said = _run(ground, tree.run_command([python_for_all(), "-c", code])).splitlines()
     return None if said == ["['1', '2']", "refused"] else str(said)
-
-
-def pid_one_from_outside(ground: Ground) -> str | None:
-    """Another process of the same user looks into who may run CRIU: its memory, its descriptors."""
-    tree = _new_tree(ground)
-    with _started(
-        ground, tree.run_command([_python(), "-c", "import time; time.sleep(600)"])
-    ) as one:
-        refused = tree.awake(_SECONDS)
-        (pid_one,) = Path(f"/proc/{one.pid}/task/{one.pid}/children").read_text().split()
-        code = (
-            "import os\n"
-            "looks = {'mem': lambda p: open(p, 'rb'), 'fd/1': os.readlink, 'root': os.listdir, 'environ': lambda p: open(p).read(1)}\n"
-            "for name, look in looks.items():\n"
-            f"    try:\n        look('/proc/{pid_one}/' + name)\n    except OSError:\n        continue\n"
-            "    print('got in by', name)"
-        )
-        words = [_python(), "-c", code]
-        done = subprocess.run([*_AS_USER, *words], capture_output=True, text=True, check=False)
-        one.kill()
-    return None if refused is None and not (done.stdout + done.stderr) else f"{refused} {done}"
 
 
 def rights_of_a_program_with_setuid(ground: Ground) -> str | None:
@@ -220,8 +202,8 @@ def rights_of_a_program_with_setuid(ground: Ground) -> str | None:
         "done = subprocess.run(['su', '-c', 'id -u'], stdin=subprocess.DEVNULL, capture_output=True)\n"
         "print(done.returncode != 0, os.getuid())"
     )
-    tree = _new_tree(ground)
-    said = _run(ground, tree.run_command([_python(), "-c", code])).split()
+    tree = new_tree(ground)
+    said = _run(ground, tree.run_command([python_for_all(), "-c", code])).split()
     uid = ground.folder.stat().st_uid
     # Root itself stays who it is, without rights.
     return None if said == ["True", str(uid)] or not uid else str(said)
@@ -245,15 +227,17 @@ TRIES_BY_ROOT = (
     image_asks_for_the_capability_of_criu,
     image_asks_for_it_behind_a_link,
     image_asks_for_it_in_the_first_format,
-    pid_one_from_outside,
 )
 
 
 @contextmanager
-def ground(folder: Path, criu: Criu, *, by_root: bool = False) -> Iterator[Ground]:
+def ground(
+    folder: Path, criu: Criu, *, by_root: bool = False, forbidden: bool = False
+) -> Iterator[Ground]:
     """Make the ground for one try; as root for an ordinary user, with copies of what they need.
 
-    ``by_root``: root starts the trees, as where users may make no namespaces.
+    ``by_root``: root starts the trees, as where users may make no namespaces. ``forbidden``: there it
+    may make none either.
     """
     if os.geteuid():
         secret = Path("/etc/shadow")
@@ -278,8 +262,9 @@ def ground(folder: Path, criu: Criu, *, by_root: bool = False) -> Iterator[Groun
         folder=place,
         criu=criu_for_all(criu, folder / "criu"),
         secret=secret,
-        as_user=() if by_root else _AS_USER,
+        as_user=() if by_root else AS_USER,
         account=Account(uid=USER, gid=USER) if by_root else None,
+        forbidden=forbidden,
         init=package / "hibernation" / tree_module.INIT.name,
     )
 
@@ -293,7 +278,8 @@ def criu_for_all(criu: Criu, copy: Path) -> Criu:
     return criu_at(copy) or criu
 
 
-def _new_tree(ground: Ground) -> HibernatableTree:
+def new_tree(ground: Ground) -> HibernatableTree:
+    """The tree of this ground; nothing lives in it yet."""
     folder = ground.folder / "tree"
     return HibernatableTree(folder, ground.criu, preload=None, account=ground.account)
 
@@ -305,18 +291,19 @@ def _new_ground(ground: Ground) -> None:
         shutil.rmtree(path) if is_folder else path.unlink()
 
 
-def _saved(ground: Ground, own: Path) -> None:
+def saved(ground: Ground, own: Path) -> None:
+    """Have a program run that holds this file open, and save it."""
     own.write_text("x" * len(CONTENT))
     os.mkfifo(ground.folder / "go")
     for path in (own, ground.folder / "go"):
-        os.chown(path, *_owner(ground))
-    tree = _new_tree(ground)
-    command = [_python(), "-u", "-c", _PROGRAM, str(own), str(ground.folder / "go")]
-    with _started(ground, tree.run_command(command)) as process:
+        os.chown(path, *owner(ground))
+    tree = new_tree(ground)
+    command = [python_for_all(), "-u", "-c", _PROGRAM, str(own), str(ground.folder / "go")]
+    with started(ground, tree.run_command(command)) as process:
         assert process.stdout is not None
         ready = process.stdout.readline()
         assert ready == "ready\n", ready
-        answer = tree.save(_SECONDS)
+        answer = tree.save(SECONDS)
         assert not isinstance(answer, Refused), answer
 
 
@@ -326,7 +313,7 @@ def _woken(ground: Ground) -> str | None:
     if said is None:
         return None
     read, rights = said
-    uid = _owner(ground)[0]
+    uid = owner(ground)[0]
     if CONTENT in read or f"({uid}, {uid}, {uid})" not in read:
         return read
     return None if rights == str(_NOTHING) else rights
@@ -334,9 +321,9 @@ def _woken(ground: Ground) -> str | None:
 
 def _said_when_woken(ground: Ground) -> tuple[str, str] | None:
     """What the program reads and which rights it has; None when it was not woken."""
-    tree = _new_tree(ground)
-    with _started(ground, tree.wake_command()) as process:
-        if tree.awake(_SECONDS) is not None:
+    tree = new_tree(ground)
+    with started(ground, tree.wake_command()) as process:
+        if tree.awake(SECONDS) is not None:
             return None
         # Held for both ends: whether it opens the pipe now or a moment later, it goes on.
         held = os.open(ground.folder / "go", os.O_RDWR)
@@ -358,12 +345,13 @@ def _cores_with_capability(ground: Ground) -> dict[str, bytes]:
     return {one.name: forged.with_capability(one.read_bytes()) for one in _cores(ground)}
 
 
-def _owner(ground: Ground) -> tuple[int, int]:
+def owner(ground: Ground) -> tuple[int, int]:
+    """The user whose ground it is, and the group."""
     found = ground.folder.stat()
     return found.st_uid, found.st_gid
 
 
-def _python() -> str:
+def python_for_all() -> str:
     """An interpreter that every user may run."""
     for_all = "/usr/bin/python3"
     return for_all if os.geteuid() == 0 and Path(for_all).exists() else sys.executable
@@ -373,14 +361,15 @@ def _command(ground: Ground, command: list[str]) -> list[str]:
     if not ground.as_user and ground.account is None:
         return command
     # A tree's command begins with our interpreter and leads to our files: the user's own copies.
-    own = {sys.executable: _python(), str(tree_module.INIT): str(ground.init)}
+    own = {sys.executable: python_for_all(), str(tree_module.INIT): str(ground.init)}
     return [*ground.as_user, *(own.get(word, word) for word in command)]
 
 
-def _started(ground: Ground, command: list[str]) -> subprocess.Popen[str]:
+def started(ground: Ground, command: list[str]) -> subprocess.Popen[str]:
+    """Start a tree as this ground starts one, or wake it."""
     reader, writer = os.pipe()
     # Who wakes opens it again, so it must be theirs.
-    os.fchown(writer, *_owner(ground))
+    os.fchown(writer, *owner(ground))
     process = subprocess.Popen(
         _command(ground, command),
         cwd="/",
@@ -388,6 +377,7 @@ def _started(ground: Ground, command: list[str]) -> subprocess.Popen[str]:
         stdout=writer,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=forbidding.forbid if ground.forbidden else None,  # noqa: PLW1509 - one thread
     )
     os.close(writer)
     process.stdout = os.fdopen(reader)
@@ -395,5 +385,5 @@ def _started(ground: Ground, command: list[str]) -> subprocess.Popen[str]:
 
 
 def _run(ground: Ground, command: list[str]) -> str:
-    with _started(ground, command) as process:
-        return process.communicate(timeout=_SECONDS)[0]
+    with started(ground, command) as process:
+        return process.communicate(timeout=SECONDS)[0]

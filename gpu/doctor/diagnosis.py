@@ -271,10 +271,21 @@ def _interpreter(facts: Facts) -> Finding:
 
 _BY_USERS = "in a user namespace, without any right of the machine's"
 _BY_ROOT = (
-    "started by root as its user with one capability, as users may make no user namespaces here; so "
-    "jobs under users' own accounts are saved where the scheduler is root too, and notebooks where the hub "
-    "is, and has `c.GpuLocalSpawner.kernels_by_root = True`"
+    "started by root as its user, in a user namespace of root's, as users may make none here; so jobs and "
+    "notebooks under users' own accounts are saved where scheduler and hub are root too"
 )
+_BY_RIGHT_OF_MACHINE = (
+    "started by root as its user with one capability, as not even root may make user namespaces here; so "
+    "jobs under users' own accounts are saved where the scheduler is root too, and notebooks where the hub "
+    "is, and has `c.GpuLocalSpawner.kernels_by_root = True`. A user with a saved job or notebook may get "
+    "that capability (CAP_CHECKPOINT_RESTORE) by its wake: choose process numbers, rename a program"
+)
+
+
+def _way(ability: Ability) -> str:
+    if not ability.by_root:
+        return _BY_USERS
+    return _BY_RIGHT_OF_MACHINE if ability.machine_wide else _BY_ROOT
 
 
 def _hibernation(facts: Facts) -> tuple[Finding, ...]:
@@ -291,7 +302,7 @@ def _hibernation(facts: Facts) -> tuple[Finding, ...]:
         return (Finding(check=check, level=ADVICE, found=ability.because, change=change),)
     found = (
         f"CRIU {facts.criu} saved and woke a small process: {ability.save_mib_per_s} MiB/s "
-        f"saving, {ability.wake_mib_per_s} MiB/s waking, {_BY_ROOT if ability.by_root else _BY_USERS}"
+        f"saving, {ability.wake_mib_per_s} MiB/s waking, {_way(ability)}"
     )
     if ability.by_root and facts.no_group is not None:
         change = (

@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 _MIB = 1 << 20
 _LOOK_S = 0.01
+_USER_NAMESPACE = Path("/proc/self/ns/user")
 #: Memory of the small process that cannot be left out as zeros.
 _BALLAST_MIB = 64
 _PROGRAM = """
@@ -37,7 +38,7 @@ import os, sys
 ballast = os.urandom(1 << 20) * int(sys.argv[1])
 print("ready", flush=True)
 os.read(os.open(sys.argv[2], os.O_RDONLY), 1)
-print(len(ballast) >> 20, os.getuid(), flush=True)
+print(len(ballast) >> 20, os.getuid(), os.readlink("/proc/self/ns/user"), flush=True)
 """
 NO_CRIU = (
     "There is no CRIU 4.2 or newer here; `gpucommons hibernation setup` gets one without root."
@@ -58,6 +59,8 @@ class Ability:
     disk_mib_per_s: int = 0
     #: Users may make no namespaces here, but root can start what is to be saved, as its user.
     by_root: bool = False
+    #: Not even root may make one, so the one right that CRIU has counts on the whole machine.
+    machine_wide: bool = False
 
 
 def self_test(
@@ -154,7 +157,8 @@ def _try(
         os.write(held, b".")
         told = lines(process)
         os.close(held)
-    if told != f"{_BALLAST_MIB} {uid}":
+    memory, _, namespace = told.rpartition(" ")
+    if memory != f"{_BALLAST_MIB} {uid}":
         return Ability(can_hibernate=False, because="The small process woke with another memory.")
     mib = saved.image_bytes / _MIB
     return Ability(
@@ -163,6 +167,7 @@ def _try(
         wake_mib_per_s=max(1, int(mib / max(seconds, 0.001))),
         disk_mib_per_s=_disk(place),
         by_root=account is not None or starter is not None,
+        machine_wide=namespace == str(_USER_NAMESPACE.readlink()),
     )
 
 

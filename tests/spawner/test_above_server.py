@@ -14,6 +14,7 @@ import pytest
 from gpucommons.gpu.hibernation.above_server import standing
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.inside.settings import Account as TreeAccount
+from gpucommons.gpu.hibernation.self_test import Ability
 from gpucommons.spawner import above_server
 from gpucommons.spawner.kernel_trial import Account, KernelTrials
 from gpucommons.spawner.lease import LeaseMixin
@@ -95,19 +96,37 @@ async def test_a_hub_without_root_or_criu_offers_nothing(monkeypatch: pytest.Mon
     ("traits", "may"),
     [
         ({"kernels_by_root": True}, True),
-        ({}, False),
+        ({}, True),
+        ({"kernels_by_root": False}, False),
         ({"kernels_by_root": True, "shared_account": True}, False),
         ({"kernels_by_root": True, "environment": {"GPUCOMMONS_HIBERNATE_KERNELS": "0"}}, False),
         ({"kernels_by_root": True, "cmd": ["bwrap", "jupyterhub-singleuser"]}, False),
         ({"kernels_by_root": True, "shell_cmd": ["sh", "-c"]}, False),
     ],
 )
-def test_only_a_server_of_an_admin_who_wants_it_and_starts_none_in_another_way_has_a_program(
+def test_a_server_that_its_admin_starts_in_another_way_or_without_it_has_no_program(
     traits: dict[str, object], may: bool
 ) -> None:
     user = SimpleNamespace(name="ada")
     one = GpuLocalSpawner(user=user, **{"shared_account": False, **traits})
     assert one._may_stand_above() is may
+
+
+@as_root
+@pytest.mark.usefixtures("criu")
+@pytest.mark.parametrize(
+    ("kernels_by_root", "machine_wide", "has_one"),
+    [(None, False, True), (None, True, False), (True, True, True), (True, False, True)],
+)
+async def test_a_right_that_counts_on_the_whole_machine_is_an_admins_choice(
+    kernels_by_root: bool | None,
+    machine_wide: bool,
+    has_one: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = Ability(can_hibernate=True, by_root=True, machine_wide=machine_wide)
+    monkeypatch.setattr(above_server, "self_test_for_users", lambda *_: found)
+    assert await above_server.trials_of(kernels_by_root)._trial(ADA) is has_one
 
 
 @as_root

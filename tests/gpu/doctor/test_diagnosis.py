@@ -166,15 +166,20 @@ def test_what_saving_live_processes_needs_is_named() -> None:
     assert "pools of processes" in found(replace(able, semaphores=False), "hibernation").change
 
 
-def test_which_of_the_two_ways_of_saving_holds_is_named() -> None:
+def test_which_of_the_three_ways_of_saving_holds_is_named() -> None:
     alone = Ability(can_hibernate=True, save_mib_per_s=300, wake_mib_per_s=500)
     facts = Facts(criu="4.2.1", semaphores=True, hibernation=alone)
 
     assert "in a user namespace" in found(facts, "hibernation").found
     by_root = found(replace(facts, hibernation=replace(alone, by_root=True)), "hibernation")
-    assert "started by root as its user with one capability" in by_root.found
-    assert "jobs under users' own accounts are saved" in by_root.found
-    assert "`c.GpuLocalSpawner.kernels_by_root = True`" in by_root.found
+    assert "started by root as its user, in a user namespace of root's" in by_root.found
+    assert "CAP_" not in by_root.found
+    machine_wide = replace(alone, by_root=True, machine_wide=True)
+    by_right = found(replace(facts, hibernation=machine_wide), "hibernation")
+    assert "started by root as its user with one capability" in by_right.found
+    assert "jobs under users' own accounts are saved" in by_right.found
+    assert "`c.GpuLocalSpawner.kernels_by_root = True`" in by_right.found
+    assert "may get that capability (CAP_CHECKPOINT_RESTORE)" in by_right.found
     no_group = replace(
         facts, hibernation=replace(alone, by_root=True), no_group="Read-only file system"
     )

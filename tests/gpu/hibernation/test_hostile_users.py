@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.hibernation import hostile
+from benchmarks.hibernation import from_outside, hostile
 from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation.criu import Criu
 
 pytestmark = pytest.mark.criu
+
+_YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root starts trees for others")
 
 
 @pytest.fixture
@@ -27,32 +30,61 @@ def place() -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.fixture(params=[False, True], ids=["by_users", "by_root"])
-def by_root(request: pytest.FixtureRequest) -> bool:
-    if request.param and os.geteuid() != 0:
+@pytest.fixture(params=["by_users", "by_root", "by_root_without_namespaces"])
+def way(request: pytest.FixtureRequest) -> dict[str, bool]:
+    if request.param != "by_users" and os.geteuid() != 0:
         pytest.skip("only root starts trees for others")
-    return bool(request.param)
+    return {
+        "by_root": request.param != "by_users",
+        "forbidden": request.param == "by_root_without_namespaces",
+    }
 
 
 @pytest.mark.parametrize("play", hostile.TRIES, ids=lambda one: one.__name__)
 def test_a_hostile_user_gets_nothing(
-    play: Callable[[hostile.Ground], str | None], criu: Criu, place: Path, by_root: bool
+    play: Callable[[hostile.Ground], str | None], criu: Criu, place: Path, way: dict[str, bool]
 ) -> None:
-    with hostile.ground(place, criu, by_root=by_root) as ground:
+    with hostile.ground(place, criu, **way) as ground:
         assert play(ground) is None
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts trees for others")
-@pytest.mark.parametrize("play", hostile.TRIES_BY_ROOT, ids=lambda one: one.__name__)
-def test_nor_the_right_that_counts_on_the_whole_machine(
-    play: Callable[[hostile.Ground], str | None], criu: Criu, place: Path
+@as_root
+@pytest.mark.parametrize("forbidden", [False, True])
+@pytest.mark.parametrize(
+    "play",
+    [*hostile.TRIES_BY_ROOT, from_outside.pid_one_from_outside],
+    ids=lambda one: one.__name__,
+)
+def test_nor_the_right_of_criu(
+    play: Callable[[hostile.Ground], str | None], criu: Criu, place: Path, forbidden: bool
+) -> None:
+    with hostile.ground(place, criu, by_root=True, forbidden=forbidden) as ground:
+        assert play(ground) is None
+
+
+@as_root
+def test_threads_that_wake_in_a_namespace_of_roots_are_out_of_reach_at_every_moment(
+    criu: Criu, place: Path
 ) -> None:
     with hostile.ground(place, criu, by_root=True) as ground:
-        assert play(ground) is None
+        assert from_outside.threads_that_wake_from_outside(ground) is None
 
 
-def test_on_the_same_ground_an_honest_image_wakes(criu: Criu, place: Path, by_root: bool) -> None:
-    with hostile.ground(place, criu, by_root=by_root) as ground:
+@as_root
+def test_without_one_they_are_within_reach_of_their_user(criu: Criu, place: Path) -> None:
+    """The try above is worth something: what stays of it is written down for admins."""
+    if _YAMA.exists() and _YAMA.read_text().strip() != "0":
+        pytest.skip("this machine lets nobody trace what is not below them")
+    with hostile.ground(place, criu, by_root=True, forbidden=True) as ground:
+        got = from_outside.threads_that_wake_from_outside(ground)
+    assert got is not None
+    assert {"mem", "traced"} <= set(got.split())
+
+
+def test_on_the_same_ground_an_honest_image_wakes(
+    criu: Criu, place: Path, way: dict[str, bool]
+) -> None:
+    with hostile.ground(place, criu, **way) as ground:
         assert hostile.honest_wakes(ground)
 
 

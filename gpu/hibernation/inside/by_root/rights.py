@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gpucommons.gpu.hibernation.inside import calls
+from gpucommons.gpu.hibernation.inside.by_root import namespace
 from gpucommons.gpu.hibernation.inside.settings import Account, Settings
 
 _OF_NAMESPACE = (calls.CHECKPOINT_RESTORE, calls.SYS_PTRACE)
@@ -50,13 +51,14 @@ def become(account: Account) -> None:
     if account.uid <= 0 or account.gid <= 0:
         message = "What runs as root is saved in a user namespace only: else it would wake as root."
         raise NotAllowed(message)
-    if not all(calls.may_have(number) for number in _AT_START):
+    calls.no_new_privileges()
+    # In a namespace of its own it has all of them, and they count there alone.
+    if not namespace.enter(account) and not all(map(calls.may_have, _AT_START)):
         message = (
             "Without user namespaces saving takes Linux 5.9 or newer, and a root that has"
             " CAP_CHECKPOINT_RESTORE, CAP_SYS_ADMIN, CAP_SYS_TIME and CAP_SETPCAP."
         )
         raise NotAllowed(message)
-    calls.no_new_privileges()
     os.setgroups(account.groups)
     os.setresgid(account.gid, account.gid, account.gid)
     calls.keep_over_change_of_user()

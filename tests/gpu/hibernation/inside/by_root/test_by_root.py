@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from benchmarks.hibernation import forbidding, hostile
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.files_image import BYTES, NUMBER, Field, encoded
-from gpucommons.gpu.hibernation.inside.by_root import rights
+from gpucommons.gpu.hibernation.inside.by_root import namespace, rights
 from gpucommons.gpu.hibernation.inside.by_root.checked_copy import fill, is_without_rights
 from gpucommons.gpu.hibernation.inside.settings import Account
 
@@ -155,6 +155,44 @@ def test_root_itself_is_never_saved_this_way(account: Account) -> None:
 def test_nobody_else_starts_trees_for_others() -> None:
     with pytest.raises(rights.NotAllowed, match="Only root"):
         rights.become(Account(uid=2001, gid=2001))
+
+
+#: Becomes a user, and tells who that is, whether in a namespace, and which rights it may use there.
+_BECOMES = """
+import os, sys
+from gpucommons.gpu.hibernation.inside import calls
+from gpucommons.gpu.hibernation.inside.by_root import namespace, rights
+from gpucommons.gpu.hibernation.inside.settings import Account
+outside = os.readlink("/proc/self/ns/user")
+rights.become(Account.from_word(sys.argv[1]))
+print(os.getresuid(), sorted(os.getgroups()), os.readlink("/proc/self/ns/user") != outside,
+      sorted(calls.permitted()) == sorted((8, 21, 25, 40)))
+"""
+
+
+def becomes(word: str, *before: str) -> str:
+    words = [*before, sys.executable, "-c", _BECOMES, word]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or done.stderr
+
+
+@as_root
+def test_root_makes_a_user_namespace_for_whoever_may_make_none() -> None:
+    if not namespace.can_be_made():
+        pytest.skip("not even root may make one here")
+    assert becomes("2001:2001:2001,7,65534") == "(2001, 2001, 2001) [7, 2001, 65534] True True"
+
+
+@as_root
+def test_who_is_in_more_groups_than_a_namespace_knows_gets_none() -> None:
+    many = ",".join(map(str, range(5000, 5400)))
+    assert becomes(f"2001:2001:{many}").endswith("] False True")
+
+
+@as_root
+def test_where_not_even_root_may_make_one_there_is_none() -> None:
+    said = becomes("2001:2001:7", sys.executable, "-m", forbidding.__name__)
+    assert said == "(2001, 2001, 2001) [7] False True"
 
 
 def test_who_leaves_while_rights_are_looked_for_is_looked_for_again() -> None:
