@@ -4,6 +4,7 @@
 the disk's own speed beside; ``kernel``: a notebook's kernel with 200 MB of variables; ``victims``: ten
 jobs of 1 GB that are stopped together; ``refused``: what holds something that no image can hold, until
 that is known; ``kills``: whoever saves and wakes is killed at any moment;
+``services``: the same of jobs of a real scheduler, with its agent and the jobs' supervisors;
 ``safety``: what a hostile user tries; ``idle``: what the limits lose of pretended idle sessions. Figures
 are of this machine's disk, which the row names. Exit code 1 where a step was repeated, a variable or a
 job was lost, a GPU was free too late, or a try got through.
@@ -27,11 +28,12 @@ from benchmarks.hibernation.jobs import job_rows
 from benchmarks.hibernation.kernels import kernel_row
 from benchmarks.hibernation.kills import kills_row
 from benchmarks.hibernation.refusals import refused_row
+from benchmarks.hibernation.services import services_row
 from benchmarks.hibernation.victims import large_rows, victims_row
 from gpucommons.gpu.hibernation.criu import Criu, find_criu
 from gpucommons.gpu.hibernation.self_test import NO_CRIU, self_test
 
-WHAT = ("job", "large", "kernel", "victims", "refused", "kills", "safety", "idle")
+WHAT = ("job", "large", "kernel", "victims", "refused", "kills", "services", "safety", "idle")
 _HISTORIES = 24
 _OPEN_TO_ALL = 0o755
 
@@ -49,7 +51,7 @@ def main() -> int:
             sys.exit(ability.because)
         machine = {"criu": criu.version, "disk_mib_per_s": ability.disk_mib_per_s}
         rate = min(ability.save_mib_per_s, ability.disk_mib_per_s)
-        for row in _rows(criu, Path(place), arguments.only, rate):
+        for row in _rows(criu, Path(place), arguments, rate):
             line = {**row, **machine}
             print(json.dumps(line), flush=True)
             results.append(arguments.json, line)
@@ -61,7 +63,10 @@ def main() -> int:
     return 0 if held else 1
 
 
-def _rows(criu: Criu, place: Path, only: list[str], rate: int) -> Iterator[dict[str, object]]:
+def _rows(
+    criu: Criu, place: Path, arguments: argparse.Namespace, rate: int
+) -> Iterator[dict[str, object]]:
+    only: list[str] = arguments.only
     if "job" in only:
         yield from job_rows(criu, place)
     if "large" in only:
@@ -73,7 +78,9 @@ def _rows(criu: Criu, place: Path, only: list[str], rate: int) -> Iterator[dict[
     if "refused" in only:
         yield refused_row(criu, place)
     if "kills" in only:
-        yield kills_row(criu, place, _HISTORIES)
+        yield kills_row(criu, place, arguments.histories)
+    if "services" in only:
+        yield services_row(arguments.histories)
     if "safety" in only:
         yield _safety(criu, place)
     if "idle" in only:
@@ -105,6 +112,9 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.hibernation", description=__doc__)
     parser.add_argument("--json", type=Path, help="append the rows to this file")
     parser.add_argument("--only", nargs="*", choices=WHAT, default=list(WHAT))
+    parser.add_argument(
+        "--histories", type=int, default=_HISTORIES, help="of each of the rows with kills"
+    )
     return parser.parse_args()
 
 

@@ -89,6 +89,20 @@ def pid_one_from_outside(ground: Ground) -> str | None:
     return None if refused is None and not (done.stdout + done.stderr) else f"{refused} {done}"
 
 
+def namespaces_within(ground: Ground) -> str | None:
+    """A program in a tree makes a user namespace of its own, which is forbidden to its user outside."""
+    code = (
+        "import ctypes, os\n"
+        "libc = ctypes.CDLL(None)\n"
+        "held = os.open('/proc/self/ns/user', os.O_RDONLY)\n"
+        "print(libc.unshare(0x10000000), libc.setns(held, 0), libc.setns(os.open('/proc/1/ns/user', os.O_RDONLY) if os.access('/proc/1/ns/user', os.R_OK) else held, 0))"
+    )
+    tree = new_tree(ground)
+    with started(ground, tree.run_command([python_for_all(), "-c", code])) as one:
+        said = one.communicate(timeout=SECONDS)[0].strip()
+    return None if said == "-1 -1 -1" else said
+
+
 def threads_that_wake_from_outside(ground: Ground) -> str | None:
     """Another process of the same user tries every thread before, during and after a wake.
 

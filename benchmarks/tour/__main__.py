@@ -11,10 +11,12 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from benchmarks.hibernation import forbidding
+from benchmarks.hibernation import forbidding, forbidding_users
 from benchmarks.tour import (
+    elsewhere,
     figures,
     other_account,
+    own_accounts,
     rows_admin,
     rows_idle,
     rows_kept,
@@ -95,6 +97,22 @@ def play_kept_alone(line: Timeline, machine: Machine) -> dict[str, object]:
     return play_kept(line, machine, alice, bob)
 
 
+def play_by_root(line: Timeline, machine: Machine) -> dict[str, object]:
+    """D3–D9 where users have accounts of their own and may make no user namespaces: root starts trees."""
+    helps = [text for text in machine.cli("doctor").stdout.splitlines() if "hibernation" in text]
+    check(any("started by root as its user" in text for text in helps), f"D9: doctor: {helps}")
+    line.row("D9", f"doctor: “{' '.join(helps)}”")
+    alice, bob = (Person(machine.url, name, machine.password()) for name in ("alice", "bob"))
+    check(rows_kept.can_save(bob), "D9: the start page does not know that kernels can be saved")
+    answer = alice.start_server()
+    check(answer.status_code in (201, 202), f"{answer.status_code} {answer.text}")
+    alice.wait_until_ready()
+    kept = rows_kept.Kept()
+    rows_kept.notebook(line, machine, bob, kept, team="nlp")
+    rows_kept.plain_script(line, machine, alice, bob, kept)
+    return asdict(kept)
+
+
 def play_scripts(line: Timeline, machine: Machine, times: int) -> dict[str, object]:
     """D3–D5 alone, again and again: one wake says little of a machine on which others work."""
     alice, bob = (Person(machine.url, name, machine.password()) for name in ("alice", "bob"))
@@ -116,14 +134,16 @@ def play_scripts(line: Timeline, machine: Machine, times: int) -> dict[str, obje
 
 
 def _tour(
-    line: Timeline, rows: Callable[[Timeline, Machine], dict[str, object]]
+    line: Timeline,
+    rows: Callable[[Timeline, Machine], dict[str, object]],
+    by_root: own_accounts.Choice | None,
 ) -> dict[str, object]:
     began = time.monotonic()
-    with Machine(CONFIG, idle_after_s=IDLE_AFTER_S, warn_after_s=WARN_AFTER_S) as machine:
+    idle_s, warn_s = IDLE_AFTER_S, WARN_AFTER_S
+    with Machine(CONFIG, idle_after_s=idle_s, warn_after_s=warn_s, by_root=by_root) as machine:
         up_s = time.monotonic() - began
-        line.row(
-            "", f"gpucommons up answers after {up_s:.1f} s; users are trusted (--trusted-users)"
-        )
+        who = "trusted (--trusted-users)" if by_root is None else "accounts of this machine"
+        line.row("", f"gpucommons up answers after {up_s:.1f} s; users are {who}")
         found = rows(line, machine) | {"up_s": round(up_s, 2), "rows": line.played}
     return found | {"tour_s": round(time.monotonic() - began, 1)}
 
@@ -142,7 +162,18 @@ def main() -> int:
     parser.add_argument(
         "--without-user-namespaces", action="store_true", help="as where nobody may make them"
     )
+    parser.add_argument(
+        "--namespaces-by-root-alone", action="store_true", help="as where users may make none"
+    )
+    parser.add_argument(
+        "--own-accounts",
+        action="store_true",
+        help="by root: D3–D9 alone, by users with accounts of their own, whose processes root saves",
+    )
+    parser.add_argument("--alone", action="store_true", help="not also as others and elsewhere")
     arguments = parser.parse_args()
+    if arguments.namespaces_by_root_alone:
+        forbidding_users.forbid_to_users()
     if arguments.without_user_namespaces:
         forbidding.forbid()
     if arguments.uid is not None:
@@ -151,7 +182,15 @@ def main() -> int:
     rows = play_kept_alone if arguments.kept else play
     if arguments.scripts is not None:
         rows = partial(play_scripts, times=arguments.scripts)
-    found = played(lambda: _tour(Timeline(), rows), arguments.json)
+    by_root = None
+    if arguments.own_accounts:
+        # None is for whoever sets nothing: where root makes namespaces, that is enough.
+        accepts = True if arguments.without_user_namespaces else None
+        rows, by_root = play_by_root, own_accounts.Choice(kernels_by_root=accepts)
+    others = {} if rows is not play or arguments.alone else elsewhere.plays()
+    found = played(
+        lambda: _tour(Timeline(), rows, by_root) | elsewhere.play(others), arguments.json
+    )
     if found is None:
         return 1
     check(found.get("final_metric_equal", True) is True, "the final metric differs")

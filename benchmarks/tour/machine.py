@@ -18,6 +18,7 @@ from typing import Self
 import httpx
 import psutil
 
+from benchmarks.tour import own_accounts
 from benchmarks.tour.playing import gpucommons
 from benchmarks.tour.timeline import TourFailedError, wait_for
 
@@ -36,8 +37,15 @@ class Machine:
     """Starts everything, and takes it down again whatever happens."""
 
     def __init__(
-        self, config: Path, *, idle_after_s: int, warn_after_s: int, hub: bool = True
+        self,
+        config: Path,
+        *,
+        idle_after_s: int,
+        warn_after_s: int,
+        hub: bool = True,
+        by_root: own_accounts.Choice | None = None,
     ) -> None:
+        """``by_root``: users have accounts of their own, and their admin chose so; else all share one."""
         self._folder = tempfile.TemporaryDirectory(prefix="gctour", ignore_cleanup_errors=True)
         self.state = Path(self._folder.name) / "state"
         self.port = free_port()
@@ -51,13 +59,15 @@ class Machine:
             *("--simulate", "4"),
             *("--port", str(self.port)),
             *("--config", str(config)),
-            "--trusted-users",
-            # Sample data is for the hub's pages.
-            "--demo" if hub else "--no-hub",
+            *(("--trusted-users",) if by_root is None else ()),
+            # Sample data is for the hub's pages, and for users that are trusted.
+            *(() if hub else ("--no-hub",)),
+            *(("--demo",) if hub and by_root is None else ()),
             "--stop-jobs",
             *("--idle-after-s", str(idle_after_s)),
             *("--warn-after-s", str(warn_after_s)),
         ]
+        self._password = None if by_root is None else by_root.begin(Path(self._folder.name))
         self._hub = hub
         self._up: subprocess.Popen[bytes] | None = None
 
@@ -94,7 +104,9 @@ class Machine:
         return Path(self._log.name).read_text(errors="replace")
 
     def password(self) -> str:
-        """The password that `up` made."""
+        """The password that `up` made, or the tour."""
+        if self._password is not None:
+            return self._password
         return (self.state / "password").read_text().strip()
 
     def part(self, name: str) -> psutil.Process | None:

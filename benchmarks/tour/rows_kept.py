@@ -114,7 +114,8 @@ def anew(line: Timeline, machine: Machine, person: Person, other: Person) -> Non
 
 def _begin(machine: Machine, person: Person) -> tuple[str, Any]:
     """A script that borrows, at work; and the file that ends it."""
-    enough = machine.state / f"enough-{time.monotonic_ns()}"
+    # Where every account may look.
+    enough = machine.state.parent / f"enough-{time.monotonic_ns()}"
     source = PLAIN.replace("ENOUGH", repr(str(enough)))
     person.lab(
         "PUT",

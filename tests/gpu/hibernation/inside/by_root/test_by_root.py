@@ -11,12 +11,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.hibernation import forbidding, hostile
+from benchmarks.hibernation import forbidding, forbidding_users, hostile
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.files_image import BYTES, NUMBER, Field, encoded
 from gpucommons.gpu.hibernation.inside.by_root import namespace, rights
@@ -232,12 +233,12 @@ def test_an_account_survives_its_way_through_a_command_line() -> None:
 _PLAY = """
 import json, sys
 from pathlib import Path
-from benchmarks.hibernation import hostile
+from benchmarks.hibernation import from_outside, hostile
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.self_test import self_test_for_users
 folder, criu = Path(sys.argv[1]), Criu(command=tuple(json.loads(sys.argv[2])), version="4.2")
 with hostile.ground(folder, criu, by_root=sys.argv[3] == "root") as ground:
-    print(getattr(hostile, sys.argv[4])(ground))
+    print(getattr(from_outside, sys.argv[4], getattr(hostile, sys.argv[4], None))(ground))
 """
 
 
@@ -248,12 +249,12 @@ def place() -> Iterator[Path]:
         yield Path(folder)
 
 
-def played(place: Path, criu: Criu, who: str, what: str) -> str:
+def played(place: Path, criu: Criu, who: str, what: str, forbids: ModuleType = forbidding) -> str:
     if not (shutil.which("setpriv") and Path("/usr/bin/python3").exists()):
         pytest.skip("needs setpriv(1) and an interpreter that every user may run")
     words = [sys.executable, "-c", _PLAY, str(place), json.dumps(criu.command), who, what]
     done = subprocess.run(
-        [sys.executable, "-m", forbidding.__name__, *words],
+        [sys.executable, "-m", forbids.__name__, *words],
         capture_output=True,
         text=True,
         check=False,
@@ -270,10 +271,27 @@ def test_a_process_is_saved_and_woken_without_namespaces_of_users(criu: Criu, pl
 
 @as_root
 @pytest.mark.criu
-def test_there_its_user_alone_cannot(criu: Criu, place: Path) -> None:
-    assert "forbids users what saving a process needs" in played(
-        place, criu, "user", "honest_wakes"
-    )
+@pytest.mark.parametrize("forbids", [forbidding, forbidding_users])
+def test_there_its_user_alone_cannot(criu: Criu, place: Path, forbids: ModuleType) -> None:
+    said = played(place, criu, "user", "honest_wakes", forbids)
+    assert "forbids users what saving a process needs" in said
+
+
+@as_root
+@pytest.mark.criu
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("honest_wakes", "True"),
+        ("threads_that_wake_from_outside", "None"),
+        # What is forbidden to a user stays so in the namespace that root made for them.
+        ("namespaces_within", "None"),
+    ],
+)
+def test_where_only_root_may_make_namespaces_it_makes_one_for_its_user(
+    criu: Criu, place: Path, what: str, said: str
+) -> None:
+    assert played(place, criu, "root", what, forbidding_users) == said
 
 
 @as_root
