@@ -1,7 +1,8 @@
 """What a hub of root's does with a server: ``hub.py UID HOME CRIU COMMAND…``.
 
-Namespaces of users are forbidden to it and all below it, and what lies closed in root's home is let
-pass. It stands for the server: signals go on to it, and it ends with it. CRIU ``-`` is none.
+Namespaces of users are forbidden to it and all below it (to users alone, where ``FORBIDS`` says so), and
+what lies closed in root's home is let pass. It stands for the server: signals go on to it, and it ends
+with it. CRIU ``-`` is none.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).absolute().parents[3]))
 
-from benchmarks.hibernation import forbidding
+from benchmarks.hibernation import forbidding, forbidding_users
 from benchmarks.tour.other_account import let_pass_to
 from gpucommons.gpu.hibernation.above_server import orders, standing
 from gpucommons.gpu.hibernation.criu import criu_at
@@ -24,6 +25,8 @@ from gpucommons.gpu.hibernation.inside.settings import Account
 
 #: An ordinary user; none of this number needs to exist.
 USER = 2001
+#: To whom user namespaces are forbidden: ``users``, else all.
+FORBIDS = "BELOW_ROOT_FORBIDS"
 #: So many are enough to see that there is a limit.
 MOST_TREES = 6
 
@@ -32,7 +35,10 @@ def main(uid: int, home: Path, place: str, command: list[str]) -> int:
     """Be the server's hub until the server ends."""
     wanted = [Path(sys.base_prefix)] + ([] if place == "-" else [Path(place)])
     let_pass_to(wanted)
-    forbidding.forbid()
+    if os.environ.get(FORBIDS) == "users":
+        forbidding_users.forbid_to_users()
+    else:
+        forbidding.forbid()
     criu = None if place == "-" else criu_at(Path(place))
     account = Account(uid=uid, gid=uid)
     words = ("/bin/false",) if criu is None else criu.command

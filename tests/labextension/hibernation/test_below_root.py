@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from below_root import hub
 from below_root.notebook_server import USER, BelowRoot
 from kernel_server import criu_of_tests, until
 
@@ -86,7 +87,11 @@ print("over")
 """
 
 
-def test_kernels_come_back_and_a_cell_goes_on(begin: Begin) -> None:
+@pytest.mark.parametrize("forbidden_to", ["users", "all"])
+def test_kernels_come_back_and_a_cell_goes_on(
+    begin: Begin, forbidden_to: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(hub.FORBIDS, forbidden_to)
     first = begin()
     variable, session = opened(first)
     busy, _ = opened(first, "b.ipynb")

@@ -16,7 +16,7 @@ from launches import python
 from real_box import Box
 from saved_jobs import ABLE, ALL, STEPS, criu_command, history, paused, steps_in_the_end
 
-from benchmarks.hibernation import forbidding, hostile
+from benchmarks.hibernation import forbidding, forbidding_users, hostile
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.scheduler.core.model.intents import Resume
 from gpucommons.scheduler.core.model.types import WorkloadId
@@ -62,12 +62,14 @@ def criu() -> Iterator[Criu]:
         yield hostile.criu_for_all(Criu(command=criu_command(), version=""), Path(folder) / "criu")
 
 
-@pytest.fixture
-def box(place: Path, criu: Criu, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
+@pytest.fixture(params=[forbidding, forbidding_users], ids=["to_all", "to_users"])
+def box(
+    request: pytest.FixtureRequest, place: Path, criu: Criu, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Box]:
     folders = os.pathsep.join(path for path in sys.path if path)
     script = place / "python"
-    # The supervisor and all that it starts may make no user namespaces.
-    forbid = f"{SYSTEM_PYTHON} {forbidding.__file__}"
+    # What the supervisor starts may make no user namespaces, and it neither, or it may.
+    forbid = f"{SYSTEM_PYTHON} -m {request.param.__name__}"
     script.write_text(
         f"#!/bin/sh\nexport PYTHONPATH='{folders}'\n"
         f'case "$*" in *executors.supervisor*) exec {forbid} {SYSTEM_PYTHON} "$@";; esac\n'
