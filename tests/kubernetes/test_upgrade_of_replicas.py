@@ -5,10 +5,7 @@ Before is the code of an earlier commit of this history.
 
 from __future__ import annotations
 
-import io
 import signal
-import subprocess
-import tarfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -23,25 +20,15 @@ from gpucommons.scheduler.errors import UnknownWorkload
 from gpucommons.scheduler.store.sql.engine import HEAD
 from tests.kubernetes.api import is_configured
 from tests.kubernetes.cluster.simulated_nodes import SimulatedNodes
+from tests.kubernetes.earlier_release import unpack
 from tests.kubernetes.replicas import Replica, Replicas, replicas_of, submit, wait_for
-
-ROOT = Path(__file__).resolve().parents[2]
-#: Two migrations ago, as this history has it.
-BEFORE = "11180db5f6c949ed6db5184247744a55c641045e"
 
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the packages of then."""
-    command = ["git", "archive", BEFORE, "gpu", "scheduler"]
-    try:
-        packed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
-    except (subprocess.CalledProcessError, FileNotFoundError) as error:
-        # No machine can be asked for it: a checkout may come without its history.
-        pytest.skip(f"only a checkout with its history has the code of {BEFORE[:8]}: {error}")
     folder = tmp_path_factory.mktemp("before")
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(folder / "gpucommons", filter="data")
+    unpack(folder / "gpucommons", "gpu", "scheduler")
     return folder
 
 

@@ -19,7 +19,7 @@ from tests.kubernetes.node.node_parts import (
 )
 from tests.kubernetes.node.real_node import REAL, RealNode
 from tests.kubernetes.toolchain.image_store import furnish
-from tests.kubernetes.toolchain.images import python_archive, tools_archive
+from tests.kubernetes.toolchain.images import PYTHON, ROOT, python_archive, tools_archive
 
 #: Names a kubeconfig of a running cluster (`python -m tests.kubernetes up`) to work on.
 RUNNING = "GPUCOMMONS_TEST_KUBECONFIG"
@@ -88,11 +88,11 @@ class Cluster(ControlPlane):
         """The names of the nodes with real kubelets."""
         return _real_nodes(self.client())
 
-    def import_python_image(self) -> None:
-        """Give every real node the image that holds Python and the product."""
+    def import_python_image(self, *, root: Path = ROOT, reference: str = PYTHON) -> None:
+        """Give every real node the image that holds Python and the product of a folder."""
         if self._base is None:
             raise RuntimeError("there are no real nodes to give the image to")
-        archive = python_archive(self.folder, self._base)
+        archive = python_archive(self.folder, self._base, root=root, reference=reference)
         for node in self.nodes:
             node.import_image(archive)
         archive.unlink()

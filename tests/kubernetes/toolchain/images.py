@@ -94,10 +94,12 @@ def base_archive(folder: Path) -> tuple[Path, Written]:
     return archive, written
 
 
-def python_archive(folder: Path, base: Written) -> Path:
-    """The image with the interpreter, all packages and the product, upon a known base."""
+def python_archive(
+    folder: Path, base: Written, *, root: Path = ROOT, reference: str = PYTHON
+) -> Path:
+    """The image with the interpreter, all packages and the product of a folder, upon a known base."""
     product = folder / "product.layer"
-    product_layer().write(product)
+    product_layer(root).write(product)
     archive = folder / "python.tar"
     environment = {
         "PATH": f"/{PREFIX}/bin:/usr/bin:/bin",
@@ -107,7 +109,7 @@ def python_archive(folder: Path, base: Written) -> Path:
     }
     known = replace(base, path=None)
     layers = [known, Written.of(product)]
-    write_archive(archive, PYTHON, layers, Run(environment=environment))
+    write_archive(archive, reference, layers, Run(environment=environment))
     product.unlink()
     return archive
 
@@ -126,14 +128,14 @@ def system_layer(programs: list[Path]) -> Layer:
     return Layer(files=tools | loaded | resolvers, texts=texts, folders=folders)
 
 
-def product_layer() -> Layer:
+def product_layer(root: Path = ROOT) -> Layer:
     """Our five parts, the panel and the console scripts."""
     packages = f"{PREFIX}/lib/{_python_name()}/site-packages"
     files: dict[str, Path] = {}
     for part in PARTS:
-        for path in (ROOT / part).rglob("*"):
+        for path in (root / part).rglob("*"):
             if path.is_file() and not {"__pycache__", "node_modules", "src"} & set(path.parts):
-                files[f"{packages}/gpucommons/{path.relative_to(ROOT)}"] = path
+                files[f"{packages}/gpucommons/{path.relative_to(root)}"] = path
     # What finds our parts changes with them, not with the version of the package.
     ours = distribution("gpucommons")
     for path in (one for one in ours.files or () if one.name == "entry_points.txt"):
