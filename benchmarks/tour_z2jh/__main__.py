@@ -39,6 +39,7 @@ def play(line: Timeline, site: Site) -> dict[str, object]:
     alice, opened = browsing.open_notebook(line, site)
     jobs.look_at_slice(line, alice)
     long = acts.long_job(line, site, alice)
+    unchanged_s = acts.unchanged(line, site)
     upgraded = acts.under_work(line, site, "upgrade of our chart", lambda: _upgrade(site))
     rolled = acts.under_work(line, site, "rollback", lambda: _roll_back(site))
     hub_lost, _ = acts.under_work(line, site, "upgrade of theirs", lambda: _upgrade_hub(site))
@@ -52,6 +53,7 @@ def play(line: Timeline, site: Site) -> dict[str, object]:
         "install_s": install_s,
         "doctor_not_ok": not_ok,
         **opened,
+        "unchanged_pause_s": unchanged_s,
         "upgrade_lost": upgraded[0],
         "upgrade_pause_s": upgraded[1],
         "rollback_lost": rolled[0],

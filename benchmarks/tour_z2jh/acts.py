@@ -17,6 +17,9 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
 
 _NOTEBOOKS = "component=singleuser-server"
+#: What a scheduler says of when it took over.
+_HANDED_OVER = ("stands by", "takes over", "the API answers")
+_UNCHANGED_S = 20
 _LONG = "import time\nfor second in range(3600): print(second, flush=True); time.sleep(1)"
 
 
@@ -87,7 +90,15 @@ def under_work(
     lost = sum(after.get(uid) != restarts for uid, restarts in before.items())
     pause = round(max(pauses, default=0.0), 1)
     line.row("G3", f"{what}: {lost} of {len(before)} pods lost, decisions paused {pause} s")
+    for said in site.log("scheduler").splitlines():
+        if any(words in said for words in _HANDED_OVER):
+            line.row("", said)
     return lost, pause
+
+
+def unchanged(line: Timeline, site: Site) -> float:
+    """The longest pause while nothing is changed: what this machine's load alone makes of it."""
+    return under_work(line, site, "nothing changed", lambda: time.sleep(_UNCHANGED_S))[1]
 
 
 def take_out(line: Timeline, site: Site) -> int:

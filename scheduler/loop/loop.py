@@ -100,8 +100,7 @@ class Loop:
             store=around.store, ledger=self._ledger, retention_ms=around.retention_ms
         )
         self._clock = OnwardClock(around.now, around.steady_s)
-        self._epoch = Epoch(0)
-        self._cluster = Cluster()
+        self._epoch, self._cluster = Epoch(0), Cluster()
         self._leading = self._stale = False
         self._mirror: Mirror | None = None
         #: Held while what is committed and what is shown may differ.
@@ -236,6 +235,7 @@ class Loop:
         self.wake()
         if self._thread is not None:
             self._thread.join()
+        self._leading = False
         self._deaf()
         self._acting.close()
 

@@ -249,6 +249,10 @@ async def _watch(scheduler: Scheduler, server: Server, stop: asyncio.Event) -> N
         at_rest = partial(scheduler.loop.at_rest, _AT_REST_S)
         await asyncio.to_thread(scheduler.replica.resign, at_rest=at_rest)
     server.should_exit = True
+    if scheduler.settings.stand_by:
+        # As above: what is read for them from now on opens the store's file anew.
+        await asyncio.to_thread(scheduler.loop.stop)
+        await asyncio.to_thread(scheduler.store.close)
 
 
 def _end_if_failed(task: asyncio.Task[None], stop: asyncio.Event) -> None:

@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.model.resources import Node, NodeState, Pool
 from gpucommons.scheduler.core.model.types import NodeId
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
-from gpucommons.scheduler.executors.kubernetes.api_server.watching import Subject, Watch
+from gpucommons.scheduler.executors.kubernetes.api_server.watching import Subject, Watch, close_all
 from gpucommons.scheduler.executors.kubernetes.cluster_state.watch_cache import WatchCache
 from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
     Taken,
@@ -106,8 +106,7 @@ class WatchedTrainJobs:
 
     def close(self) -> None:
         """End the watches."""
-        for watch in self._watches:
-            watch.close()
+        close_all(self._watches)
 
 
 class ClusterView(WatchedTrainJobs):

@@ -275,10 +275,10 @@ class LeaderLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Let go."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        """Let go; whoever asks again, perhaps at the same moment, closes nothing of another's."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def leader_lock(url: str) -> LeaderLock | None:

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from free_ports import free_port
 
+from gpucommons.scheduler.api import server
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.store.opening import is_led
 from gpucommons.scheduler.wiring.options import SchedulerSettings
@@ -36,6 +37,7 @@ class Beside:
         self.stop = asyncio.Event()
         self.serving = asyncio.create_task(serve(settings, self.stop))
         self._url = f"http://127.0.0.1:{port}"
+        self._socket = state / "api.sock"
 
     async def answer(self, path: str, *, headers: dict[str, str] | None = None) -> httpx.Response:
         async with httpx.AsyncClient(trust_env=False) as client:
@@ -51,6 +53,14 @@ class Beside:
             assert not self.serving.done(), self.serving
             await asyncio.sleep(0.05)  # it imports and listens
         raise AssertionError(f"{path} did not become {status}")
+
+    async def begin_upload(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A request that is served until the rest of it comes."""
+        reader, writer = await asyncio.open_unix_connection(self._socket)
+        head = f"PUT /v1/snapshots/{'0' * 64} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n"
+        writer.write(f"{head}Expect: 100-continue\r\n\r\n".encode())
+        assert b" 100 " in await reader.readline()
+        return reader, writer
 
     async def end(self) -> int:
         self.stop.set()
@@ -77,6 +87,26 @@ async def test_the_next_one_is_ready_before_the_first_ends_and_decides_after_it(
     await second.until("/healthz", 200)
     assert is_led(f"sqlite:///{state / 'scheduler.db'}")
     assert await second.end() == 0
+
+
+async def test_the_next_one_decides_while_the_first_still_serves_its_last_caller(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_GRACEFUL_S", 60)
+    first = Beside(state)
+    await first.until("/healthz", 200)
+    second = Beside(state)
+    await second.until("/readyz", 200)
+    reader, writer = await first.begin_upload()
+
+    first.stop.set()
+    await second.until("/healthz", 200)
+    assert not first.serving.done()
+    assert not reader.at_eof()
+    writer.close()
+    assert await first.end() == 0
+    assert (await second.answer("/healthz")).status_code == 200
+    await second.end()
 
 
 async def test_one_that_is_told_to_end_while_it_stands_by_ends(state: Path) -> None:

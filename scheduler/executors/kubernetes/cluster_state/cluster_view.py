@@ -21,6 +21,7 @@ from gpucommons.scheduler.executors.kubernetes.api_server.watching import (
     Sink,
     Subject,
     Watch,
+    close_all,
 )
 from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import (
     NOTEBOOK,
@@ -180,8 +181,7 @@ class ClusterView:
     def close(self) -> None:
         """Watch no more."""
         watches, self._watches = self._watches, ()
-        for watch in watches:
-            watch.close()
+        close_all(watches)
 
     # --- what they see -----------------------------------------------------------------------
 
