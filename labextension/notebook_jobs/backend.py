@@ -7,7 +7,7 @@ import secrets
 import tempfile
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -21,13 +21,14 @@ from gpucommons.labextension.clock import wall_clock_ms
 from gpucommons.labextension.notebook_jobs import describing
 from gpucommons.labextension.notebook_jobs.environments import (
     DEFAULT,
-    address,
     read_compute_type,
+    scheduler_here,
     told,
 )
 from gpucommons.labextension.notebook_jobs.listing import is_asked, page
 from gpucommons.labextension.notebook_jobs.outputs import Staging
 from gpucommons.labextension.submission import Desk, Submission
+from gpucommons.scheduler.cli.connect import here
 from gpucommons.scheduler.client import AsyncSchedulerClient, SchedulerClient, calls, schedule_calls
 from gpucommons.scheduler.client.submission import default_name, results_below
 from gpucommons.scheduler.errors import BadRequest, Conflict, NotFound
@@ -51,18 +52,11 @@ class GpuScheduler(BaseScheduler):
         super().__init__(**options)
         self._staging = Staging(Path(self.staging_path))
 
-    @asynccontextmanager
-    async def _scheduler(self) -> AsyncIterator[AsyncSchedulerClient]:
-        with told():
-            url, token = address()
-            async with AsyncSchedulerClient(url, token=token) as scheduler:
-                yield scheduler
-
     # --- jobs ---------------------------------------------------------------------------------
 
     async def create_job(self, model: theirs.CreateJob) -> str:
         """Pack, upload, submit; the same token answers with the same job."""
-        async with self._scheduler() as scheduler:
+        async with scheduler_here() as scheduler:
             request, content = await self._request(model, scheduler)
             key = f"notebook-job-{model.idempotency_token or uuid.uuid4()}"
             view = await scheduler.send(calls.submit(request, key=key))
@@ -83,7 +77,7 @@ class GpuScheduler(BaseScheduler):
 
     async def _jobs(self) -> list[theirs.DescribeJob]:
         found: list[theirs.DescribeJob] = []
-        async with self._scheduler() as scheduler:
+        async with scheduler_here() as scheduler:
             owner, cursor = (await scheduler.send(calls.whoami())).name, None
             for _ in range(_MOST_JOBS // _PAGE):
                 part = await scheduler.send(calls.jobs(owner=owner, limit=_PAGE, cursor=cursor))
@@ -95,7 +89,7 @@ class GpuScheduler(BaseScheduler):
 
     async def get_job(self, job_id: str, job_files: bool = True) -> theirs.DescribeJob:
         """One job."""
-        async with self._scheduler() as scheduler:
+        async with scheduler_here() as scheduler:
             found = describing.described_job(*await _job(scheduler, job_id))
         if job_files:
             self.add_job_files(found)
@@ -112,7 +106,7 @@ class GpuScheduler(BaseScheduler):
         await self._stopped(job_id)
 
     async def _stopped(self, job_id: str) -> str:
-        async with self._scheduler() as scheduler:
+        async with scheduler_here() as scheduler:
             job, _ = await _job(scheduler, job_id)
             with suppress(Conflict):
                 await scheduler.send(calls.cancel(job.id))
@@ -126,14 +120,14 @@ class GpuScheduler(BaseScheduler):
 
     async def get_staging_paths(self, model: theirs.DescribeJob) -> dict[str, str]:
         """Fetch what a job that is over made; where its files lie then."""
-        async with self._scheduler() as scheduler:
+        async with scheduler_here() as scheduler:
             job, _ = await _job(scheduler, model.job_id)
             paths = await asyncio.to_thread(self._bring, job)
         kept = [self._staging.input(of) for of in (model.job_id, model.job_definition_id) if of]
         return {**paths, "input": str(next((one for one in kept if one.is_file()), kept[0]))}
 
     def _bring(self, job: JobView) -> dict[str, str]:
-        url, token = address()
+        url, token = here()
         with SchedulerClient(url, token=token) as scheduler:
             return self._staging.bring(scheduler, job)
 
@@ -142,7 +136,7 @@ class GpuScheduler(BaseScheduler):
     async def create_job_definition(self, model: theirs.CreateJobDefinition) -> str:
         """Pack, upload, write a schedule."""
         name = f"{default_name(model.name)}-{secrets.token_hex(3)}"
-        async with self._scheduler() as scheduler:
+        async with scheduler_here() as scheduler:
             if not model.schedule:
                 raise BadRequest("Say when: a job definition here has a schedule. Or run it now.")
             # What is no time is said before a file is packed.
@@ -163,7 +157,7 @@ class GpuScheduler(BaseScheduler):
         """Pause, go on, or other times; runs that began stay as they are."""
         said = model.dict(exclude_unset=True, exclude_none=True)
         active, path = said.pop("active", None), said.pop("input_uri", "")
-        async with self._scheduler() as scheduler:
+        async with scheduler_here() as scheduler:
             found, job = await _schedule(scheduler, job_definition_id)
             file = PurePosixPath(path).name
             other = set(said) - {"schedule", "timezone"}
@@ -185,13 +179,13 @@ class GpuScheduler(BaseScheduler):
 
     async def delete_job_definition(self, job_definition_id: str) -> None:
         """Remove the schedule; jobs of its runs stay."""
-        async with self._scheduler() as scheduler:
+        async with scheduler_here() as scheduler:
             found, _ = await _schedule(scheduler, job_definition_id)
             await scheduler.send(schedule_calls.drop_schedule(found.owner, found.name))
 
     async def get_job_definition(self, job_definition_id: str) -> theirs.DescribeJobDefinition:
         """One schedule."""
-        async with self._scheduler() as scheduler:
+        async with scheduler_here() as scheduler:
             found, job = await _schedule(scheduler, job_definition_id)
         return describing.described_definition(found, job)
 
@@ -200,7 +194,7 @@ class GpuScheduler(BaseScheduler):
     ) -> theirs.ListJobDefinitionsResponse:
         """The user's schedules that were made here."""
         found: list[theirs.DescribeJobDefinition] = []
-        async with self._scheduler() as scheduler:
+        async with scheduler_here() as scheduler:
             async for each in _my_schedules(scheduler):
                 one = await scheduler.send(schedule_calls.schedule(each.owner, each.name))
                 if (job := describing.made_here(one.job)) is not None:
@@ -215,7 +209,7 @@ class GpuScheduler(BaseScheduler):
         self, job_definition_id: str, model: theirs.CreateJobFromDefinition
     ) -> str:
         """Run it now, with other parameters where some are given."""
-        async with self._scheduler() as scheduler:
+        async with scheduler_here() as scheduler:
             found, job = await _schedule(scheduler, job_definition_id)
             request = describing.run_of(job, found.name, model.parameters)
             key = f"notebook-job-{uuid.uuid4()}"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from argparse import Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from jupyter_scheduler.environments import EnvironmentManager
@@ -13,7 +11,7 @@ from jupyter_scheduler.exceptions import SchedulerError as Refused
 from jupyter_scheduler.models import RuntimeEnvironment
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.cli.connect import find
+from gpucommons.scheduler.cli.connect import here
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
 from gpucommons.scheduler.errors import BadRequest, SchedulerError
 
@@ -21,11 +19,6 @@ from gpucommons.scheduler.errors import BadRequest, SchedulerError
 DEFAULT = "default"
 FORMATS = {"ipynb": "Notebook", "html": "HTML"}
 _NO_GPU, _OF = "No GPU", " · team "
-
-
-def address() -> tuple[str, str | None]:
-    """URL and token of the scheduler, as the command line finds it."""
-    return find(Namespace(url=None, state=None), os.environ)
 
 
 @contextmanager
@@ -37,17 +30,24 @@ def told() -> Iterator[None]:
         raise Refused(str(error)) from error
 
 
+@asynccontextmanager
+async def scheduler_here() -> AsyncIterator[AsyncSchedulerClient]:
+    """A client of the scheduler, as the command line finds it; errors as above."""
+    with told():
+        url, token = here()
+        async with AsyncSchedulerClient(url, token=token) as scheduler:
+            yield scheduler
+
+
 class GpuEnvironments(EnvironmentManager):
     """Environments that our scheduler knows, each with the sizes of the user's teams."""
 
     async def list_environments(self) -> list[RuntimeEnvironment]:
         """All that may be chosen; the default first."""
-        url, token = address()
-        with told():
-            async with AsyncSchedulerClient(url, token=token) as scheduler:
-                known = await scheduler.send(calls.environments())
-                mine = (await scheduler.send(calls.whoami())).teams
-                teams = (await scheduler.send(calls.teams())).teams
+        async with scheduler_here() as scheduler:
+            known = await scheduler.send(calls.environments())
+            mine = (await scheduler.send(calls.whoami())).teams
+            teams = (await scheduler.send(calls.teams())).teams
         # The account that runs the scheduler is in none, and submits for each.
         own = {one.name: one.sizes for one in teams if one.name in mine or not mine}
         offered = _sizes(own, is_named=len(mine) != 1)

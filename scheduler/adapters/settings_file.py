@@ -14,14 +14,19 @@ from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax
 M = TypeVar("M", bound=BaseModel)
 
 
-def read_file(path: Path, kind: type[M]) -> M:
+def read_file(path: Path | None, kind: type[M], *, executor: str) -> M:
     """Read it.
 
     Raises
     ------
     BadRequest
-        When it cannot be read, or says something that cannot be.
+        When none is named, or it cannot be read, or says something that cannot be.
     """
+    if path is None:
+        message = (
+            f"Its settings are in a file: start the scheduler with --executor {executor}=FILE."
+        )
+        raise BadRequest(message)
     try:
         text = path.read_text()
         return kind.model_validate(yaml.safe_load(text))

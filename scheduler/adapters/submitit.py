@@ -11,15 +11,14 @@ import signal
 import sys
 import time
 import uuid
-from argparse import Namespace
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 from submitit.core import core, job_environment, logger, utils
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.cli.connect import find
+from gpucommons.scheduler.cli.connect import here
+from gpucommons.scheduler.cli.jobs.logs import log_so_far
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.submission import default_name
 from gpucommons.scheduler.errors import Conflict, SchedulerError
@@ -45,7 +44,7 @@ _AFFINITY = 3
 
 
 def _client() -> SchedulerClient:
-    url, token = find(Namespace(url=None, state=None), os.environ)
+    url, token = here()
     return SchedulerClient(url, token=token)
 
 
@@ -110,19 +109,11 @@ class GpuCommonsJob(core.Job[Any]):
         with _client() as scheduler:
             attempts = scheduler.send(calls.job(self.job_id)).attempts
             lines = [
-                line for one in attempts for line in _lines(scheduler, self.job_id, one.number)
+                line
+                for one in attempts
+                for line in log_so_far(scheduler, self.job_id, attempt=one.number)
             ]
         return "".join(f"{line}\n" for line in lines) if attempts else None
-
-
-def _lines(scheduler: SchedulerClient, job_id: str, attempt: int) -> Iterator[str]:
-    offset = 0
-    while True:
-        page = scheduler.send(calls.log(job_id, attempt=attempt, offset=offset))
-        yield from page.lines
-        if page.end or page.next_offset == offset:
-            return
-        offset = page.next_offset
 
 
 class GpuCommonsJobEnvironment(job_environment.JobEnvironment):

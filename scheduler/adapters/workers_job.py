@@ -11,13 +11,12 @@ import os
 import sys
 import tempfile
 import uuid
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpucommons.scheduler.cli.connect import find
+from gpucommons.scheduler.cli.connect import here
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.snapshot import pack
 from gpucommons.scheduler.errors import Conflict, SchedulerError
@@ -67,7 +66,7 @@ class WorkersJob:
     """
 
     def __init__(self) -> None:
-        self.address = find(Namespace(url=None, state=None), os.environ)
+        self.address = here()
         self.id = ""
 
     def _scheduler(self) -> SchedulerClient:

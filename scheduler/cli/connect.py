@@ -46,6 +46,11 @@ def find(arguments: argparse.Namespace, environ: Mapping[str, str]) -> tuple[str
     raise Unavailable(message)
 
 
+def here() -> tuple[str, str | None]:
+    """The URL and token that this process finds by itself. Raises as :func:`find` does."""
+    return find(argparse.Namespace(url=None, state=None), os.environ)
+
+
 def _states(arguments: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Path, ...]:
     if arguments.state:
         return (Path(arguments.state).expanduser(),)

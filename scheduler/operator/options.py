@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpucommons.scheduler.operator.following import Pace
 
@@ -24,13 +24,11 @@ class OperatorSettings:
 
 def read_settings(arguments: Sequence[str], environ: Mapping[str, str]) -> OperatorSettings:
     """Settings; the token comes from the environment, never from the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m gpucommons.scheduler.operator",
-        description="Makes TrainingJobs and Teams of a Kubernetes cluster known to the scheduler.",
+    parser = parser_of(
+        "python -m gpucommons.scheduler.operator",
+        "Makes TrainingJobs and Teams of a Kubernetes cluster known to the scheduler.",
     )
     add = parser.add_argument
-    add("--scheduler-url", default="", help="the API (default: GPUCOMMONS_URL)")
-    add("--health-port", type=int, default=0, help="port of /healthz (0: none)")
     add("--give-up-s", type=float, default=300.0, help="longest that a deletion waits")
     add(
         "--release",
@@ -38,13 +36,30 @@ def read_settings(arguments: Sequence[str], environ: Mapping[str, str]) -> Opera
         help="take the finalizers off all objects and end: before the operator is uninstalled",
     )
     given = parser.parse_args(arguments)
+    pace = Pace(give_up_s=given.give_up_s)
+    if given.release:
+        return OperatorSettings(scheduler_url="", release=True, pace=pace)
+    return replace(settings_of(parser, given, environ), pace=pace)
+
+
+def parser_of(prog: str, description: str) -> argparse.ArgumentParser:
+    """The command line of a program that stands between a cluster and the scheduler."""
+    parser = argparse.ArgumentParser(prog=prog, description=description)
+    add = parser.add_argument
+    add("--scheduler-url", default="", help="the API (default: GPUCOMMONS_URL)")
+    add("--health-port", type=int, default=0, help="port of /healthz (0: none)")
+    return parser
+
+
+def settings_of(
+    parser: argparse.ArgumentParser, given: argparse.Namespace, environ: Mapping[str, str]
+) -> OperatorSettings:
+    """What every such program is told; a usage error where nobody says where the scheduler is."""
     url = given.scheduler_url or environ.get("GPUCOMMONS_URL", "")
-    if not url and not given.release:
+    if not url:
         parser.error("say where the scheduler is: --scheduler-url or GPUCOMMONS_URL")
     return OperatorSettings(
         scheduler_url=url,
         token=environ.get("JUPYTERHUB_API_TOKEN") or None,
-        release=given.release,
         health_port=given.health_port,
-        pace=Pace(give_up_s=given.give_up_s),
     )

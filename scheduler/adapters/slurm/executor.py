@@ -17,12 +17,13 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from gpucommons.scheduler.adapters.settings_file import read_file
 from gpucommons.scheduler.adapters.slurm import launching
 from gpucommons.scheduler.adapters.slurm.answers import Answer, ask
 from gpucommons.scheduler.adapters.slurm.commands import WAITING, Slurm, SlurmJob
 from gpucommons.scheduler.adapters.slurm.copies import Copies
 from gpucommons.scheduler.adapters.slurm.nodes import Held, is_of, nodes_of
-from gpucommons.scheduler.adapters.slurm.settings import SlurmPool, read_settings
+from gpucommons.scheduler.adapters.slurm.settings import SlurmPool, SlurmSettings
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
@@ -63,7 +64,7 @@ class SlurmExecutor:
 
     def __init__(self, offer: Offer) -> None:
         self._offer = offer
-        self._settings = read_settings(offer.settings)
+        self._settings = read_file(offer.settings, SlurmSettings, executor=self.name)
         if os.geteuid() == 0 and not self._settings.jobs_as_root:
             message = (
                 "This scheduler is root, and Slurm runs jobs as who submits them: every user's job would be"

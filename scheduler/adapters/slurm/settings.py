@@ -8,8 +8,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from gpucommons.scheduler.adapters.settings_file import read_file
-from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.fields import Model
 
 #: What Slurm calls its own things. It becomes a word of a command, never part of a shell's line.
@@ -70,17 +68,3 @@ class SlurmSettings(Model):
             message = "must be an absolute path, the same on all nodes"
             raise ValueError(message)
         return value
-
-
-def read_settings(path: Path | None) -> SlurmSettings:
-    """Read the file.
-
-    Raises
-    ------
-    BadRequest
-        When there is none, or it says something that cannot be.
-    """
-    if path is None:
-        message = "It needs to know its Slurm: start the scheduler with --executor slurm=FILE."
-        raise BadRequest(message)
-    return read_file(path, SlurmSettings)

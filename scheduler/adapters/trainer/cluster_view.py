@@ -11,22 +11,20 @@ from gpucommons.scheduler.adapters.trainer import trainjobs
 from gpucommons.scheduler.adapters.trainer.devices import devices_of
 from gpucommons.scheduler.adapters.trainer.settings import TrainerSettings
 from gpucommons.scheduler.adapters.trainer.trainjobs import Document
-from gpucommons.scheduler.core.model.resources import Node, NodeState, Pool
+from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.types import NodeId
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
 from gpucommons.scheduler.executors.kubernetes.api_server.watching import Subject, Watch, close_all
 from gpucommons.scheduler.executors.kubernetes.cluster_state.watch_cache import WatchCache
 from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
-    Taken,
-    driver_of,
-    slots,
+    Holdings,
+    nodes_of,
     taken_by_others,
 )
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import (
     Gone,
-    NodeSeen,
     OtherPod,
     PodSeen,
     read_node,
@@ -116,7 +114,7 @@ class ClusterView(WatchedTrainJobs):
         self, connection: Connection, settings: TrainerSettings, changed: Callable[[], None]
     ) -> None:
         super().__init__(connection, settings.watched, changed)
-        self._settings = settings
+        self._settings, self._cluster = settings, settings.cluster
         self._nodes = self._watch("/api/v1/nodes", read_node, lambda node: node.name)
         self._pods = self._watch("/api/v1/pods", self._read_pod, lambda pod: pod.uid)
 
@@ -149,35 +147,11 @@ class ClusterView(WatchedTrainJobs):
         own = node_id if found is None else found.labels.get(names.HOSTNAME, node_id)
         return {names.HOSTNAME: own}
 
-    def nodes(self, pools: tuple[Pool, ...]) -> Iterator[Node]:
-        """The nodes that answer, each in the first pool whose labels it has."""
+    def nodes(self, pools: Iterable[Pool]) -> tuple[Node, ...]:
+        """The nodes that answer, without what others take."""
         others = (one for one in self._pods.all() if isinstance(one, OtherPod))
-        taken = taken_by_others(others)
-        for node in sorted(self._nodes.all(), key=lambda one: str(one.name)):
-            pool = next((one for one in pools if self._is_of(node, one)), None)
-            if node.ready and pool is not None:
-                yield self._node(node, pool, taken.get(node.name, Taken()))
-
-    def _is_of(self, node: NodeSeen, pool: Pool) -> bool:
-        asked = self._settings.pools.get(pool.name)
-        if asked is None:
-            return False
-        wanted = asked.selector or {names.POOL: pool.name}
-        return wanted.items() <= node.labels.items()
-
-    def _node(self, node: NodeSeen, pool: Pool, taken: Taken) -> Node:
-        place = self._settings.place_of(pool.name)
-        devices = slots(node, pool, place)
-        return Node(
-            node_id=NodeId(node.name),
-            pool=pool.name,
-            devices=devices[: max(0, len(devices) - taken.gpus_of(place))],
-            cpu_milli=max(0, node.cpu_milli - taken.cpu_milli),
-            memory_mib=max(0, node.memory_mib - taken.memory_mib),
-            state=NodeState.CORDONED if node.cordoned else NodeState.READY,
-            rack=node.labels.get(place.rack_label),
-            driver=driver_of(node.labels) if devices else "",
-        )
+        holdings = Holdings(taken=taken_by_others(others))
+        return nodes_of(self._nodes.all(), pools, self._cluster, holdings, executor="trainjob")
 
 
 def _uid_of(body: Document) -> str:

@@ -12,10 +12,11 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from gpucommons.scheduler.adapters.settings_file import read_file
 from gpucommons.scheduler.adapters.trainer import deciding, manifests, trainjobs
 from gpucommons.scheduler.adapters.trainer.cluster_view import ClusterView
 from gpucommons.scheduler.adapters.trainer.deciding import Verdict
-from gpucommons.scheduler.adapters.trainer.settings import read_settings
+from gpucommons.scheduler.adapters.trainer.settings import TrainerSettings
 from gpucommons.scheduler.adapters.trainer.trainjobs import Document
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import (
@@ -80,7 +81,7 @@ class TrainJobExecutor:
 
     def __init__(self, offer: Offer, connection: Connection | None = None) -> None:
         self._offer = offer
-        self._settings = read_settings(offer.settings)
+        self._settings = read_file(offer.settings, TrainerSettings, executor=self.name)
         self._connection = connect() if connection is None else connection
         self._requests = Requests(self._connection)
         self._logs = PodLogs(self._connection, None, container=trainjobs.NODE)
@@ -94,7 +95,7 @@ class TrainJobExecutor:
     def nodes(self) -> tuple[Node, ...]:
         """See the protocol."""
         self._view.wait()
-        return tuple(self._view.nodes(self._offer.pools()))
+        return self._view.nodes(self._offer.pools())
 
     # --- what is wanted ----------------------------------------------------------------------
 

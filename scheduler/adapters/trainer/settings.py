@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pydantic import Field, model_validator
 
-from gpucommons.scheduler.adapters.settings_file import read_file
 from gpucommons.scheduler.environments.images import image_of
-from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.executors.kubernetes.settings import PLUGIN_RESOURCE, PoolPlace
+from gpucommons.scheduler.executors.kubernetes.settings import (
+    PLUGIN_RESOURCE,
+    KubernetesSettings,
+    PoolPlace,
+)
 from gpucommons.scheduler.models.fields import Model, Name, UserName
 
 
@@ -77,23 +77,11 @@ class TrainerSettings(Model):
         """What GPUs are called in these pools."""
         return frozenset(one.gpu_resource for one in self.pools.values())
 
-    def place_of(self, pool: str) -> PoolPlace:
-        """How a pool lies in the cluster."""
-        asked = self.pools[pool]
-        return PoolPlace(selector=asked.selector, gpu_resource=asked.gpu_resource)
-
-
-def read_settings(path: Path | None) -> TrainerSettings:
-    """Read the file.
-
-    Raises
-    ------
-    BadRequest
-        When there is none, or it says something that cannot be.
-    """
-    if path is None:
-        message = (
-            "It needs to know its namespaces: start the scheduler with --executor trainjob=FILE."
-        )
-        raise BadRequest(message)
-    return read_file(path, TrainerSettings)
+    @property
+    def cluster(self) -> KubernetesSettings:
+        """The pools as those of jobs whose pods we make."""
+        places = {
+            name: PoolPlace(selector=one.selector, gpu_resource=one.gpu_resource)
+            for name, one in self.pools.items()
+        }
+        return KubernetesSettings(pools=places)

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 from executor_rigs import Behaviour
 
+from gpucommons.scheduler.adapters.settings_file import read_file
 from gpucommons.scheduler.adapters.slurm.commands import Slurm, SlurmNode
 from gpucommons.scheduler.adapters.slurm.nodes import Held, nodes_of
-from gpucommons.scheduler.adapters.slurm.settings import SlurmPool, read_settings
+from gpucommons.scheduler.adapters.slurm.settings import SlurmPool, SlurmSettings
 from gpucommons.scheduler.core.model.resources import NodeState, Pool
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import AttemptId, Checkpoint, PoolName, SliceId, UserName
@@ -454,10 +455,10 @@ def test_settings_that_cannot_be_are_refused_with_the_field(
     file = tmp_path / "slurm.yaml"
     file.write_text(text)
     with pytest.raises(BadRequest) as refused:
-        read_settings(file)
+        read_file(file, SlurmSettings, executor="slurm")
     assert sentence in str(refused.value)
     with pytest.raises(BadRequest, match="start the scheduler with --executor slurm=FILE"):
-        read_settings(None)
+        read_file(None, SlurmSettings, executor="slurm")
 
 
 def test_a_scheduler_that_is_root_submits_nothing_as_root(

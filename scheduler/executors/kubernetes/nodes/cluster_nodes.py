@@ -112,9 +112,11 @@ def nodes_of(
     pools: Iterable[Pool],
     settings: KubernetesSettings,
     holdings: Holdings,
+    *,
+    executor: str = "kubernetes",
 ) -> tuple[Node, ...]:
-    """The nodes that answer, each in the first pool whose labels it has."""
-    ours = [pool for pool in pools if pool.executor == "kubernetes"]
+    """The nodes that answer, each in the first pool of an executor whose labels it has."""
+    ours = [pool for pool in pools if pool.executor == executor]
     chosen = [(pool, settings.selector_of(pool.name)) for pool in ours]
     held, found = _by_node(holdings.held), []
     for node in sorted(seen, key=lambda one: one.name):

@@ -22,7 +22,7 @@ def test_the_probe_is_answered_while_it_serves(
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10) as answer:
             return bytes(answer.read())
 
-    async def serve(_told: program.Told) -> None:
+    async def serve(_file: Path, _told: program.OperatorSettings) -> None:
         answers.append(await asyncio.to_thread(ask))
 
     monkeypatch.setattr(program, "serve", serve)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.scheduler.adapters.settings_file import read_file
 from gpucommons.scheduler.adapters.trainer import deciding, manifests, trainjobs
 from gpucommons.scheduler.adapters.trainer.deciding import Sight
 from gpucommons.scheduler.adapters.trainer.intake import made_of, request_of
@@ -18,7 +19,6 @@ from gpucommons.scheduler.adapters.trainer.settings import (
     TrainerNamespace,
     TrainerPool,
     TrainerSettings,
-    read_settings,
 )
 from gpucommons.scheduler.core.model.types import (
     Attempt,
@@ -459,12 +459,12 @@ def test_a_name_that_was_taken_out_is_no_image() -> None:
 
 def test_the_file_says_what_is_wrong_with_it(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="--executor trainjob=FILE"):
-        read_settings(None)
+        read_file(None, TrainerSettings, executor="trainjob")
     file = tmp_path / "trainjob.yaml"
     file.write_text(yaml.safe_dump({"pools": {"a": {}}}))
     with pytest.raises(BadRequest, match="there is nothing to do"):
-        read_settings(file)
+        read_file(file, TrainerSettings, executor="trainjob")
     both = {"namespaces": {"x": {"teams": ["a"], "user": "b"}}, "sent": {"namespace": "x"}}
     file.write_text(yaml.safe_dump({"pools": {"a": {}}, **both}))
     with pytest.raises(BadRequest, match="a namespace of their"):
-        read_settings(file)
+        read_file(file, TrainerSettings, executor="trainjob")

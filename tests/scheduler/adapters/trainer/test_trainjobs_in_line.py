@@ -18,11 +18,12 @@ from builders import T0
 from service_world import ADMIN, TOKENS, FakeHubServer, ServiceWorld, an_app, done
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.adapters.settings_file import read_file
 from gpucommons.scheduler.adapters.trainer.cluster_view import WatchedTrainJobs
 from gpucommons.scheduler.adapters.trainer.executor import TrainJobExecutor
 from gpucommons.scheduler.adapters.trainer.fake import FakeTrainer
 from gpucommons.scheduler.adapters.trainer.intake import Intake, TrainJobs, made_of
-from gpucommons.scheduler.adapters.trainer.settings import read_settings
+from gpucommons.scheduler.adapters.trainer.settings import TrainerSettings
 from gpucommons.scheduler.client import AsyncSchedulerClient
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.executors.base import Executor
@@ -148,7 +149,7 @@ class World:
             self._turns["decided"] += 1
 
     async def _hand_in(self) -> None:
-        told = read_settings(self._settings)
+        told = read_file(self._settings, TrainerSettings, executor="trainjob")
         tokens = {"intake": {"kind": "service", "name": "gpucommons-operator", "scopes": [ADMIN]}}
         app = an_app(self.world, FakeHubServer(TOKENS | tokens))
         self.watched = watched = WatchedTrainJobs(self.server, told.namespaces, lambda: None)  # type: ignore[arg-type]
