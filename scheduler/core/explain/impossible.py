@@ -19,7 +19,7 @@ from gpucommons.scheduler.core.model.types import (
     ReasonClass,
     Workload,
 )
-from gpucommons.scheduler.core.placement.startable import fits_empty, has_block
+from gpucommons.scheduler.core.placement.can_start import fits_empty, has_block
 
 #: So many nodes are named.
 _NAMED = 3

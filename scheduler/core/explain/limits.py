@@ -10,7 +10,7 @@ from gpucommons.scheduler.core.explain import host_resources
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.model.resources import Quota
 from gpucommons.scheduler.core.model.types import PoolName, Reason, ReasonClass, Workload
-from gpucommons.scheduler.core.placement import proportions, startable
+from gpucommons.scheduler.core.placement import can_start, proportions
 from gpucommons.scheduler.core.queue import unused_quota
 from gpucommons.scheduler.core.quota import quota
 
@@ -57,7 +57,7 @@ def _until_there_is_budget(
     cycle: CycleState, workload: Workload, pools: Sequence[PoolName]
 ) -> Reason | None:
     """It asks for more than the whole guarantee, and a used-up budget alone keeps it from borrowing."""
-    if not startable.waits_for_budget(cycle, workload, pools):
+    if not can_start.waits_for_budget(cycle, workload, pools):
         return None
     team = workload.spec.team
     found = (quota.quota_of(cycle.teams, team, pool) for pool in pools)
@@ -75,7 +75,7 @@ def _until_there_is_budget(
 
 def _budget(cycle: CycleState, workload: Workload, found: Quota) -> str:
     """What is said of its team's budget, where that alone keeps the job from borrowing."""
-    if not startable.borrows_but_for_budget(cycle, workload, found):
+    if not can_start.borrows_but_for_budget(cycle, workload, found):
         return ""
     return cycle.teams[workload.spec.team].budget_spent
 
@@ -107,10 +107,10 @@ def _why_it_may_not_borrow(workload: Workload) -> str:
 
 def _at_no_time(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) -> Reason | None:
     """It may not borrow and asks for more than the whole guarantee: nothing that ends helps it."""
-    if not startable.is_beyond_quota(cycle, workload, pools):
+    if not can_start.is_beyond_quota(cycle, workload, pools):
         return None
     spec, workers = workload.spec, must_have(workload.spec)
-    most = startable.guarantee_at_most(cycle, workload, pools)
+    most = can_start.guarantee_at_most(cycle, workload, pools)
     text = (
         f"Needs {format_gpus(milli_gpu(workers))}, and {_why_it_may_not_borrow(workload).rstrip('.')}. It may use only"
         f" what {spec.team} is guaranteed, {format_gpus(most) if most else 'which is nothing'}: at this size it never"

@@ -6,7 +6,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.explain import limits
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.types import Parked, Reason, ReasonClass, Workload
-from gpucommons.scheduler.core.placement.startable import parked_on
+from gpucommons.scheduler.core.placement.can_start import parked_on
 from gpucommons.scheduler.core.quota import quota
 
 

@@ -29,8 +29,8 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.core.placement.can_start import waited_for
 from gpucommons.scheduler.core.placement.placement import place
-from gpucommons.scheduler.core.placement.startable import waited_for
 from gpucommons.scheduler.core.queue.unused_quota import more_workers
 from gpucommons.scheduler.core.quota.quota import pool_of
 from gpucommons.scheduler.core.stopping import notice

@@ -28,6 +28,7 @@ ORDINARY = frozenset(
         "below",
         "board",
         "by",
+        "can",
         "cancel",
         "carried",
         "cause",
