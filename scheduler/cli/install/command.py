@@ -203,9 +203,10 @@ def _applied(text: str, arguments: argparse.Namespace) -> tuple[str, list[str]]:
         notebook_image=arguments.notebook_image,
         namespace=arguments.namespace,
     )
-    after, done = values_file.applied(text, choice)
+    file = values_file.ValuesFile(text)
+    remarks = list(changes.remarks(file.values, choice))
+    after, done = values_file.applied(file, choice)
     said = [f"{'.'.join(one.path)}: {one.why}" for one in done]
-    remarks = changes.remarks(values_file.ValuesFile(text).values, choice)
     return after, [*(said or ["The file has everything already."]), *remarks]
 
 

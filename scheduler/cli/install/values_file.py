@@ -23,16 +23,18 @@ _FIRST_INDENT = re.compile(
 )
 
 
-def applied(text: str, choice: changes.Choice) -> tuple[str, list[changes.Value | changes.Item]]:
+def applied(
+    file: ValuesFile, choice: changes.Choice
+) -> tuple[str, list[changes.Value | changes.Item]]:
     """The file with all that is ours, and what of it was not so yet.
 
     Raises
     ------
     BadRequest
-        Where the text is no such file, or stands against ours.
+        Where its values stand against ours.
     """
-    original = undone(text)[0]
-    file = ValuesFile(text)
+    is_ours = changes.at(file.values, changes.RECORD) is not None
+    original = undone(file.read)[0] if is_ours else file.read
     check_shared(file.values, choice)
     done = changes.apply(file.values, choice)
     after = file.text()
@@ -89,6 +91,8 @@ class ValuesFile:
     """
 
     def __init__(self, text: str) -> None:
+        #: As it was read.
+        self.read = text
         self._mark = _BYTE_ORDER_MARK if text.startswith(_BYTE_ORDER_MARK) else ""
         self._end = "\r\n" if text.count("\r\n") == text.count("\n") > 0 else "\n"
         self._own = text.removeprefix(self._mark).replace(self._end, "\n")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpucommons.scheduler.cli.install import changes
-from gpucommons.scheduler.cli.install.values_file import applied, undone
+from gpucommons.scheduler.cli.install.values_file import ValuesFile, applied, undone
 from gpucommons.scheduler.errors import BadRequest
 
 OURS = changes.Choice(hub_image="r.example/hub:1", notebook_image="r.example/notebook:1")
@@ -62,10 +62,10 @@ LAYOUTS = [
 
 @pytest.mark.parametrize("text", LAYOUTS)
 def test_each_layout_is_back_to_the_byte(text: str) -> None:
-    after, done = applied(text, OURS)
+    after, done = applied(ValuesFile(text), OURS)
     assert len(done) == len(changes.changes(OURS))
     assert yaml.safe_load(after.removeprefix("\ufeff"))["cull"]["enabled"] is False
-    assert applied(after, OURS) == (after, [])
+    assert applied(ValuesFile(after), OURS) == (after, [])
     assert undone(after) == (text, True)
     assert undone(text) == (text, False)
 
@@ -73,7 +73,7 @@ def test_each_layout_is_back_to_the_byte(text: str) -> None:
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_lines_that_are_not_ours_stay_as_they_are_written(end: str) -> None:
     text = WIDE.replace("\n", end)
-    lines = applied(text, OURS)[0].split(end)
+    lines = applied(ValuesFile(text), OURS)[0].split(end)
     ours = {'    name: "scipy"', "    tag: 2026-10-01", "  enabled: true"}
     assert [one for one in text.split(end) if one not in lines] == [
         one for one in text.split(end) if one in ours
@@ -81,14 +81,16 @@ def test_lines_that_are_not_ours_stay_as_they_are_written(end: str) -> None:
 
 
 def test_what_was_changed_meanwhile_is_kept_and_is_not_called_the_file_of_before() -> None:
-    after, _ = applied(WIDE, OURS)
+    after, _ = applied(ValuesFile(WIDE), OURS)
     changed = after.replace("every: 600", "every: 60")
     assert undone(changed) == (WIDE.replace("every: 600", "every: 60"), False)
 
 
 def test_what_was_changed_twice_goes_back_to_the_first() -> None:
-    first, _ = applied(WIDE, changes.Choice(hub_image="r.example/hub:0", namespace="earlier"))
-    assert undone(applied(first, OURS)[0]) == (WIDE, True)
+    first, _ = applied(
+        ValuesFile(WIDE), changes.Choice(hub_image="r.example/hub:0", namespace="earlier")
+    )
+    assert undone(applied(ValuesFile(first), OURS)[0]) == (WIDE, True)
 
 
 @pytest.mark.parametrize(
@@ -100,11 +102,11 @@ def test_what_was_changed_twice_goes_back_to_the_first() -> None:
 )
 def test_what_stands_at_two_places_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match="is shared with another place"):
-        applied(text, OURS)
+        applied(ValuesFile(text), OURS)
 
 
 def test_a_record_of_an_earlier_release_is_undone_without_a_way_back() -> None:
-    after, _ = applied(WIDE, OURS)
+    after, _ = applied(ValuesFile(WIDE), OURS)
     digest = hashlib.sha256(WIDE.encode()).hexdigest()
     assert undone(after.replace(f"    file:\n      sha256: {digest}\n", "")) == (WIDE, False)
 
@@ -131,7 +133,7 @@ def test_whatever_an_admin_wrote_is_back_to_the_byte(
 ) -> None:
     text = yaml.safe_dump(values, indent=indent, default_flow_style=flow).replace("\n", end)
     try:
-        after, _ = applied(text, OURS)
+        after, _ = applied(ValuesFile(text), OURS)
     except BadRequest:
         return
     assert undone(after) == (text, True)
