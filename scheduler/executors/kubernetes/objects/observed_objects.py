@@ -27,6 +27,18 @@ Document = Mapping[str, Any]
 _TERMINAL = frozenset({"Succeeded", "Failed"})
 
 
+#: Taints of Karpenter (the second as releases before 1.1 write it) and of the cluster autoscaler, on
+#: nodes that are about to go, or that are not all there yet: no pod of ours tolerates them.
+_COMES_OR_GOES = frozenset(
+    [
+        "karpenter.sh/disrupted",
+        "karpenter.sh/disruption",
+        "karpenter.sh/unregistered",
+        "ToBeDeletedByClusterAutoscaler",
+    ]
+)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Why:
     """A reason and message in the cluster's own words."""
@@ -159,6 +171,7 @@ class NodeSeen:
     ready: bool
     #: Since when its readiness is what it is, UTC seconds.
     ready_changed_s: float
+    #: Nothing new may be put there: by an admin's word, or an autoscaler's.
     cordoned: bool
     #: Keys of its taints.
     taints: frozenset[str] = frozenset()
@@ -312,6 +325,7 @@ def read_job(job: Document) -> JobSeen | None:
 def read_node(node: Document) -> NodeSeen:
     """A node."""
     meta, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
+    taints = frozenset(taint["key"] for taint in spec.get("taints") or ())
     conditions = _conditions(status)
     ready = conditions.get("Ready") or {}
     allocatable = status.get("allocatable") or {}
@@ -321,8 +335,8 @@ def read_node(node: Document) -> NodeSeen:
         labels=meta.get("labels") or {},
         ready=ready.get("status") == "True",
         ready_changed_s=seconds_of(ready.get("lastTransitionTime")),
-        cordoned=bool(spec.get("unschedulable")),
-        taints=frozenset(taint["key"] for taint in spec.get("taints") or ()),
+        cordoned=bool(spec.get("unschedulable") or taints & _COMES_OR_GOES),
+        taints=taints,
         allocatable={k: int(amount_of(v)) for k, v in allocatable.items() if "/" in k},
         cpu_milli=cpu_of(allocatable.get("cpu", 0)),
         memory_mib=memory_of(allocatable.get("memory", 0)),
