@@ -18,7 +18,8 @@ import pytest
 import yaml
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.adapters.slurm.settings import read_settings
+from gpucommons.scheduler.adapters.settings_file import read_file
+from gpucommons.scheduler.adapters.slurm.settings import SlurmSettings
 from gpucommons.scheduler.cli import main
 from gpucommons.scheduler.cli.commands import build_parser
 from gpucommons.scheduler.cli.documents import read_config, read_job
@@ -148,7 +149,7 @@ def test_yaml_of_the_documents_can_be_read(snippet: Snippet, tmp_path: Path) -> 
     path = tmp_path / "snippet.yaml"
     path.write_text(snippet.text)
     if "homes" in documents[0]:
-        assert read_settings(path).pools
+        assert read_file(path, SlurmSettings, executor="slurm").pools
     elif {"pools", "teams"} & documents[0].keys():
         assert read_config(path)
     elif "run" in documents[0]:
