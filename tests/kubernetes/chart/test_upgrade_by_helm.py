@@ -31,6 +31,8 @@ from tests.kubernetes.toolchain.images import PARTS, PYTHON
 
 pytestmark = pytest.mark.timeout(1500)
 REPLICAS = 3
+#: More than the jobs that were just cancelled still hold: none of the next waits for one.
+GPUS = 64
 #: Told to admins: nothing is decided for so long at most.
 PAUSE_S = 15
 SCHEDULER = "deployment/gpucommons-scheduler"
@@ -99,7 +101,7 @@ def upgraded(
 ) -> Iterator[Upgraded]:
     """The earlier release, installed and at work."""
     need("helm", "kubectl")
-    kwok_nodes(1, gpus=8, labels=POOL)
+    kwok_nodes(1, gpus=GPUS, labels=POOL)
     with room_for_release(kubeconfig) as release:
         kubectl = release.kubectl
         kubectl("create", "namespace", NAMESPACE)
@@ -116,7 +118,7 @@ def upgraded(
 
 def given() -> dict[str, Any]:
     """What the admin decides: three replicas on a PostgreSQL."""
-    quota = {"gpu": {"guaranteed_milli_gpu": 8000}}
+    quota = {"gpu": {"guaranteed_milli_gpu": GPUS * 1000}}
     # Links are made of them; no pod of these nodes follows one.
     keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "none"}
     keys["AWS_ENDPOINT_URL"] = "http://127.0.0.1:9"
@@ -126,6 +128,8 @@ def given() -> dict[str, Any]:
         "database": {"kind": "postgresql", "postgresql": {"secret": "database"}},
         "storage": {"kind": "object", "object": {"url": "s3://jobs/test"}},
         "scheduler.replicas": REPLICAS,
+        # No process would be behind a pod of a simulated node.
+        "scheduler.nodeSelector": {REAL: "true"},
         "scheduler.extraEnv": [{"name": name, "value": value} for name, value in keys.items()],
         "jobs.pools": {"gpu": {"selector": POOL}},
         "agent.enabled": False,
