@@ -39,6 +39,8 @@ class Box:
         can: HibernationAbility | None = None,
         criu: tuple[str, ...] = (),
         notice_signal: str = "none",
+        *,
+        grace_ms: int = 5000,
         change: Callable[[LocalSettings], LocalSettings] = lambda settings: settings,
     ) -> None:
         node = a_node(gpus=2)
@@ -47,7 +49,7 @@ class Box:
         pool = a_pool(
             executor="local",
             notice_ms=100,
-            grace_ms=5000,
+            grace_ms=grace_ms,
             min_run_ms=0,
             notice_signal=notice_signal,
         )

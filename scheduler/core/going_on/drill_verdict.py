@@ -58,7 +58,8 @@ def begun(
     )
     if end.killed and not cut_short:
         return evolve(drill, failed="it still ran when its grace was over, and had to be killed")
-    if stop.hibernates and attempt.image is None and way.way is not Way.CHECKPOINT:
+    to_be_saved = stop.hibernates and stop.promised and way.way is not Way.CHECKPOINT
+    if to_be_saved and attempt.image is None:
         if cut_short:
             return None
         why = end.not_saved or "they were not"

@@ -78,7 +78,7 @@ def most_mib_saved_in(pool: Pool, nodes: Iterable[Node]) -> int | None:
 
 def hindrance_in(pool: Pool, node: Node) -> str:
     """Why no job with a GPU is hibernated on that node of a pool; empty where some are."""
-    return switched_off(pool) or node_hindrance(node, gpus=bool(node.devices))
+    return switched_off(pool) or node_hindrance(node, gpus=bool(node.all_devices))
 
 
 def switched_off(pool: Pool) -> str:
@@ -105,7 +105,7 @@ def node_hindrance(node: Node, *, gpus: bool) -> str:
         return "nobody has tested whether its node can save processes"
     if not can.able:
         return can.because or "its node cannot save processes"
-    if gpus and not all(device.simulated for device in node.devices):
+    if gpus and not all(device.simulated for device in node.all_devices):
         return "saving processes that hold memory of a real GPU has not been tested on its node"
     return ""
 
@@ -141,6 +141,13 @@ def too_long_to_save(workload: Workload, attempt: Attempt, grace_ms: int) -> str
     if known is None or seen is None or not known.save_mib_per_s:
         return ""
     return saving_time.too_long(seen, known.save_mib_per_s, grace_ms)
+
+
+def is_promised(workload: Workload, attempt: Attempt, grace_ms: int) -> bool:
+    """Whether who asked was told that it is saved at a stop, whatever its memory."""
+    return not too_long_to_save(workload, attempt, grace_ms) and (
+        most_mib_saved(workload, attempt, grace_ms) is None
+    )
 
 
 def most_mib_saved(workload: Workload, attempt: Attempt, grace_ms: int) -> int | None:

@@ -242,8 +242,8 @@ class Stop:
     restart_on_cpu: bool = False
     #: Sent with the announcement: ``SIGUSR1``, or nothing.
     notice_signal: str = ""
-    #: Its processes are saved in place of SIGTERM, if the grace has time enough.
-    hibernates: bool = False
+    hibernates: bool = False  #: Processes are saved in place of SIGTERM, if there is time.
+    promised: bool = True  #: Its page said at SIGTERM that they would be, without an if.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.going_on.hibernating import is_hibernated, is_saved_in
+from gpucommons.scheduler.core.going_on.hibernating import is_hibernated, is_promised, is_saved_in
 from gpucommons.scheduler.core.model.eviction_cause import SPOT
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import is_lease, move, move_attempt, with_attempt
@@ -65,7 +65,8 @@ def _signalled(cycle: CycleState, workload: Workload, attempt: Attempt) -> Workl
         if stop.why == SPOT:
             left_ms = stop.kill_ms - cycle.now_ms
             hibernates = hibernates and is_saved_in(workload, attempt, left_ms)
-        attempt = evolve(attempt, stop=evolve(stop, hibernates=hibernates))
+        promised = is_promised(workload, attempt, pool.grace_ms)
+        attempt = evolve(attempt, stop=evolve(stop, hibernates=hibernates, promised=promised))
     workload = with_attempt(workload, attempt)
     if attempt.state is not AttemptState.STOPPING:
         workload = move_attempt(workload, AttemptState.STOPPING)

@@ -16,13 +16,15 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from gpucommons.gpu.hibernation.criu import Criu, find_criu
 from gpucommons.gpu.hibernation.self_test import Ability, self_test
+from gpucommons.scheduler.core.going_on import saving_speed
 from gpucommons.scheduler.core.going_on.sentences import as_clause
 from gpucommons.scheduler.core.model.going_on import HibernationAbility
+from gpucommons.scheduler.executors.local.attempt.saving_turns import TURNS, note_trial, speed_of
 from gpucommons.scheduler.files.durable_files import write_whole
 
 log = logging.getLogger("gpucommons.scheduler.executors.abilities")
@@ -46,9 +48,10 @@ class Abilities:
         folder: Path,
         test: Test = self_test,
         steady_s: Callable[[], float] = time.monotonic,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._environ, self._folder, self._test = environ, folder, test
-        self._steady_s = steady_s
+        self._steady_s, self._now_ms = steady_s, now_ms
         self._criu: Criu | None = None
         self._found: HibernationAbility | None = None
         self._by_root = False
@@ -66,7 +69,15 @@ class Abilities:
             self._again_s = None
             self._thread = threading.Thread(target=self._try, name="self-test", daemon=True)
             self._thread.start()
-        return self._found
+        return self._by_saves(self._found)
+
+    def _by_saves(self, found: HibernationAbility | None) -> HibernationAbility | None:
+        """With the speed that saves since the trial have shown."""
+        if found is None or not found.able or not found.save_mib_per_s:
+            return found
+        speed = speed_of(self._turns, found.save_mib_per_s)
+        rate = saving_speed.predicted_mib_per_s(speed, self._now_ms())
+        return replace(found, save_mib_per_s=rate)
 
     def are_known(self) -> bool:
         """Whether the trial is over, whatever it found."""
@@ -116,6 +127,8 @@ class Abilities:
             wake_mib_per_s=_usual(woken for _, woken in self._rates),
         )
         self._write_down(self._criu, self._found)
+        with suppress(OSError):
+            note_trial(self._turns, self._found.save_mib_per_s)
 
     def _recall(self, criu: Criu) -> None:
         """Go by what a trial before found of the same CRIU and kernel, until this one is over."""
@@ -136,6 +149,10 @@ class Abilities:
         # Without it a scheduler that comes back knows it some seconds later.
         with suppress(OSError):
             write_whole(self._record, json.dumps(document).encode(), mode=0o600)
+
+    @property
+    def _turns(self) -> Path:
+        return self._folder.with_name(TURNS)
 
     @property
     def _record(self) -> Path:

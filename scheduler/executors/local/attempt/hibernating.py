@@ -7,7 +7,6 @@ that SIGTERM still finds the other half; one that would take longer is not begun
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -16,24 +15,24 @@ from typing import Any
 
 from gpucommons.gpu.hibernation.folder import SAVED_STATUS
 from gpucommons.gpu.hibernation.inside.processes import MemoryLooks
-from gpucommons.scheduler.core.going_on import saving_time
-from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
-    AttemptFolder,
-    read_json,
-    write_json,
-)
+from gpucommons.scheduler.core.going_on import saving_speed, saving_time
+from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, write_json
 from gpucommons.scheduler.executors.local.attempt.descendants import memory_bytes
 from gpucommons.scheduler.executors.local.attempt.errand_answers import Answer, Done
 from gpucommons.scheduler.executors.local.attempt.own_files import Run, send_on_errand
 from gpucommons.scheduler.executors.local.attempt.plan import Plan
 from gpucommons.scheduler.executors.local.attempt.saving_turns import (
+    TURNS,
     Turn,
     alone,
     give_back,
+    kept_bytes,
+    note_save,
+    reserved_bytes,
+    speed_of,
     take_turn,
 )
 from gpucommons.scheduler.executors.local.attempt.starts import Start
-from gpucommons.scheduler.working_folder.own_image import NAME
 from gpucommons.scheduler.working_folder.reported_image import image_facts, said
 
 #: So much longer an answer is waited for before the worker is told to leave by itself.
@@ -42,8 +41,6 @@ _WAKE_S = 600.0
 _MIB = 1 << 20
 #: Of an attempt's folder.
 _MOUNTED = ("run", "notice")
-#: Beside the attempts' folders.
-TURNS = "saving-turns"
 
 
 class Hibernating:
@@ -58,7 +55,10 @@ class Hibernating:
         self._asleep = False
         self._answer: Answer | None = None
         self._turn: Turn | None = None
-        self._until_s = 0.0
+        #: Until when a save may last, and when it began.
+        self._until_s = self._began_s = 0.0
+        #: What the disk takes, as saves before have taught.
+        self._mib_per_s = 0
         #: By its memory when it was to be stopped, and how long saving that takes.
         self._memory_mib = self._need_ms = self._grace_ms = 0
         #: Of its memory while it runs, from the first time that it was there.
@@ -189,7 +189,9 @@ class Hibernating:
         self._grace_ms = max(0, _ms(kill_at_s) - _ms(now_s))
         self._until_s = now_s + saving_time.may_take_ms(self._grace_ms) / 1000
         self._memory_mib = memory_bytes(pid) // _MIB
-        self._need_ms = saving_time.save_ms(self._memory_mib, planned.save_mib_per_s)
+        speed = speed_of(self._turns, planned.save_mib_per_s)
+        self._mib_per_s = saving_speed.predicted_mib_per_s(speed, _ms(now_s))
+        self._need_ms = saving_time.save_ms(self._memory_mib, self._mib_per_s)
         kept = kept_bytes(self._folder.path.parent, self._user)
         self.not_saved = self._too_much(kept) or self._no_turn(now_s)
         self._is_at_it = not self.not_saved
@@ -208,11 +210,16 @@ class Hibernating:
             return not because or self._give_up(because)
         done = self._answer.hear(0)
         if done is None:
-            late = now_s >= self._until_s + _LATE_S
-            return not late or self._give_up("it took longer than half of its grace")
+            if now_s < self._until_s + _LATE_S:
+                return True
+            self._learn(now_s, in_time=False)
+            return self._give_up("it took longer than half of its grace")
         found = done.document()
         if not found.get("saved"):
+            if now_s >= self._until_s - _LATE_S:
+                self._learn(now_s, in_time=False)
             return self._give_up(said(done.problem or found.get("refused", "nobody knows why")))
+        self._learn(now_s, in_time=True)
         self._let_go(reserved_bytes=self._memory_mib * _MIB)
         return True
 
@@ -262,8 +269,7 @@ class Hibernating:
     def _too_late(self, now_s: float) -> str:
         if _ms(now_s) + self._need_ms <= _ms(self._until_s):
             return ""
-        rate = self._plan.hibernation.save_mib_per_s if self._plan.hibernation else 0
-        alone_too_long = saving_time.too_long(self._memory_mib, rate, self._grace_ms)
+        alone_too_long = saving_time.too_long(self._memory_mib, self._mib_per_s, self._grace_ms)
         return alone_too_long or (
             f"saving its {self._memory_mib} MiB after other jobs would take more than half of its grace"
         )
@@ -290,7 +296,7 @@ class Hibernating:
         self._folder.saving.write_text(json.dumps(document), encoding="utf-8")
 
     def _send(self, most_bytes: int) -> str:
-        self.tried = True
+        self.tried, self._began_s = True, time.time()
         words = ["save-tree", str(self._folder.run), "--number", str(self._plan.number)]
         # Whether there is time was decided here: an errand that starts late only has to end in time.
         words += [f"--until={self._until_s:.3f}", f"--max-bytes={most_bytes}"]
@@ -299,6 +305,16 @@ class Hibernating:
         except OSError as error:
             return f"nothing can be run as the job's user: {error.strerror}"
         return ""
+
+    def _learn(self, now_s: float, *, in_time: bool) -> None:
+        """Have it known how long it took, by this clock: the errand is its user's."""
+        trial = self._plan.hibernation.save_mib_per_s if self._plan.hibernation else 0
+        now_ms, mib = _ms(now_s), self._memory_mib
+        took_ms = now_ms - _ms(self._began_s)
+        with suppress(OSError):
+            note_save(
+                self._turns, trial, memory_mib=mib, took_ms=took_ms, in_time=in_time, now_ms=now_ms
+            )
 
     def _give_up(self, because: str) -> bool:
         self.not_saved = because
@@ -347,30 +363,6 @@ def are_ours(root: Path, places: Sequence[tuple[str, str]]) -> bool:
 def _is_whole(name: str) -> bool:
     # For the kernel a path ends at a NUL.
     return name != ".." and "\0" not in name
-
-
-def kept_bytes(root: Path, user: str) -> int:
-    """How large the images are that a user's jobs have here, as their supervisors wrote it down."""
-    found = 0
-    for path in root.iterdir():
-        folder = AttemptFolder(path)
-        if os.path.lexists(folder.run / NAME):
-            image = (read_json(folder.exit) or {}).get("image") or {}
-            facts = image_facts(image) if image.get("user") == user else None
-            found += 0 if facts is None else facts["size_bytes"]
-    return found
-
-
-def reserved_bytes(root: Path, user: str) -> int:
-    """How large the images may become that a user's jobs save here now; asked by who is alone at it."""
-    found = 0
-    for path in root.iterdir():
-        folder = AttemptFolder(path)
-        with suppress(OSError, ValueError, KeyError):
-            told = read_json(folder.saving) or {}
-            if told.get("user") == user and not folder.exit.exists():
-                found += int(told["bytes"])
-    return found
 
 
 def _start(told: Mapping[str, Any], *, before: int) -> Start:

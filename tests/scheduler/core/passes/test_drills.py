@@ -16,6 +16,7 @@ from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     AttemptStarted,
     CheckpointReported,
+    MemoryReported,
     ProgressReported,
 )
 from gpucommons.scheduler.core.model.types import (
@@ -340,6 +341,30 @@ def test_processes_that_cannot_be_saved_fail_the_test(world: World) -> None:
     world.wait(MINUTE)
     world.end(job, 143, told=True, not_saved="it holds a socket")
     assert drill_of(world, job).failed == "its processes were to be saved: it holds a socket"
+
+
+@pytest.mark.parametrize("memory_mib", [5_000, None])
+def test_who_was_told_that_it_may_start_over_keeps_its_badge_when_it_does(
+    world: World, memory_mib: int | None
+) -> None:
+    job = world.submit(of_code())
+    known = Hibernation(cost_ms=1, save_mib_per_s=100, wake_mib_per_s=100)
+    world.step(AttemptStarted(attempt_id=world.attempt_id(job), hibernation=known))
+    world.ask(Pause(workload_id=job))
+    end = AttemptEnded(attempt_id=world.attempt_id(job), exit_code=None, told=True, image=IMAGE)
+    world.step(end)
+    world.ask(Resume(workload_id=job))
+    woken = replace(known, woken_from=1)
+    world.step(AttemptStarted(attempt_id=world.attempt_id(job), hibernation=woken))
+    assert len(world.cluster.badges) == 1
+    if memory_mib is not None:
+        seen = MemoryReported(attempt_id=world.attempt_id(job), memory_mib=memory_mib)
+        world.step(seen)
+    world.ask(Pause(workload_id=job))
+    assert world.stop_of(job).hibernates
+    world.end(job, 143, told=True, not_saved="saving its 5000 MiB would take too long")
+    assert len(world.cluster.badges) == 1
+    assert drill_of(world, job).passed
 
 
 def test_every_other_stop_shows_as_much_and_costs_nothing_more(world: World) -> None:

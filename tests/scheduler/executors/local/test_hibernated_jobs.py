@@ -22,7 +22,7 @@ from saved_jobs import (
 from gpucommons.scheduler.core.going_on.ways import Way, way_to_go_on
 from gpucommons.scheduler.core.model.intents import Pause, Resume
 from gpucommons.scheduler.core.model.types import State
-from gpucommons.scheduler.executors.local.attempt.hibernating import kept_bytes
+from gpucommons.scheduler.executors.local.attempt.saving_turns import kept_bytes
 from gpucommons.scheduler.executors.local.images_of_ended_jobs import remove_images
 from gpucommons.scheduler.working_folder.own_image import OwnImage
 
