@@ -74,11 +74,13 @@ class Watch:
     @property
     def troubles(self) -> Mapping[DeviceId, str]:
         """What the driver says is wrong, for each device that is ill."""
-        return {
-            device_id: reading.trouble
-            for device_id, reading in self._readings.items()
-            if reading.trouble is not None
-        }
+        return {one: seen.trouble for one, seen in self._readings.items() if seen.trouble}
+
+    @property
+    def unhealthy(self) -> Mapping[DeviceId, str]:
+        """Of these, devices that compute for nobody: lost, or in need of a reset."""
+        ill = {one for one, seen in self._readings.items() if seen.is_unhealthy}
+        return {one: text for one, text in self.troubles.items() if one in ill}
 
     @property
     def slices(self) -> tuple[GpuSlice, ...]:

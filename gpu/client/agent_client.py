@@ -49,6 +49,8 @@ class NodeReport:
     isolation: str
     #: What the driver says is wrong, for each device that is ill.
     troubles: Mapping[DeviceId, str] = field(default_factory=dict)
+    #: Those of them that compute for nobody until they are well: lost, or in need of a reset.
+    unhealthy: Mapping[DeviceId, str] = field(default_factory=dict)
     #: Isolation of the slices of each device; ``isolation`` is the weakest of them.
     isolations: Mapping[DeviceId, str] = field(default_factory=dict)
     #: Version of the GPUs' driver; "" where the agent does not tell one.
@@ -107,6 +109,7 @@ class AgentClient:
         self._memory: str | None = None
         self._notice = CloudNotice()
         self._driver: str | None = None
+        self._unhealthy: Mapping[DeviceId, str] | None = None
 
     @property
     def notice(self) -> CloudNotice:
@@ -117,6 +120,11 @@ class AgentClient:
     def driver(self) -> str | None:
         """Version of its GPUs' driver, "" where it knows none; None until it was asked for devices, or has none."""
         return self._driver
+
+    @property
+    def unhealthy(self) -> Mapping[DeviceId, str] | None:
+        """GPUs that compute for nobody, with the driver's word; None until it was asked for devices."""
+        return self._unhealthy
 
     @property
     def memory(self) -> str | None:
@@ -133,6 +141,8 @@ class AgentClient:
         devices = tuple(wire.device_from(device) for device in answer["devices"])
         driver = driver_version_from(answer.get("driver"))
         self._driver = driver if devices else None
+        # An agent of an earlier release does not say which of its troubles are of that sort.
+        self._unhealthy = unhealthy = answer.get("unhealthy", {})
         return NodeReport(
             node=answer["node"],
             devices=devices,
@@ -140,6 +150,7 @@ class AgentClient:
             memory_mib=answer["memory_mib"],
             isolation=answer["isolation"],
             troubles=answer["troubles"],
+            unhealthy=unhealthy,
             isolations=answer.get("isolations", {}),
             driver=driver,
         )

@@ -38,6 +38,8 @@ class DeviceReading:
     processes: tuple[ProcessReading, ...] | None = None
     #: The driver's word for what is wrong, for people; None when all is well.
     trouble: str | None = None
+    #: That word is of the device itself: it computes for nobody until it is well.
+    is_unhealthy: bool = False
 
 
 #: What is known of a device that answered nothing.

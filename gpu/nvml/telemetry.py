@@ -97,6 +97,7 @@ def _read(handle: object, now_ms: int) -> DeviceReading:
         memory_used_mib=memory_mib(handle, "used"),
         processes=processes,
         trouble=trouble,
+        is_unhealthy=trouble is not None,
     )
 
 

@@ -208,7 +208,7 @@ def ask_facts(service: Service, said: Mapping[PoolName, PoolFacts | None]) -> No
 
 
 def _facts_of(pool: Pool, cluster: Cluster, report: NodeReport) -> PoolFacts | None:
-    devices = [d for n in cluster.nodes.values() if n.pool == pool.name for d in n.devices]
+    devices = [d for n in cluster.nodes.values() if n.pool == pool.name for d in n.all_devices]
     if pool.executor != "local" or not devices:
         return None
     # A pool promises what each of its devices keeps.

@@ -66,6 +66,8 @@ def _capacity(cluster: Cluster) -> GaugeMetricFamily:
     found: Tally[tuple[str, str]] = Tally()
     for node in cluster.nodes.values():
         found[node.pool, NodeState(node.state)] += len(node.devices) * 1000
+        if node.unhealthy:
+            found[node.pool, "unhealthy"] += len(node.unhealthy) * 1000
     for labels, milli_gpu in sorted(found.items()):
         gauge.add_metric(labels, milli_gpu)
     return gauge

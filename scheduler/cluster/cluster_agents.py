@@ -311,7 +311,7 @@ class ClusterAgents:
                 # Perhaps its token changed: the next time it is read anew.
                 self._clients.pop(address, None)
             raise
-        self.heard.hear(node, address, client.notice, client.driver)
+        self.heard.hear(node, address, client.notice, client.driver, client.unhealthy)
         self._note_memory(node, client)
         self._note_back(node)
         return answer

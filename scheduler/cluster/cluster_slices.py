@@ -153,7 +153,7 @@ def job_slices(cluster: Cluster) -> Iterator[GpuSlice]:
             node = cluster.nodes.get(placement.node_id)
             if node is None or placement.slice_id is None or not placement.device_ids:
                 continue
-            devices = [one for one in node.devices if one.device_id in placement.device_ids]
+            devices = [one for one in node.all_devices if one.device_id in placement.device_ids]
             yield GpuSlice(
                 slice_id=placement.slice_id,
                 shares=tuple(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpucommons.gpu.clouds.notice_source import CloudNotice
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.types import NodeId
 
 
@@ -16,6 +17,8 @@ class _Heard:
     notice: CloudNotice
     #: None until the agent at this address was asked for its devices.
     driver: str | None
+    #: Its unhealthy GPUs, by UUID, with the driver's word; None as with the driver.
+    unhealthy: Mapping[DeviceId, str] | None
 
 
 class HeardFromAgents:
@@ -29,14 +32,22 @@ class HeardFromAgents:
         self._heard: dict[NodeId, _Heard] = {}
 
     def hear(
-        self, node: NodeId, address: str, notice: CloudNotice, driver: str | None = None
+        self,
+        node: NodeId,
+        address: str,
+        notice: CloudNotice,
+        driver: str | None = None,
+        unhealthy: Mapping[DeviceId, str] | None = None,
     ) -> None:
-        """The agent of a node answered from an address; ``driver`` is None where it did not say."""
+        """The agent of a node answered from an address; None is what it did not say this time."""
         with self._lock:
             before = self._heard.get(node)
-            if driver is None and before is not None and before.address == address:
-                driver = before.driver
-            self._heard[node] = _Heard(address=address, notice=notice, driver=driver)
+            if before is not None and before.address == address:
+                driver = before.driver if driver is None else driver
+                unhealthy = before.unhealthy if unhealthy is None else unhealthy
+            self._heard[node] = _Heard(
+                address=address, notice=notice, driver=driver, unhealthy=unhealthy
+            )
 
     def forget(self, node: NodeId) -> None:
         """It does not answer: the node may be gone."""
@@ -51,6 +62,11 @@ class HeardFromAgents:
         """Versions of their GPUs' driver, of the same nodes; "" where the agent knows none."""
         heard = self._of(addresses).items()
         return {node: one.driver for node, one in heard if one.driver is not None}
+
+    def unhealthy(self, addresses: Mapping[NodeId, str]) -> Mapping[NodeId, Mapping[DeviceId, str]]:
+        """Unhealthy GPUs of the same nodes, by UUID; a node whose agent has not said is missing."""
+        heard = self._of(addresses).items()
+        return {node: one.unhealthy for node, one in heard if one.unhealthy is not None}
 
     def _of(self, addresses: Mapping[NodeId, str]) -> Mapping[NodeId, _Heard]:
         with self._lock:

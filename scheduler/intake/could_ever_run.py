@@ -44,7 +44,7 @@ def gpu_pools(cluster: Cluster) -> tuple[PoolName, ...]:
 
 def _has_devices(cluster: Cluster, pool: PoolName) -> bool:
     return cluster.pools[pool].gpu_kind is not None or any(
-        node.devices for node in cluster.nodes.values() if node.pool == pool
+        node.all_devices for node in cluster.nodes.values() if node.pool == pool
     )
 
 
@@ -136,7 +136,7 @@ def _worker_obstacle(worker: Worker, nodes: Sequence[Node]) -> str | None:
 
 def _matching(worker: Worker, node: Node) -> int:
     """How many devices of the node are of the kind the worker wants."""
-    return sum(worker.gpu_kind in (None, device.kind) for device in node.devices)
+    return sum(worker.gpu_kind in (None, device.kind) for device in node.all_devices)
 
 
 def _devices_for(worker: Worker, node: Node) -> bool:
@@ -146,7 +146,7 @@ def _devices_for(worker: Worker, node: Node) -> bool:
 
 
 def _device_sentence(worker: Worker, nodes: Sequence[Node]) -> str:
-    kinds = {device.kind for node in nodes for device in node.devices}
+    kinds = {device.kind for node in nodes for device in node.all_devices}
     if not kinds:
         return "it has no GPUs."
     if worker.gpu_kind is not None and worker.gpu_kind not in kinds:
@@ -158,7 +158,7 @@ def _device_sentence(worker: Worker, nodes: Sequence[Node]) -> str:
 
 def _gang_obstacle(workers: Iterable[Worker], nodes: Sequence[Node]) -> str | None:
     gang = tuple(workers)
-    total = sum(len(node.devices) for node in nodes) * WHOLE_MILLI_GPU
+    total = sum(len(node.all_devices) for node in nodes) * WHOLE_MILLI_GPU
     needed = milli_gpu(gang)
     if needed > total:
         return (

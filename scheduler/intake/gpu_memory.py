@@ -105,7 +105,7 @@ def _devices(kind: str | None, pool: PoolName, cluster: Cluster) -> list[Device]
         device
         for node in cluster.nodes.values()
         if node.pool == pool
-        for device in node.devices
+        for device in node.all_devices
         if kind in (None, device.kind)
     ]
 

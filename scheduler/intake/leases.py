@@ -167,7 +167,7 @@ def _check_size(request: LeaseRequest, team: Team, pool: PoolName, cluster: Clus
             f" {format_milli_gpu(largest)}. Take that, or ask an admin for more fixed quota."
         )
         raise Misconfigured(message)
-    kinds = {d.kind for n in cluster.nodes.values() if n.pool == pool for d in n.devices}
+    kinds = {d.kind for n in cluster.nodes.values() if n.pool == pool for d in n.all_devices}
     if request.gpu_kind is not None and request.gpu_kind not in kinds:
         message = f"Pool {pool} has no GPU of kind {request.gpu_kind!r}; it has {names(kinds)}."
         raise Misconfigured(message)
@@ -175,7 +175,7 @@ def _check_size(request: LeaseRequest, team: Team, pool: PoolName, cluster: Clus
 
 def host_share(pool: PoolName, cluster: Cluster, milli_gpu: int) -> tuple[int, int]:
     """Processor and memory that come with a slice: its part of the leanest node of the pool."""
-    nodes = [n for n in cluster.nodes.values() if n.pool == pool and n.devices]
+    nodes = [n for n in cluster.nodes.values() if n.pool == pool and n.all_devices]
     return (
         min((_part(node, node.cpu_milli, milli_gpu) for node in nodes), default=1),
         min((_part(node, node.memory_mib, milli_gpu) for node in nodes), default=1),
@@ -183,4 +183,4 @@ def host_share(pool: PoolName, cluster: Cluster, milli_gpu: int) -> tuple[int, i
 
 
 def _part(node: Node, total: int, milli_gpu: int) -> int:
-    return total * milli_gpu // (len(node.devices) * WHOLE_MILLI_GPU)
+    return total * milli_gpu // (len(node.all_devices) * WHOLE_MILLI_GPU)

@@ -14,6 +14,7 @@ from gpucommons.scheduler.models.administration.nodes import (
     NodeNoticeRequest,
     NodeStateRequest,
     NodeView,
+    UnhealthyView,
 )
 from gpucommons.scheduler.models.administration.pools import (
     MeasuredModel,
@@ -403,6 +404,7 @@ __all__ = [
     "TreeReport",
     "TrialView",
     "TriggerView",
+    "UnhealthyView",
     "UnknownModel",
     "UnparkRequest",
     "UploadList",

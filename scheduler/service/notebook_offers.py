@@ -66,7 +66,7 @@ def _offer(
 ) -> models.OfferView:
     cluster, (user, server_name) = service.loop.cluster, server
     uses = quota.uses(cluster.nodes, cluster.workloads.values())
-    devices = [d for n in cluster.nodes.values() if n.pool == pool.name for d in n.devices]
+    devices = [d for n in cluster.nodes.values() if n.pool == pool.name for d in n.all_devices]
     sizes = available_notebook_sizes.sizes(
         cluster, team.name, pool.name, user, server_name=server_name
     )

@@ -21,7 +21,7 @@ from gpucommons.scheduler.cluster.cluster_agents import ClusterAgents
 from gpucommons.scheduler.cluster.cluster_slices import ClusterSlices
 from gpucommons.scheduler.core.events.leases import SERVER_GONE
 from gpucommons.scheduler.core.model.lifecycle import is_lease
-from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.resources import Pool, UnhealthyDevice
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Attempt, NodeId, PoolName
 from gpucommons.scheduler.core.whatif.next_shares import next_shares
@@ -89,6 +89,12 @@ def make_parts(
         recorded = {node.node_id: node.driver for node in cluster().nodes.values() if node.driver}
         return recorded | dict(agents.heard.drivers(executor.agents()))
 
+    def unhealthy() -> Mapping[NodeId, Mapping[DeviceId, str]]:
+        return agents.heard.unhealthy(executor.agents())
+
+    def were_unhealthy() -> Mapping[NodeId, tuple[UnhealthyDevice, ...]]:
+        return {one.node_id: one.unhealthy for one in cluster().nodes.values() if one.unhealthy}
+
     around = Around(
         pools=asked.pools,
         pool_of=lambda node_id: _pool_of(cluster(), node_id),
@@ -99,6 +105,8 @@ def make_parts(
         reading=reading if settings.agents else None,
         notices=notices if settings.agents else dict,
         drivers=drivers if settings.agents else dict,
+        unhealthy=unhealthy if settings.agents else dict,
+        were_unhealthy=were_unhealthy,
         leases=lambda: leases_held(cluster()),
         on_change=asked.wake,
         leading=asked.may_act,

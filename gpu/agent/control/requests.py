@@ -116,6 +116,7 @@ class Requests:
             "isolations": dict(self._node.isolations),
             "driver": self._node.driver,
             "troubles": dict(self._watch.troubles),
+            "unhealthy": dict(self._watch.unhealthy),
         }
 
     def _open(self, message: Json, _now_ms: int) -> Json:

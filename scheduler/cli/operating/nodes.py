@@ -84,7 +84,11 @@ def _device(device: models.DeviceView) -> tuple[object, str, str]:
         f"{hold.name or hold.team} {format_milli_gpu(hold.milli_gpu)} ({_said(hold)})"
         for hold in device.holds
     )
-    return device.index, kind, ", ".join(holds) or "free"
+    ill = device.unhealthy
+    if ill is None:
+        return device.index, kind, ", ".join(holds) or "free"
+    state = f"unhealthy since {clock(ill.since_ms)} ({ill.text}): takes nothing new"
+    return device.index, kind, "; ".join((*holds, state))
 
 
 def _said(hold: models.HoldView) -> str:

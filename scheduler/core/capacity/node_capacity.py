@@ -101,7 +101,7 @@ class NodeCapacity:
 
     def share(self, milli_gpu: int) -> Load:
         """The part of the node's processor and memory that goes with so many of its GPUs."""
-        whole = WHOLE_MILLI_GPU * max(1, len(self.devices))
+        whole = WHOLE_MILLI_GPU * max(1, len(self.node.all_devices))
         return Load(
             self.node.cpu_milli * milli_gpu // whole, self.node.memory_mib * milli_gpu // whole
         )

@@ -75,7 +75,7 @@ def _noted(cycle: CycleState, lease: Workload, action: NoteParked) -> None:
 
 def _gpu_memory_mib(cycle: CycleState, place: WorkerPlacement) -> int:
     node = cycle.nodes.get(place.node_id)
-    devices = () if node is None else node.devices
+    devices = () if node is None else node.all_devices
     return sum(one.memory_mib for one in devices if one.device_id in place.device_ids)
 
 

@@ -61,31 +61,39 @@ def has_its_block_out(cycle: CycleState, workload: Workload, pool: PoolName) -> 
     """A notebook's part of fixed quota lies nowhere, as nodes take nothing new: blocks leave those."""
     return (
         not has_block(cycle, workload, pool)
-        and any(n.pool == pool and n.state is not NodeState.READY for n in cycle.nodes.values())
+        and any(n.pool == pool and _is_out(n) for n in cycle.nodes.values())
         and fits_empty(cycle, must_have(workload.spec), pool, all_usable=True)
     )
+
+
+def _is_out(node: Node) -> bool:
+    """It takes nothing new, or does not on all of its GPUs."""
+    return node.state is not NodeState.READY or bool(node.unhealthy)
 
 
 def waits_for_nodes(cycle: CycleState, workload: Workload, pool: PoolName) -> Reason:
     """It would fit, were it not for nodes that take nothing new."""
     nodes = [one for one in cycle.nodes.values() if one.pool == pool]
-    out = sorted(
-        (one for one in nodes if one.state is not NodeState.READY), key=lambda one: one.node_id
-    )
+    out = sorted((one for one in nodes if _is_out(one)), key=lambda one: one.node_id)
     said = [f"{one.node_id} {_why_out(one)}" for one in out[:_NAMED]]
     if len(out) > _NAMED:
         said.append(f"{len(out) - _NAMED} more of its nodes take nothing new either")
     text = f"Needs {host_resources.ask_in_words(workload)}, and in pool {pool} {'; '.join(said)}."
     cordoned = [one for one in out if one.state is NodeState.CORDONED and not one.cordoned_outside]
     by_hand = any(one.leaves_ms is None for one in cordoned)
-    unblock = "Wait until a node takes work again" + (
-        ", or ask an admin to uncordon it." if by_hand else "."
-    )
+    ill = all(one.state is NodeState.READY for one in out)
+    unblock = f"Wait until a {'GPU' if ill else 'node'} takes work again"
+    if by_hand or ill:
+        unblock += f", or ask an admin to {'look at it' if ill else 'uncordon it'}"
+    unblock += "."
     return Reason(code=ReasonClass.NODES, text=text, unblock=unblock)
 
 
 def _why_out(node: Node) -> str:
     """``takes nothing new: an admin cordoned it``."""
+    if node.state is NodeState.READY:
+        ill = "; ".join(f"GPU {one.device.index}: {one.text}" for one in node.unhealthy)
+        return f"gives out {len(node.devices)} of its {len(node.all_devices)} GPUs ({ill})"
     words = _OUT[node.state]
     if node.state is not NodeState.CORDONED:
         return words

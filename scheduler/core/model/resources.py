@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -29,11 +29,25 @@ class NodeState(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class UnhealthyDevice:
+    """A GPU whose driver says that it can't compute: it takes nothing new."""
+
+    device: Device
+    #: The driver's word, for people: ``GPU is lost``.
+    text: str
+    #: Since when the core knows; executors leave it out.
+    since_ms: Millis = Millis(0)
+    #: Since when its driver says nothing of the kind any more; None while it does.
+    well_since_ms: Millis | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
     """One machine of a pool."""
 
     node_id: NodeId
     pool: PoolName
+    #: Those that take work.
     devices: tuple[Device, ...]
     cpu_milli: int
     memory_mib: int
@@ -58,11 +72,25 @@ class Node:
     hibernation: HibernationAbility | None = None
     #: Version of its GPUs' driver; "" = nobody has told.
     driver: str = ""
+    #: Those that take nothing new; who had one before has it still.
+    unhealthy: tuple[UnhealthyDevice, ...] = ()
+
+    @property
+    def all_devices(self) -> tuple[Device, ...]:
+        """Those that take work and those that do not, as ``nvidia-smi`` counts them."""
+        if not self.unhealthy:
+            return self.devices
+        found = (*self.devices, *(one.device for one in self.unhealthy))
+        return tuple(sorted(found, key=lambda one: one.index))
+
+    def with_all_taking_work(self) -> Node:
+        """The same node, were it ready and all of its GPUs well."""
+        return replace(self, state=NodeState.READY, devices=self.all_devices, unhealthy=())
 
 
 def drivers_of(nodes: Iterable[Node]) -> tuple[str, ...]:
     """Versions of the GPUs' driver on these nodes, each once; "" among them where a node told none."""
-    return tuple(sorted({node.driver for node in nodes if node.devices}))
+    return tuple(sorted({node.driver for node in nodes if node.all_devices}))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

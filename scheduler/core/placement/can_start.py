@@ -116,7 +116,7 @@ def _empty(cycle: CycleState, *, all_usable: bool) -> Capacity:
 
     def made() -> Capacity:
         nodes = cycle.nodes.values()
-        ready = (replace(one, state=NodeState.READY) for one in nodes)
+        ready = (one.with_all_taking_work() for one in nodes)
         return Capacity.of(ready if all_usable else nodes, (), ())
 
     return cycle.memo.remember(_EMPTY, all_usable, made)

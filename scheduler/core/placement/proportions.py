@@ -41,7 +41,7 @@ _LEANEST: Entry[PoolName, Load] = Entry("beside a GPU of the leanest node", Fact
 
 def part_of(node: Node, milli_gpu: int) -> Load:
     """The part of a node's processor and memory that goes with so many of its GPUs."""
-    whole = WHOLE_MILLI_GPU * max(1, len(node.devices))
+    whole = WHOLE_MILLI_GPU * max(1, len(node.all_devices))
     return Load(node.cpu_milli * milli_gpu // whole, node.memory_mib * milli_gpu // whole)
 
 

@@ -142,7 +142,7 @@ class JobSlices:
 
     def _slices(self, attempt: Attempt) -> list[GpuSlice]:
         nodes = {node.node_id: node for node in self._nodes()}
-        devices: dict[str, Device] = {d.device_id: d for n in nodes.values() for d in n.devices}
+        devices: dict[str, Device] = {d.device_id: d for n in nodes.values() for d in n.all_devices}
         found = []
         for placement in attempt.placements:
             node = nodes.get(placement.node_id)

@@ -169,7 +169,7 @@ class LocalExecutor:
         self._spawn(folder, attempt.attempt_id)
 
     def _devices(self) -> dict[str, Device]:
-        return {d.device_id: d for node in self._settings.nodes() for d in node.devices}
+        return {d.device_id: d for node in self._settings.nodes() for d in node.all_devices}
 
     def _account_of(self, launch: Launch) -> Account | None:
         found = self._settings.account_of

@@ -22,6 +22,16 @@ class HoldView(View):
     milli_gpu: int
 
 
+class UnhealthyView(View):
+    """Why a GPU takes nothing new."""
+
+    #: Its driver's word: ``GPU is lost``.
+    text: str
+    since_ms: int
+    #: Since when its driver says nothing of the kind any more: soon it takes work again.
+    well_since_ms: int | None = None
+
+
 class DeviceView(View):
     """One GPU of the capacity map."""
 
@@ -30,6 +40,8 @@ class DeviceView(View):
     kind: str
     memory_mib: int
     simulated: bool
+    #: None where it takes work.
+    unhealthy: UnhealthyView | None = None
     holds: list[HoldView] = []
 
 

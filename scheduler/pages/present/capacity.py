@@ -9,7 +9,15 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.providers import isolation_sentence
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.languages.texts import gettext, gettext_noop, ngettext
-from gpucommons.scheduler.models import DeviceView, HoldView, NodeList, NodeView, PoolView, Report
+from gpucommons.scheduler.models import (
+    DeviceView,
+    HoldView,
+    NodeList,
+    NodeView,
+    PoolView,
+    Report,
+    UnhealthyView,
+)
 from gpucommons.scheduler.models.text.state_words import HELD_WORDS, node_words
 from gpucommons.scheduler.pages.present import words
 from gpucommons.scheduler.pages.present.waiting import WaitingRow
@@ -43,6 +51,21 @@ class Cell:
 
     label: str
     parts: tuple[Part, ...]
+    is_unhealthy: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unhealthy:
+    """A GPU that takes nothing new, and what is on it all the same."""
+
+    index: int
+    #: Its driver's word.
+    text: str
+    since_ms: int
+    #: It is well again, and waits a moment.
+    is_well: bool
+    #: Who has it, as in the cell.
+    holders: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +81,8 @@ class Box:
     state_text: str = ""
     #: When its cloud takes it back, if it said so.
     leaves_ms: int | None = None
+    #: Of its GPUs that take nothing new.
+    unhealthy: tuple[Unhealthy, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -191,6 +216,19 @@ def _box(node: NodeView) -> Box:
         cells=tuple(_cell(device) for device in sorted(node.devices, key=lambda d: d.index)),
         state_text=node.state_text,
         leaves_ms=node.leaves_ms,
+        unhealthy=tuple(
+            _unhealthy(device, device.unhealthy) for device in node.devices if device.unhealthy
+        ),
+    )
+
+
+def _unhealthy(device: DeviceView, ill: UnhealthyView) -> Unhealthy:
+    return Unhealthy(
+        index=device.index,
+        text=ill.text,
+        since_ms=ill.since_ms,
+        is_well=ill.well_since_ms is not None,
+        holders="; ".join(_part(hold).label for hold in device.holds),
     )
 
 
@@ -198,11 +236,17 @@ def _cell(device: DeviceView) -> Cell:
     parts = tuple(_part(hold) for hold in sorted(device.holds, key=lambda hold: hold.offset))
     free = WHOLE_MILLI_GPU - sum(hold.milli_gpu for hold in device.holds)
     said = [part.label for part in parts]
-    if free > 0:
+    if device.unhealthy is not None:
+        said.append(gettext("takes nothing new: %(text)s", text=device.unhealthy.text))
+    elif free > 0:
         said.append(
             gettext("%(free)s free", free=format_milli_gpu(free)) if parts else gettext("free")
         )
-    return Cell(label=f"GPU {device.index}, {device.kind}: {'; '.join(said)}", parts=parts)
+    return Cell(
+        label=f"GPU {device.index}, {device.kind}: {'; '.join(said)}",
+        parts=parts,
+        is_unhealthy=device.unhealthy is not None,
+    )
 
 
 def _part(hold: HoldView) -> Part:

@@ -64,13 +64,14 @@ def pieces(nodes: NodeList, idle_ms: Mapping[str, int], pools: Collection[str]) 
 
 
 def _of_node(node: NodeView, idle_ms: Mapping[str, int]) -> Iterator[tuple[int, Piece]]:
-    whole = sum(not device.holds for device in node.devices) * WHOLE_MILLI_GPU
+    devices = [device for device in node.devices if device.unhealthy is None]
+    whole = sum(not device.holds for device in devices) * WHOLE_MILLI_GPU
     if whole:
         yield (
             whole,
             Piece(where=node.id, free=gettext("%(free)s free", free=format_gpus(whole)), beside=""),
         )
-    for device in node.devices:
+    for device in devices:
         free = _free(device)
         if device.holds and free:
             yield (
@@ -114,7 +115,10 @@ def _way(nodes: Collection[NodeView], idle_ms: Mapping[str, int]) -> str:
         device.holds[0]
         for node in nodes
         for device in node.devices
-        if len(device.holds) == 1 and _free(device) and device.holds[0].shown_as == "notebook-idle"
+        if device.unhealthy is None
+        and len(device.holds) == 1
+        and _free(device)
+        and device.holds[0].shown_as == "notebook-idle"
     ]
     if not alone:
         return ""

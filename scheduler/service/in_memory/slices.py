@@ -352,7 +352,7 @@ def slice_of(workload: Workload, cluster: Cluster) -> GpuSlice | None:
     node = cluster.nodes.get(placement.node_id)
     if node is None or placement.slice_id is None or not placement.device_ids:
         return None
-    devices = [device for device in node.devices if device.device_id in placement.device_ids]
+    devices = [one for one in node.all_devices if one.device_id in placement.device_ids]
     pool = cluster.pools.get(node.pool)
     return GpuSlice(
         slice_id=placement.slice_id,

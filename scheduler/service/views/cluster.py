@@ -21,6 +21,7 @@ from gpucommons.scheduler.core.model.resources import (
     Price,
     Quota,
     Team,
+    UnhealthyDevice,
 )
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (
@@ -55,8 +56,15 @@ def pool_views(cluster: Cluster) -> list[models.PoolView]:
     for _, _, placement in _held(cluster):
         node = cluster.nodes.get(placement.node_id)
         if node is not None and node.pool in held and node.state is NodeState.READY:
-            held[node.pool] += placed_milli_gpu(placement)
+            held[node.pool] += _milli_gpu_on(node, placement)
     return [_pool_view(pool, cluster, held[pool.name]) for pool in cluster.pools.values()]
+
+
+def _milli_gpu_on(node: Node, placement: WorkerPlacement) -> int:
+    """How much of what the node gives out is held there: nobody gets an unhealthy GPU that ends."""
+    milli, held = placed_milli_gpu(placement), placement.device_ids
+    ill = sum(one.device.device_id in held for one in node.unhealthy)
+    return milli * (len(held) - ill) // len(held) if ill else milli
 
 
 def _pool_view(pool: Pool, cluster: Cluster, held: int) -> models.PoolView:
@@ -78,7 +86,7 @@ def _pool_view(pool: Pool, cluster: Cluster, held: int) -> models.PoolView:
         notebook_sizes=list(pool.notebook_sizes),
         total_milli_gpu=total,
         free_milli_gpu=max(0, total - held),
-        out_milli_gpu=sum(len(node.devices) * 1000 for node in nodes) - total,
+        out_milli_gpu=sum(len(node.all_devices) * 1000 for node in nodes) - total,
         next_free_ms=_next_free_ms(pool.name, cluster),
         price_micro_per_gpu_h=costs.at(pool, cluster.now_ms),
         currency=pool.currency,
@@ -103,7 +111,7 @@ def _hibernation_text(pool: Pool, cluster: Cluster) -> str:
 
 def _kind_of(pool: Pool, cluster: Cluster) -> str | None:
     """The kind of its devices, where they are all of one."""
-    kinds = {d.kind for n in cluster.nodes.values() if n.pool == pool.name for d in n.devices}
+    kinds = {d.kind for n in cluster.nodes.values() if n.pool == pool.name for d in n.all_devices}
     return kinds.pop() if len(kinds) == 1 else None
 
 
@@ -140,7 +148,8 @@ def node_views(principal: Principal, cluster: Cluster) -> list[models.NodeView]:
 
 def node_view(node: Node, principal: Principal, cluster: Cluster) -> models.NodeView:
     """One node with what lies on its devices."""
-    holds: dict[str, list[models.HoldView]] = {device.device_id: [] for device in node.devices}
+    holds: dict[str, list[models.HoldView]] = {one.device_id: [] for one in node.all_devices}
+    unhealthy = {one.device.device_id: one for one in node.unhealthy}
     for workload, attempt, placement in _held(cluster):
         if placement.node_id == node.node_id:
             view = _hold_view(workload, attempt, placement, (principal, cluster))
@@ -162,10 +171,19 @@ def node_view(node: Node, principal: Principal, cluster: Cluster) -> models.Node
                 kind=device.kind,
                 memory_mib=device.memory_mib,
                 simulated=device.simulated,
+                unhealthy=_unhealthy_view(unhealthy.get(device.device_id)),
                 holds=sorted(holds[device.device_id], key=lambda hold: hold.offset),
             )
-            for device in node.devices
+            for device in node.all_devices
         ],
+    )
+
+
+def _unhealthy_view(ill: UnhealthyDevice | None) -> models.UnhealthyView | None:
+    if ill is None:
+        return None
+    return models.UnhealthyView(
+        text=ill.text, since_ms=ill.since_ms, well_since_ms=ill.well_since_ms
     )
 
 
@@ -245,7 +263,9 @@ def _sizes(team: Team, cluster: Cluster, pools: Sequence[PoolName]) -> list[int]
 def _largest_node(cluster: Cluster, pools: Sequence[PoolName]) -> int:
     """GPUs of one node; as many as any form offers where no node has come yet."""
     mine = set(pools) or set(cluster.pools)
-    return max((len(n.devices) for n in cluster.nodes.values() if n.pool in mine), default=0) or 8
+    return (
+        max((len(n.all_devices) for n in cluster.nodes.values() if n.pool in mine), default=0) or 8
+    )
 
 
 def _pools_of(team: Team, cluster: Cluster, uses: quota.Uses) -> Sequence[PoolName]:

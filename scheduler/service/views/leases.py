@@ -110,7 +110,7 @@ def slice_view(workload: Workload, cluster: Cluster) -> models.SliceView | None:
     node = cluster.nodes.get(placement.node_id)
     if node is None or placement.slice_id is None:
         return None
-    devices = [device for device in node.devices if device.device_id in placement.device_ids]
+    devices = [one for one in node.all_devices if one.device_id in placement.device_ids]
     pool = cluster.pools.get(node.pool)
     mps = None if pool is None else pool.mps
     return models.SliceView(

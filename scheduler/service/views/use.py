@@ -167,7 +167,7 @@ def _memory_held_mib(workload: Workload, nodes: Mapping[NodeId, Node]) -> int | 
 
 
 def _memory_of(placement: WorkerPlacement, node: Node | None) -> int:
-    devices = () if node is None else node.devices
+    devices = () if node is None else node.all_devices
     held = [device for device in devices if device.device_id in placement.device_ids]
     return slice_memory_mib(placement, held) if held else 0
 

@@ -108,10 +108,12 @@ def test_a_card_that_falls_off_the_bus_is_unknown_then_known_again(
     lost = until(lambda s: s.processes is None)
     assert (lost.compute_percent, lost.memory_used_mib) == (None, None)
     assert lost.active_ms == lost.at_ms
-    assert agent.devices().troubles == {machine.uuid(0): "GPU is lost"}
+    report = agent.devices()
+    assert report.troubles == report.unhealthy == {machine.uuid(0): "GPU is lost"}
     machine.healthy()
     until(lambda s: s.compute_percent == 0)
-    assert agent.devices().troubles == {}
+    report = agent.devices()
+    assert report.troubles == report.unhealthy == {}
 
 
 def test_a_mig_parent_is_never_idle(machine: Any, slice_on: Any, until: Any, worker: Any) -> None:

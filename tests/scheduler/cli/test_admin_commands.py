@@ -17,6 +17,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.operating import notebooks
 from gpucommons.scheduler.cli.operating.teams import _only_pool
 from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.core.model.resources import UnhealthyDevice
 from gpucommons.scheduler.service import idle, leases
 from gpucommons.scheduler.service import parking as service_parking
 
@@ -211,6 +212,18 @@ def test_the_capacity_map_shows_who_holds_what(
     assert ["c1", "cpu", "ready", "no", "GPU"] in rows(text)
     by_rest = admin.send(calls.nodes()).model_dump(mode="json")
     assert cli("nodes", "--output", "json", by="root").json == by_rest
+
+
+def test_an_unhealthy_gpu_is_named_with_the_drivers_word(cli: Cli, world: WatchedWorld) -> None:
+    n1, *others = world.machine.nodes
+    ill = UnhealthyDevice(device=n1.devices[0], text="GPU is lost")
+    n1 = replace(n1, devices=n1.devices[1:], unhealthy=(ill,))
+    world.machine.nodes = (n1, *others)
+    world.pass_time(10_000)
+
+    row = next(line for line in cli("nodes", by="root").out.splitlines() if "GPU is lost" in line)
+    assert row.split()[:3] == ["n1", n1.pool, "ready"]
+    assert row.endswith("(GPU is lost): takes nothing new")
 
 
 def test_a_node_is_cordoned_fenced_and_taken_back(cli: Cli, admin: SchedulerClient) -> None:

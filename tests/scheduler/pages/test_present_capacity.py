@@ -52,6 +52,23 @@ def test_slices_grow_from_the_bottom_to_scale(cluster: Any) -> None:
     assert cell.label.endswith("¼ free")
 
 
+def test_an_unhealthy_gpu_is_named_with_who_is_still_on_it(cluster: Any) -> None:
+    nodes = cluster.nodes()
+    devices = nodes.nodes[1].devices
+    lost = models.UnhealthyView(text="GPU is lost", since_ms=1000)
+    well = lost.model_copy(update={"well_since_ms": 2000})
+    for index, unhealthy in ((0, lost), (4, well)):
+        devices[index] = devices[index].model_copy(update={"unhealthy": unhealthy})
+    box = capacity_map(nodes, cluster.pools().pools)[0].boxes[1]
+    held, free = box.unhealthy
+
+    assert (held.index, held.text, held.since_ms, held.is_well) == (0, "GPU is lost", 1000, False)
+    assert held.holders.startswith("½ notebook, vision · user-b")
+    assert (free.index, free.is_well, free.holders) == (4, True, "")
+    assert [cell.is_unhealthy for cell in box.cells] == [True, *[False] * 3, True, *[False] * 3]
+    assert box.cells[4].label == "GPU 4, A100-40: takes nothing new: GPU is lost"
+
+
 def test_a_pool_names_its_isolation_and_what_is_free(cluster: Any) -> None:
     field = capacity_map(cluster.nodes(), cluster.pools().pools)[0]
 

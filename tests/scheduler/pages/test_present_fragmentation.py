@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpucommons.scheduler.models import DeviceView, HoldView, NodeList, NodeView
+from gpucommons.scheduler.models import DeviceView, HoldView, NodeList, NodeView, UnhealthyView
 from gpucommons.scheduler.pages.present.fragmentation import idle_spans_ms, pieces
 from gpucommons.scheduler.pages.present.waiting import waiting_rows, with_pieces
 
@@ -97,6 +97,14 @@ def test_only_nodes_that_take_work_in_these_pools_count() -> None:
     )
 
     assert (found.rows, found.more, found.way) == ((), 0, "")
+
+
+def test_an_unhealthy_gpu_is_no_piece() -> None:
+    found = node("gpu-01", [ALICE])
+    lost = UnhealthyView(text="GPU is lost", since_ms=0)
+    found.devices[0] = found.devices[0].model_copy(update={"unhealthy": lost})
+
+    assert pieces(nodes(found), {}, ["a100"]).rows == ()
 
 
 def test_of_many_pieces_the_largest_are_shown_and_the_rest_counted() -> None:

@@ -6,7 +6,7 @@ from builders import a_device, a_node, a_pool
 
 from gpucommons.gpu.client.agent_client import NodeReport
 from gpucommons.gpu.devices.devices import Device
-from gpucommons.scheduler.core.model.resources import Node, Pool
+from gpucommons.scheduler.core.model.resources import Node, Pool, UnhealthyDevice
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.wiring.local_nodes import local_nodes
 
@@ -39,6 +39,17 @@ def test_nodes_with_gpus_have_the_driver_that_the_agent_tells_and_those_without_
     report = replace(a_report(*devices(1)), driver="580.95.05")
     found = local_nodes(report, [a_local_pool("gpu"), a_local_pool("cpu")], Cluster())
     assert {node.pool: node.driver for node in found} == {"gpu": "580.95.05", "cpu": ""}
+
+
+def test_an_unhealthy_gpu_stays_in_its_pool_and_takes_nothing() -> None:
+    four = devices(4)
+    report = replace(a_report(*four), unhealthy={four[2].device_id: "GPU is lost"})
+    build, train = local_nodes(report, [a_local_pool("build"), a_local_pool("train")], Cluster())
+    assert (build.devices, build.unhealthy) == (four[:2], ())
+    assert train.devices == four[3:]
+    assert train.unhealthy == (UnhealthyDevice(device=four[2], text="GPU is lost"),)
+    assert train.all_devices == four[2:]
+    assert (train.cpu_milli, train.memory_mib) == (build.cpu_milli, build.memory_mib)
 
 
 def test_the_pool_called_cpu_has_no_devices() -> None:

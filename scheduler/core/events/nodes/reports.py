@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import fixed_blocks
-from gpucommons.scheduler.core.events.nodes import spot_notice
+from gpucommons.scheduler.core.events.nodes import spot_notice, unhealthy_devices
 from gpucommons.scheduler.core.events.nodes.cordon_and_fence import cordoned_here
+from gpucommons.scheduler.core.model.evolving import evolve
+from gpucommons.scheduler.core.model.lifecycle import with_attempt
 from gpucommons.scheduler.core.model.resources import Node, NodeState
 from gpucommons.scheduler.core.model.state import NodesObserved
 from gpucommons.scheduler.core.model.types import NodeId
@@ -66,6 +68,7 @@ def _is_in_use(cycle: CycleState, node_id: NodeId) -> bool:
 
 
 def _put_node(cycle: CycleState, node: Node, known: Node | None) -> bool:
+    node = unhealthy_devices.settled(node, known, cycle.now_ms)
     node = _with_state(spot_notice.settled(node, known, cycle.now_ms), known)
     if node == known:
         return False
@@ -74,6 +77,9 @@ def _put_node(cycle: CycleState, node: Node, known: Node | None) -> bool:
         spot_notice.begin(cycle, node)
     if known is not None:
         _end_on_lost_devices(cycle, known, node)
+        unhealthy_devices.tell_recovered(cycle, known, node)
+        _follow_speed(cycle, known, node)
+    unhealthy_devices.tell(cycle, known, node)
     if known is None:
         cycle.tell("node-added", f"{node.node_id} joined {node.pool}.", data={"node": node.node_id})
     elif known.state is NodeState.LOST:
@@ -95,9 +101,26 @@ def _with_state(node: Node, known: Node | None) -> Node:
     return replace(node, state=state, cordoned_outside=outside, cordoned_here=here, state_text=text)
 
 
+def _follow_speed(cycle: CycleState, before: Node, now: Node) -> None:
+    """What saves have taught of a node's disk holds for what runs there, too."""
+    told, said = before.hibernation, now.hibernation
+    if told is None or said is None or not said.save_mib_per_s:
+        return
+    if said.save_mib_per_s == told.save_mib_per_s:
+        return
+    for workload in cycle.among(cycle.index.holding):
+        attempt = workload.current
+        known = None if attempt is None else attempt.hibernation
+        if attempt is None or known is None or known.hindrance or not known.save_mib_per_s:
+            continue
+        if attempt.placements[0].node_id == now.node_id:
+            known = replace(known, save_mib_per_s=said.save_mib_per_s)
+            cycle.put(with_attempt(workload, evolve(attempt, hibernation=known)))
+
+
 def _end_on_lost_devices(cycle: CycleState, before: Node, now: Node) -> None:
     """A device that a live node no longer has: who held it computes on nothing, and is ended."""
-    gone = {d.device_id for d in before.devices} - {d.device_id for d in now.devices}
+    gone = {d.device_id for d in before.all_devices} - {d.device_id for d in now.all_devices}
     if not gone:
         return
     for workload in cycle.among(cycle.index.holding):

@@ -43,6 +43,7 @@ from gpucommons.scheduler.executors.kubernetes.nodes.other_systems import (
     why_unusable,
 )
 from gpucommons.scheduler.executors.kubernetes.nodes.taken_back import TakenBack
+from gpucommons.scheduler.executors.kubernetes.nodes.unhealthy_cards import Told, with_unhealthy
 from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import NodeSeen, OtherPod
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 
@@ -71,7 +72,12 @@ class Offer:
         """The nodes that answer, without what others take."""
         pools, held, leases = self._around.pools(), self._around.held(), self._around.leases()
         notices, drivers = self._around.notices(), self._around.drivers()
-        key = (self._view.version, pools, held, leases, notices, drivers)
+        told = Told(
+            by_agents=self._around.unhealthy(),
+            on_record=self._around.were_unhealthy(),
+            cards=self.cards(),
+        )
+        key = (self._view.version, pools, held, leases, notices, drivers, told)
         if self._nodes is None or self._nodes[0] != key:
             cards = self._reservations.cards_in_use()
             holdings = Holdings(
@@ -84,7 +90,7 @@ class Offer:
                 unmade=self._unmade(pools),
             )
             found = nodes_of(self._view.nodes.values(), pools, self._settings, holdings)
-            found = with_drivers(found, drivers)
+            found = with_unhealthy(with_drivers(found, drivers), told)
             self._nodes = (key, self._taken_back.marked(found, self._view.nodes, notices))
         return self._nodes[1]
 

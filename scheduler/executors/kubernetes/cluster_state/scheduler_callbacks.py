@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpucommons.gpu.clouds.notice_source import CloudNotice
 from gpucommons.gpu.devices.devices import DeviceId
-from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.resources import Pool, UnhealthyDevice
 from gpucommons.scheduler.core.model.types import AttemptId, NodeId, PoolName
 from gpucommons.scheduler.executors.kubernetes.attempts.witnesses import Reading
 from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import Leases
@@ -47,6 +47,10 @@ class Around:
     notices: Callable[[], Mapping[NodeId, CloudNotice]] = dict
     #: Versions of the GPUs' driver, as the agents told them.
     drivers: Callable[[], Mapping[NodeId, str]] = dict
+    #: Unhealthy GPUs by UUID, of nodes whose agent has said.
+    unhealthy: Callable[[], Mapping[NodeId, Mapping[DeviceId, str]]] = dict
+    #: Those on record, as slots.
+    were_unhealthy: Callable[[], Mapping[NodeId, tuple[UnhealthyDevice, ...]]] = dict
     on_change: Callable[[], None] = lambda: None
     #: Whether this scheduler acts, and not another replica: asked by every thread before it does.
     leading: Callable[[], bool] = lambda: True
