@@ -87,7 +87,10 @@ def _device(device: models.DeviceView) -> tuple[object, str, str]:
     ill = device.unhealthy
     if ill is None:
         return device.index, kind, ", ".join(holds) or "free"
-    state = f"unhealthy since {clock(ill.since_ms)} ({ill.text}): takes nothing new"
+    if ill.well_since_ms is None:
+        state = f"unhealthy since {clock(ill.since_ms)} ({ill.text}): takes nothing new"
+    else:
+        state = f"was unhealthy ({ill.text}): takes work when it stays well for a minute"
     return device.index, kind, "; ".join((*holds, state))
 
 
