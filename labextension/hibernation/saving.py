@@ -109,6 +109,14 @@ async def _save_or_say(
             keeper.lose(record, _went_wrong(error))
 
 
+def _note_last_words(server: Any, keeper: Keeper, kernel_id: str) -> None:
+    """What the kernel said between the first note and the moment in which it stood still."""
+    try:
+        keeper.note(_described(server, keeper, kernel_id, with_buffer=True))
+    except Exception:
+        log.exception("what kernel %s said last is not noted", kernel_id)
+
+
 def say_lost(server: Any, keeper: Keeper, error: Exception, *, since_ms: int) -> None:
     """Where saving went wrong as a whole: what was said of a kernel since then stands."""
     said = {one.kernel_id for one in keeper.losses if one.at_ms >= since_ms}
@@ -176,6 +184,7 @@ async def _save(
         time.monotonic() - begun,
     )
     await kernel.provisioner.wait()
+    _note_last_words(server, keeper, kernel_id)
     kernels.stop_watching_activity(kernel_id)
     kernels.stop_buffering(kernel_id)
     kernels.remove_kernel(kernel_id)

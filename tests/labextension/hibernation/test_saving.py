@@ -7,16 +7,17 @@ from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 
 from gpucommons.gpu.hibernation.criu import Criu
-from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused
+from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused, Saved
 from gpucommons.labextension.extension import saving_seconds
 from gpucommons.labextension.hibernation import saving
 from gpucommons.labextension.hibernation.keeper import Keeper
 from gpucommons.labextension.hibernation.limits import Limits
-from gpucommons.labextension.hibernation.records import Record
+from gpucommons.labextension.hibernation.records import BufferedMessage, Record
 from gpucommons.labextension.hibernation.saving import SAVE_S
 from gpucommons.labextension.server_context import ServerContext
 from tests.labextension.hibernation.kernel_records import record
@@ -89,6 +90,36 @@ def test_saving_leaves_time_for_variables_where_kernels_are_killed(
     environ: dict[str, str], seconds: float
 ) -> None:
     assert saving_seconds(ServerContext.from_environment(environ), 5.0) == seconds
+
+
+async def test_what_a_kernel_says_until_it_stands_still_is_on_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of, said = keeper(tmp_path), [BufferedMessage(channel="iopub", parts=["00"])]
+
+    class Tree:
+        def save(self, _seconds: float) -> Saved:
+            said.append(BufferedMessage(channel="iopub", parts=["01"]))
+            return Saved(image_bytes=1, seconds=0.1)
+
+    def describe(_server: object, kernel_id: str, *, with_buffer: bool = False) -> Record:
+        state = "busy" if len(said) == 1 else "idle"
+        change = {"buffer": list(said) if with_buffer else [], "execution_state": state}
+        return record(kernel_id).model_copy(update=change)
+
+    done = MagicMock()
+    done.provisioner = SimpleNamespace(tree=Tree(), wait=AsyncMock())
+    server = SimpleNamespace(kernel_manager=MagicMock(get_kernel=lambda _: done))
+    monkeypatch.setattr(saving, "describe", describe)
+    monkeypatch.setattr(saving, "hibernatable", lambda _: ["k1"])
+    monkeypatch.setattr(saving, "_refused", lambda *_: {})
+
+    await saving.save_all(server, of)
+
+    noted = of.record("k1")
+    assert noted is not None
+    assert [one.parts for one in noted.buffer] == [["00"], ["01"]]
+    assert noted.execution_state == "idle"
 
 
 async def test_all_kernels_share_one_bound_and_what_was_looked_at_before_counts(
