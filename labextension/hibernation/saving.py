@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 import psutil
+import zmq
 
 from gpucommons.gpu.hibernation.tree import Refused, Saved
 from gpucommons.labextension.hibernation.describing import describe, hibernatable
@@ -112,6 +113,9 @@ async def _save_or_say(
 def _note_last_words(server: Any, keeper: Keeper, kernel_id: str) -> None:
     """What the kernel said between the first note and the moment in which it stood still."""
     try:
+        buffer = server.kernel_manager._kernel_buffers.get(kernel_id)
+        for stream in buffer["channels"].values() if buffer else ():
+            stream.flush(zmq.POLLIN)
         keeper.note(_described(server, keeper, kernel_id, with_buffer=True))
     except Exception:
         log.exception("what kernel %s said last is not noted", kernel_id)

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+import zmq
 from jupyter_client.session import DELIM
 from jupyter_server.services.kernels.connection.base import deserialize_msg_from_ws_v1
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
@@ -147,6 +148,10 @@ class Outputs:
 
     def stop(self, kept: set[str]) -> None:
         """With the server; cells of kernels that are kept go on later."""
+        for stream, _ in tuple(self._streams.values()):
+            # What a kernel said last came while it was saved, and may not have been read yet.
+            if not stream.closed():
+                _quietly(stream.flush, zmq.POLLIN)
         self.runs.end_where_not(lambda kernel_id: kernel_id in kept)
         for stream, _ in self._streams.values():
             with suppress(OSError):
@@ -171,9 +176,10 @@ class Outputs:
         self._streams[kernel_id] = (stream, list(kernel.ports))
 
     def _hear(self, kernel_id: str, parts: list[bytes]) -> None:
-        if kernel_id not in self._server.kernel_manager:
-            self._streams.pop(kernel_id)[0].close()
-            return
+        stream, _ = self._streams[kernel_id]
+        if kernel_id not in self._server.kernel_manager and not _has_more(stream):
+            del self._streams[kernel_id]
+            stream.close()
         header, parent, metadata, content = parts[parts.index(DELIM) + 2 :][:4]
         if b'"starting"' in content and json.loads(header)["msg_type"] == "status":
             self.runs.end_where_not(lambda each: each != kernel_id)
@@ -210,6 +216,11 @@ def _request(
     cell_id = metadata.get("cellId")
     is_run = header["msg_type"] == "execute_request" and not content.get("silent")
     return (header, cell_id, content) if is_run and isinstance(cell_id, str) else None
+
+
+def _has_more(stream: Any) -> bool:
+    """Whether something has come that was not read."""
+    return bool(stream.socket.get(zmq.EVENTS) & zmq.POLLIN)
 
 
 def _is_idle(kernel: Any) -> bool:

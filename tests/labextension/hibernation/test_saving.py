@@ -109,7 +109,8 @@ async def test_what_a_kernel_says_until_it_stands_still_is_on_record(
 
     done = MagicMock()
     done.provisioner = SimpleNamespace(tree=Tree(), wait=AsyncMock())
-    server = SimpleNamespace(kernel_manager=MagicMock(get_kernel=lambda _: done))
+    managed = MagicMock(get_kernel=lambda _: done, _kernel_buffers={})
+    server = SimpleNamespace(kernel_manager=managed)
     monkeypatch.setattr(saving, "describe", describe)
     monkeypatch.setattr(saving, "hibernatable", lambda _: ["k1"])
     monkeypatch.setattr(saving, "_refused", lambda *_: {})

@@ -73,9 +73,14 @@ def note_save(  # noqa: PLR0913 - a save is these
     """Learn from a save; without a known speed there is nothing to compare it with."""
     if trial_mib_per_s <= 0:
         return
-    seen = {"memory_mib": memory_mib, "took_ms": took_ms, "in_time": in_time, "now_ms": now_ms}
     with alone(path):
-        speed = saving_speed.after_save(speed_of(path, trial_mib_per_s), **seen)
+        speed = saving_speed.after_save(
+            speed_of(path, trial_mib_per_s),
+            memory_mib=memory_mib,
+            took_ms=took_ms,
+            in_time=in_time,
+            now_ms=now_ms,
+        )
         _write_speed(path, speed)
 
 
