@@ -35,7 +35,7 @@ from gpucommons.spawner.pods.pod_changes import changed
 from gpucommons.spawner.pods.pod_hibernation import grace_seconds, obstacle, saves_within_s
 from gpucommons.spawner.pods.pod_objects import create_objects
 from gpucommons.spawner.pods.pod_slice import NotBound, SliceMakers, slice_injection
-from gpucommons.spawner.pods.pod_words import api_refusal, event_sentence, hopeless
+from gpucommons.spawner.pods.pod_words import api_refusal, event_sentence, stuck
 
 _CONFLICT = 409
 #: The API server is starting or busy: it may answer the next time.
@@ -233,7 +233,7 @@ class GpuKubeSpawner(LeaseMixin, KubeSpawner):  # type: ignore[misc] # kubespawn
         """Start the pod; give up early where it cannot start, and say why in every case."""
         self._pod_asked, self._pod_uid = False, ""
         starting = asyncio.ensure_future(super()._start())
-        watching = asyncio.ensure_future(self._until_hopeless())
+        watching = asyncio.ensure_future(self._until_given_up())
         try:
             await asyncio.wait({starting, watching}, return_when=asyncio.FIRST_COMPLETED)
             if not starting.done():
@@ -312,22 +312,21 @@ class GpuKubeSpawner(LeaseMixin, KubeSpawner):  # type: ignore[misc] # kubespawn
         self.log.error("Kubernetes refused %s: %s", self.pod_name, why.sentence)
         return refusal(why.sentence, reason=why.reason, status=why.status)
 
-    async def _until_hopeless(self) -> str:
+    async def _until_given_up(self) -> str:
         """Return only where the pod will not start."""
         since: float | None = None
         while True:
             await asyncio.sleep(_LOOK_S)
             pod = self._pod() or {}
-            # An old pod of this name may be there still, and hopeless.
+            # An old pod of this name may be there still, and never start.
             ours = bool(self._pod_uid) and pod.get("metadata", {}).get("uid") == self._pod_uid
-            found = hopeless(pod) if ours else None
+            found = stuck(pod) if ours else None
             if found is None:
                 since = None
                 continue
-            sentence, for_good = found
             since = time.monotonic() if since is None else since
-            if for_good or time.monotonic() - since > self.image_patience_s:
-                return sentence
+            if found.for_good or time.monotonic() - since > self.image_patience_s:
+                return found.sentence
 
     async def _undo_start(self) -> None:
         if self._pod_asked:

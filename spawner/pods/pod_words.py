@@ -11,26 +11,45 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
 
 _SHOWN_CHARACTERS = 400
 _QUOTED = re.compile(r'image "([^"]+)"')
-#: What a node lacks, in the scheduler's words and in ours.
+#: Why nodes take no pod, in the scheduler's words, and in ours: of one machine, of several.
 _LACKS = {
-    "Insufficient cpu": "has no CPU left",
-    "Insufficient memory": "has no memory left",
-    "Insufficient nvidia.com/gpu": "has no GPU left for the device plugin to give",
-    "Insufficient gpucommons.io/hibernate": "no longer offers to save kernels: stop this start, and"
-    " start again",
-    "untolerated taint": "accepts no pods at the moment",
-    "unschedulable": "is closed for new pods",
-    "didn't match Pod's node affinity": "is not there or does not carry the labels that are asked",
-    "Too many pods": "runs as many pods as it may",
-    "volume node affinity conflict": "cannot reach your volume, which is tied to another one",
-    "exceed max volume count": "has as many volumes as it can take",
+    "Insufficient cpu": ("has no CPU left", "have no CPU left"),
+    "Insufficient memory": ("has no memory left", "have no memory left"),
+    "Insufficient nvidia.com/gpu": (
+        "has no GPU left for the device plugin to give",
+        "have no GPU left for the device plugin to give",
+    ),
+    "Insufficient gpucommons.io/hibernate": (
+        "no longer offers to save kernels: stop this start, and start again",
+        "do not offer to save kernels",
+    ),
+    "untolerated taint": ("accepts no pods at the moment", "accept no pods at the moment"),
+    "unschedulable": ("is closed for new pods", "are closed for new pods"),
+    "Too many pods": ("runs as many pods as it may", "run as many pods as they may"),
+    "volume node affinity conflict": (
+        "cannot reach your volume, which is tied to another one",
+        "cannot reach your volume, which is tied to another one",
+    ),
+    "exceed max volume count": (
+        "has as many volumes as it can take",
+        "have as many volumes as they can take",
+    ),
 }
+_OTHER_MACHINE = "didn't match Pod's node affinity"
+_OF_NODES = re.compile(r"\b0/(\d+) nodes are available")
+#: How events begin that are about the image and nothing else.
+_OF_IMAGE = re.compile(
+    r"(?:Failed to (?:pull|inspect) image|Failed to apply default image tag|Back-off pulling image)\b"
+    r"|Error: (?:ErrImagePull|ImagePullBackOff|InvalidImageName|ErrImageNeverPull|ImageInspectError"
+    r"|RegistryUnavailable|SignatureValidationFailed)\b"
+)
+_OF_RESTART = "Back-off restarting failed container"
 #: Why a container cannot be made, which its runtime says in its own words.
 _UNMADE = (
     (
@@ -50,8 +69,16 @@ _UNMADE = (
     ),
 )
 #: Reasons for which a container waits that no waiting mends.
-_HOPELESS = {"InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"}
+_FOR_GOOD = {"InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"}
 _UNPULLED = {"ErrImagePull", "ImagePullBackOff"}
+
+
+class Stuck(NamedTuple):
+    """Why a pod does not start."""
+
+    sentence: str
+    #: No waiting mends it; else it may mend within minutes.
+    for_good: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,29 +121,31 @@ def event_sentence(event: Mapping[str, Any]) -> str:
     if reason in {"FailedMount", "FailedAttachVolume"}:
         return _unmounted(message)
     if reason in {"Failed", "BackOff", "InspectFailed", "ErrImageNeverPull"}:
-        return _failed(message, image)
+        return _failed(reason, message, image)
     return _shown(message) or reason
 
 
-def hopeless(pod: Mapping[str, Any]) -> tuple[str, bool] | None:
-    """Why a pod will not start, and whether for good (else it may mend within minutes)."""
+def stuck(pod: Mapping[str, Any]) -> Stuck | None:
+    """Why a pod does not start; None while it is on its way."""
     status = pod.get("status") or {}
     both = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     unmade = next(filter(None, map(_unmade_container, both)), None)
     if unmade is not None:
-        return f"{unmade}.", False
+        return Stuck(f"{unmade}.", for_good=False)
     if status.get("phase") == "Failed":
         why = _shown(str(status.get("message") or status.get("reason") or "no reason is given"))
-        return f"The machine refused the server: {why}. Try again, or tell your admin.", True
+        refused = f"The machine refused the server: {why}. Try again, or tell your admin."
+        return Stuck(refused, for_good=True)
     for container in both:
         waiting = (container.get("state") or {}).get("waiting") or {}
         reason, message = str(waiting.get("reason") or ""), str(waiting.get("message") or "")
         image = f" {container.get('image', '')}".rstrip()
         if reason in _UNPULLED:
-            return _unpulled(image, message), False
-        if reason in _HOPELESS:
+            return Stuck(_unpulled(image, message), for_good=False)
+        if reason in _FOR_GOOD:
             words = "cannot be used" if "Image" in reason else "cannot be started"
-            return f"The image{image} {words}: {_shown(message)}. Tell your admin.", True
+            unusable = f"The image{image} {words}: {_shown(message)}. Tell your admin."
+            return Stuck(unusable, for_good=True)
     return None
 
 
@@ -177,12 +206,30 @@ def api_refusal(body: str | bytes | None) -> Refusal:
 
 
 def _unscheduled(message: str) -> str:
-    lacks = [words for key, words in _LACKS.items() if key in message]
     if "persistentvolumeclaim" in message:
         return "Your volume is not there yet; the server waits for it"
-    if not lacks:
+    found = _OF_NODES.search(message)
+    machines = int(found[1]) if found else 1
+    counts = {key: _counted(key, message) for key in _LACKS if key in message}
+    others = _counted(_OTHER_MACHINE, message)
+    if not counts and not others:
         return f"No machine takes the server yet: {_shown(message)}"
-    return f"The server waits: the machine {' and '.join(lacks)}"
+    if not counts:
+        return (
+            "The server waits: its machine is not there or does not carry the labels that are asked"
+        )
+    if machines - others <= 1:
+        return f"The server waits: its machine {' and '.join(_LACKS[key][0] for key in counts)}"
+    # A machine may lack several things, and is counted for each.
+    lacks = [f"{count} {_LACKS[key][count != 1]}" for key, count in counts.items()]
+    of = f"{machines - others} machines" + (" with the labels that are asked" if others else "")
+    return f"The server waits: of {of} {', '.join(lacks)}"
+
+
+def _counted(key: str, message: str) -> int:
+    """Of how many nodes the scheduler says this."""
+    told = message.split(" preemption:", maxsplit=1)[0]
+    return sum(map(int, re.findall(rf"(\d+) [^,:]*?{re.escape(key)}", told)))
 
 
 def _unmounted(message: str) -> str:
@@ -211,15 +258,12 @@ def _unmade(message: str) -> str | None:
     return next((sentence for words, sentence in _UNMADE if words in message), None)
 
 
-def _failed(message: str, image: str) -> str:
-    unmade = _unmade(message)
-    if unmade is not None:
-        return unmade
-    if "pull" in message or "image" in message.lower():
+def _failed(reason: str, message: str, image: str) -> str:
+    if reason in {"InspectFailed", "ErrImageNeverPull"} or _OF_IMAGE.match(message):
         return f"The image{image} cannot be loaded, Kubernetes tries again: {_shown(message)}"
-    if "restarting failed container" in message:
+    if reason == "BackOff" and message.startswith(_OF_RESTART):
         return "The server ended at once and is started again; its log says why"
-    return f"The server cannot be started yet: {_shown(message)}"
+    return _unmade(message) or f"The server cannot be started yet: {_shown(message)}"
 
 
 def _unpulled(image: str, message: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpucommons.spawner.pods.pod_words import api_refusal, event_sentence, hopeless
+from gpucommons.spawner.pods.pod_words import api_refusal, event_sentence, stuck
 
 
 @pytest.mark.parametrize(
@@ -21,10 +21,48 @@ from gpucommons.spawner.pods.pod_words import api_refusal, event_sentence, hopel
         ("BackOff", 'Back-off pulling image "lab:1"', "The image lab:1 cannot be loaded"),
         ("BackOff", "Back-off restarting failed container notebook", "ended at once"),
         (
+            "BackOff",
+            "Back-off restarting failed container image-tools in pod jupyter-pullman_default(1)",
+            "The server ended at once and is started again",
+        ),
+        (
+            "Failed",
+            'Error: container "puller" of image team has runAsNonRoot and image will run as root',
+            "The server cannot be started yet",
+        ),
+        (
+            "ErrImageNeverPull",
+            'Container image "lab:1" is not present with pull policy of Never',
+            "The image lab:1 cannot be loaded",
+        ),
+        (
             "FailedScheduling",
             "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't match Pod's node"
             " affinity/selector. preemption: 0/3 nodes are available",
-            "The server waits: the machine has no CPU left and is not there",
+            "The server waits: its machine has no CPU left",
+        ),
+        (
+            "FailedScheduling",
+            "0/4 nodes are available: 1 node(s) had untolerated taint {a: b}, 1 node(s) had untolerated"
+            " taint {c: d}, 2 Insufficient cpu, 1 Insufficient memory. preemption: 0/4 nodes are"
+            " available: 4 Preemption is not helpful for scheduling.",
+            "of 4 machines 2 have no CPU left, 1 has no memory left, 2 accept no pods at the moment",
+        ),
+        (
+            "FailedScheduling",
+            "0/5 nodes are available: 1 Too many pods, 2 node(s) were unschedulable, 2 node(s) didn't"
+            " match Pod's node affinity/selector.",
+            "of 3 machines with the labels that are asked 2 are closed for new pods, 1 runs as many pods",
+        ),
+        (
+            "FailedScheduling",
+            "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory.",
+            "The server waits: its machine has no CPU left and has no memory left",
+        ),
+        (
+            "FailedScheduling",
+            "0/9 nodes are available: 9 node(s) didn't match Pod's node affinity/selector.",
+            "The server waits: its machine is not there or does not carry the labels that are asked",
         ),
         (
             "FailedScheduling",
@@ -61,8 +99,9 @@ from gpucommons.spawner.pods.pod_words import api_refusal, event_sentence, hopel
         ),
         (
             "FailedScheduling",
-            "0/2 nodes are available: 1 Insufficient gpucommons.io/hibernate.",
-            "the machine no longer offers to save kernels",
+            "0/2 nodes are available: 1 Insufficient gpucommons.io/hibernate, 1 node(s) didn't match Pod's"
+            " node affinity/selector.",
+            "its machine no longer offers to save kernels",
         ),
         ("SomethingNew", "the words of Kubernetes.", "the words of Kubernetes"),
         ("SomethingNew", "", "SomethingNew"),
@@ -85,18 +124,18 @@ def waiting(reason: str, message: str = "") -> dict[str, Any]:
 
 
 def test_an_image_that_fails_to_load_may_mend_and_a_wrong_name_never() -> None:
-    found = hopeless(waiting("ImagePullBackOff", "Back-off pulling image"))
+    found = stuck(waiting("ImagePullBackOff", "Back-off pulling image"))
     assert found is not None
     assert found[0].startswith("The image lab:1 cannot be loaded (Back-off pulling image)")
     assert not found[1]
-    wrong = hopeless(waiting("InvalidImageName", "couldn't parse"))
+    wrong = stuck(waiting("InvalidImageName", "couldn't parse"))
     assert wrong is not None
     assert wrong[1]
 
 
-def test_a_pod_that_the_machine_refused_is_hopeless() -> None:
+def test_a_pod_that_the_machine_refused_is_stuck() -> None:
     status = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no devices"}
-    assert hopeless({"status": status}) == (
+    assert stuck({"status": status}) == (
         "The machine refused the server: no devices. Try again, or tell your admin.",
         True,
     )
@@ -104,11 +143,11 @@ def test_a_pod_that_the_machine_refused_is_hopeless() -> None:
 
 def test_a_filter_that_the_machine_lacks_may_come_and_is_said() -> None:
     message = 'cannot load seccomp profile "/var/lib/kubelet/seccomp/x.json": no such file'
-    found = hopeless(waiting("CreateContainerError", message))
+    found = stuck(waiting("CreateContainerError", message))
     assert found is not None
     assert "its machine lacks the filter of system calls" in found[0]
     assert not found[1]
-    assert hopeless(waiting("CreateContainerError", "something else")) is None
+    assert stuck(waiting("CreateContainerError", "something else")) is None
 
 
 @pytest.mark.parametrize("which", ["state", "lastState"])
@@ -116,14 +155,14 @@ def test_a_volume_without_users_of_a_pods_own_is_said_while_it_is_tried_again(wh
     message = "runc create failed: failed to set MOUNT_ATTR_IDMAP on /home: invalid argument"
     ended = {"terminated": {"reason": "StartError", "message": message}}
     status = {"phase": "Failed", "containerStatuses": [{"name": "notebook", which: ended}]}
-    found = hopeless({"status": status})
+    found = stuck({"status": status})
     assert found is not None
     assert "knows no users of a pod's own" in found[0]
 
 
 @pytest.mark.parametrize("pod", [{}, waiting("ContainerCreating"), waiting("PodInitializing")])
 def test_a_pod_that_is_on_its_way_is_not_given_up(pod: dict[str, Any]) -> None:
-    assert hopeless(pod) is None
+    assert stuck(pod) is None
 
 
 @pytest.mark.parametrize(
