@@ -14,6 +14,7 @@ from gpucommons.scheduler.core.events.endings import fail
 from gpucommons.scheduler.core.events.nodes import unhealthy_devices
 from gpucommons.scheduler.core.eviction.policies import stoppable_from_ms
 from gpucommons.scheduler.core.going_on.drill_verdict import patient_until_ms
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, is_met, move, with_attempt
 from gpucommons.scheduler.core.model.types import (
     Attempt,
@@ -57,7 +58,7 @@ def _lease(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
     late = attempt.reserved_ms + workload.spec.start_timeout_ms <= cycle.now_ms
     if attempt.state is AttemptState.STARTING and attempt.stop is None and late:
         text = "The notebook server did not start in time"
-        grace.end_now(cycle, workload, why="timeout", text=text)
+        grace.end_now(cycle, workload, why=StopCause.TIMEOUT, text=text)
 
 
 def _lapse(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
@@ -97,11 +98,13 @@ def _job(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
     if attempt.started_ms is None:
         if attempt.reserved_ms + workload.spec.start_timeout_ms <= cycle.now_ms:
             wait = duration(workload.spec.start_timeout_ms // 1000)
-            grace.end_now(cycle, workload, why="timeout", text=f"Not all workers ran within {wait}")
+            grace.end_now(
+                cycle, workload, why=StopCause.TIMEOUT, text=f"Not all workers ran within {wait}"
+            )
         return
     left = run_left(cycle, workload)
     if left is not None and attempt.started_ms + left <= cycle.now_ms:
-        grace.end_now(cycle, workload, why="max-run", text=_ran_too_long(cycle, workload))
+        grace.end_now(cycle, workload, why=StopCause.MAX_RUN, text=_ran_too_long(cycle, workload))
         return
     never_heard(cycle, workload)
 

@@ -16,6 +16,7 @@ from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.gpu.slices.usage import UsageMinute
 from gpucommons.scheduler.core.going_on.hibernating import is_kept
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.holds import class_of_worker
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.resources import Node
@@ -152,7 +153,7 @@ def thrown_away(workload: Workload, attempt: Attempt) -> Span | None:
     if is_lease(workload) or started_ms is None or ended_ms is None:
         return None
     by_itself = stop is None and attempt.exit_code is not None
-    if by_itself or (stop is not None and stop.why == "cancel") or attempt.exit_code == 0:
+    if by_itself or (stop is not None and stop.why == StopCause.CANCEL) or attempt.exit_code == 0:
         return None
     if is_kept(workload, attempt):
         return None

@@ -13,7 +13,7 @@ from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler.amount_words import duration
 from gpucommons.scheduler.core.events.leases import HIBERNATED, OWN_ENDS, RETURNS
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
-from gpucommons.scheduler.core.model.eviction_cause import SPOT
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.going_on import KeptKernels
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.state import Event
@@ -114,7 +114,7 @@ def _job_stopped(event: Event, job: Workload) -> _Words | None:
 
 def _job_stopped_otherwise(event: Event, job: Workload) -> _Words | None:
     """What its owner asked for is no news; a machine that is taken away is."""
-    return _job_stopped(event, job) if event.data.get("why") == SPOT else None
+    return _job_stopped(event, job) if event.data.get("why") == StopCause.SPOT else None
 
 
 def _job_back_in_line(event: Event, job: Workload) -> _Words | None:

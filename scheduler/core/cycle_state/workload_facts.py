@@ -13,7 +13,7 @@ from gpucommons.scheduler.core.model.demand import (
     place_of,
     placed_milli_gpu,
 )
-from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, MOVE
+from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, StopCause
 from gpucommons.scheduler.core.model.holds import class_of_worker
 from gpucommons.scheduler.core.model.lifecycle import (
     FINAL_STATES,
@@ -192,10 +192,10 @@ def _stops(workload: Workload, attempt: Attempt | None) -> Stops:
 def _leaving(workload: Workload, attempt: Attempt) -> Leaving | None:
     """What it gives back; nothing where it moves, and not what it keeps with fewer workers."""
     stop = attempt.stop
-    if stop is None or stop.why == MOVE:
+    if stop is None or stop.why == StopCause.MOVE:
         return None
     kept: set[tuple[object, ...]] = set()
-    if stop.why == "resize" and workload.nomination is not None:
+    if stop.why == StopCause.RESIZE and workload.nomination is not None:
         kept = {place_of(one) for one in workload.nomination.placements}
     milli = sum(
         placed_milli_gpu(one)
@@ -239,7 +239,7 @@ def _of_attempt(workload: Workload, attempt: Attempt) -> int:
         sets |= _ACTING
     if elastic(workload.spec):
         sets |= _of_elastic(workload, attempt)
-    if any(one.stop is not None and one.stop.why == MOVE for one in workload.attempts):
+    if any(one.stop is not None and one.stop.why == StopCause.MOVE for one in workload.attempts):
         sets |= _MOVED
     return sets
 

@@ -19,12 +19,11 @@ from itertools import takewhile
 from typing import TypeGuard
 
 from gpucommons.scheduler.core.model.demand import bounds
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.going_on import Pace
 from gpucommons.scheduler.core.model.types import Attempt, Millis, Progress, Workload
 
-#: Why an attempt ends that is followed by one of another size, for the job's own sake.
-GROW = "grow"
 #: Less than a twentieth faster is within what runs differ anyway.
 LEAST_GAIN = 1.05
 #: A pace of less time than this says nothing.
@@ -171,7 +170,9 @@ def restart_ms(workload: Workload, attempt: Attempt, now_ms: Millis) -> int:
 
 def pays_from_age_ms(workload: Workload, gained: float, cost_ms: int) -> int:
     """How long it must have run for a restart to pay: Pollux's rule, solved for the age ``T``."""
-    changes = sum(one.stop is not None and one.stop.why == GROW for one in workload.attempts)
+    changes = sum(
+        one.stop is not None and one.stop.why == StopCause.GROW for one in workload.attempts
+    )
     return round(cost_ms * (1 + gained * changes) / (gained - 1))
 
 

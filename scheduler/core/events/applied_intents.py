@@ -9,6 +9,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import job_size, leases, parking, resizing, settings
 from gpucommons.scheduler.core.events.endings import cancelled, fail
 from gpucommons.scheduler.core.going_on.ways import saved_by, step_word
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.intents import (
     Action,
@@ -252,7 +253,7 @@ def _cancel(cycle: CycleState, workload: Workload, by: str, text: str | None = N
         workload = move(workload, State.CANCELLING, cycle.now_ms, nomination=None)
         cancelled(cycle, workload, text)
     else:
-        grace.end_now(cycle, workload, why="cancel", text=text)
+        grace.end_now(cycle, workload, why=StopCause.CANCEL, text=text)
 
 
 def _pause(cycle: CycleState, workload: Workload, by: str, *, of_parent: bool) -> None:
@@ -274,7 +275,7 @@ def _pause(cycle: CycleState, workload: Workload, by: str, *, of_parent: bool) -
     if workload.current is None:
         cycle.put(move(workload, State.PAUSED, cycle.now_ms, nomination=None))
     else:
-        notice.end_soon(cycle, workload, why="pause", text=f"paused by {by}")
+        notice.end_soon(cycle, workload, why=StopCause.PAUSE, text=f"paused by {by}")
 
 
 def _resume(cycle: CycleState, workload: Workload, by: str, *, of_parent: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.going_on import badges, drill_verdict
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
-from gpucommons.scheduler.core.model.eviction_cause import CONFINE
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.going_on import Badge, Drill
 from gpucommons.scheduler.core.model.state import AttemptEnded
@@ -94,7 +94,7 @@ def _leaves_what_it_borrows(cycle: CycleState, workload: Workload) -> Workload:
     if attempt is None or attempt.hold_class is not HoldClass.OVER_QUOTA:
         return workload
     text = f"because its test failed: it goes on inside the guarantee of {workload.spec.team}"
-    return notice.end_soon(cycle, workload, why=CONFINE, text=text)
+    return notice.end_soon(cycle, workload, why=StopCause.CONFINE, text=text)
 
 
 def _tell(cycle: CycleState, workload: Workload, drill: Drill, kind: str) -> None:

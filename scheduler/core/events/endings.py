@@ -8,7 +8,6 @@ checkpoint is counted in the receipt.
 from __future__ import annotations
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.elastic.gain import GROW
 from gpucommons.scheduler.core.events import drill_records
 from gpucommons.scheduler.core.eviction.candidates import work_lost
 from gpucommons.scheduler.core.going_on import words
@@ -16,9 +15,8 @@ from gpucommons.scheduler.core.going_on.exits import Exit, Meaning, meaning
 from gpucommons.scheduler.core.going_on.hibernating import kept_image
 from gpucommons.scheduler.core.going_on.sentences import as_clause
 from gpucommons.scheduler.core.going_on.ways import Way, step_word, way_to_go_on
-from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
-from gpucommons.scheduler.core.model.eviction_cause import CONFINE, DRILL, SPOT
+from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, GOES_ON, StopCause
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.going_on import ProcessImage
 from gpucommons.scheduler.core.model.lifecycle import is_lease, move, with_attempt
@@ -35,10 +33,12 @@ from gpucommons.scheduler.core.queue import back_off, lending_pause, reclaim_coo
 
 #: Stops after which a job goes on, sooner or later.
 _GOES_ON_AFTER = (
-    eviction_cause.FOR_OTHERS | retry_limits.ITS_OWN | {"pause", DRILL, CONFINE, SPOT, GROW}
+    FOR_OTHERS
+    | retry_limits.ITS_OWN
+    | {StopCause.PAUSE, StopCause.DRILL, StopCause.CONFINE, StopCause.SPOT, StopCause.GROW}
 )
 #: Stops whose text is a sentence of its own.
-_IN_FULL = retry_limits.ITS_OWN | {"pause"}
+_IN_FULL = retry_limits.ITS_OWN | {StopCause.PAUSE}
 #: States of a lease whose server ran.
 _RAN = frozenset({State.ACTIVE, State.WARNED, State.PARKING, State.PARKED, State.HIBERNATING})
 
@@ -128,7 +128,7 @@ def _meaning(workload: Workload, attempt: Attempt, end: AttemptEnded) -> Meaning
 
 def _never_started(attempt: Attempt, end: AttemptEnded) -> bool:
     """It had its turn, and did not start; what a node or another took from it is not its doing."""
-    return end.start_failed if attempt.stop is None else attempt.stop.why == "timeout"
+    return end.start_failed if attempt.stop is None else attempt.stop.why == StopCause.TIMEOUT
 
 
 def _words(end: AttemptEnded) -> str:
@@ -198,7 +198,7 @@ def _after_own_end(cycle: CycleState, workload: Workload, means: Meaning, text: 
             return _succeed(cycle, workload)
         case Meaning.LOST:
             # The machine's fault, not the job's: it does not use up a restart.
-            return requeue_later(cycle, workload, "lost", text)
+            return requeue_later(cycle, workload, StopCause.LOST, text)
         case Meaning.STOPPED:
             if workload.attempts[-1].spared_ms is None:
                 return _left_untold(cycle, workload, text)
@@ -218,7 +218,7 @@ def _left_untold(cycle: CycleState, workload: Workload, text: str) -> Workload:
             f"It left {times} times in a row as if it had been told to stop, nobody here had told it, and it"
             " saved nothing in between",
         )
-    return requeue_later(cycle, workload, "lost", text)
+    return requeue_later(cycle, workload, StopCause.LOST, text)
 
 
 def _succeed(cycle: CycleState, workload: Workload) -> Workload:
@@ -292,15 +292,15 @@ def _stopped(cycle: CycleState, workload: Workload, stop: Stop) -> Workload:
     if workload.state not in {State.PREEMPTING, State.PAUSING}:
         # It ended within its notice.
         workload = move(workload, State.PREEMPTING, cycle.now_ms)
-    if stop.why == "max-run":
+    if stop.why == StopCause.MAX_RUN:
         return fail(cycle, workload, stop.text)
     if workload.state is State.PAUSING:  # also where its node was lost meanwhile
         return cycle.put(move(workload, State.PAUSED, cycle.now_ms, nomination=None))
     if stop.why in retry_limits.ITS_OWN:
         return requeue_later(cycle, workload, stop.why, stop.text)
-    kept = workload.nomination if stop.why in eviction_cause.GOES_ON else None
+    kept = workload.nomination if stop.why in GOES_ON else None
     workload = move(workload, State.QUEUED, cycle.now_ms, nomination=kept)
-    if stop.why == "pause":
+    if stop.why == StopCause.PAUSE:
         workload = move(workload, State.PAUSED, cycle.now_ms, nomination=None)
     return cycle.put(workload)
 
@@ -367,9 +367,9 @@ def _receipt(
 
 
 def _kind(stop: Stop) -> str:
-    if stop.why == eviction_cause.MOVE:
+    if stop.why == StopCause.MOVE:
         return "moved"
-    return "evicted" if stop.why in eviction_cause.FOR_OTHERS else "stopped"
+    return "evicted" if stop.why in FOR_OTHERS else "stopped"
 
 
 def full_name(workload: Workload) -> str:

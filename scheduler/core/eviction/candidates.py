@@ -16,7 +16,7 @@ from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction.policies import EvictionPolicy
 from gpucommons.scheduler.core.going_on.hibernating import saving_costs_ms
 from gpucommons.scheduler.core.model.demand import bounds, elastic, place_of, placed_milli_gpu
-from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, GOES_ON, MOVE
+from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, GOES_ON, StopCause
 from gpucommons.scheduler.core.model.holds import Hold, HoldKey, class_of_worker
 from gpucommons.scheduler.core.model.types import (
     Attempt,
@@ -248,7 +248,7 @@ class EvictionCandidates:
                 rest.append(key)
         if (
             stop is not None
-            and stop.why == MOVE
+            and stop.why == StopCause.MOVE
             and promise is not None
             and takes[promise.hold_class]
         ):

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn
 from gpucommons.scheduler.core.going_on.words import spent
-from gpucommons.scheduler.core.model.eviction_cause import DRILL, FOR_OTHERS
+from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, StopCause
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.going_on import Drill
 from gpucommons.scheduler.core.model.state import AttemptEnded
@@ -18,7 +18,7 @@ from gpucommons.scheduler.core.model.types import REPORTED, Attempt, Spec, Workl
 
 #: Stops that show whether a job goes on. Not growth: with more workers a step comes sooner from the
 #: start, too; nor a node that is taken back, which leaves no whole grace.
-SHOWS = FOR_OTHERS | {"pause", DRILL}
+SHOWS = FOR_OTHERS | {StopCause.PAUSE, StopCause.DRILL}
 #: Of a step that was told again: sooner than in so many quarters of the time that it took to get
 #: there, it was not reached from the start.
 _QUARTERS, _OF = 3, 4
@@ -50,8 +50,8 @@ def begun(
         way=way.way.value,
         begun_ms=stop.announced_ms,
         stopped_ms=attempt.ended_ms or stop.kill_ms,
-        on_purpose=stop.why == DRILL,
-        tested=stop.why == DRILL or (known is not None and known.tested),
+        on_purpose=stop.why == StopCause.DRILL,
+        tested=stop.why == StopCause.DRILL or (known is not None and known.tested),
         step=step,
         unit=unit,
         reached_in_ms=_reached_in_ms(workload, attempt, way),

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gpucommons.scheduler.core.going_on import saving_time
-from gpucommons.scheduler.core.model.eviction_cause import CONFINE, DRILL, FOR_OTHERS, RESIZE, SPOT
+from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, StopCause
 from gpucommons.scheduler.core.model.going_on import Hibernation, HibernationAbility, ProcessImage
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.types import Attempt, NodeId, PoolName, Spec, Workload
 
 OFF = "off"
 #: Stops after which a job goes on in the size that it had.
-_GOES_ON_AFTER = (FOR_OTHERS | {"pause", DRILL, CONFINE, SPOT}) - {RESIZE}
+_GOES_ON_AFTER = (
+    FOR_OTHERS | {StopCause.PAUSE, StopCause.DRILL, StopCause.CONFINE, StopCause.SPOT}
+) - {StopCause.RESIZE}
 _ALONE = 1
 
 

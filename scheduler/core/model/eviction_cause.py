@@ -2,9 +2,43 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import NamedTuple
 
 from gpucommons.scheduler.core.model.types import Attempt, HoldClass, TeamName, Workload
+
+
+class StopCause(StrEnum):
+    """Why an attempt of a job is to end: ``Stop.why``, and stored as it reads.
+
+    Notebooks end by causes of their own as well (``events.leases``).
+    """
+
+    #: For another team: its fixed quota, guarantee or share.
+    RECLAIM = "reclaim"
+    #: For a job of its own team that goes first.
+    PREEMPT = "preempt"
+    #: It goes on with fewer workers, for another job, in a place that is promised to it.
+    RESIZE = "resize"
+    #: It goes on in another place, which is promised to it.
+    MOVE = "move"
+    #: It goes on with more workers, or with fewer that were measured to be faster, for itself.
+    GROW = "grow"
+    #: It is stopped once on purpose, to see whether it goes on.
+    DRILL = "drill"
+    #: It did not go on after a drill: it runs no more where it borrows.
+    CONFINE = "confine"
+    #: Its node is taken back by the cloud that it is rented from.
+    SPOT = "spot"
+    #: It did not start in time.
+    TIMEOUT = "timeout"
+    #: It ran as long as it may.
+    MAX_RUN = "max-run"
+    #: A node of it is lost.
+    LOST = "lost"
+    PAUSE = "pause"
+    CANCEL = "cancel"
+
 
 #: Rules by which work is stopped that has as much right as its beneficiary: not again and again.
 SHARE, PRIORITY, CONSOLIDATION = "fair share", "priority", "consolidation"
@@ -13,24 +47,17 @@ ROOM = "room of elastic jobs"
 AMONG_EQUALS = frozenset({SHARE, PRIORITY, CONSOLIDATION})
 
 #: Stops for the sake of another workload: those may be taken back.
-FOR_OTHERS = frozenset({"reclaim", "preempt", "resize", "move"})
-#: It ends here and goes on in a place that is promised to it.
-MOVE = "move"
-#: It ends here and goes on with more workers, or with fewer.
-RESIZE = "resize"
-#: It is stopped once on purpose, to see whether it goes on; and because it did not, where it borrows.
-DRILL, CONFINE = "drill", "confine"
-#: Its node is taken back by the cloud that it is rented from.
-SPOT = "spot"
+FOR_OTHERS: frozenset[str] = frozenset(
+    {StopCause.RECLAIM, StopCause.PREEMPT, StopCause.RESIZE, StopCause.MOVE}
+)
 #: Stops after which the job has a place promised already.
-GOES_ON = frozenset({RESIZE, MOVE})
+GOES_ON: frozenset[str] = frozenset({StopCause.RESIZE, StopCause.MOVE})
 
 
 class EvictionCause(NamedTuple):
     """Why somebody's work has to go."""
 
-    #: ``reclaim`` from other teams or ``preempt`` inside one.
-    why: str
+    why: StopCause
     #: "for nlp (its guarantee)".
     text: str
     #: "guarantee of nlp".
@@ -39,32 +66,34 @@ class EvictionCause(NamedTuple):
 
 def of_notebooks(team: TeamName) -> EvictionCause:
     """Fixed quota wins back what is lent."""
-    return EvictionCause("reclaim", f"for {team} (its notebooks)", f"fixed quota of {team}")
+    return EvictionCause(StopCause.RECLAIM, f"for {team} (its notebooks)", f"fixed quota of {team}")
 
 
 def of_guarantee(team: TeamName) -> EvictionCause:
     """A guarantee wins back what is lent."""
-    return EvictionCause("reclaim", f"for {team} (its guarantee)", f"guarantee of {team}")
+    return EvictionCause(StopCause.RECLAIM, f"for {team} (its guarantee)", f"guarantee of {team}")
 
 
 def of_share(team: TeamName) -> EvictionCause:
     """Teams that borrow too much for their weight give back."""
-    return EvictionCause("reclaim", f"for {team} (its share)", SHARE)
+    return EvictionCause(StopCause.RECLAIM, f"for {team} (its share)", SHARE)
 
 
 def of_priority(name: str) -> EvictionCause:
     """Inside a team higher priority goes first."""
-    return EvictionCause("preempt", f"for {name} (higher priority)", PRIORITY)
+    return EvictionCause(StopCause.PREEMPT, f"for {name} (higher priority)", PRIORITY)
 
 
 def of_room(name: str) -> EvictionCause:
     """Elastic jobs run with fewer workers while others wait."""
-    return EvictionCause(RESIZE, f"for {name} (it waits for room)", ROOM)
+    return EvictionCause(StopCause.RESIZE, f"for {name} (it waits for room)", ROOM)
 
 
 def of_move(whom: str) -> EvictionCause:
     """Running jobs go on elsewhere where only fragmentation is in the way."""
-    return EvictionCause(MOVE, f"to make room for {whom}, and goes on elsewhere", CONSOLIDATION)
+    return EvictionCause(
+        StopCause.MOVE, f"to make room for {whom}, and goes on elsewhere", CONSOLIDATION
+    )
 
 
 def of_heir(heir: Workload, victim: Workload, attempt: Attempt) -> EvictionCause:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpucommons.gpu.slices.slices import SliceId
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.going_on import KeptKernels, Size
 from gpucommons.scheduler.core.model.resources import Budget, NodeState, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.model.types import (
@@ -45,7 +46,7 @@ class Cancel:
     """End it: a job, a ticket, or a lease whose server stopped (``why`` = ``stopped``)."""
 
     workload_id: WorkloadId
-    why: str = "cancel"
+    why: str = StopCause.CANCEL
     text: str = ""
 
 

@@ -225,7 +225,7 @@ class WorkerPlacement:
 class Stop:
     """An announced end of an attempt or lease."""
 
-    #: ``preempt``, ``pause``, ``cancel``, ``timeout``, ``withdraw``, ``resize``, ``cull``, …
+    #: A ``StopCause``; of a notebook also a cause of its own (``events.leases``).
     why: str
     #: For people: "for nlp (its guarantee)".
     text: str

@@ -18,7 +18,7 @@ from gpucommons.scheduler.core.eviction import moves, policies
 from gpucommons.scheduler.core.eviction.search import Search
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import Shape, milli_gpu, must_have, shape
-from gpucommons.scheduler.core.model.eviction_cause import MOVE
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.types import (
     Attempt,
@@ -86,13 +86,13 @@ def next_moves(cycle: CycleState) -> Iterator[int]:
     """When a move is forgotten, so that somebody who still waits may have the next one."""
     for workload_id in cycle.index.moved & cycle.workloads.keys():
         for one in cycle.workloads[workload_id].attempts:
-            if one.stop is not None and one.stop.why == MOVE:
+            if one.stop is not None and one.stop.why == StopCause.MOVE:
                 yield one.stop.announced_ms + PERIOD_MS
 
 
 def _moved_since(workload: Workload, since_ms: int) -> bool:
     return any(
-        one.stop is not None and one.stop.why == MOVE and one.stop.announced_ms > since_ms
+        one.stop is not None and one.stop.why == StopCause.MOVE and one.stop.announced_ms > since_ms
         for one in workload.attempts
     )
 

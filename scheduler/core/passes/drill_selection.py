@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.elastic.gain import has_just_saved
 from gpucommons.scheduler.core.going_on import badges
 from gpucommons.scheduler.core.going_on.hibernating import saving_costs_ms
-from gpucommons.scheduler.core.model.eviction_cause import DRILL
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.going_on import OFF, ON
 from gpucommons.scheduler.core.model.resources import Pool, policies_of
 from gpucommons.scheduler.core.model.types import (
@@ -52,7 +52,7 @@ def drill(cycle: CycleState) -> None:
         busy.add(pool.name)
         text = "to see that it can be stopped and goes on"
         cycle.tell("drill-began", f"{workload.spec.name} is stopped {text}.", workload)
-        notice.end_soon(cycle, workload, why=DRILL, text=text)
+        notice.end_soon(cycle, workload, why=StopCause.DRILL, text=text)
 
 
 def next_drills(cycle: CycleState) -> Iterator[int]:
@@ -128,7 +128,7 @@ def _tested(cycle: CycleState) -> Iterator[PoolName]:
         attempt, known = workload.current, workload.drill
         if attempt is None:
             continue
-        stopping = attempt.stop is not None and attempt.stop.why == DRILL
+        stopping = attempt.stop is not None and attempt.stop.why == StopCause.DRILL
         if stopping or (known is not None and known.on_purpose and known.pending):
             pool = pool_of(cycle.nodes, attempt.placements)
             if pool is not None:

@@ -16,9 +16,8 @@ from collections.abc import Iterator
 from gpucommons.scheduler.core.capacity.capacity_arrays import free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.elastic import gain
-from gpucommons.scheduler.core.elastic.gain import GROW
 from gpucommons.scheduler.core.model.demand import affordable, bounds, on_cpu_only, price_limit
-from gpucommons.scheduler.core.model.eviction_cause import RESIZE
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.resources import policies_of
 from gpucommons.scheduler.core.model.state import Spare
 from gpucommons.scheduler.core.model.types import (
@@ -42,7 +41,7 @@ _TOLD_AFTER_MS = 5_000
 #: After a change of size, whoever it was for, a job is left alone for so long at least.
 PAUSE_MS = 600_000
 #: Stops after which a job goes on with another number of workers.
-_OF_SIZE = frozenset({GROW, RESIZE})
+_OF_SIZE = frozenset({StopCause.GROW, StopCause.RESIZE})
 
 
 def change(cycle: CycleState) -> None:
@@ -71,7 +70,9 @@ def change(cycle: CycleState) -> None:
             continue
         if due_ms <= cycle.now_ms and gain.has_just_saved(workload, attempt, cycle.now_ms):
             growing.add(pool)
-            notice.end_soon(cycle, workload, why=GROW, text=f"to go on with {size} workers")
+            notice.end_soon(
+                cycle, workload, why=StopCause.GROW, text=f"to go on with {size} workers"
+            )
         else:
             again_ms = Millis(max(due_ms, cycle.now_ms + _AGAIN_MS))
             idle[pool, workload.workload_id] = Spare(since_ms=since_ms, due_ms=again_ms)
@@ -92,7 +93,7 @@ def next_changes(cycle: CycleState) -> Iterator[int]:
 def _growing(cycle: CycleState) -> Iterator[PoolName]:
     for workload in cycle.among(cycle.index.stopping):
         attempt = workload.current
-        if attempt is not None and attempt.stop is not None and attempt.stop.why == GROW:
+        if attempt is not None and attempt.stop is not None and attempt.stop.why == StopCause.GROW:
             yield from workload.spec.pools
 
 

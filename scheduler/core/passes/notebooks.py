@@ -18,6 +18,7 @@ from gpucommons.scheduler.core.eviction import policies, solver
 from gpucommons.scheduler.core.eviction.cost import cost
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.holds import Load, mask_of
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.resources import Block
@@ -262,7 +263,7 @@ def _firmly_taken(cycle: CycleState, node: NodeCapacity, region: Region) -> bool
         if hold.firm and _covers(hold.placement, region):
             attempt = cycle.workloads[hold.workload_id].current
             stop = None if attempt is None else attempt.stop
-            if stop is None or stop.why == "resize":
+            if stop is None or stop.why == StopCause.RESIZE:
                 return True
             if stop.why in eviction_cause.FOR_OTHERS and not stop.signalled:
                 return True  # it may be spared yet

@@ -10,6 +10,7 @@ from gpucommons.gpu.slices.slices import format_milli_gpu, worker_slice
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import Shape, place_of, placed_milli_gpu, shape
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import admitted, move, nominated, withdrawn
 from gpucommons.scheduler.core.model.resources import NodeState, drivers_of
@@ -223,7 +224,7 @@ def _give_notice(
         else:
             freed = {key.rank for candidate in candidates for key in candidate.keys}
             victim = _shrink(cycle, victim, attempt, freed)
-            cause = plan.cause._replace(why="resize")
+            cause = plan.cause._replace(why=StopCause.RESIZE)
         notice.announce(cycle, victim, cause, beneficiary.workload_id)
     return tuple(victims)
 
@@ -241,7 +242,7 @@ def _take_destination(cycle: CycleState, mover: Workload, attempt: Attempt) -> N
 def _shrink(cycle: CycleState, victim: Workload, attempt: Attempt, freed: set[int]) -> Workload:
     """Promise an elastic job the devices it keeps: its next attempt takes them over."""
     stop, promised = attempt.stop, victim.nomination
-    if stop is not None and (stop.why != "resize" or promised is None):
+    if stop is not None and (stop.why != StopCause.RESIZE or promised is None):
         return victim  # it goes on nowhere: what it was to keep is others' by now
     kept_before = attempt.placements if promised is None else promised.placements
     kept = tuple(

@@ -9,6 +9,7 @@ not its job's fault; a job that is lost each time and saves nothing may well be 
 from __future__ import annotations
 
 from gpucommons.scheduler.core.going_on.hibernating import is_kept
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.types import Attempt, Workload
 
@@ -20,7 +21,7 @@ STARTS = 6
 #: So many attempts in a row may be lost after they ran and saved nothing, or as many as it asked for.
 LOSSES = 6
 #: Ends of an attempt that are nobody's wish.
-ITS_OWN = frozenset({"timeout", "lost"})
+ITS_OWN = frozenset({StopCause.TIMEOUT, StopCause.LOST})
 
 
 def in_vain(workload: Workload) -> int:
@@ -80,7 +81,7 @@ def pointless(workload: Workload) -> bool:
 
 def _was_lost(attempt: Attempt) -> bool:
     if attempt.stop is not None:
-        return attempt.stop.why == "lost"
+        return attempt.stop.why == StopCause.LOST
     # Whose processes were saved goes on: nothing of it is lost.
     return attempt.exit_code is None and attempt.image is None
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.going_on.hibernating import is_hibernated, is_promised, is_saved_in
-from gpucommons.scheduler.core.model.eviction_cause import SPOT
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import is_lease, move, move_attempt, with_attempt
 from gpucommons.scheduler.core.model.types import (
@@ -15,6 +17,12 @@ from gpucommons.scheduler.core.model.types import (
     Stop,
     Workload,
 )
+
+#: Of a job that is being stopped; else it is preempted.
+_STATES: Mapping[str, State] = {
+    StopCause.PAUSE: State.PAUSING,
+    StopCause.CANCEL: State.CANCELLING,
+}
 
 
 def end_now(
@@ -51,7 +59,7 @@ def signal_due(cycle: CycleState, workload: Workload) -> Workload:
     if attempt.stop.term_ms > cycle.now_ms:
         return workload
     # A scheduler that was away at term_ms still gives the whole grace; a cloud does not wait.
-    late_ms = 0 if attempt.stop.why == SPOT else cycle.now_ms - attempt.stop.term_ms
+    late_ms = 0 if attempt.stop.why == StopCause.SPOT else cycle.now_ms - attempt.stop.term_ms
     kill_ms = Millis(attempt.stop.kill_ms + late_ms)
     stop = evolve(attempt.stop, signalled=True, kill_ms=kill_ms)
     return _signalled(cycle, workload, evolve(attempt, stop=stop))
@@ -62,7 +70,7 @@ def _signalled(cycle: CycleState, workload: Workload, attempt: Attempt) -> Workl
     if stop is not None:
         pool = cycle.pool_of(attempt)
         hibernates = is_hibernated(workload, attempt, stop.why, pool)
-        if stop.why == SPOT:
+        if stop.why == StopCause.SPOT:
             left_ms = stop.kill_ms - cycle.now_ms
             hibernates = hibernates and is_saved_in(workload, attempt, left_ms)
         promised = is_promised(workload, attempt, pool.grace_ms)
@@ -71,9 +79,7 @@ def _signalled(cycle: CycleState, workload: Workload, attempt: Attempt) -> Workl
     if attempt.state is not AttemptState.STOPPING:
         workload = move_attempt(workload, AttemptState.STOPPING)
     if stop is not None and not is_lease(workload):
-        target = {"pause": State.PAUSING, "cancel": State.CANCELLING}.get(
-            stop.why, State.PREEMPTING
-        )
+        target = _STATES.get(stop.why, State.PREEMPTING)
         held = {State.PREEMPTING, State.PAUSING, State.CANCELLING}
         if (
             target is State.CANCELLING and workload.state is not State.CANCELLING

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.going_on.hibernating import is_hibernated, is_saved_in
 from gpucommons.scheduler.core.model import eviction_cause
-from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, GOES_ON, MOVE, RESIZE
+from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, GOES_ON, StopCause
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import is_lease, move, with_attempt
 from gpucommons.scheduler.core.model.resources import Pool
@@ -45,7 +45,7 @@ def announce(
     if before is not None and (
         before.signalled
         or before.why not in FOR_OTHERS
-        or before.why in {cause.why, "preempt", "reclaim"}
+        or before.why in {cause.why, StopCause.PREEMPT, StopCause.RECLAIM}
         or {before.why, cause.why} == GOES_ON
     ):
         return workload
@@ -98,7 +98,7 @@ def end_soon(
     workload = with_attempt(
         evolve(workload, nomination=None), evolve(attempt, stop=stop, spared_ms=None)
     )
-    if why == "pause":
+    if why == StopCause.PAUSE:
         workload = move(workload, State.PAUSING, cycle.now_ms)
     return cycle.put(workload)
 
@@ -141,7 +141,7 @@ def _is_saved_whole(cycle: CycleState, workload: Workload, why: str, by_ms: Mill
 def _text(workload: Workload, why: str, text: str) -> str:
     """``for nlp (its guarantee)``; an elastic job that shrinks goes on with what it was promised."""
     promised, first = workload.nomination, workload.spec.roles[0].name
-    if why != RESIZE or promised is None:
+    if why != StopCause.RESIZE or promised is None:
         return text
     kept = sum(one.role == first for one in promised.placements)
     return f"to go on with {'1 worker' if kept == 1 else f'{kept} workers'} {text}"
@@ -174,7 +174,7 @@ def hand_over(
         return
     heir = waiting[min(waiting)]
     stop = evolve(stop, beneficiary=heir.workload_id)
-    if stop.why != MOVE:
+    if stop.why != StopCause.MOVE:
         cause = eviction_cause.of_heir(heir, workload, attempt)
         why = stop.why if stop.why in GOES_ON else cause.why
         stop = evolve(stop, why=why, text=_text(workload, why, cause.text), rule=cause.rule)

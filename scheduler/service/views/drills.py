@@ -9,7 +9,7 @@ from gpucommons.scheduler.core.going_on import badges, drill_verdict, words
 from gpucommons.scheduler.core.going_on.image_places import hindered_since, most_mib_saved_of
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
 from gpucommons.scheduler.core.going_on.words import spent
-from gpucommons.scheduler.core.model.eviction_cause import DRILL
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.going_on import OFF, ON, Drill
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.model.resources import policies_of
@@ -42,7 +42,7 @@ def drill_view(workload: Workload) -> models.DrillView | None:
     """What its last stop has shown, or the one that it is in is to show."""
     attempt, drill = workload.current, workload.drill
     stop = None if attempt is None else attempt.stop
-    if stop is not None and stop.why == DRILL:
+    if stop is not None and stop.why == StopCause.DRILL:
         return models.DrillView(
             state="testing", text="Testing that this job can be stopped.", on_purpose=True
         )

@@ -12,6 +12,7 @@ from gpucommons.scheduler.core.going_on.badges import is_safe_to_borrow
 from gpucommons.scheduler.core.going_on.hibernating import is_kept
 from gpucommons.scheduler.core.going_on.image_places import for_all_pools
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.intents import Intent, Submit
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import Cluster
@@ -266,7 +267,7 @@ def lost_milli_gpu_s(workload: Workload) -> int:
 def _ended_with(workload: Workload, last: Attempt) -> bool:
     """Whether a job ended with its last attempt, not later: cancelled in line, after a stop."""
     if workload.state is State.CANCELLED and last.stop is not None:
-        return last.stop.why == "cancel"
+        return last.stop.why == StopCause.CANCEL
     return is_final(workload) and last.ended_ms == workload.ended_ms
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import fixed_blocks, parking
 from gpucommons.scheduler.core.events.endings import end_unseen
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.intents import SetNodeState
 from gpucommons.scheduler.core.model.resources import Node, NodeState
 from gpucommons.scheduler.core.model.state_words import node_words
@@ -55,8 +56,10 @@ def end_on_fenced_nodes(cycle: CycleState) -> None:
         lost = ", ".join(sorted(nodes & fenced))
         if nodes <= fenced:
             end_unseen(cycle, workload, f"Its node {lost} was lost and fenced")
-        elif nodes & fenced and (attempt.stop is None or attempt.stop.why != "lost"):
-            grace.end_now(cycle, workload, why="lost", text=f"A node of its gang, {lost}, was lost")
+        elif nodes & fenced and (attempt.stop is None or attempt.stop.why != StopCause.LOST):
+            grace.end_now(
+                cycle, workload, why=StopCause.LOST, text=f"A node of its gang, {lost}, was lost"
+            )
 
 
 def known_node(cycle: CycleState, node_id: NodeId) -> Node:

@@ -8,6 +8,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import fixed_blocks
 from gpucommons.scheduler.core.events.nodes import spot_notice, unhealthy_devices
 from gpucommons.scheduler.core.events.nodes.cordon_and_fence import cordoned_here
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import with_attempt
 from gpucommons.scheduler.core.model.resources import Node, NodeState
@@ -130,4 +131,4 @@ def _end_on_lost_devices(cycle: CycleState, before: Node, now: Node) -> None:
         lost = [d for one in attempt.placements for d in one.device_ids if d in gone]
         if lost:
             text = f"Its GPU {', '.join(sorted(lost))} is gone from {now.node_id}"
-            grace.end_now(cycle, workload, why="lost", text=text)
+            grace.end_now(cycle, workload, why=StopCause.LOST, text=text)

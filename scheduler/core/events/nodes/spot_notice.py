@@ -12,7 +12,7 @@ from dataclasses import replace
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import fixed_blocks, leases
 from gpucommons.scheduler.core.events.nodes.cordon_and_fence import known_node
-from gpucommons.scheduler.core.model.eviction_cause import SPOT
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.intents import Cancel, NoticeNode
 from gpucommons.scheduler.core.model.lifecycle import is_lease, with_attempt
@@ -45,7 +45,9 @@ def begin(cycle: CycleState, node: Node, by: str = "scheduler") -> None:
         if attempt is None or all(one.node_id != node.node_id for one in attempt.placements):
             continue
         if is_lease(workload):
-            cancel = Cancel(workload_id=workload.workload_id, why=SPOT, text=text.capitalize())
+            cancel = Cancel(
+                workload_id=workload.workload_id, why=StopCause.SPOT, text=text.capitalize()
+            )
             leases.end(cycle, workload, cancel, by)
         else:
             _end(cycle, workload, attempt, node)
@@ -66,9 +68,9 @@ def _end(cycle: CycleState, workload: Workload, attempt: Attempt, node: Node) ->
         cycle.put(with_attempt(workload, evolve(attempt, stop=sooner)))
         return
     text = f"because {in_words(node, cycle.now_ms)}"
-    if stop is not None and stop.why == SPOT:
+    if stop is not None and stop.why == StopCause.SPOT:
         by_ms = Millis(min(by_ms, stop.kill_ms))  # another of its nodes may go sooner
-    notice.end_soon(cycle, workload, why=SPOT, text=text, by_ms=by_ms)
+    notice.end_soon(cycle, workload, why=StopCause.SPOT, text=text, by_ms=by_ms)
 
 
 def settled(node: Node, known: Node | None, now_ms: Millis) -> Node:

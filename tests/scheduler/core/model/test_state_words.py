@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpucommons.scheduler.core.elastic.gain import GROW
-from gpucommons.scheduler.core.model.eviction_cause import CONFINE, DRILL, MOVE, RESIZE, SPOT
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.state_words import job_words
 
 
@@ -14,12 +13,12 @@ from gpucommons.scheduler.core.model.state_words import job_words
     [
         ("reclaim", "stopping for others"),
         ("preempt", "stopping for others"),
-        (RESIZE, "stopping for others"),
-        (MOVE, "stopping, to go on elsewhere"),
-        (GROW, "stopping, to go on with more workers"),
-        (DRILL, "stopping for a test"),
-        (SPOT, "stopping, its node is taken back"),
-        (CONFINE, "stopping"),
+        (StopCause.RESIZE, "stopping for others"),
+        (StopCause.MOVE, "stopping, to go on elsewhere"),
+        (StopCause.GROW, "stopping, to go on with more workers"),
+        (StopCause.DRILL, "stopping for a test"),
+        (StopCause.SPOT, "stopping, its node is taken back"),
+        (StopCause.CONFINE, "stopping"),
         ("timeout", "stopping"),
         (None, "stopping"),
     ],
@@ -29,4 +28,4 @@ def test_the_word_for_a_stop_names_its_cause(why: str | None, words: str) -> Non
 
 
 def test_whatever_is_not_stopped_has_its_own_word() -> None:
-    assert job_words("running", DRILL) == "running"
+    assert job_words("running", StopCause.DRILL) == "running"

@@ -9,7 +9,8 @@ import builders
 import pytest
 from builders import World, a_job, a_node, a_notebook, a_pool, a_team
 
-from gpucommons.scheduler.core.elastic.gain import GROW, times_faster
+from gpucommons.scheduler.core.elastic.gain import times_faster
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.state import CheckpointReported, ProgressReported
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,
@@ -218,7 +219,7 @@ def grown(world: World, job: WorkloadId) -> None:
     """It grew as it asked to, and runs."""
     stop = world.stop_of(job)
     assert stop is not None
-    assert stop.why == GROW
+    assert stop.why == StopCause.GROW
     world.end(job, 143)
     world.start(job)
 
