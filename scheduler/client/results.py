@@ -15,12 +15,10 @@ from urllib.parse import quote
 from gpucommons.scheduler.client.transport import SchedulerClient
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 from gpucommons.scheduler.files.confined_files import Refused, open_folder, unpack_into
+from gpucommons.scheduler.files.size_limits import MAX_RESULTS_BYTES
 from gpucommons.scheduler.models import JobView
 from gpucommons.scheduler.working_folder.giving_back import write_mark
 from gpucommons.scheduler.working_folder.pieces import Pieces
-
-#: As much as the scheduler sends.
-MAX_RESULTS_BYTES = 16 << 30
 
 
 def fetch_results(

@@ -6,11 +6,19 @@ import re
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 from gpucommons.scheduler.core.going_on.hibernating import speaks_for
 from gpucommons.scheduler.core.model.intents import Intent, Submit
 from gpucommons.scheduler.core.model.state import Cluster
-from gpucommons.scheduler.core.model.types import AttemptId, Kind, TeamName, Workload, WorkloadId
+from gpucommons.scheduler.core.model.types import (
+    Attempt,
+    AttemptId,
+    Kind,
+    TeamName,
+    Workload,
+    WorkloadId,
+)
 from gpucommons.scheduler.errors import BadRequest, StaleAttempt, UnknownWorkload
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
@@ -128,7 +136,17 @@ def find_lease(service: Service, lease_id: str) -> Workload:
     return found
 
 
-def current_attempt(service: Service, attempt_id: AttemptId) -> Workload:
+class Speaker(NamedTuple):
+    """Who speaks with the token of an attempt: its job, and the attempt in which its processes live now.
+
+    A process that was woken has the token of the attempt in which it began, and speaks for the current one.
+    """
+
+    workload: Workload
+    attempt: Attempt
+
+
+def speaker(service: Service, attempt_id: AttemptId) -> Speaker:
     """The job whose current attempt this is, or one whose processes live on in the current one.
 
     Raises
@@ -143,14 +161,9 @@ def current_attempt(service: Service, attempt_id: AttemptId) -> Workload:
         # A worker that is called stale leaves for good, and a replica may be behind its leader.
         service.loop.catch_up()
         found = _CURRENT.of(service.loop.cluster).get(attempt_id)
-    if found is None:
+    if found is None or found.current is None:
         raise StaleAttempt
-    return found
-
-
-def speaks_as(workload: Workload, attempt_id: AttemptId) -> AttemptId:
-    """As whom a process speaks that was woken: it has the token of the attempt in which it began."""
-    return attempt_id if workload.current is None else workload.current.attempt_id
+    return Speaker(found, found.current)
 
 
 class _Current:

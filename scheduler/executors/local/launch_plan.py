@@ -31,6 +31,7 @@ from gpucommons.scheduler.executors.local.attempt.plan import (
     WorkerPlan,
     passed_on,
 )
+from gpucommons.scheduler.files.size_limits import MAX_RESULTS_BYTES, MAX_UNPACKED_BYTES
 from gpucommons.scheduler.launchers import starts
 from gpucommons.scheduler.launchers.gang import NOTEBOOK_RUNNER, PORTS
 
@@ -56,8 +57,8 @@ class Surroundings:
     account: Account | None = None
     superseded: tuple[str, ...] = ()
     earlier: tuple[str, ...] = ()
-    max_unpacked_bytes: int = 4 << 30
-    max_results_bytes: int = 16 << 30
+    max_unpacked_bytes: int = MAX_UNPACKED_BYTES
+    max_results_bytes: int = MAX_RESULTS_BYTES
     max_log_bytes: int = 64 << 20
     #: What lets scripts of other environments import ours; None = it is not there.
     training: Path | None = None

@@ -61,6 +61,7 @@ from gpucommons.scheduler.executors.local.launch_plan import (
 )
 from gpucommons.scheduler.executors.local.watch import Watch
 from gpucommons.scheduler.files.log_reader import LogChunk, read_log
+from gpucommons.scheduler.files.size_limits import MAX_RESULTS_BYTES, MAX_UNPACKED_BYTES
 from gpucommons.scheduler.training import alone
 from gpucommons.scheduler.working_folder.reported_image import hibernation_of
 
@@ -96,8 +97,8 @@ class LocalSettings:
     python: str = sys.executable
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     max_log_bytes: int = 64 << 20
-    max_unpacked_bytes: int = 4 << 30
-    max_results_bytes: int = 16 << 30
+    max_unpacked_bytes: int = MAX_UNPACKED_BYTES
+    max_results_bytes: int = MAX_RESULTS_BYTES
     #: Saved processes of all jobs of one user together.
     max_image_bytes: int = MAX_IMAGE_BYTES
 

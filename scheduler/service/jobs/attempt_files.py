@@ -8,15 +8,13 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.state import FilesKept
 from gpucommons.scheduler.core.model.types import Attempt, Workload
 from gpucommons.scheduler.errors import Misconfigured, NotFound
+from gpucommons.scheduler.files.size_limits import MAX_UNPACKED_BYTES
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.lookup import current_attempt, speaks_as
+from gpucommons.scheduler.service.lookup import speaker
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.where_it_runs import executor_of
 from gpucommons.scheduler.storage.job_files import JobFiles
-
-#: As for jobs of this machine.
-MAX_UNPACKED_BYTES = 4 << 30
 
 
 def files_of(service: Service, workload: Workload, attempt: Attempt) -> JobFiles | None:
@@ -27,19 +25,13 @@ def files_of(service: Service, workload: Workload, attempt: Attempt) -> JobFiles
 
 def attempt_inputs(service: Service, principal: Principal) -> models.AttemptInputs:
     """What the attempt needs before its command runs."""
-    attempt_id = authorization.attempt_inputs(principal)
-    workload = current_attempt(service, attempt_id)
+    who = speaker(service, authorization.attempt_inputs(principal))
+    files = files_of(service, *who)
     return models.AttemptInputs(
-        snapshot=_snapshot(service, workload),
-        work=_work(service, workload),
-        checkpoint=_checkpoint(service, workload),
+        snapshot=_snapshot(service, who.workload),
+        work=None if files is None else files.work_files(*who),
+        checkpoint=_checkpoint(who.attempt, files),
     )
-
-
-def _work(service: Service, workload: Workload) -> list[models.DownloadView] | None:
-    attempt = workload.current
-    files = None if attempt is None else files_of(service, workload, attempt)
-    return None if files is None or attempt is None else files.work_files(workload, attempt)
 
 
 def _snapshot(service: Service, workload: Workload) -> models.SnapshotInput | None:
@@ -51,12 +43,10 @@ def _snapshot(service: Service, workload: Workload) -> models.SnapshotInput | No
     )
 
 
-def _checkpoint(service: Service, workload: Workload) -> models.CheckpointInput | None:
-    attempt = workload.current
-    if attempt is None or attempt.resumed_from is None:
-        return None
-    files = files_of(service, workload, attempt)
+def _checkpoint(attempt: Attempt, files: JobFiles | None) -> models.CheckpointInput | None:
     resumed = attempt.resumed_from
+    if resumed is None:
+        return None
     return models.CheckpointInput(
         path=resumed.path,
         size_bytes=resumed.size_bytes,
@@ -74,7 +64,7 @@ def attempt_snapshot(service: Service, principal: Principal) -> Iterator[bytes]:
         When the job has none.
     """
     attempt_id = authorization.attempt_snapshot(principal)
-    sha256 = current_attempt(service, attempt_id).spec.snapshot
+    sha256 = speaker(service, attempt_id).workload.spec.snapshot
     if sha256 is None:
         raise NotFound("This job has no files of its own.")
     return service.snapshots.chunks(sha256)
@@ -84,29 +74,24 @@ def attempt_uploads(
     service: Service, principal: Principal, request: models.UploadRequest
 ) -> models.UploadList:
     """Links with which the attempt hands files over, all below its own folder."""
-    attempt_id = authorization.attempt_uploads(principal)
-    workload = current_attempt(service, attempt_id)
-    attempt = workload.current
-    files = None if attempt is None else files_of(service, workload, attempt)
+    who = speaker(service, authorization.attempt_uploads(principal))
+    files = files_of(service, *who)
     if files is None:
         raise Misconfigured(
             "Files of this job are kept by writing them below GPUCOMMONS_ATTEMPT_DIR: there is"
             " nothing to upload."
         )
-    return files.uploads(attempt_id, request)
+    return files.uploads(who.attempt.attempt_id, request)
 
 
 def report_kept(
     service: Service, principal: Principal, report: models.KeptReport
 ) -> models.AttemptOrders:
     """At its end an attempt tells what it has handed over of its working folder."""
-    attempt_id = authorization.report_kept(principal)
-    workload = current_attempt(service, attempt_id)
-    attempt = workload.current
-    files = None if attempt is None else files_of(service, workload, attempt)
-    if files is None or attempt is None:
+    who = speaker(service, authorization.report_kept(principal))
+    files = files_of(service, *who)
+    if files is None:
         raise Misconfigured("The working folder of this job is handed over by its machine.")
-    files.keep(workload, attempt, report)
-    attempt_id = speaks_as(workload, attempt_id)
-    service.loop.observe(FilesKept(attempt_id=attempt_id, files=report.files))
+    files.keep(*who, report)
+    service.loop.observe(FilesKept(attempt_id=who.attempt.attempt_id, files=report.files))
     return models.AttemptOrders()

@@ -19,7 +19,7 @@ from gpucommons.scheduler.errors import StaleAttempt
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs.attempt_files import files_of
-from gpucommons.scheduler.service.lookup import current_attempt, speaks_as
+from gpucommons.scheduler.service.lookup import speaker
 from gpucommons.scheduler.service.service import Pending, Service
 from gpucommons.scheduler.service.views.jobs import stop_view
 from gpucommons.scheduler.storage.job_files import JobFiles
@@ -29,9 +29,8 @@ def report_progress(
     service: Service, principal: Principal, report: models.ProgressReport
 ) -> models.AttemptOrders:
     """Take a progress report; the answer says when the attempt will be stopped."""
-    attempt_id = authorization.report_progress(principal)
-    workload = current_attempt(service, attempt_id)
-    attempt_id = speaks_as(workload, attempt_id)
+    workload, attempt = speaker(service, authorization.report_progress(principal))
+    attempt_id = attempt.attempt_id
     progress = Progress(
         step=report.step,
         total_steps=report.total_steps,
@@ -46,9 +45,8 @@ def report_trainer_status(
     service: Service, principal: Principal, report: models.TrainerStatusReport
 ) -> models.AttemptOrders:
     """Take what a trainer posts by itself, in the words of its own protocol."""
-    attempt_id = authorization.report_trainer_status(principal)
-    workload = current_attempt(service, attempt_id)
-    attempt_id = speaks_as(workload, attempt_id)
+    workload, attempt = speaker(service, authorization.report_trainer_status(principal))
+    attempt_id = attempt.attempt_id
     status = report.trainerStatus
     metrics = {one.name: one.value for one in status.metrics}
     point = point_of(metrics, status.progressPercentage, _last_of_trainer(service, workload))
@@ -61,9 +59,8 @@ def report_curve(
     service: Service, principal: Principal, report: models.CurveReport
 ) -> models.AttemptOrders:
     """Take points that were read from files where the attempt runs."""
-    attempt_id = authorization.report_curve(principal)
-    workload = current_attempt(service, attempt_id)
-    attempt_id = speaks_as(workload, attempt_id)
+    workload, attempt = speaker(service, authorization.report_curve(principal))
+    attempt_id = attempt.attempt_id
     points = [
         Point(counter=Counter(unit=Unit.STEP, step=one.step), metrics=one.metrics)
         for one in report.points
@@ -110,9 +107,8 @@ def report_checkpoint(
     service: Service, principal: Principal, report: models.CheckpointReport
 ) -> Pending[models.AttemptOrders]:
     """Take a checkpoint's receipt; acknowledged once a cycle has committed it."""
-    attempt_id = authorization.report_checkpoint(principal)
-    workload = current_attempt(service, attempt_id)
-    attempt_id = speaks_as(workload, attempt_id)
+    workload, attempt = speaker(service, authorization.report_checkpoint(principal))
+    attempt_id = attempt.attempt_id
     checkpoint = Checkpoint(
         attempt_id=attempt_id,
         step=report.step,
@@ -145,9 +141,8 @@ def report_checkpoint(
 
 def report_finished(service: Service, principal: Principal) -> Pending[models.AttemptOrders]:
     """Take the word of an attempt that its work is done; acknowledged once a cycle has committed it."""
-    attempt_id = authorization.report_finished(principal)
-    workload = current_attempt(service, attempt_id)
-    attempt_id = speaks_as(workload, attempt_id)
+    workload, attempt = speaker(service, authorization.report_finished(principal))
+    attempt_id = attempt.attempt_id
     service.loop.observe(AttemptFinished(attempt_id=attempt_id))
 
     def probe() -> models.AttemptOrders | None:
@@ -167,14 +162,12 @@ def report_finished(service: Service, principal: Principal) -> Pending[models.At
 
 def attempt_orders(service: Service, principal: Principal) -> models.AttemptOrders:
     """Whether the attempt is to stop."""
-    attempt_id = authorization.attempt_orders(principal)
-    return _orders(current_attempt(service, attempt_id))
+    return _orders(speaker(service, authorization.attempt_orders(principal)).workload)
 
 
 def workers_of(service: Service, principal: Principal) -> int:
     """How many workers the caller's attempt has."""
-    workload = current_attempt(service, authorization.attempt_orders(principal))
-    return 0 if workload.current is None else len(workload.current.placements)
+    return len(speaker(service, authorization.attempt_orders(principal)).attempt.placements)
 
 
 def _files(service: Service, workload: Workload) -> JobFiles | None:

@@ -12,7 +12,7 @@ from gpucommons.scheduler.core.model.types import AttemptId, Workload
 from gpucommons.scheduler.errors import StaleAttempt
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.lookup import current_attempt
+from gpucommons.scheduler.service.lookup import speaker
 from gpucommons.scheduler.service.service import Pending, Service
 from gpucommons.scheduler.working_folder.reported_image import said
 
@@ -64,8 +64,8 @@ def attempt_saving(service: Service, principal: Principal) -> models.SavingView:
 
 def _of_its_own(service: Service, attempt_id: AttemptId) -> Workload:
     """The workload of an attempt that speaks for itself: processes that it woke do not say how it runs."""
-    workload = current_attempt(service, attempt_id)
-    if workload.current is None or workload.current.attempt_id != attempt_id:
+    workload, attempt = speaker(service, attempt_id)
+    if attempt.attempt_id != attempt_id:
         raise StaleAttempt
     return workload
 

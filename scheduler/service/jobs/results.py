@@ -12,6 +12,7 @@ from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Attempt, Workload
 from gpucommons.scheduler.errors import Conflict, Forbidden, TooLarge
 from gpucommons.scheduler.files.confined_files import MAX_MEMBERS
+from gpucommons.scheduler.files.size_limits import MAX_RESULTS_BYTES
 from gpucommons.scheduler.models.text.state_words import state_words
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
@@ -31,8 +32,6 @@ from gpucommons.scheduler.working_folder.changes import Baseline, baseline
 from gpucommons.scheduler.working_folder.giving_back import FOLDER, Outcome
 from gpucommons.scheduler.working_folder.pieces import Pieces
 
-#: As much as is copied for a job of this machine.
-MAX_RESULTS_BYTES = 16 << 30
 _BLOCK = tarfile.BLOCKSIZE
 
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+from gpucommons.scheduler.files.size_limits import MAX_RESULTS_BYTES
+
 #: Variables of the service that are handed on; nothing else is.
 PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "PATH", "TZ", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 #: Why a command does not run: as much as a pipe takes at once.
@@ -89,7 +91,7 @@ class Plan:
     home: str
     #: Below ``home``: results go to ``results/JOB`` there; None = to that of the home itself.
     results_to: str | None
-    max_results_bytes: int = 16 << 30
+    max_results_bytes: int = MAX_RESULTS_BYTES
     #: Folder of the Python environment with all links followed; "" = the service's own.
     environment: str = ""
     #: Paths of the working folder that are linked from the same place below ``links_from``.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from builders import a_node
@@ -12,15 +14,24 @@ from service_world import ServiceWorld, a_request, done
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.going_on import (
     MAX_IMAGE_BYTES,
+    Hibernation,
     HibernationAbility,
     ProcessImage,
 )
 from gpucommons.scheduler.core.model.state import AttemptEnded
-from gpucommons.scheduler.core.model.types import AttemptId, UserName, Workload, WorkloadId
+from gpucommons.scheduler.core.model.types import (
+    AttemptId,
+    AttemptState,
+    UserName,
+    Workload,
+    WorkloadId,
+)
 from gpucommons.scheduler.errors import StaleAttempt
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.principal import Identity, Principal, PrincipalKind, resolve
-from gpucommons.scheduler.service.jobs import hibernation, jobs
+from gpucommons.scheduler.service.jobs import attempt_files, hibernation, jobs
+from gpucommons.scheduler.service.service import Deciding
+from gpucommons.scheduler.storage.job_files import JobFiles
 
 IMAGE = ProcessImage(user="ann", size_bytes=3 << 30, save_ms=5, sha256="0" * 64)
 
@@ -122,3 +133,31 @@ def test_a_pod_tells_its_memory_and_its_volumes_speed_while_it_runs(world: Servi
     assert view.way_to_go_on is not None
     assert view.way_to_go_on.way == "start_over"
     assert "saving its 900 MiB of memory would take 31 s at 30 MiB/s" in view.way_to_go_on.text
+
+
+class Uploads:
+    """Storage that says for whom it made links."""
+
+    def uploads(self, attempt_id: AttemptId, _: models.UploadRequest) -> models.UploadList:
+        return models.UploadList(files=[], headers={"attempt": attempt_id})
+
+
+def test_a_process_that_was_woken_uploads_to_the_attempt_in_which_it_lives(
+    world: ServiceWorld,
+) -> None:
+    job = begun(world, "digits")
+    slept = job.current
+    assert slept is not None
+    known = Hibernation(woken_from=1)
+    woken = replace(slept, attempt_id=AttemptId("woken"), number=2, hibernation=known)
+    job = replace(job, attempts=(replace(slept, state=AttemptState.ENDED), woken))
+    cluster = replace(world.cluster, workloads={job.workload_id: job})
+    deciding = cast("Deciding", SimpleNamespace(cluster=cluster, catch_up=lambda: None))
+    storage = cast("JobFiles", Uploads())
+    service = replace(world.service, loop=deciding, files={"fake": storage})
+    asked_for = models.UploadRequest(
+        folder="results", files=[models.FileSize(path="a", size_bytes=1)]
+    )
+    for token in (slept.attempt_id, woken.attempt_id):
+        found = attempt_files.attempt_uploads(service, attempt(world, token), asked_for)
+        assert found.headers == {"attempt": "woken"}
