@@ -130,7 +130,6 @@ export interface IJobRequest {
   parent?: string | null;
   /** Go on from what this job saved; one that still waits gives way. */
   resume_from?: string | null;
-  [field: string]: unknown;
 }
 
 /** What a job wrote, and where it is: only what is known. */

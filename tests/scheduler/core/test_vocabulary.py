@@ -146,6 +146,7 @@ ORDINARY = frozenset(
         "span",
         "spare",
         "spec",
+        "startable",
         "started",
         "state",
         "stop",
