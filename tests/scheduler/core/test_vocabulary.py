@@ -146,7 +146,6 @@ ORDINARY = frozenset(
         "span",
         "spare",
         "spec",
-        "startable",
         "started",
         "state",
         "stop",
