@@ -34,19 +34,23 @@ from gpucommons.scheduler.core.placement.narrowed_pools import narrow_pools
 from gpucommons.scheduler.core.queue import eligibility, ordering, unused_quota
 from gpucommons.scheduler.core.stopping import notice
 
-#: At most so many; why there is another one: :func:`_settle_round`.
+#: At most so many; why there is another one: :func:`_is_settled`.
 _ROUNDS = 5
 
 
 def decide(cycle: CycleState, *, explain: bool = True) -> None:
-    """Decide one cycle: the cycle state becomes the next cluster. Without ``explain``, step 10 is left out."""
+    """Decide one cycle: the cycle state becomes the next cluster.
+
+    Without ``explain`` step 10 is left out. Nothing is decided by what it tells, in this cycle or the next.
+    """
     # 1 Expire and requeue: what is overdue ends, and so do attempts on fenced nodes. Where a notice is over,
     #   SIGTERM is sent. Whoever was promised devices gets them once all who held them have ended.
     deadlines.expire(cycle)
     cordon_and_fence.end_on_fenced_nodes(cycle)
     cycle.refresh()
     #   A waiting job asks only for pools that can wake its saved processes and cost no more than it pays.
-    #   Where all of them cost more it keeps them, and step 2 finds that it waits for the price.
+    #   Where none can wake them it asks for all again. Where all cost more it asks for all too, and step 2
+    #   finds that it waits for the price.
     narrow_pools(cycle)
     admit_cleared(cycle)
     # 2 Eligibility: who is considered at all. Who is not loses its promise of devices.
@@ -55,10 +59,10 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
         withdraw(cycle, workload)
     # 3 to 7 Everybody has a turn. There is another round if somebody could have more after its turn.
     for _ in range(_ROUNDS):
-        # Gives up every place that a guarantee keeps: step 4 of this round decides all of them anew.
+        # Nobody has asked for another round yet, and no place is kept for a guarantee: step 4 decides anew.
         cycle.begin_round()
         _take_turns(cycle)
-        if _settle_round(cycle):
+        if _is_settled(cycle):
             break
     else:
         # The last round stands. Still, nobody is stopped for somebody who needs it no more.
@@ -71,13 +75,14 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
     # 9 Drills: in each pool where nobody waits, at most one borrowing job at a time is stopped, to see
     #   that it can go on.
     drill_selection.drill(cycle)
-    # 10 A reason for everybody who still waits.
+    # 10 A reason for everybody who still waits, for people alone.
     if explain:
         reasons.explain(cycle)
 
 
 def _take_turns(cycle: CycleState) -> None:
-    # 3 Notebooks within fixed quota, oldest first. Borrowers are stopped for those that wait. A server that
+    # 3 Notebooks within fixed quota, oldest first. A block of fixed quota swaps its place with an unused
+    #   one where that spares a borrower. Else borrowers are stopped for notebooks that wait. A server that
     #   starts right now takes the slice that it was granted, or a free one: nobody is stopped for it.
     tickets = cycle.among(cycle.index.tickets - cycle.turns.obstacles.keys())
     for workload in sorted(tickets, key=ordering.by_age):
@@ -93,43 +98,44 @@ def _take_turns(cycle: CycleState) -> None:
     for workload in ordering.for_guarantee(cycle, entitled, guarantee.upgradable(cycle)):
         guarantee.consider(cycle, workload)
     over_quota.hold_back(cycle)
-    # 5 Over-quota work by weighted fair share. Elastic jobs shrink for it: those of its own team, and of
-    #   teams that have at least as much by their share. Where that is not enough, and the job has waited for
-    #   the pool's `min_run_ms`, work of teams that borrow beyond their share is stopped. At the end elastic
-    #   jobs that this cycle has admitted take more workers.
+    # 5 What is idle goes to over-quota work by weighted fair share, and then to work without a GPU. Where
+    #   nothing idle fits, elastic jobs shrink for it: those of its own team, and of teams that have at least
+    #   as much by their share. Where that is not enough, and the job has waited for the pool's `min_run_ms`,
+    #   work of teams that borrow beyond their share is stopped. At the end elastic jobs that this cycle has
+    #   admitted take more workers.
     for workload in ordering.for_surplus(cycle):
         over_quota.consider(cycle, workload)
     for workload in ordering.by_standing(cycle, _just_admitted(cycle)):
         over_quota.grow(cycle, workload)
     # 6 Preemption: inside a team, higher priority stops lower.
-    claims = cycle.index.nominated.copy()
+    promised = cycle.index.nominated.copy()
     for workload in ordering.by_priority(cycle, preemption.below(cycle).hopeful):
         preemption.consider(cycle, workload)
     # 7 Moves: a few jobs are moved where only fragmentation keeps another waiting.
     consolidation.consolidate(cycle)
-    if cycle.index.nominated - claims:
+    if cycle.index.nominated - promised:
         # What is being cleared for them may be enough for others, too.
         cycle.turns.another_round = True
 
 
-def _settle_round(cycle: CycleState) -> bool:
-    """Look at what the round turned out not to need; False: there must be another one.
+def _is_settled(cycle: CycleState) -> bool:
+    """See what the round turned out not to need; False: there must be another one.
 
-    The checks come in this order, and the first that finds something ends the round. Only the third takes
-    something back at once; places that were kept are given up when the next round begins.
+    The first that asks for another round ends the look. Two of the looks act: who is stopped for somebody
+    that needs it no more goes on at once, and what borrowers may not have is worked out anew.
     """
-    return not (
-        # Somebody lost a promise or needs it no more, a job found another place than the one that was kept
-        # for it, or more is being cleared than was asked for.
-        cycle.turns.another_round
-        # A place is kept for a job that cannot have it: others may.
-        or guarantee.reserves_in_vain(cycle)
-        # A job was to be stopped for somebody who needs it no more: it goes on.
-        or _spare_the_unneeded(cycle)
-        # Fair-share claims are not as step 5 took them to be. That other GPUs than before are held back
-        # from borrowers for another reason asks for no other round.
-        or over_quota.hold_back(cycle)
-    )
+    # Somebody lost a promise or needs it no more, a job found another place than the one that was kept for
+    # it, or more is being cleared than was asked for.
+    if cycle.turns.another_round:
+        return False
+    # A place is kept for a job that cannot have it: others may. The next round gives it up.
+    if guarantee.reserves_in_vain(cycle):
+        return False
+    if _spare_the_unneeded(cycle):
+        return False
+    # Fair-share claims are not as the turns took them to be. That other GPUs than before are held back from
+    # borrowers for another reason asks for no other round.
+    return over_quota.holds_back_the_same(cycle)
 
 
 def _redeem(cycle: CycleState) -> None:

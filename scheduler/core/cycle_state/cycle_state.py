@@ -239,7 +239,7 @@ class CycleState:
         self.count_uses()
 
     def begin_round(self) -> None:
-        """Give up all reservations of guarantees: each round decides anew which places are kept."""
+        """Nobody has asked for another round yet, and no place is kept for a guarantee: step 4 decides anew."""
         self.turns.another_round = False
         self.capacity.unreserve()
 

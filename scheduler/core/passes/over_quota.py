@@ -89,10 +89,18 @@ def borrow(cycle: CycleState, workload: Workload) -> bool:
     return bool(placements)
 
 
-def hold_back(cycle: CycleState) -> bool:
-    """See what borrowers may not have by what is held now; True where fair-share claims changed."""
+def hold_back(cycle: CycleState) -> None:
+    """See what borrowers may not have by what is held now: the turns that follow go by it.
+
+    Whoever was kept off a place that nobody claims any more has a turn in step 5, whatever came of it before.
+    """
+    holds_back_the_same(cycle)
+
+
+def holds_back_the_same(cycle: CycleState) -> bool:
+    """See it anew, and say whether fair-share claims are as the turns since the last look took them."""
     lending.hold_back(cycle)
-    return fair_share_reservations.decide(cycle)
+    return not fair_share_reservations.decide(cycle)
 
 
 def borrow_what_is_idle(cycle: CycleState, workload: Workload) -> bool:
