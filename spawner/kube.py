@@ -34,7 +34,7 @@ from gpucommons.spawner.pods.pod import Pod, PodNeeds, fitted, notebook_of
 from gpucommons.spawner.pods.pod_changes import changed
 from gpucommons.spawner.pods.pod_hibernation import grace_seconds, obstacle, saves_within_s
 from gpucommons.spawner.pods.pod_objects import create_objects
-from gpucommons.spawner.pods.pod_slice import NotBound, SliceMakers, slice_injection
+from gpucommons.spawner.pods.slice_injection import NotBound, SliceMakers, slice_injection
 from gpucommons.spawner.pods.pod_words import api_refusal, event_sentence, stuck
 
 _CONFLICT = 409

@@ -2,6 +2,6 @@
 
 A plan is a spec that anybody could have written; the core knows nothing of plans. Every formula
 names its source. What a formula cannot say, history may; where neither has anything, nothing is
-said. Read `network`, `layout`, `step` and `memory` in this order, then
-`search` and `choice`.
+said. Kinds of GPUs, links and their figures are data in `kinds.yaml`; precisions and optimizers are in `recipe`. Read
+`network`, `layout`, `step` and `memory` in this order, then `search` and `choice`.
 """

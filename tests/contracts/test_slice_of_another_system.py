@@ -29,7 +29,7 @@ from gpucommons.scheduler.on_idle import ON_IDLE
 from gpucommons.scheduler.service import leases, notebook_offers
 from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.jobs import jobs
-from gpucommons.spawner.pods.pod_slice import SliceMakers, slice_injection
+from gpucommons.spawner.pods.slice_injection import SliceMakers, slice_injection
 
 GPU = PoolName("gpu")
 NODE = NodeSeen(

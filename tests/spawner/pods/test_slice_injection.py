@@ -9,7 +9,7 @@ from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
 from gpucommons.scheduler.models import LeaseView
 from gpucommons.spawner.pods.pod import fitted, notebook_of
-from gpucommons.spawner.pods.pod_slice import NotBound, SliceMakers, slice_injection
+from gpucommons.spawner.pods.slice_injection import NotBound, SliceMakers, slice_injection
 
 
 def given(lease: LeaseView) -> Injection:
