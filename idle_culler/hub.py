@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import httpx
 
+from gpucommons.gpu.connections.trusted_authorities import trusted_at
 from gpucommons.scheduler.hub.bounded_answers import read_up_to
 
 log = logging.getLogger("gpucommons.culler")
@@ -90,6 +91,7 @@ class Hub:
             timeout=httpx.Timeout(TIMEOUT_S, connect=5.0),
             transport=transport,
             trust_env=False,
+            verify=trusted_at(api_url),
         )
 
     async def stop(self, user: str, server_name: str, *, remove: bool = False) -> bool:

@@ -15,6 +15,7 @@ from urllib.parse import quote, unquote, urlsplit
 import httpx
 from pydantic import Field
 
+from gpucommons.gpu.connections.trusted_authorities import trusted_at
 from gpucommons.scheduler.experiment_trackers import JOB_TAG
 from gpucommons.scheduler.models import JobView, View
 
@@ -78,6 +79,7 @@ class Tracking:
                 auth=server.auth,
                 timeout=_TIMEOUT_S,
                 trust_env=False,
+                verify=trusted_at(server.url),
                 transport=self.transport,
             ) as http:
                 found = await _search(http, job.id)

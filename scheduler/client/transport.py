@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -15,6 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from gpucommons.gpu.connections.trusted_authorities import trusted_at
 from gpucommons.gpu.connections.unix_sockets import short_name
 from gpucommons.scheduler.client.calls import Call
 from gpucommons.scheduler.errors import SchedulerError, Unavailable, Unreachable, error_classes
@@ -81,18 +80,6 @@ def _options(url: str, token: str | None) -> tuple[dict[str, Any], str | None]:
     return {"base_url": url, "headers": headers}, None
 
 
-@cache
-def _authorities() -> ssl.SSLContext:
-    """Read once: it takes a tenth of a second, which a hub would stand still for at each start."""
-    return httpx.create_ssl_context(trust_env=False)
-
-
-@cache
-def _nobody() -> ssl.SSLContext:
-    """For a socket of this machine, which speaks no TLS: no authority need be read."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-
 def _short(path: str, until_closed: ExitStack) -> str:
     """A name for a socket's path that fits the kernel's limit; a missing folder is said on use."""
     try:
@@ -112,13 +99,10 @@ class SchedulerClient:
         self._until_closed = ExitStack()
         if socket_path is not None:
             transport = httpx.HTTPTransport(
-                uds=_short(socket_path, self._until_closed), verify=_nobody()
+                uds=_short(socket_path, self._until_closed), verify=trusted_at(url)
             )
         self._http = httpx.Client(
-            **options,
-            transport=transport,
-            trust_env=False,
-            verify=_authorities() if transport is None else _nobody(),
+            **options, transport=transport, trust_env=False, verify=trusted_at(url)
         )
 
     def send(self, call: Call[R]) -> R:
@@ -174,13 +158,10 @@ class AsyncSchedulerClient:
         self._until_closed = ExitStack()
         if socket_path is not None:
             transport = httpx.AsyncHTTPTransport(
-                uds=_short(socket_path, self._until_closed), verify=_nobody()
+                uds=_short(socket_path, self._until_closed), verify=trusted_at(url)
             )
         self._http = httpx.AsyncClient(
-            **options,
-            transport=transport,
-            trust_env=False,
-            verify=_authorities() if transport is None else _nobody(),
+            **options, transport=transport, trust_env=False, verify=trusted_at(url)
         )
 
     async def send(self, call: Call[R], *, token: str | None = None) -> R:

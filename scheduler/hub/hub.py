@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import httpx
 
+from gpucommons.gpu.connections.trusted_authorities import trusted_at
 from gpucommons.scheduler.errors import HubRefusesToken, Unavailable
 from gpucommons.scheduler.hub.bounded_answers import read_up_to
 
@@ -59,6 +60,7 @@ class Hub:
             timeout=httpx.Timeout(10.0, connect=5.0),
             transport=transport,
             trust_env=False,
+            verify=trusted_at(api_url),
         )
 
     async def owner_of(self, token: str) -> HubUser | None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import httpx
 
+from gpucommons.gpu.connections.trusted_authorities import trusted_at
+
 _TRIES = 60
 _BETWEEN_S = 0.5
 
@@ -36,7 +38,9 @@ class HubControl:
     async def _post(self, path: str, body: dict[str, bool]) -> bool:
         headers = {"Authorization": f"token {self.token}"}
         try:
-            async with httpx.AsyncClient(trust_env=False, timeout=10.0) as client:
+            async with httpx.AsyncClient(
+                trust_env=False, timeout=10.0, verify=trusted_at(self.api_url)
+            ) as client:
                 answer = await client.post(self.api_url + path, headers=headers, json=body)
         except httpx.HTTPError:
             return False

@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import psutil
 
+from gpucommons.gpu.connections.trusted_authorities import trusted_at
 from gpucommons.scheduler.up.parts import Part
 
 #: A part that lives this long was well; its next end counts as the first.
@@ -180,7 +181,9 @@ async def _accepts(path: str) -> bool:
 
 async def _answers(url: str) -> bool:
     try:
-        async with httpx.AsyncClient(trust_env=False, timeout=5.0) as client:
+        async with httpx.AsyncClient(
+            trust_env=False, timeout=5.0, verify=trusted_at(url)
+        ) as client:
             return (await client.get(url)).status_code == httpx.codes.OK
     except httpx.HTTPError:
         return False

@@ -23,6 +23,7 @@ from frameworks.own_scheduler import own_scheduler
 from free_ports import free_port
 
 from benchmarks.real_scripts import environment
+from gpucommons.gpu.connections.trusted_authorities import trusted_at
 from gpucommons.scheduler.cli.connect import find
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.models import JobView
@@ -241,7 +242,9 @@ class Run:
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/api/v2/monitor/health", timeout=60).is_success
+        return httpx.get(
+            f"{url}/api/v2/monitor/health", timeout=60, verify=trusted_at(url)
+        ).is_success
     except httpx.HTTPError:
         return False
 

@@ -15,6 +15,7 @@ import pytest
 from free_ports import free_port
 
 from benchmarks.real_scripts import environment
+from gpucommons.gpu.connections.trusted_authorities import trusted_at
 from gpucommons.labextension.mlflow_runs import Tracking
 from gpucommons.scheduler.experiment_trackers import variables
 from gpucommons.scheduler.models import AttemptView, JobRequest, JobView
@@ -66,7 +67,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/health").is_success
+        return httpx.get(f"{url}/health", verify=trusted_at(url)).is_success
     except httpx.HTTPError:
         return False
 

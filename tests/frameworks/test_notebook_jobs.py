@@ -21,6 +21,7 @@ from frameworks.own_scheduler import own_scheduler
 from free_ports import free_port
 
 from benchmarks.real_scripts import environment
+from gpucommons.gpu.connections.trusted_authorities import trusted_at
 from gpucommons.scheduler.cli.connect import find
 from gpucommons.scheduler.client import SchedulerClient, calls
 
@@ -142,7 +143,7 @@ def lab() -> Iterator[Lab]:
 
 def _answers(url: str, headers: dict[str, str]) -> bool:
     try:
-        return httpx.get(f"{url}/api/status", headers=headers).is_success
+        return httpx.get(f"{url}/api/status", headers=headers, verify=trusted_at(url)).is_success
     except httpx.HTTPError:
         return False
 

@@ -19,6 +19,7 @@ import pytest
 import websocket
 from free_ports import free_port
 
+from gpucommons.gpu.connections.trusted_authorities import trusted_at
 from gpucommons.gpu.hibernation.criu import Criu, find_criu, state_folder
 
 TOKEN = "kernel-server"
@@ -229,13 +230,15 @@ class KernelServer:
             return False
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
+        url = f"http://127.0.0.1:{self.port}/{path}"
         answer = httpx.request(
             method,
-            f"http://127.0.0.1:{self.port}/{path}",
+            url,
             headers={"Authorization": f"token {TOKEN}"},
             json=body,
             timeout=_PATIENCE_S,
             trust_env=False,
+            verify=trusted_at(url),
         )
         answer.raise_for_status()
         return answer.json() if answer.content else {}

@@ -17,6 +17,8 @@ from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 from traitlets.config import Config
 
+from gpucommons.gpu.connections.trusted_authorities import trusted_at
+
 #: What the machine's Jupyter loads beside ours: its pages are no part of these tests, and take a third
 #: of a server's start.
 _OF_LAB = dict.fromkeys(("jupyter_lsp", "jupyterlab", "notebook", "notebook_shim"), False)
@@ -81,8 +83,9 @@ async def serving(
     app.initialize(argv=[])
     await app._post_start()
     headers = {"Authorization": f"token {app.identity_provider.token}"}
+    url = f"http://127.0.0.1:{app.port}/"
     async with httpx.AsyncClient(
-        base_url=f"http://127.0.0.1:{app.port}/", headers=headers, trust_env=False
+        base_url=url, headers=headers, trust_env=False, verify=trusted_at(url)
     ) as client:
         yield Served(app, client)
     await app._cleanup()

@@ -22,6 +22,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 
+from gpucommons.gpu.connections.trusted_authorities import trusted_at
 from tests.harness.free_ports import free_port
 
 T = TypeVar("T")
@@ -270,7 +271,9 @@ class RunningHub:
         assert self.process is not None
         assert self.process.poll() is None, self.log[-3000:]
         try:
-            return httpx.get(f"{self.url}/hub/health", trust_env=False).is_success
+            return httpx.get(
+                f"{self.url}/hub/health", trust_env=False, verify=trusted_at(self.url)
+            ).is_success
         except httpx.HTTPError:
             return False
 
@@ -300,7 +303,9 @@ class RunningHub:
     @contextmanager
     def browser(self, user: str) -> Iterator[httpx.Client]:
         """A logged-in browser, without the drawing."""
-        with httpx.Client(base_url=self.url, timeout=60, trust_env=False) as client:
+        with httpx.Client(
+            base_url=self.url, timeout=60, trust_env=False, verify=trusted_at(self.url)
+        ) as client:
             client.get("/hub/login")
             answer = client.post(
                 "/hub/login",

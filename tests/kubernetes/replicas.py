@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import yaml
 
+from gpucommons.gpu.connections.trusted_authorities import trusted_at
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.errors import SchedulerError
@@ -54,7 +55,7 @@ class Replica:
     def answers(self) -> bool:
         with suppress(httpx.HTTPError):
             url = f"http://127.0.0.1:{self.port}/healthz"
-            return httpx.get(url, trust_env=False).status_code == 200
+            return httpx.get(url, trust_env=False, verify=trusted_at(url)).status_code == 200
         return False
 
     def job(self, ref: str) -> models.JobView:

@@ -18,6 +18,7 @@ import pytest
 import yaml
 from kubernetes import client
 
+from gpucommons.gpu.connections.trusted_authorities import trusted_at
 from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
@@ -95,7 +96,7 @@ class Scheduler:
     def _answers(self) -> bool:
         with suppress(httpx.HTTPError):
             url = f"http://127.0.0.1:{self._port}/healthz"
-            return httpx.get(url, trust_env=False).status_code == 200
+            return httpx.get(url, trust_env=False, verify=trusted_at(url)).status_code == 200
         return False
 
     def _settings(self) -> Path:

@@ -19,6 +19,7 @@ import websocket
 from kernel_server import Page, criu_of_tests
 from kubernetes import client
 
+from gpucommons.gpu.connections.trusted_authorities import trusted_at
 from gpucommons.gpu.hibernation.containers import RESOURCE
 from gpucommons.scheduler.executors.kubernetes.objects.names import ATTEMPT
 from tests.kubernetes.api import wait_for
@@ -128,7 +129,15 @@ class Server:
     def ask(self, method: str, path: str, body: object = None) -> Any:
         headers = {"Authorization": f"token {self.token}"}
         url = f"http://{self.address}/{path}"
-        answer = httpx.request(method, url, headers=headers, json=body, timeout=60, trust_env=False)
+        answer = httpx.request(
+            method,
+            url,
+            headers=headers,
+            json=body,
+            timeout=60,
+            trust_env=False,
+            verify=trusted_at(url),
+        )
         answer.raise_for_status()
         return answer.json()
 

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import yaml
 
+from gpucommons.gpu.connections.trusted_authorities import trusted_at
 from gpucommons.scheduler.adapters.trainer.fake import FakeTrainer
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.errors import SchedulerError
@@ -117,7 +118,8 @@ class TrainerWorld:
     def _is_up(self) -> bool:
         # One that is not there yet would leave a socket half made.
         with suppress(httpx.HTTPError):
-            httpx.get(f"http://127.0.0.1:{self._port}/healthz", trust_env=False)
+            url = f"http://127.0.0.1:{self._port}/healthz"
+            httpx.get(url, trust_env=False, verify=trusted_at(url))
             return self._has_nodes()
         return False
 

@@ -27,6 +27,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler, create_signed_value
 
+from gpucommons.gpu.connections.trusted_authorities import trusted_at
 from gpucommons.scheduler import errors, models
 from gpucommons.scheduler.pages import ticket
 from gpucommons.scheduler.pages.api_docs import OpenApi
@@ -505,7 +506,12 @@ class Visitor(httpx.AsyncClient):
 
     def __init__(self, server: Server, token: str | None) -> None:
         cookies = {"service-gpucommons": login_cookie(token)} if token else {}
-        super().__init__(base_url=server.url + PREFIX, cookies=cookies, trust_env=False)
+        super().__init__(
+            base_url=server.url + PREFIX,
+            cookies=cookies,
+            trust_env=False,
+            verify=trusted_at(server.url),
+        )
         #: What a browser says of a form that a page beside the service sends.
         self.origin = server.url
 

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from free_ports import free_port
 
+from gpucommons.gpu.connections.trusted_authorities import trusted_at
 from gpucommons.scheduler.api import server
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.store.opening import is_led
@@ -40,7 +41,7 @@ class Beside:
         self._socket = state / "api.sock"
 
     async def answer(self, path: str, *, headers: dict[str, str] | None = None) -> httpx.Response:
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, verify=trusted_at(self._url)) as client:
             return await client.get(f"{self._url}{path}", headers=headers)
 
     async def until(self, path: str, status: int) -> None:
