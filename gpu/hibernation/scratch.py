@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gpucommons.gpu.hibernation import unused_account
 from gpucommons.gpu.hibernation.tree import INIT
-from gpucommons.gpu.linux.held_folders import locked
+from gpucommons.gpu.linux.held_folders import new_held_folder, remove_unheld
 from gpucommons.gpu.linux.pidfd import signal_process
 from gpucommons.gpu.linux.processes import node_processes
 
@@ -36,37 +34,19 @@ def scratch(folder: Path) -> Iterator[Path]:
         When none can be made there.
     """
     remove_left(folder)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=_PREFIX) as made:
-        held = locked(Path(made))
-        try:
-            yield Path(made)
-        finally:
-            if held is not None:
-                os.close(held)
+    with new_held_folder(_PREFIX, below=folder) as made:
+        yield Path(made)
 
 
 def remove_left(folder: Path) -> None:
     """Remove what killed testers left below this folder, their processes first."""
-    for left in folder.glob(f"{_PREFIX}*"):
-        with suppress(OSError):
-            _remove(left)
+    trials_of_root = unused_account.ACCOUNTS if os.geteuid() == 0 else ()
+    remove_unheld(_PREFIX, below=folder, owners=trials_of_root, first=_end_trees)
 
 
-def _remove(folder: Path) -> None:
-    owner = folder.lstat().st_uid
-    is_trial_of_root = os.geteuid() == 0 and owner in unused_account.ACCOUNTS
-    # Whoever has just made one has nothing in it before it is locked.
-    if not (owner == os.geteuid() or is_trial_of_root) or not any(folder.iterdir()):
-        return
-    held = locked(folder)
-    if held is None:
-        return
-    try:
-        log.warning("a self-test that was killed left %s: it is removed", folder)
-        _kill_trees(folder)
-        shutil.rmtree(folder)
-    finally:
-        os.close(held)
+def _end_trees(folder: Path) -> None:
+    log.warning("a self-test that was killed left %s: it is removed", folder)
+    _kill_trees(folder)
 
 
 def _kill_trees(folder: Path) -> None:

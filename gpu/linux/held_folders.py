@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -23,11 +23,16 @@ def held_folder(prefix: str) -> Iterator[str]:
     OSError
         When none can be made.
     """
-    for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
-        with suppress(OSError):
-            _remove(left)
-    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as made:
-        held = locked(Path(made))
+    remove_unheld(prefix)
+    with new_held_folder(prefix) as made:
+        yield made
+
+
+@contextmanager
+def new_held_folder(prefix: str, *, below: Path | None = None) -> Iterator[str]:
+    """The folder alone; below that for temporary files, if no other is named. Raises as the above."""
+    with tempfile.TemporaryDirectory(dir=below, prefix=prefix, ignore_cleanup_errors=True) as made:
+        held = _locked(Path(made))
         try:
             yield made
         finally:
@@ -35,7 +40,34 @@ def held_folder(prefix: str) -> Iterator[str]:
                 os.close(held)
 
 
-def locked(folder: Path) -> int | None:
+def remove_unheld(
+    prefix: str,
+    *,
+    below: Path | None = None,
+    owners: Collection[int] = (),
+    first: Callable[[Path], None] = lambda _: None,
+) -> None:
+    """Remove those of this account, and of these, that nobody holds any more; ``first`` is called with each."""
+    ours = {os.geteuid(), *owners}
+    for left in (below or Path(tempfile.gettempdir())).glob(f"{prefix}*"):
+        with suppress(OSError):
+            # Whoever has just made one has nothing in it before it is locked.
+            if left.lstat().st_uid in ours and any(left.iterdir()):
+                _remove(left, first)
+
+
+def _remove(folder: Path, first: Callable[[Path], None]) -> None:
+    held = _locked(folder)
+    if held is None:
+        return
+    try:
+        first(folder)
+        shutil.rmtree(folder)
+    finally:
+        os.close(held)
+
+
+def _locked(folder: Path) -> int | None:
     """A descriptor that holds the folder's lock; None while somebody else does."""
     import fcntl  # noqa: PLC0415 - not on every system that may ask whether this one can
 
@@ -46,15 +78,3 @@ def locked(folder: Path) -> int | None:
         os.close(descriptor)
         return None
     return descriptor
-
-
-def _remove(folder: Path) -> None:
-    # Whoever has just made one has nothing in it before it is locked.
-    if folder.lstat().st_uid != os.geteuid() or not any(folder.iterdir()):
-        return
-    held = locked(folder)
-    if held is not None:
-        try:
-            shutil.rmtree(folder)
-        finally:
-            os.close(held)
