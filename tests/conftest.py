@@ -12,12 +12,15 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 import pytest_timeout
 from hypothesis import settings
+from pytest_asyncio import is_async_test
+from ui.browser import end_browser
 
 # All that a collection makes stays to the end: looking for garbage in it took 4 of its 10 seconds.
 gc.disable()
@@ -46,6 +49,7 @@ STORIES = {
     "kubernetes/executors/test_launchers_in_pods.py",
     "kubernetes/test_replicas.py",
     "frameworks/test_scripts_go_on.py",
+    "frameworks/test_scripts_find_their_files.py",
 }
 #: After all that drives a browser or a hub: files of at least ten seconds.
 LONG = ("test_project.py", "examples", "properties", "kubernetes", "contracts")
@@ -79,6 +83,21 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     settings = pytest_timeout._get_item_settings(item)
     if getattr(item, "execution_count", 1) > 1 and settings.timeout:
         item.ihook.pytest_timeout_set_timer(item=item, settings=settings)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """End the browser where the next test is not of the same file and does not use it."""
+    try:
+        yield
+    finally:
+        here = nextitem is not None and nextitem.path == item.path
+        if not here and not _uses_browser(nextitem):
+            end_browser()
+
+
+def _uses_browser(item: pytest.Item | None) -> bool:
+    return "browser" in getattr(item, "fixturenames", ()) and not is_async_test(item)
 
 
 def _check_is_found(item: pytest.Item) -> None:

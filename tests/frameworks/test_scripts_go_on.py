@@ -1,4 +1,4 @@
-"""Scripts as the frameworks' documentation shows them: preempted once, they go on by their own means."""
+"""Scripts of several workers as the frameworks' documentation shows them: joined, preempted, and gone on with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,14 +14,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.real_scripts import catalogue, environment
-from benchmarks.real_scripts.play import Stage, stage
+from benchmarks.real_scripts.play import Stage
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
 
-SCRIPTS = {script.name: script for script in catalogue.ours()}
-#: They save in their own folder and look for it when they start. The others of the catalogue are
-#: played by ``python -m benchmarks.real_scripts``.
-GO_ON = ("slurm-style", "ddp", "torchrun", "lightning", "transformers")
 BY_LAUNCHER = {script.name: script for script in catalogue.by_launcher()}
 #: Started by hand, each of its processes on its own: ports are added.
 BY_HAND = {
@@ -39,17 +34,6 @@ BY_HAND = {
 ENDS_OTHERS = ("ray-tasks",)
 #: Without them mpirun starts nothing for root, as which CI runs.
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-
-
-@pytest.fixture(scope="module")
-def played_on() -> Iterator[Stage]:
-    found = environment.find()
-    if found is None:
-        if os.environ.get("REQUIRE_FRAMEWORKS") == "1":
-            pytest.fail(environment.HOW_TO_GET)
-        pytest.skip(environment.HOW_TO_GET)
-    with stage(found) as playing:
-        yield playing
 
 
 def final_by_hand(environment_: Path, name: str, folder: Path) -> str:
@@ -103,15 +87,3 @@ def test_two_workers_are_joined_go_on_after_a_preemption_and_end_with_the_number
     assert played.files_back, played
     assert played.curve_points > 0, played
     assert played.final == by_hand, played
-
-
-@pytest.mark.parametrize("name", GO_ON)
-def test_a_script_that_finds_its_own_files_repeats_at_most_what_it_had_not_saved(
-    played_on: Stage, name: str
-) -> None:
-    played = played_on.play(SCRIPTS[name])
-
-    assert (played.runs, played.attempts, played.resumes) == (True, 2, True), played
-    assert played.steps_repeated == 0, played
-    assert played.files_back, played
-    assert played.curve_points > 0, played

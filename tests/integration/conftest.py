@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from integration.running_hub import OneGpuScheduler, RunningHub
-from playwright.sync_api import Browser, sync_playwright
-from ui.browser import find_chromium
+from playwright.sync_api import Browser
+from ui.browser import kept_browser
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,5 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHub]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(**find_chromium().arguments())  # type: ignore[arg-type] # a plain dict
-        yield started
-        started.close()
+    with kept_browser() as kept:
+        yield kept

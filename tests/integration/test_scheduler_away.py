@@ -5,18 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
-from ui.browser import find_chromium
+from playwright.sync_api import Browser, Page, Route, expect
 
 pytestmark = pytest.mark.ui
-
-
-@pytest.fixture(scope="module")
-def browser() -> Any:
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(**find_chromium().arguments())  # type: ignore[arg-type] # a plain dict
-        yield started
-        started.close()
 
 
 def show(browser: Browser, hub: Any, path: str) -> tuple[Page, list[str]]:

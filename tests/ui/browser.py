@@ -11,12 +11,14 @@ import fcntl
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, BrowserType
+    from playwright import async_api, sync_api
 
 ROOT = Path(__file__).resolve().parents[2]
 _UNPACKED = ROOT / "build" / "chromium"
@@ -72,9 +74,45 @@ def find_chromium() -> Chromium:
     return _from_npm()
 
 
-async def launch(chromium: BrowserType) -> Browser:
+async def launch(chromium: async_api.BrowserType) -> async_api.Browser:
     """Start it headless."""
     return await chromium.launch(**find_chromium().arguments())  # type: ignore[arg-type] # a plain dict
+
+
+@contextmanager
+def kept_browser() -> Iterator[sync_api.Browser]:
+    """The browser of this process, started by whoever is first: a start computes for seconds.
+
+    What was opened in it is closed at the end of the block, the browser itself by :func:`end_browser`.
+    """
+    if not _started or not _started[0].is_connected():
+        end_browser()
+        _started.append(_ends.enter_context(_launched()))
+    browser = _started[0]
+    yield browser
+    for context in list(browser.contexts):
+        context.close()
+
+
+def end_browser() -> None:
+    """Playwright holds this thread's event loop while its browser runs: nobody else can use asyncio."""
+    _started.clear()
+    _ends.close()
+
+
+_started: list[sync_api.Browser] = []
+_ends = ExitStack()
+
+
+@contextmanager
+def _launched() -> Iterator[sync_api.Browser]:
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - who asks for no browser needs none
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(**find_chromium().arguments())  # type: ignore[arg-type] # a plain dict
+        yield started
+        if started.is_connected():
+            started.close()
 
 
 def _from_npm() -> Chromium:

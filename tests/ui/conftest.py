@@ -1,4 +1,4 @@
-"""A browser for each file of UI tests, and patience: what they wait for are real processes.
+"""A browser for the UI tests of a process, and patience: what they wait for are real processes.
 
 A test that fails waits this long once; one that passes never does. A machine of CI may be four
 times slower than a desk, with other tests beside this one.
@@ -17,9 +17,8 @@ from playwright.sync_api import (
     ConsoleMessage,
     Page,
     expect,
-    sync_playwright,
 )
-from ui.browser import find_chromium
+from ui.browser import find_chromium, kept_browser
 from ui.fake_server.lab_server import TOKEN, LabServer
 from ui.panel_page import THEMES, WIDE, Open, show_panel
 from ui.product import PATIENCE_MS
@@ -30,15 +29,13 @@ expect.set_options(timeout=PATIENCE_MS)
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     try:
-        chromium = find_chromium()
+        find_chromium()
     except FileNotFoundError as error:
         if os.environ.get("REQUIRE_BROWSER") == "1":
             raise
         pytest.skip(str(error))
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(**chromium.arguments())  # type: ignore[arg-type] # a plain dict
-        yield started
-        started.close()
+    with kept_browser() as kept:
+        yield kept
 
 
 @pytest.fixture(scope="module")
