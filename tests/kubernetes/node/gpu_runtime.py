@@ -18,7 +18,7 @@ WRAPPER = """\
 #!/bin/sh
 # Only `create` looks at the container; all else goes straight through.
 for word in "$@"; do
-  [ "$word" = create ] && {python} {script} {library} {state} "$@"
+  [ "$word" = create ] && {python} -IS {script} {library} {state} "$@"
 done
 exec {runc} "$@"
 """

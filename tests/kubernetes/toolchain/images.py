@@ -5,16 +5,20 @@ job needs is in the image. The interpreter with its packages is a layer that cha
 (``image_store`` keeps it unpacked); the product's own files are a small layer on top of it.
 """
 
+import atexit
 import hashlib
 import shutil
 import sys
 import sysconfig
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import distribution, distributions
 from pathlib import Path
 
 from deploy.release.archive import Run, Written, write_archive
+from gpucommons.gpu.linux.held_folders import held_folder
 from tests.kubernetes.toolchain.image import Layer, libraries
 
 TOOLS = "gpucommons.test/tools:1"
@@ -98,8 +102,6 @@ def python_archive(
     folder: Path, base: Written, *, root: Path = ROOT, reference: str = PYTHON
 ) -> Path:
     """The image with the interpreter, all packages and the product of a folder, upon a known base."""
-    product = folder / "product.layer"
-    product_layer(root).write(product)
     archive = folder / "python.tar"
     environment = {
         "PATH": f"/{PREFIX}/bin:/usr/bin:/bin",
@@ -108,10 +110,19 @@ def python_archive(
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     known = replace(base, path=None)
-    layers = [known, Written.of(product)]
+    layers = [known, _product(root)]
     write_archive(archive, reference, layers, Run(environment=environment))
-    product.unlink()
     return archive
+
+
+@cache
+def _product(root: Path) -> Written:
+    """Once for all clusters of a process: compiling our modules takes longer than starting a node."""
+    held = ExitStack()
+    layer = Path(held.enter_context(held_folder("gc-product-"))) / "product.layer"
+    atexit.register(held.close)
+    product_layer(root).write(layer)
+    return Written.of(layer)
 
 
 def system_layer(programs: list[Path]) -> Layer:
