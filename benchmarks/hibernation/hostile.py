@@ -61,12 +61,12 @@ class Ground:
     init: Path = tree_module.INIT
 
 
-def honest_wakes(ground: Ground) -> bool:
-    """Nobody tries anything: it must wake, with its own file and no right."""
+def honest_wakes(ground: Ground, woken_on: Ground | None = None) -> bool:
+    """Nobody tries anything: it must wake (on another ground, if one is named), with its own file and no right."""
     saved(ground, ground.folder / "held")
     uid = owner(ground)[0]
     own = f"{'x' * len(CONTENT)!r} ({uid}, {uid}, {uid})"
-    return _said_when_woken(ground) == (own, str(_NOTHING))
+    return _said_when_woken(woken_on or ground) == (own, str(_NOTHING))
 
 
 def open_file_becomes_a_link(ground: Ground) -> str | None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,16 @@ def test_on_the_same_ground_an_honest_image_wakes(
 ) -> None:
     with hostile.ground(place, criu, **way) as ground:
         assert hostile.honest_wakes(ground)
+
+
+@as_root
+@pytest.mark.parametrize("forbidden", [False, True])
+def test_what_was_saved_in_a_namespace_of_roots_or_without_one_wakes_in_the_other_way(
+    criu: Criu, place: Path, forbidden: bool
+) -> None:
+    """As after an upgrade, or a change of the system's settings."""
+    with hostile.ground(place, criu, by_root=True, forbidden=forbidden) as ground:
+        assert hostile.honest_wakes(ground, replace(ground, forbidden=not forbidden))
 
 
 def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path) -> None:
