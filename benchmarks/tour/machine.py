@@ -83,7 +83,8 @@ class Machine:
             what = "the login page" if self._hub else "the scheduler"
             wait_for(what, self._answers)
         except BaseException:
-            self.__exit__(None, None, None)
+            # With what its parts wrote: nobody else will say why it does not answer.
+            self.__exit__(*sys.exc_info())
             raise
         return self
 
