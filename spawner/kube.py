@@ -34,8 +34,8 @@ from gpucommons.spawner.pods.pod import Pod, PodNeeds, fitted, notebook_of
 from gpucommons.spawner.pods.pod_changes import changed
 from gpucommons.spawner.pods.pod_hibernation import grace_seconds, obstacle, saves_within_s
 from gpucommons.spawner.pods.pod_objects import create_objects
-from gpucommons.spawner.pods.slice_injection import NotBound, SliceMakers, slice_injection
 from gpucommons.spawner.pods.pod_words import api_refusal, event_sentence, stuck
+from gpucommons.spawner.pods.slice_injection import NotBound, SliceMakers, slice_injection
 
 _CONFLICT = 409
 #: The API server is starting or busy: it may answer the next time.
