@@ -107,6 +107,7 @@ export interface IRole {
 /** A job as people ask for it; what is left out gets the defaults of team and pool. */
 export interface IJobRequest {
   name?: string;
+  kind?: 'training' | 'retrain';
   team?: string | null;
   roles: IRole[];
   min_workers?: number | null;
@@ -126,10 +127,15 @@ export interface IJobRequest {
   notice_signal?: NoticeSignal | null;
   /** What an exit with status 0 after a signal means. */
   exit_after_signal?: ExitMeaning;
+  /** Jobs that must have succeeded first. */
+  after?: string[];
+  not_before_ms?: number;
   /** The id of the job that it was made from. */
   parent?: string | null;
   /** Go on from what this job saved; one that still waits gives way. */
   resume_from?: string | null;
+  /** The plan that it follows. */
+  plan?: string;
 }
 
 /** What a job wrote, and where it is: only what is known. */
