@@ -74,7 +74,7 @@ class Site:
         (self.dags / "train").mkdir(parents=True)
         (self.dags / "train" / "train.py").write_text(TRAIN)
         for name in ("airflow_dags.py", "airflow_tries.py"):
-            shutil.copy(HERE / name, self.dags / name)
+            shutil.copy(HERE / "dags" / name, self.dags / name)
         (self.dags / ".airflowignore").write_text("airflow_tries.py\ntrain/\n")
         socket = f"unix:{scheduler['GPUCOMMONS_STATE']}/api.sock"
         connection = {"conn_type": "gpucommons", "host": socket}
