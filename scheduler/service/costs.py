@@ -32,20 +32,15 @@ class Cost:
         )
 
 
-def at(pool: Pool, at_ms: int) -> int | None:
-    """Millionths per GPU and hour at a moment; None where there is no price."""
-    return pool.price_at(at_ms)
-
-
 def dearest(pool: Pool, from_ms: int) -> int:
     """The highest price from a moment on, of those that are known; 0 where there is none."""
     later = [price.micro_per_gpu_h for price in pool.prices if price.from_ms > from_ms]
-    return max([at(pool, from_ms) or 0, *later])
+    return max([pool.price_at(from_ms) or 0, *later])
 
 
 def of_held(pool: Pool | None, held_milli_gpu_ms: int, at_ms: int) -> Cost:
     """What was held costs at the price of then."""
-    return _priced(held_milli_gpu_ms, None if pool is None else at(pool, at_ms))
+    return _priced(held_milli_gpu_ms, None if pool is None else pool.price_at(at_ms))
 
 
 def of_rows(pools: Mapping[PoolName, Pool], rows: Iterable[LedgerRow]) -> Cost:
@@ -53,7 +48,7 @@ def of_rows(pools: Mapping[PoolName, Pool], rows: Iterable[LedgerRow]) -> Cost:
     held: dict[tuple[PoolName, int | None], int] = {}
     for row in rows:
         pool = pools.get(row.pool)
-        key = (row.pool, None if pool is None else at(pool, row.minute_ms))
+        key = (row.pool, None if pool is None else pool.price_at(row.minute_ms))
         held[key] = held.get(key, 0) + row.held_milli_gpu_ms
     return sum((_priced(amount, price) for (_, price), amount in held.items()), Cost())
 

@@ -60,7 +60,7 @@ def _costs(service: Service, spec: Spec) -> str:
     ]
     now_ms, fewest = service.now_ms(), milli_gpu(must_have(spec))
     most = fewest + milli_gpu(may_have(spec))
-    found = [costs.at(pool, now_ms) for pool in pools]
+    found = [pool.price_at(now_ms) for pool in pools]
     known = [price for price in found if price is not None]
     if not most or not known or None in found:
         return ""

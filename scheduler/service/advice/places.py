@@ -16,7 +16,6 @@ from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.intake.could_ever_run import check_can_run
 from gpucommons.scheduler.intake.policies import Asked, check_policies
 from gpucommons.scheduler.money import from_micro
-from gpucommons.scheduler.service import costs
 
 _MIB = 2**20
 _NANO, _MEGA, _GIGA = 1e-9, 1e6, 1e9
@@ -98,7 +97,7 @@ def place_of(cluster: Cluster, name: PoolName, tables: Tables) -> Place | str:
         between=kind.link,
         name=name,
     )
-    price = costs.at(cluster.pools[name], cluster.now_ms)
+    price = cluster.pools[name].price_at(cluster.now_ms)
     place = Place(
         name=name,
         pool=pool,

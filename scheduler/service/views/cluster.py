@@ -35,7 +35,7 @@ from gpucommons.scheduler.core.queue.run_limits import run_left
 from gpucommons.scheduler.core.quota import quota
 from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.service import authorization, costs
+from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.views.visible_names import shows_names
 
 
@@ -88,7 +88,7 @@ def _pool_view(pool: Pool, cluster: Cluster, held: int) -> models.PoolView:
         free_milli_gpu=max(0, total - held),
         out_milli_gpu=sum(len(node.all_devices) * 1000 for node in nodes) - total,
         next_free_ms=_next_free_ms(pool.name, cluster),
-        price_micro_per_gpu_h=costs.at(pool, cluster.now_ms),
+        price_micro_per_gpu_h=pool.price_at(cluster.now_ms),
         currency=pool.currency,
     )
 
