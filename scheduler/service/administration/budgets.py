@@ -16,9 +16,9 @@ from gpucommons.scheduler.intake import budget_of
 from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization, costs
+from gpucommons.scheduler.service.configuration import budget_model
 from gpucommons.scheduler.service.costs import Cost
 from gpucommons.scheduler.service.service import Pending, Service, decision
-from gpucommons.scheduler.service.views.cluster import budget_model
 
 _HOUR_MS, _MILLI = 3_600_000, 1000
 #: From so many per cent on it is said.

@@ -16,8 +16,9 @@ from gpucommons.scheduler.intake.configuration import plan_config, planned_quota
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.administration.dry_run import told_if, what_if
+from gpucommons.scheduler.service.configuration import config_model
 from gpucommons.scheduler.service.service import Pending, Service, check, decision
-from gpucommons.scheduler.service.views.cluster import config_model, node_view, team_views
+from gpucommons.scheduler.service.views.cluster import node_view, team_views
 
 
 def get_config(service: Service, principal: Principal) -> models.ConfigModel:
