@@ -96,6 +96,12 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
             end_browser()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Where it stops in the middle, what the tests opened is closed by now."""
+    end_browser()
+
+
 def _uses_browser(item: pytest.Item | None) -> bool:
     return "browser" in getattr(item, "fixturenames", ()) and not is_async_test(item)
 

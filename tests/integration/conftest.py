@@ -6,8 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 from integration.running_hub import OneGpuScheduler, RunningHub
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 from ui.browser import kept_browser
+from ui.product import PATIENCE_MS
+
+# As those of the UI: five seconds are not enough on a machine with other tests beside this one.
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="module")
