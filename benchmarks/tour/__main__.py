@@ -170,7 +170,11 @@ def main() -> int:
         action="store_true",
         help="by root: D3–D9 alone, by users with accounts of their own, whose processes root saves",
     )
-    parser.add_argument("--alone", action="store_true", help="not also as others and elsewhere")
+    parser.add_argument(
+        "--everywhere",
+        action="store_true",
+        help="then D3–D10 as other accounts and where namespaces are forbidden",
+    )
     arguments = parser.parse_args()
     if arguments.namespaces_by_root_alone:
         forbidding_users.forbid_to_users()
@@ -187,7 +191,7 @@ def main() -> int:
         # None is for whoever sets nothing: where root makes namespaces, that is enough.
         accepts = True if arguments.without_user_namespaces else None
         rows, by_root = play_by_root, own_accounts.Choice(kernels_by_root=accepts)
-    others = {} if rows is not play or arguments.alone else elsewhere.plays()
+    others = elsewhere.plays() if arguments.everywhere else {}
     found = played(
         lambda: _tour(Timeline(), rows, by_root) | elsewhere.play(others), arguments.json
     )

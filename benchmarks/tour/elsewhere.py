@@ -1,4 +1,4 @@
-"""D3–D10 once more, as other accounts and where user namespaces are forbidden: part of the whole tour."""
+"""D3–D10 once more, as other accounts and where user namespaces are forbidden, after the tour itself."""
 
 from __future__ import annotations
 
