@@ -83,6 +83,11 @@ class Node:
         found = (*self.devices, *(one.device for one in self.unhealthy))
         return tuple(sorted(found, key=lambda one: one.index))
 
+    def given_out_of(self, device_ids: tuple[DeviceId, ...], milli_gpu: int) -> int:
+        """How much of what is held of these devices it gives out: an unhealthy one goes to nobody."""
+        ill = sum(one.device.device_id in device_ids for one in self.unhealthy)
+        return milli_gpu * (len(device_ids) - ill) // len(device_ids) if ill else milli_gpu
+
     def with_all_taking_work(self) -> Node:
         """The same node, were it ready and all of its GPUs well."""
         return replace(self, state=NodeState.READY, devices=self.all_devices, unhealthy=())

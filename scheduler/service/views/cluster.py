@@ -15,7 +15,6 @@ from gpucommons.scheduler.core.model.resources import (
     NodeState,
     Pool,
     Team,
-    UnhealthyDevice,
 )
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (
@@ -50,15 +49,8 @@ def pool_views(cluster: Cluster) -> list[models.PoolView]:
     for _, _, placement in _held(cluster):
         node = cluster.nodes.get(placement.node_id)
         if node is not None and node.pool in held and node.state is NodeState.READY:
-            held[node.pool] += _milli_gpu_on(node, placement)
+            held[node.pool] += node.given_out_of(placement.device_ids, placed_milli_gpu(placement))
     return [_pool_view(pool, cluster, held[pool.name]) for pool in cluster.pools.values()]
-
-
-def _milli_gpu_on(node: Node, placement: WorkerPlacement) -> int:
-    """How much of what the node gives out is held there: nobody gets an unhealthy GPU that ends."""
-    milli, held = placed_milli_gpu(placement), placement.device_ids
-    ill = sum(one.device.device_id in held for one in node.unhealthy)
-    return milli * (len(held) - ill) // len(held) if ill else milli
 
 
 def _pool_view(pool: Pool, cluster: Cluster, held: int) -> models.PoolView:
@@ -143,7 +135,12 @@ def node_views(principal: Principal, cluster: Cluster) -> list[models.NodeView]:
 def node_view(node: Node, principal: Principal, cluster: Cluster) -> models.NodeView:
     """One node with what lies on its devices."""
     holds: dict[str, list[models.HoldView]] = {one.device_id: [] for one in node.all_devices}
-    unhealthy = {one.device.device_id: one for one in node.unhealthy}
+    unhealthy = {
+        one.device.device_id: models.UnhealthyView(
+            text=one.text, since_ms=one.since_ms, well_since_ms=one.well_since_ms
+        )
+        for one in node.unhealthy
+    }
     for workload, attempt, placement in _held(cluster):
         if placement.node_id == node.node_id:
             view = _hold_view(workload, attempt, placement, (principal, cluster))
@@ -165,19 +162,11 @@ def node_view(node: Node, principal: Principal, cluster: Cluster) -> models.Node
                 kind=device.kind,
                 memory_mib=device.memory_mib,
                 simulated=device.simulated,
-                unhealthy=_unhealthy_view(unhealthy.get(device.device_id)),
+                unhealthy=unhealthy.get(device.device_id),
                 holds=sorted(holds[device.device_id], key=lambda hold: hold.offset),
             )
             for device in node.all_devices
         ],
-    )
-
-
-def _unhealthy_view(ill: UnhealthyDevice | None) -> models.UnhealthyView | None:
-    if ill is None:
-        return None
-    return models.UnhealthyView(
-        text=ill.text, since_ms=ill.since_ms, well_since_ms=ill.well_since_ms
     )
 
 
