@@ -48,6 +48,8 @@ class Submission(Model):
     arguments: str = Field(default="", max_length=4096)
     #: A notebook's, by name, beside those.
     parameters: dict[str, Any] = Field(default_factory=dict)
+    #: Of a script: run as ``python -m`` with this name, from the folder that has it.
+    module: str = Field(default="", max_length=200, pattern=r"^([A-Za-z_]\w*(\.[A-Za-z_]\w*)*)?$")
     #: What becomes of large files that stay behind: they are linked from the home, or the job goes
     #: without. Must be said where there are such.
     left_out: Literal["link", "without"] | None = None
@@ -94,6 +96,8 @@ class Preview(View):
     """What the snapshot would hold, and what was read of the file."""
 
     path: str
+    #: What goes along, below the server's own folder.
+    folder: str
     files: list[FileView]
     size_bytes: int
     excluded: list[ExcludedView]
@@ -137,8 +141,10 @@ class Desk:
     #: Spec of a kernel by name, as the server knows it.
     kernel_spec: Callable[[str], Awaitable[Any]]
 
-    async def preview(self, path: str, environment: str = "") -> Preview:
+    async def preview(self, path: str, environment: str = "", module: str = "") -> Preview:
         """List what would be taken along; packages are compared with those of ``environment``.
+
+        With a module it is the folder that has it.
 
         Raises
         ------
@@ -148,10 +154,20 @@ class Desk:
         file = await asyncio.to_thread(self.locate, path)
         command_for(FileJob(root=file.parent, path=file.name))
         kernel = await self._kernel(file)
-        return await asyncio.to_thread(self._preview, path, file, kernel, environment)
+        folder = await asyncio.to_thread(self._folder, file, module.strip())
+        return await asyncio.to_thread(self._preview, path, folder, kernel, environment)
 
-    def _preview(self, path: str, file: Path, kernel: str | None, environment: str) -> Preview:
-        listing = snapshot.preview(file.parent)
+    def _folder(self, file: Path, module: str) -> Path:
+        """What goes along: the file's folder, or the nearest one above it that has the module."""
+        first, root = module.partition(".")[0], self.root.resolve()
+        above = [one for one in (file.parent, *file.parents) if one.is_relative_to(root)]
+        has_it = (one for one in above if (one / first).is_dir() or (one / f"{first}.py").is_file())
+        # One that is installed runs from where the file lies.
+        return (first and next(has_it, None)) or file.parent
+
+    def _preview(self, path: str, folder: Path, kernel: str | None, environment: str) -> Preview:
+        file = self.locate(path)
+        listing = snapshot.preview(folder)
         with file.open("rb") as opened:
             content = opened.read(frameworks.MAX_BYTES + 1)
         script = frameworks.read_script(file.name, content)
@@ -160,6 +176,7 @@ class Desk:
         own = read_environment(kernel or sys.prefix)
         return Preview(
             path=path,
+            folder=folder.relative_to(self.root.resolve()).as_posix().removeprefix("."),
             files=[FileView(path=f.path, size_bytes=f.size_bytes) for f in listing.files],
             size_bytes=listing.size_bytes,
             excluded=[
@@ -174,7 +191,7 @@ class Desk:
             parameters=None if known is None else list(known),
             advice=_advice(file.name, script),
             proposal=ProposalView(launcher=proposed.launcher, why=proposed.why),
-            results_to=results_below(self.home, file.parent),
+            results_to=results_below(self.home, folder),
         )
 
     async def submit(self, submission: Submission, scheduler: Any, *, key: str) -> JobView:
@@ -248,15 +265,21 @@ class Desk:
         if function is not None and (file.suffix != ".ipynb" or not function.isidentifier()):
             message = f"{function!r} is not a function of a notebook."
             raise BadRequest(message)
-        results_to = results_below(self.home, file.parent)
+        module, is_notebook = submission.module, file.suffix == ".ipynb"
+        if module and file.suffix != ".py":
+            message = f"{file.name} runs as it is: leave module out, or choose a script of Python."
+            raise BadRequest(message)
+        folder = self._folder(file, module)
+        results_to = results_below(self.home, folder)
         if results_to is not None:
             options["results_to"] = results_to
-        words, is_notebook = _split(submission.arguments), file.suffix == ".ipynb"
+        words = _split(submission.arguments)
         if submission.left_out is None:
-            _ask_about(file.parent)
+            _ask_about(folder)
         job = FileJob(
-            root=file.parent,
-            path=file.name,
+            root=folder,
+            path="" if module else file.name,
+            module=module or None,
             function=function,
             arguments=() if is_notebook else words,
             parameters={**(_parameters(words) if is_notebook else {}), **submission.parameters},

@@ -58,7 +58,8 @@ class FilesHandler(FileHandler):
         try:
             path = self.get_query_argument("path", "")
             environment = self.get_query_argument("environment", "")
-            self.answer(await self.desk().preview(path, environment))
+            module = self.get_query_argument("module", "")
+            self.answer(await self.desk().preview(path, environment, module))
         except SchedulerError as error:
             self.refuse(error)
 

@@ -86,6 +86,55 @@ async def test_a_script_becomes_a_job(served: Any, api: Any) -> None:
     assert api.body("/v1/jobs")["roles"][0]["command"] == ["python", "-u", "train.py"]
 
 
+@pytest.mark.parametrize(
+    ("module", "folder", "takes"),
+    [
+        ("main", "nlp/examples", "main.py"),
+        ("examples.main", "nlp", "examples/main.py"),
+        ("nlp.examples.main", "", "nlp/examples/main.py"),
+        # It is installed: what the script lies beside goes along.
+        ("torchtune.run", "nlp/examples", "main.py"),
+    ],
+)
+async def test_a_module_runs_from_the_folder_that_has_it(
+    served: Any, api: Any, module: str, folder: str, takes: str
+) -> None:
+    script = Path(served.root / "nlp/examples/main.py")
+    script.parent.mkdir(parents=True)
+    script.write_text("print(1)\n")
+    body = {"path": "nlp/examples/main.py", "module": module, "arguments": "--epochs 3"}
+    seen = await served.http.get("gpucommons/files", params=body)
+    assert (seen.json()["folder"], takes in [one["path"] for one in seen.json()["files"]]) == (
+        folder,
+        True,
+    )
+    answer = await served.http.post("gpucommons/submit-file", json=body)
+    assert answer.status_code == 200, answer.text
+    command = ["python", "-u", "-m", module, "--epochs", "3"]
+    assert api.body("/v1/jobs")["roles"][0]["command"] == command
+    upload = next(r for r in api.requests if r.method == "PUT")
+    assert takes in unpack(upload.content)
+
+
+@pytest.mark.parametrize(
+    ("path", "module", "says"),
+    [
+        ("work/train.ipynb", "train", "leave module out"),
+        ("work/main.py", "../main", "module"),
+        ("work/main.py", "work.other", "work.other cannot be run"),
+    ],
+)
+async def test_a_module_that_cannot_run_is_refused(
+    served: Any, api: Any, path: str, module: str, says: str
+) -> None:
+    put_notebook(served)
+    (served.root / "work/main.py").write_text("print(1)\n")
+    body = {"path": path, "module": module}
+    answer = await served.http.post("gpucommons/submit-file", json=body)
+    assert (answer.status_code // 100, says in answer.text) == (4, True), answer.text
+    assert [one for one in api.requests if one.method == "POST"] == []
+
+
 async def test_arguments_are_split_like_a_shell_does_and_run_by_none(served: Any, api: Any) -> None:
     (served.root / "train.py").write_text("print(1)\n")
     body = {"path": "train.py", "arguments": "--name 'two words' $(rm -rf) ; ls"}

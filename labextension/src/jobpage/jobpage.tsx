@@ -19,7 +19,6 @@ import {
   isFinal,
   maySteer,
   progressText,
-  saysWay,
   stepText,
   stopWords,
   timeLeftMs,
@@ -330,7 +329,7 @@ function GoingOn({ job }: { job: IJob }): React.JSX.Element | null {
   const when = waits
     ? trans.__('When it starts again:')
     : trans.__('If it is stopped:');
-  const isSaid = waits && saysWay(job.reason?.text ?? '', way.text);
+  const isSaid = waits && way.in_reason === true;
   return isSaid && !way.began_anew_text && !shown ? null : (
     <Callout tone={way.way === 'checkpoint' ? 'good' : 'info'}>
       {isSaid ? null : <b>{when} </b>}

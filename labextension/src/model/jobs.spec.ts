@@ -14,7 +14,6 @@ import {
   maySteer,
   pauseCosts,
   goesOnIn,
-  saysWay,
   sorted,
   startableWith,
   timeLeftMs,
@@ -358,21 +357,4 @@ describe('run again', () => {
     });
     expect(askedBy({ ...theirs, owner: 'ada' }, whoami).request).toBe(request);
   });
-});
-
-it.each([
-  [
-    'Stopped for nlp: goes on from step 5,430; at most 2 min of work since then is repeated',
-    'goes on from step 5,430',
-    true
-  ],
-  [
-    'Stopped: starts over, because it has saved nothing; 12 min of work is lost',
-    'starts over, because it has saved nothing, unless its script goes on',
-    true
-  ],
-  ['Needs 4 GPUs; 1 is free.', 'goes on from step 5,430', false],
-  ['', 'goes on from step 5,430', false]
-])('knows whether %j says that it %j', (reason, way, isSaid) => {
-  expect(saysWay(reason, way)).toBe(isSaid);
 });

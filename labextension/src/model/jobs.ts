@@ -206,12 +206,6 @@ export function pauseCosts(job: IJob): string {
   return way?.repeats_ms == null ? '' : way.stop_text;
 }
 
-/** Whether a reason also tells the way to go on: its first clause, for costs follow it in both. */
-export function saysWay(reason: string, way: string): boolean {
-  const [clause = ''] = way.split(/[:;]|, /);
-  return clause !== '' && reason.includes(clause);
-}
-
 /** What it counts, as its source says; a loop that also reports `epoch` counts in epochs. */
 export function stepWord(
   progress: Pick<IProgress, 'step' | 'metrics' | 'unit'> | null | undefined

@@ -201,8 +201,13 @@ export class Api {
     return this.request('DELETE', ['lost-kernels', id]);
   }
 
-  files(path: string, environment: string): Promise<IFilesPreview> {
-    const query = `?${new URLSearchParams({ path, environment }).toString()}`;
+  files(
+    path: string,
+    environment: string,
+    module: string
+  ): Promise<IFilesPreview> {
+    const asked = new URLSearchParams({ path, environment, module });
+    const query = `?${asked.toString()}`;
     return this.request('GET', ['files'], undefined, { query });
   }
 

@@ -120,6 +120,7 @@ export interface IJobRequest {
   launcher?: string;
   environment?: string;
   snapshot?: string | null;
+  env?: Record<string, string>;
   secrets?: Record<string, string>;
   labels?: Record<string, string>;
   results_to?: string | null;
@@ -172,6 +173,8 @@ export interface IWayToGoOn {
   repeats_ms?: number | null;
   /** How often it began anew; empty where it never did. */
   began_anew_text?: string;
+  /** The reason for which it waits tells this way already. */
+  in_reason?: boolean;
 }
 
 /** Whether a job goes on where it was, in the scheduler's words. */

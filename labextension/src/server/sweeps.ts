@@ -40,6 +40,8 @@ export interface ISweep {
   metric: string;
   direction: string;
   sampler: string;
+  /** What each parameter is drawn from, in words; not in lists. */
+  drawn?: string[];
   max_parallel: number;
   trials_of: number;
   begun: number;

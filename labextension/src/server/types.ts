@@ -159,6 +159,8 @@ export interface IPackedFile {
 
 export interface IFilesPreview {
   path: string;
+  /** What goes along, below the server's own folder. */
+  folder?: string;
   files: IPackedFile[];
   size_bytes: number;
   excluded: (IPackedFile & { reason: string; linkable: boolean })[];
@@ -181,6 +183,8 @@ export interface ISubmission {
   function?: string;
   /** As for a shell; the server splits it. */
   arguments?: string;
+  /** Of a script: run as `python -m`. */
+  module?: string;
   /** What becomes of large files that stay behind. */
   left_out?: LeftOut;
 }

@@ -6,6 +6,7 @@ export const NOTHING_OF_A_FILE = {
   name: '',
   functionName: '',
   arguments: '',
+  module: '',
   environment: '',
   leftOut: '',
   pool: '',
@@ -14,8 +15,14 @@ export const NOTHING_OF_A_FILE = {
 
 /** What was written for this form's file, to be there again with the file. */
 export function writtenForFile(form: ITrainForm): Partial<ITrainForm> {
-  const { name, functionName, leftOut } = form;
-  const own = { name, functionName, leftOut, arguments: form.arguments };
+  const { name, functionName, leftOut, module } = form;
+  const own = {
+    name,
+    functionName,
+    leftOut,
+    module,
+    arguments: form.arguments
+  };
   return { ...own, environment: ownEnvironment(form) };
 }
 

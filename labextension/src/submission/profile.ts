@@ -2,7 +2,7 @@
 import type { IProfile, IProfileJob } from '../server/profiles';
 import type { IRole } from '../server/types';
 import { AUTO, isLaunched, ITrainForm } from './request';
-import { parseSecrets } from './secrets';
+import { asLines, parseLines, unwritten } from './secrets';
 
 /** On a job: which profile it was started with. */
 const LABEL = 'profile';
@@ -83,11 +83,8 @@ function said(profile: IProfile, form: ITrainForm): Partial<ITrainForm> {
       maxPrice: job.max_price == null ? null : String(job.max_price),
       noticeSignal: job.notice_signal,
       exitAfterSignal: job.exit_after_signal,
-      secrets:
-        job.secrets &&
-        Object.entries(job.secrets)
-          .map(([variable, name]) => `${variable}=${name}`)
-          .join('\n')
+      variables: job.env && asLines(job.env),
+      secrets: job.secrets && asLines(job.secrets)
     }),
     ...(isSized ? size : {}),
     workers,
@@ -120,13 +117,17 @@ function kept(profile: IProfile): Omit<IStartedWith, 'changed' | 'before'> {
 /** What the form says, for others to start with. */
 export function profileOf(form: ITrainForm): IProfileJob {
   const { profile, workers, minWorkers, maxWorkers } = form;
-  const { secrets } = parseSecrets(form.secrets);
+  const secrets = parseLines(form.secrets, true).found;
+  const env = {
+    ...unwritten(profile?.job.env),
+    ...parseLines(form.variables).found
+  };
   const isElastic = minWorkers < maxWorkers;
   return {
     ...known({
       pools: form.pool ? [form.pool] : profile?.job.pools,
       data: profile?.job.data,
-      env: profile?.job.env,
+      env: Object.keys(env).length > 0 ? env : null,
       hibernation: profile?.job.hibernation,
       gpu_kind: profile?.worker.gpu_kind,
       command: form.source?.kind === 'profile' ? profile?.command : null,

@@ -9,27 +9,57 @@ import {
   submission
 } from './request';
 import { trainFunctions } from './candidate';
-import { parseSecrets } from './secrets';
+import { asLines, parseLines } from './secrets';
 import { makeJob } from '../testing/make';
 import NAMES from '../testing/names.json';
 import SENT from '../testing/submission.json';
 
 describe('secrets', () => {
   it('are names, with the variable first or made from the name', () => {
-    expect(
-      parseSecrets('HF_TOKEN=hugging-face\n\n wandb-key ').secrets
-    ).toEqual({
-      HF_TOKEN: 'hugging-face',
-      WANDB_KEY: 'wandb-key'
+    expect(parseLines('HF_TOKEN=hugging-face\n\n wandb-key ', true)).toEqual({
+      found: { HF_TOKEN: 'hugging-face', WANDB_KEY: 'wandb-key' },
+      wrong: null
     });
   });
 
   it.each(['HF_TOKEN=hf_AbC123', 'HF_TOKEN=hugging=face', 'HF_TOKEN='])(
     'refuse what looks like a value: %s',
     line => {
-      expect(parseSecrets(line).wrong).toBe(line);
+      expect(parseLines(line, true).wrong).toBe(line);
     }
   );
+});
+
+describe('variables', () => {
+  const several = { PATHS: 'a\nb', EMPTY: '', SPACED: ' x', RUN: 'a=b c' };
+
+  it('are taken as they are typed, with all behind the first sign of equality', () => {
+    const { found } = parseLines('RUN=a=b c\n\n EMPTY= ');
+    expect(found).toEqual({ RUN: 'a=b c', EMPTY: '' });
+    expect(asLines(found)).toBe('RUN=a=b c\nEMPTY=');
+    expect(asLines(several)).toBe('EMPTY=\nRUN=a=b c');
+  });
+
+  it.each(['RUN', '=a', '2X=a', 'a b=c'])('are no line such as %j', line => {
+    expect(parseLines(line).wrong).toBe(line);
+  });
+
+  it('of a job that is run again are all there, those too that no line can say', () => {
+    const form = formOfJob(makeJob({ request: { roles: [], env: several } }));
+    expect(jobRequest(form).env).toEqual(several);
+    const changed = { ...form, variables: 'RUN=b' };
+    expect(jobRequest(changed).env).toEqual({
+      PATHS: 'a\nb',
+      SPACED: ' x',
+      RUN: 'b'
+    });
+  });
+});
+
+it('sends the module that is to run in place of the file', () => {
+  const form = { ...EMPTY_FORM, module: ' examples.train ' };
+  expect(submission(form, 'examples/train.py').module).toBe('examples.train');
+  expect(submission(EMPTY_FORM, 'a.py')).not.toHaveProperty('module');
 });
 
 describe('the form becomes a request', () => {

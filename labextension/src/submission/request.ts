@@ -11,7 +11,7 @@ import {
 } from '../server/types';
 
 import type { IStartedWith } from './profile';
-import { parseSecrets } from './secrets';
+import { asLines, parseLines, unwritten } from './secrets';
 
 export type Source =
   | { kind: 'file'; path: string }
@@ -25,6 +25,10 @@ export interface ITrainForm {
   functionName: string;
   /** Of a script: its arguments, written as for a shell. */
   arguments: string;
+  /** Of a script: run as `python -m` with this name; empty = as a file. */
+  module: string;
+  /** Variables of the job, `NAME=value`, one per line. */
+  variables: string;
   /** 0 where memory alone is asked for. */
   milliGpu: number;
   /** GPU memory that each worker must have; null = whatever its size has. */
@@ -72,6 +76,8 @@ export const EMPTY_FORM: ITrainForm = {
   source: null,
   functionName: '',
   arguments: '',
+  module: '',
+  variables: '',
   milliGpu: 1000,
   gpuMemoryGib: null,
   workers: 1,
@@ -184,34 +190,21 @@ export function sized(
   };
 }
 
-/** The time limit, or the shortest on offer that is no shorter than so many seconds. */
-export function longEnough(
-  limitS: number | null,
-  leastS: number,
-  offered: readonly (number | null)[]
-): number | null {
-  const longer = [limitS, ...offered].filter(
-    each => each !== null && each >= leastS
-  ) as number[];
-  if (limitS === null || limitS >= leastS) {
-    return limitS;
-  }
-  return longer.length > 0 ? Math.min(...longer) : null;
-}
-
 /** Something in the form that cannot be sent, with its line where that says more. */
 export interface IMistake {
-  field: NumberName | 'arguments' | 'secrets' | 'maxPrice';
+  field: NumberName | 'arguments' | 'secrets' | 'variables' | 'maxPrice';
   line?: string;
 }
 
 export function mistakesIn(form: ITrainForm, typed: Typed): IMistake[] {
-  const { wrong } = parseSecrets(form.secrets);
   return [
     ...(closesQuotes(form.arguments) ? [] : [{ field: 'arguments' as const }]),
     ...(Object.keys(typed) as NumberName[]).map(field => ({ field })),
     ...(Number(form.maxPrice) >= 0 ? [] : [{ field: 'maxPrice' as const }]),
-    ...(wrong === null ? [] : [{ field: 'secrets' as const, line: wrong }])
+    ...(['secrets', 'variables'] as const).flatMap(field => {
+      const { wrong } = parseLines(form[field], field === 'secrets');
+      return wrong === null ? [] : [{ field, line: wrong }];
+    })
   ];
 }
 
@@ -268,7 +261,11 @@ function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
     launcher: isLaunched(form) ? form.launcher : PLAIN,
     ...(form.pool ? { pools: [form.pool] } : {}),
     environment: form.environment,
-    secrets: parseSecrets(form.secrets).secrets,
+    env: {
+      ...unwritten({ ...base?.env, ...form.profile?.job.env }),
+      ...parseLines(form.variables).found
+    },
+    secrets: parseLines(form.secrets, true).found,
     notice_signal: form.noticeSignal || null,
     exit_after_signal: form.exitAfterSignal,
     ...(form.source?.kind === 'job' ? { parent: form.source.job.id } : {}),
@@ -297,6 +294,7 @@ export function submission(form: ITrainForm, path: string): ISubmission {
     request,
     ...(form.functionName ? { function: form.functionName } : {}),
     ...(form.arguments.trim() ? { arguments: form.arguments } : {}),
+    ...(form.module.trim() ? { module: form.module.trim() } : {}),
     ...(form.leftOut ? { left_out: form.leftOut } : {})
   };
 }
@@ -332,9 +330,8 @@ export function formOfJob(job: IJob): ITrainForm {
     overQuota: request?.over_quota ?? true,
     cpus: (first?.cpu_milli ?? 1000) / 1000,
     memoryGib: (first?.memory_mib ?? 2048) / 1024,
-    secrets: Object.entries(request?.secrets ?? {})
-      .map(([variable, name]) => `${variable}=${name}`)
-      .join('\n'),
+    variables: asLines(request?.env),
+    secrets: asLines(request?.secrets),
     noticeSignal: request?.notice_signal ?? '',
     exitAfterSignal: request?.exit_after_signal ?? 'preempted'
   };

@@ -1,16 +1,18 @@
-/** Names of secrets as they are typed: one in each line. Pure. */
+/** What is typed one to a line: names of secrets, and variables with their values. Pure. */
 
-export interface ISecretsResult {
-  secrets: Record<string, string>;
-  /** The first line that is no name. */
+export interface ILines {
+  /** By variable. */
+  found: Record<string, string>;
+  /** The first line that is neither. */
   wrong: string | null;
 }
 
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 const SECRET = /^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$/;
 
-export function parseSecrets(text: string): ISecretsResult {
-  const secrets: Record<string, string> = {};
+/** `NAME=value`; a secret is named alone too, as `hf-token`, and then its variable is `HF_TOKEN`. */
+export function parseLines(text: string, areSecrets = false): ILines {
+  const found: Record<string, string> = {};
   for (const raw of text.split('\n')) {
     const line = raw.trim();
     if (line === '') {
@@ -18,13 +20,32 @@ export function parseSecrets(text: string): ISecretsResult {
     }
     // As in a file of variables, all behind the first sign of equality belongs to it.
     const at = line.indexOf('=');
-    const name = line.slice(at + 1).trim();
+    const value = line.slice(at + 1).trim();
     const variable =
-      at < 0 ? name.toUpperCase().replace(/-/g, '_') : line.slice(0, at).trim();
-    if (!VARIABLE.test(variable) || !SECRET.test(name)) {
-      return { secrets: {}, wrong: line };
+      at < 0 && areSecrets
+        ? value.toUpperCase().replace(/-/g, '_')
+        : line.slice(0, Math.max(0, at)).trim();
+    if (!VARIABLE.test(variable) || (areSecrets && !SECRET.test(value))) {
+      return { found: {}, wrong: line };
     }
-    secrets[variable] = name;
+    found[variable] = value;
   }
-  return { secrets, wrong: null };
+  return { found, wrong: null };
+}
+
+type Values = Record<string, string>;
+
+/** Those that no line can say: they go along as they are. */
+export function unwritten(values: Values = {}): Values {
+  return Object.fromEntries(
+    Object.entries(values).filter(([, value]) => /^\s|\n|\s$/.test(value))
+  );
+}
+
+/** As it would be typed. */
+export function asLines(values: Values = {}): string {
+  return Object.entries(values)
+    .filter(([name]) => !(name in unwritten(values)))
+    .map(each => each.join('='))
+    .join('\n');
 }

@@ -11,7 +11,6 @@ import {
   isLaunched,
   ITrainForm,
   jobRequest,
-  longEnough,
   mistakesIn,
   NumberName,
   PLAIN,
@@ -24,7 +23,7 @@ import {
 import type { ICandidate } from './candidate';
 import { withSource, writtenForFile } from './formsource';
 import type { IEnvironments } from '../server/jobtypes';
-import type { IAdvice, IPlan, IPlanQuestion } from '../server/plans';
+import type { IAdvice, IPlanQuestion } from '../server/plans';
 import { IFilesPreview, IJob, IQuote } from '../server/types';
 
 /** The quota line may follow the form at most this late. */
@@ -146,15 +145,6 @@ export class TrainModel {
   advise = (question: IPlanQuestion): Promise<IAdvice> =>
     this.api.advise(question);
 
-  /** Fill in what a plan says: the reader submits it. `limits` are the time limits on offer. */
-  take(plan: IPlan, limits: readonly (number | null)[]): void {
-    const { milli_gpu, workers, launcher, pool } = plan;
-    const maxRunS = longEnough(this.form.maxRunS, plan.run_s.high, limits);
-    this.resize(milli_gpu);
-    const sizes = { workers, minWorkers: workers, maxWorkers: workers };
-    this.update({ ...sizes, launcher, pool, plan: plan.id, maxRunS });
-  }
-
   /** Bring the reader to this place of the form, now or once it is shown. */
   goTo(place: Place): void {
     this.wanted = place;
@@ -234,16 +224,20 @@ export class TrainModel {
   }
 
   async loadFiles(): Promise<void> {
-    const source = this.form.source;
+    const { source, environment, module } = this.form;
     if (source?.kind !== 'file') {
       return;
     }
     const isCurrent = () => {
       const now = this.form.source;
-      return now?.kind === 'file' && now.path === source.path;
+      return (
+        now?.kind === 'file' &&
+        now.path === source.path &&
+        this.form.module === module
+      );
     };
     try {
-      const files = await this.api.files(source.path, this.form.environment);
+      const files = await this.api.files(source.path, environment, module);
       if (isCurrent()) {
         this.files = files;
         this.filesProblem = null;

@@ -184,6 +184,11 @@ function Head(props: {
           <span>{msg.sampler(sweep)}</span>
         </div>
       </div>
+      {sweep.drawn?.length ? (
+        <p className="gc-Muted">
+          {trans.__('Drawn from %1', sweep.drawn.join(' · '))}
+        </p>
+      ) : null}
     </>
   );
 }

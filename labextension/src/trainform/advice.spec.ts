@@ -7,6 +7,7 @@ import { expect, it, vi } from 'vitest';
 
 import { PanelContext } from '../components/context';
 import type { IAdvice, IPlan, IPlanQuestion } from '../server/plans';
+import { takePlan } from '../submission/plan';
 import { jobRequest } from '../submission/request';
 import { TrainModel } from '../submission/train';
 import { makeJob, msg } from '../testing/make';
@@ -285,12 +286,12 @@ it('says no end where the wait is not known, and no number where it declines', (
 
 it('fills the form with a plan, as an existing launcher runs it', () => {
   const train = made();
-  train.take(PLAN, [3600, 21_600, null]);
+  takePlan(train, PLAN, [3600, 21_600, null]);
   const request = jobRequest(train.form);
   expect(request.roles[0]).toMatchObject({ count: 1, milli_gpu: 4000 });
   expect(request).toMatchObject({ launcher: 'torchrun', pools: ['train'] });
 
-  train.take({ ...PLAN, gpus: 1, milli_gpu: 1000, launcher: 'plain' }, []);
+  takePlan(train, { ...PLAN, gpus: 1, milli_gpu: 1000, launcher: 'plain' }, []);
   expect(jobRequest(train.form).launcher).toBe('plain');
 
   train.prefill(makeJob());
@@ -300,14 +301,14 @@ it('fills the form with a plan, as an existing launcher runs it', () => {
 it('never leaves the plan less time than it may need', () => {
   const train = made();
   const limits = [3600, 86_400, 21_600, null];
-  train.take(PLAN, limits);
+  takePlan(train, PLAN, limits);
   expect(train.form.maxRunS).toBe(7200);
   expect(trainMessages(msg).taken(train.form)).toBe(
     'In the form now: launcher torchrun, time limit 2 h.'
   );
-  train.take({ ...PLAN, run_s: { low: 1, high: 7201 } }, limits);
+  takePlan(train, { ...PLAN, run_s: { low: 1, high: 7201 } }, limits);
   expect(train.form.maxRunS).toBe(21_600);
-  train.take({ ...PLAN, run_s: { low: 1, high: 90_000 } }, limits);
+  takePlan(train, { ...PLAN, run_s: { low: 1, high: 90_000 } }, limits);
   expect(train.form.maxRunS).toBe(null);
   expect(trainMessages(msg).taken(train.form)).toContain(
     'the team’s time limit'

@@ -8,6 +8,7 @@ import { Fragment, h } from '../components/h';
 import { sorted } from '../model/jobs';
 import { told } from '../server/api';
 import type { IAdvice, IPlan } from '../server/plans';
+import { takePlan } from '../submission/plan';
 import { clock, duration } from '../text/format';
 import { SelectField } from './fields';
 import { trainMessages } from './messages';
@@ -322,7 +323,7 @@ function Plan(props: { plan: IPlan; advice: IAdvice }): React.JSX.Element {
       </p>
       <ActionButton
         onClick={() => {
-          train.take(plan, model.timeLimits);
+          takePlan(train, plan, model.timeLimits);
           setSaid(msg.taken(train.form));
         }}
       >

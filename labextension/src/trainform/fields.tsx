@@ -79,7 +79,15 @@ export function DraftField(props: {
 }
 
 export function TextField(props: {
-  field: 'arguments' | 'name' | 'secrets' | 'cron' | 'timeZone' | 'maxPrice';
+  field:
+    | 'arguments'
+    | 'module'
+    | 'variables'
+    | 'name'
+    | 'secrets'
+    | 'cron'
+    | 'timeZone'
+    | 'maxPrice';
   label: string;
   placeholder: string;
   rows?: number;

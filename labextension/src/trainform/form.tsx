@@ -80,7 +80,7 @@ export function TrainForm(): React.JSX.Element {
   const saved = train.candidate?.savedMs;
   React.useEffect(() => {
     void train.loadFiles();
-  }, [train, path, saved, form.environment]);
+  }, [train, path, saved, form.environment, form.module]);
   React.useEffect(() => {
     void train.loadEnvironments();
   }, [train]);

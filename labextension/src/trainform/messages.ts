@@ -152,6 +152,9 @@ export function trainMessages(msg: Messages) {
           line
         );
       }
+      if (field === 'variables') {
+        return trans.__('“%1” is no variable: write NAME=value.', line);
+      }
       const words: [string, number, number] = [
         this.number(field),
         ...range(field, form)
@@ -159,6 +162,12 @@ export function trainMessages(msg: Messages) {
       return isWhole(field)
         ? trans.__('%1: a whole number from %2 to %3.', ...words)
         : trans.__('%1: a number from %2 to %3.', ...words);
+    },
+
+    runsModule(module: string, folder: string): string {
+      return folder
+        ? trans.__('python -m %1, with the files of %2.', module, folder)
+        : trans.__('python -m %1, with the files of this server.', module);
     },
 
     onlyIn(pool: string): string {

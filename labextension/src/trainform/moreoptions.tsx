@@ -10,6 +10,8 @@ const SHOWN_FILES = 8;
 /** A name, not a sentence: it stays as it is in every language. */
 const SECRET_EXAMPLE = 'HF_TOKEN=hugging-face';
 const ARGUMENTS_EXAMPLE = '--epochs 50';
+const VARIABLE_EXAMPLE = 'BATCH_SIZE=64';
+const MODULE_EXAMPLE = 'examples.train';
 
 export function TrainMore(): React.JSX.Element {
   const { model, train, trans } = usePanel();
@@ -35,6 +37,7 @@ export function TrainMore(): React.JSX.Element {
           }
         />
       ) : null}
+      <Module />
       <div className="gc-Pair">
         <NumberField field="cpus" />
         <NumberField field="memoryGib" />
@@ -85,6 +88,19 @@ export function TrainMore(): React.JSX.Element {
         placeholder={SECRET_EXAMPLE}
         rows={2}
       />
+      <TextField
+        field="variables"
+        label={trans.__('Variables, one per line')}
+        placeholder={VARIABLE_EXAMPLE}
+        rows={2}
+      />
+      {form.variables.trim() ? (
+        <p className="gc-Muted gc-Hint">
+          {trans.__(
+            'Whoever may see the job reads them: passwords are secrets.'
+          )}
+        </p>
+      ) : null}
       <CheckField
         field="overQuota"
         label={trans.__('May borrow GPUs over the team’s guarantee')}
@@ -92,6 +108,31 @@ export function TrainMore(): React.JSX.Element {
       <Stops />
       <Files />
     </div>
+  );
+}
+
+/** A script that is part of a package runs as `python -m`, from the folder that the package is in. */
+function Module(): React.JSX.Element | null {
+  const { train, trans } = usePanel();
+  const msg = useWords(trainMessages);
+  const { source, module } = train.form;
+  const { files } = train;
+  if (source?.kind !== 'file' || !source.path.endsWith('.py')) {
+    return null;
+  }
+  return (
+    <>
+      <TextField
+        field="module"
+        label={trans.__('As a module (python -m), in place of the file')}
+        placeholder={MODULE_EXAMPLE}
+      />
+      {module.trim() && files?.folder != null ? (
+        <p className="gc-Muted gc-Hint">
+          {msg.runsModule(module.trim(), files.folder)}
+        </p>
+      ) : null}
+    </>
   );
 }
 

@@ -1,9 +1,10 @@
 /** What *Train* runs, and the Python that it runs with. */
-import type * as React from 'react';
+import * as React from 'react';
 
 import { usePanel, useWords } from '../components/context';
 import { Fragment, h } from '../components/h';
 import { CommandIDs } from '../lab/ids';
+import { recall, remember } from '../submission/remembered';
 import { baseName } from '../text/format';
 import { IOption, SelectField } from './fields';
 import { trainMessages } from './messages';
@@ -87,6 +88,10 @@ export function Environment(): React.JSX.Element | null {
   const { train } = usePanel();
   const msg = useWords(trainMessages);
   const { form, files, environments } = train;
+  const path = form.source?.kind === 'file' ? form.source.path : null;
+  React.useEffect(() => {
+    recall(train);
+  }, [train, path, environments]);
   const known = environments?.environments ?? [];
   const image = environments?.default ?? '';
   const isFile = form.source?.kind === 'file';
@@ -120,6 +125,9 @@ export function Environment(): React.JSX.Element | null {
       value={value}
       options={options}
       onChange={environment => {
+        if (form.source?.kind === 'file') {
+          remember(form.source.path, environment);
+        }
         train.update({ environment });
       }}
     />

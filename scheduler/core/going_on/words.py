@@ -13,6 +13,9 @@ _SECOND, _MINUTE, _HOUR = 1_000, 60_000, 3_600_000
 _MIB = 1 << 20
 #: Below so many of a unit, the unit itself; beyond, the next larger one.
 _FEW = 120
+#: Of ways, without what is known of them.
+_WHERE_IT_STOPPED = "goes on where it stopped"
+_FINDS_FILES = "finds its files again and starts the command anew"
 _TWICE = 2
 
 
@@ -23,11 +26,11 @@ def goes_on(way: WayToGoOn) -> str:
             return f"goes on from {way.unit} {way.step:,}"
         case Way.WORKING_FOLDER:
             because = way.not_saved and f", because {way.not_saved}"
-            return f"finds its files again and starts the command anew{because}"
+            return f"{_FINDS_FILES}{because}"
         case Way.START_OVER:
             return f"{_starts_over(way)}{_unless(way)}"
         case Way.PROCESS_IMAGE:
-            return f"goes on where it stopped: {_memory(way)}"
+            return f"{_WHERE_IT_STOPPED}: {_memory(way)}"
 
 
 def _memory(way: WayToGoOn) -> str:
@@ -68,9 +71,23 @@ def with_cost(way: WayToGoOn, now_ms: int) -> str:
         case Way.START_OVER:
             return f"{_starts_over(way)}; {work} is lost{_unless(way)}"
         case Way.PROCESS_IMAGE if way.image is not None:
-            return f"goes on where it stopped. {saved_words(way.image)}. 0 steps lost"
+            return f"{_WHERE_IT_STOPPED}. {saved_words(way.image)}. 0 steps lost"
         case _:
             return goes_on(way)
+
+
+def is_told(text: str, way: WayToGoOn) -> bool:
+    """Whether a text has this way in it already, whatever it says of its cost."""
+    match way.way:
+        case Way.CHECKPOINT:
+            clause = goes_on(way)
+        case Way.WORKING_FOLDER:
+            clause = _FINDS_FILES
+        case Way.START_OVER:
+            clause = _starts_over(way)
+        case Way.PROCESS_IMAGE:
+            clause = _WHERE_IT_STOPPED
+    return clause in text
 
 
 def before_start(

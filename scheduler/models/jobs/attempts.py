@@ -136,6 +136,8 @@ class WayToGoOnView(View):
     began_anew: int = 0
     #: The same in words; empty where it never did.
     began_anew_text: str = ""
+    #: The reason for which it waits tells this way already.
+    in_reason: bool = False
 
 
 class ProgressReport(Model):

@@ -35,6 +35,7 @@ def way_view(workload: Workload, cluster: Cluster, now_ms: int) -> models.WayToG
         repeats_ms=None if way.since_ms is None else max(0, now_ms - way.since_ms),
         began_anew=way.began_anew,
         began_anew_text=words.began_anew(way),
+        in_reason=workload.reason is not None and words.is_told(workload.reason.text, way),
     )
 
 

@@ -174,3 +174,22 @@ def test_how_often_it_began_anew_is_counted_and_said(world: World) -> None:
 )
 def test_lost_work_is_rounded_up(length_ms: int, said: str) -> None:
     assert words.spent(Millis(length_ms)) == said
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        WayToGoOn(way=Way.CHECKPOINT, step=5430, since_ms=Millis(0)),
+        WayToGoOn(way=Way.WORKING_FOLDER, since_ms=Millis(0)),
+        WayToGoOn(way=Way.START_OVER, because="it has saved nothing", since_ms=Millis(0)),
+        WayToGoOn(way=Way.PROCESS_IMAGE),
+    ],
+    ids=lambda way: str(way.way),
+)
+def test_what_a_stop_was_said_to_come_to_is_known_to_be_told(way: WayToGoOn) -> None:
+    now_told = replace(way, may_find_files=True, since_ms=None)
+    assert words.is_told(
+        f"Stopped for nlp: {words.with_cost(way, 720_000)}. Tries again.", now_told
+    )
+    assert not words.is_told("Needs 4 GPUs; 1 is free.", now_told)
+    assert not words.is_told("", now_told)

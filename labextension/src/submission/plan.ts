@@ -1,0 +1,31 @@
+/** From a plan to the form of *Train*, with pages that are loaded later: Lab's start has to stay small. */
+import type { IPlan } from '../server/plans';
+import type { TrainModel } from './train';
+
+/** The time limit, or the shortest on offer that is no shorter than so many seconds. */
+export function longEnough(
+  limitS: number | null,
+  leastS: number,
+  offered: readonly (number | null)[]
+): number | null {
+  const longer = [limitS, ...offered].filter(
+    each => each !== null && each >= leastS
+  ) as number[];
+  if (limitS === null || limitS >= leastS) {
+    return limitS;
+  }
+  return longer.length > 0 ? Math.min(...longer) : null;
+}
+
+/** Fill in what a plan says: the reader submits it. `limits` are the time limits on offer. */
+export function takePlan(
+  train: TrainModel,
+  plan: IPlan,
+  limits: readonly (number | null)[]
+): void {
+  const { milli_gpu, workers, launcher, pool } = plan;
+  const maxRunS = longEnough(train.form.maxRunS, plan.run_s.high, limits);
+  train.resize(milli_gpu);
+  const sizes = { workers, minWorkers: workers, maxWorkers: workers };
+  train.update({ ...sizes, launcher, pool, plan: plan.id, maxRunS });
+}
