@@ -292,10 +292,10 @@ export function submission(form: ITrainForm, path: string): ISubmission {
   return {
     path,
     request,
-    ...(form.functionName ? { function: form.functionName } : {}),
+    function: form.functionName || undefined,
     ...(form.arguments.trim() ? { arguments: form.arguments } : {}),
-    ...(form.module.trim() ? { module: form.module.trim() } : {}),
-    ...(form.leftOut ? { left_out: form.leftOut } : {})
+    module: form.module.trim() || undefined,
+    left_out: form.leftOut || undefined
   };
 }
 
