@@ -31,6 +31,12 @@ def put_notebook(served: Any, path: str = "work/train.ipynb", **metadata: Any) -
     return file
 
 
+def put_script(served: Any, path: str) -> None:
+    file = Path(served.root / path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("print(1)\n")
+
+
 def unpack(content: bytes) -> dict[str, bytes]:
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         return {m.name: archive.extractfile(m).read() for m in archive}  # type: ignore[union-attr] # regular files
@@ -99,9 +105,7 @@ async def test_a_script_becomes_a_job(served: Any, api: Any) -> None:
 async def test_a_module_runs_from_the_folder_that_has_it(
     served: Any, api: Any, module: str, folder: str, takes: str
 ) -> None:
-    script = Path(served.root / "nlp/examples/main.py")
-    script.parent.mkdir(parents=True)
-    script.write_text("print(1)\n")
+    put_script(served, "nlp/examples/main.py")
     body = {"path": "nlp/examples/main.py", "module": module, "arguments": "--epochs 3"}
     seen = await served.http.get("gpucommons/files", params=body)
     assert (seen.json()["folder"], takes in [one["path"] for one in seen.json()["files"]]) == (
@@ -128,7 +132,7 @@ async def test_a_module_that_cannot_run_is_refused(
     served: Any, api: Any, path: str, module: str, says: str
 ) -> None:
     put_notebook(served)
-    (served.root / "work/main.py").write_text("print(1)\n")
+    put_script(served, "work/main.py")
     body = {"path": path, "module": module}
     answer = await served.http.post("gpucommons/submit-file", json=body)
     assert (answer.status_code // 100, says in answer.text) == (4, True), answer.text
