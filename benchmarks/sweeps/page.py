@@ -1,6 +1,6 @@
 """How long a browser takes to show the page of many jobs: a sweep of 1,000 trials, a map of 200 jobs.
 
-``python -m benchmarks.sweep_page [--tries 5] [--json OUT]`` opens JupyterLab with the built extension in
+``python -m benchmarks.sweeps.page [--tries 5] [--json OUT]`` opens JupyterLab with the built extension in
 a real Chromium and presses *Sweeps*, each time in a page that has not loaded the sweeps' code yet.
 
 Counted, in the browser, from the press until its table is drawn (``to_table_ms``: the next frame after
@@ -154,7 +154,7 @@ def _measured(browser: Browser, lab: LabServer, tries: int) -> Iterator[dict[str
 
 def main() -> None:
     """Measure and print one line for each page."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.sweep_page")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.sweeps.page")
     parser.add_argument("--tries", type=int, default=5)
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
