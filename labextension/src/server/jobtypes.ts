@@ -109,6 +109,8 @@ export interface IJobRequest {
   name?: string;
   kind?: 'training' | 'retrain';
   team?: string | null;
+  /** Where it may run; none: any of its team's. */
+  pools?: string[] | null;
   roles: IRole[];
   min_workers?: number | null;
   max_workers?: number | null;
