@@ -103,7 +103,7 @@ def _some(names: list[str]) -> str:
 
 
 def _value(name: str, value: Any) -> str:
-    if value is None:
+    if value is None or value in ("", ()):
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"

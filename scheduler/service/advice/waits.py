@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.advisor.choice.question import Range
+from gpucommons.scheduler.core.model.reason import ReasonClass
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, Spec, State, Workload
 from gpucommons.scheduler.core.whatif import quotes
 from gpucommons.scheduler.core.whatif.next_shares import HYPOTHETICAL
@@ -48,8 +49,16 @@ def quoted(service: Service, specs: Mapping[Size, Spec]) -> dict[Size, Wait | No
             found[size] = replace(NOT_KNOWN, note=str(error))
             continue
         none = Wait(range_s=Range(0.0, 0.0, 0.0), text="none", hold_class=quote.hold_class)
-        found[size] = none if quote.starts_now else None
+        found[size] = none if quote.starts_now else _kept_by_a_rule(quote)
     return found
+
+
+def _kept_by_a_rule(quote: quotes.Quoted) -> Wait | None:
+    """No forecast knows when a rule or a budget lets a job start: the rule itself is said."""
+    reason = quote.reason
+    if reason is None or reason.code is not ReasonClass.POLICY:
+        return None
+    return replace(NOT_KNOWN, note=reason.text, hold_class=quote.hold_class)
 
 
 def forecast(service: Service, size: Size, spec: Spec) -> Wait | None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from gpucommons.scheduler.core.model import changes
-from gpucommons.scheduler.core.model.resources import Pool, Quota
-from gpucommons.scheduler.core.model.types import PoolName
+from gpucommons.scheduler.core.model.resources import Pool, Price, Quota
+from gpucommons.scheduler.core.model.types import Millis, PoolName
 from gpucommons.scheduler.languages.texts import spoken
 from gpucommons.scheduler.models.text.change_words import change_words
 
@@ -33,6 +33,14 @@ def test_a_setting_without_a_word_of_its_own_keeps_the_name_that_it_has_in_files
         said = change_words(text)
     assert said.startswith("Der Pool gpu: Ankündigung ")
     assert "min run" in said
+
+
+def test_a_setting_that_was_empty_is_said_to_have_been_none() -> None:
+    old = Pool(name=PoolName("gpu"))
+    price = Price(from_ms=Millis(0), micro_per_gpu_h=1_100_000)
+    text = changes.of_pool(old, replace(old, prices=(price,), currency="EUR")).text
+    assert text.startswith("prices none → ")
+    assert text.endswith("currency none → EUR")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,9 @@ from pydantic import ValidationError
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.intents import SetBudget
+from gpucommons.scheduler.core.model.resources import Budget, BudgetPolicy
+from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.forecast.forecaster import Forecaster
 from gpucommons.scheduler.service import advice
@@ -99,6 +102,19 @@ def test_a_wait_is_that_of_the_queue_s_forecast(wide: ServiceWorld) -> None:
     assert (vague.wait_text, vague.wait_s, vague.finish_s) == ("not known", None, None)
     # Nobody's own forecast has changed by the question.
     assert len(wide.cluster.workloads) == 1
+
+
+def test_a_wait_that_a_budget_decides_names_the_budget(wide: ServiceWorld) -> None:
+    vision = TeamName("vision")
+    budget = Budget(milli_gpu_h=1, at_full=BudgetPolicy.NO_NEW_JOBS)
+    spent = "vision has used up its May budget."
+    wide.service.ask(wide.admin, SetBudget(team=vision, budget=budget, spent=spent))
+    wide.loop.cycle()
+
+    found = answer(wide, asked())
+
+    assert {plan.wait_text for plan in found.plans} == {"not known"}
+    assert all("used up its May budget" in plan.wait_note for plan in found.plans)
 
 
 def test_a_model_that_is_not_known_gets_no_number(wide: ServiceWorld) -> None:
