@@ -48,8 +48,8 @@ STORIES = {
     "kubernetes/test_parked_pods.py",
     "kubernetes/executors/test_launchers_in_pods.py",
     "kubernetes/test_replicas.py",
-    "frameworks/test_scripts_go_on.py",
-    "frameworks/test_scripts_find_their_files.py",
+    "frameworks/scripts/test_scripts_go_on.py",
+    "frameworks/scripts/test_scripts_find_their_files.py",
 }
 #: After all that drives a browser or a hub: files of at least ten seconds.
 LONG = ("test_project.py", "examples", "properties", "kubernetes", "contracts")

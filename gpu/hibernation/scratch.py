@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def scratch(folder: Path) -> Iterator[Path]:
 
 def remove_left(folder: Path) -> None:
     """Remove what killed testers left below this folder, their processes first."""
-    trials_of_root = unused_account.ACCOUNTS if os.geteuid() == 0 else ()
+    trials_of_root: Collection[int] = unused_account.ACCOUNTS if os.geteuid() == 0 else ()
     remove_unheld(_PREFIX, below=folder, owners=trials_of_root, first=_end_trees)
 
 
