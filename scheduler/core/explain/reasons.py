@@ -44,6 +44,9 @@ STARTS_WITH = "Would start now with "
 _SMALLER = (8000, 4000, 2000, 1000, 500, 250, 125)
 _HOUR = duration(WITHDRAWALS_REMEMBERED_MS // 1000)
 _LARGEST_NODE: Entry[PoolName, int] = Entry("GPUs of the largest node", Fact.REFRESHED)
+_FREE_PER_NODE: Entry[tuple[PoolName, HoldClass], list[int]] = Entry(
+    "whole GPUs free on each node", Fact.REFRESHED, Fact.CAPACITY
+)
 _MOST_FREE: Entry[PoolName, int] = Entry("most free on one node", Fact.REFRESHED, Fact.CAPACITY)
 
 
@@ -227,8 +230,12 @@ def _class(cycle: CycleState, workload: Workload, pool: PoolName) -> HoldClass:
 
 def free_per_node(cycle: CycleState, pool: PoolName, hold_class: HoldClass) -> list[int]:
     """Whole GPUs free on each usable node for work of a class, in milli-GPU."""
-    free = whole_free_per_node(cycle.capacity, pool, hold_class) * WHOLE_MILLI_GPU
-    return [int(milli) for milli in free]
+
+    def work_out() -> list[int]:
+        free = whole_free_per_node(cycle.capacity, pool, hold_class) * WHOLE_MILLI_GPU
+        return [int(milli) for milli in free]
+
+    return cycle.memo.remember(_FREE_PER_NODE, (pool, hold_class), work_out)
 
 
 def _no_place(cycle: CycleState, workload: Workload) -> tuple[ReasonClass, str]:

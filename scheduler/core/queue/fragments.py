@@ -12,6 +12,9 @@ from gpucommons.scheduler.core.model.types import HoldClass, PoolName, Workload
 _FREE_BY_NODE: Entry[tuple[PoolName, HoldClass | None], list[list[int]]] = Entry(
     "free by node", Fact.REFRESHED, Fact.CAPACITY
 )
+_SENTENCE: Entry[tuple[int, PoolName, HoldClass | None], str] = Entry(
+    "free GPU time in pieces, in words", Fact.REFRESHED, Fact.CAPACITY
+)
 
 
 def held(cycle: CycleState, workload: Workload) -> str:
@@ -22,7 +25,7 @@ def held(cycle: CycleState, workload: Workload) -> str:
     pools = [pool for pool in workload.spec.pools if pool in cycle.pools]
     if _asked(workload) != WHOLE_MILLI_GPU:
         return ""
-    return _in_words(WHOLE_MILLI_GPU, _by_node(cycle, pools[0], None))
+    return _sentence(cycle, WHOLE_MILLI_GPU, pools[0], None)
 
 
 def free(cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass) -> str:
@@ -30,7 +33,16 @@ def free(cycle: CycleState, workload: Workload, pool: PoolName, hold_class: Hold
     asked = _asked(workload)
     if asked == 0:
         return ""
-    return held(cycle, workload) or _in_words(asked, _by_node(cycle, pool, hold_class))
+    return held(cycle, workload) or _sentence(cycle, asked, pool, hold_class)
+
+
+def _sentence(cycle: CycleState, asked: int, pool: PoolName, hold_class: HoldClass | None) -> str:
+    """Many ask for the same: every device is looked at once for all of them."""
+    return cycle.memo.remember(
+        _SENTENCE,
+        (asked, pool, hold_class),
+        lambda: _in_words(asked, _by_node(cycle, pool, hold_class)),
+    )
 
 
 def _asked(workload: Workload) -> int:
