@@ -10,7 +10,7 @@ type Chosen = Record<string, string>;
 
 /** A hub's users may share one origin. */
 function place(): string {
-  return `gpucommons:environments:${PageConfig.getBaseUrl()}`;
+  return `gpucommons:environments:${PageConfig.getOption('baseUrl')}`;
 }
 
 function chosen(): Chosen {
