@@ -1,6 +1,6 @@
 """Clocks of the queue: coverage and sharpness on traces, and on seeded hubs that were made up.
 
-A hub is two weeks of jobs of twelve users in four teams: more by day than by night, each user with
+A hub is four weeks of jobs of twelve users in four teams: more by day than by night, each user with
 run lengths of their own (log-normal, as run lengths of clusters are found to be), one to eight GPUs.
 ``n`` is how many waits apart from each other were judged: fewer than sixty say little.
 """
@@ -17,7 +17,7 @@ from benchmarks.forecast import Plan, measured
 from gpucommons.scheduler.simulation.trace import Trace, TraceJob, read_trace
 
 SEEDS = (1, 2, 3, 4, 5)
-_DAYS, _JOBS, _USERS, _TEAMS = 14, 900, 12, 4
+_DAYS, _JOBS, _USERS, _TEAMS = 28, 3600, 12, 4
 _DAY_MS, _HOUR_MS, _MINUTE_MS = 86_400_000, 3_600_000, 60_000
 _SIZES = (1, 1, 1, 2, 2, 4, 8)
 #: When people work, and how much more they submit then.
@@ -26,12 +26,14 @@ _WORK, _BUSY = range(9, 18), 4.0
 
 def figures(traces: Sequence[Path], seeds: Sequence[int] = SEEDS) -> list[Figure]:
     """Three rows for each trace and each hub."""
-    of = [*map(read_trace, traces), *map(hub, seeds)]
-    return [figure for trace in of for figure in _of(trace)]
+    # A hub is played whole: of a part too few would wait.
+    hubs = Plan(jobs=_JOBS)
+    of = [(read_trace(path), Plan()) for path in traces] + [(hub(seed), hubs) for seed in seeds]
+    return [figure for trace, plan in of for figure in _of(trace, plan)]
 
 
-def _of(trace: Trace) -> Iterator[Figure]:
-    found = measured(trace, Plan(), processes=1)
+def _of(trace: Trace, plan: Plan) -> Iterator[Figure]:
+    found = measured(trace, plan, processes=1)
     n = int(found["counted"])
     for metric, name in (
         ("p90_percent", "p90_covers_counted_percent"),
@@ -42,7 +44,7 @@ def _of(trace: Trace) -> Iterator[Figure]:
 
 
 def hub(seed: int) -> Trace:
-    """Two weeks of a hub; the same for the same seed."""
+    """Four weeks of a hub; the same for the same seed."""
     drawn = random.Random(seed)  # noqa: S311 - nothing secret
     typical_ms = [_MINUTE_MS * math.exp(drawn.gauss(4.2, 0.8)) for _ in range(_USERS)]
     times = sorted(_time(drawn) for _ in range(_JOBS))
