@@ -44,7 +44,9 @@ def pinball_ratio(
             came = wait_of(one)
             window = one.window
             ours += count * pinball((window.from_ms, window.median_ms, window.to_ms), came)
-            theirs += count * pinball(np.quantile([wait_of(w) for w in past], QUANTILES), came)
+            theirs += count * pinball(
+                np.quantile([wait_of(w) for w in past], QUANTILES).tolist(), came
+            )
     return ours / theirs if theirs else None
 
 
