@@ -81,11 +81,11 @@ describe('REST', () => {
       return new Response('{"id":"j"}');
     });
     await api.act('vision/digits-7', 'pause');
-    await api.files('a b/x&y.ipynb', '/envs/torch');
+    await api.files('a b/x&y.ipynb', '/envs/torch', 'lib.train');
 
     expect(urls.map(url => url.replace(/[?&]\d+$/, ''))).toEqual([
       'http://lab/base/gpucommons/api/jobs/vision%2Fdigits-7/pause',
-      'http://lab/base/gpucommons/files?path=a+b%2Fx%26y.ipynb&environment=%2Fenvs%2Ftorch'
+      'http://lab/base/gpucommons/files?path=a+b%2Fx%26y.ipynb&environment=%2Fenvs%2Ftorch&module=lib.train'
     ]);
   });
 
