@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import ValidationError
+
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.intents import Submit
 from gpucommons.scheduler.core.model.lifecycle import check_over
@@ -47,6 +49,23 @@ def again(
         request=("again", found.workload_id, *(("from here",) if from_here else ())),
         key=key,
     )
+
+
+def stored_request(stored: str, *, of: str, remedy: str) -> models.JobRequest:
+    """The job that a schedule, a step or a sweep of this name makes; ``remedy`` ends the sentence below.
+
+    Raises
+    ------
+    Misconfigured
+        When another release has written it.
+    """
+    try:
+        return models.JobRequest.model_validate_json(stored)
+    except ValidationError:
+        message = (
+            f"What was stored of {of} is not understood by this release of the scheduler: {remedy}."
+        )
+        raise Misconfigured(message) from None
 
 
 def own_request(principal: Principal, found: Workload) -> models.JobRequest:

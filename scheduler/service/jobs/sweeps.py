@@ -314,7 +314,7 @@ def submit_trial(service: Service, sweep: Sweep, trial: Trial) -> models.JobView
         When the job is refused.
     """
     owner = owner_of(service, sweep.owner, by_operator=sweep.by_operator, server=sweep.server)
-    job = models.JobRequest.model_validate_json(sweep.request)
+    job = run_again.stored_request(sweep.request, of=sweep.name, remedy="start the sweep anew")
     label = {ORIGIN_LABEL: f"{sweep.kind.value} {sweep.name}"}
     job = _with(job, trial.values, sweep.values_as).model_copy(
         update={"name": sweep.name, "labels": {**job.labels, **label}}

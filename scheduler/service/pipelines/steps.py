@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from pydantic import ValidationError
-
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Workload, WorkloadId
-from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
 from gpucommons.scheduler.pipelines.deciding import try_of
 from gpucommons.scheduler.pipelines.pipeline import Pipeline, Step, StepName
@@ -84,18 +81,5 @@ def key_of(pipeline: Pipeline, step: StepName, number: int) -> str:
 
 
 def stored_request(step: Step) -> models.JobRequest:
-    """The job that a step is.
-
-    Raises
-    ------
-    Misconfigured
-        When another release has written it.
-    """
-    try:
-        return models.JobRequest.model_validate_json(step.request)
-    except ValidationError:
-        message = (
-            f"What was stored of {step.name} is not understood by this release of the scheduler: run"
-            " the pipeline anew."
-        )
-        raise Misconfigured(message) from None
+    """The job that a step is."""
+    return run_again.stored_request(step.request, of=step.name, remedy="run the pipeline anew")

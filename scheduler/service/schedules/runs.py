@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pydantic import ValidationError
-
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Workload
-from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.models.jobs.jobs import DATA_VERSION_LABEL, MOST_LABELS
 from gpucommons.scheduler.parents import Parent, ParentId, ParentKind
 from gpucommons.scheduler.schedules.deciding import Start
@@ -53,21 +50,10 @@ def run_of(service: Service, schedule: Schedule, due: Start) -> Workload | None:
 
 
 def stored_request(schedule: Schedule) -> models.JobRequest:
-    """The job that its runs are.
-
-    Raises
-    ------
-    Misconfigured
-        When another release has written it.
-    """
-    try:
-        return models.JobRequest.model_validate_json(schedule.request)
-    except ValidationError:
-        message = (
-            f"What was stored of {schedule.name} is not understood by this release of the scheduler:"
-            " write the schedule anew."
-        )
-        raise Misconfigured(message) from None
+    """The job that its runs are."""
+    return run_again.stored_request(
+        schedule.request, of=schedule.name, remedy="write the schedule anew"
+    )
 
 
 def _key(schedule: Schedule, due: Start) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import fixed_blocks
+from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.resources import Node, UnhealthyDevice
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.core.stopping import grace
@@ -76,7 +77,7 @@ def _tell_one(cycle: CycleState, node: Node, ill: UnhealthyDevice) -> None:
             continue
         if attempt.started_ms is None and (attempt.stop is None or not attempt.stop.signalled):
             why = f"{which} became unhealthy before it ran there ({ill.text})"
-            grace.end_now(cycle, workload, why="lost", text=why)
+            grace.end_now(cycle, workload, why=StopCause.LOST, text=why)
         else:
             said = f'{which}, which it has, is unhealthy: its driver says "{ill.text}". It is not stopped.'
             cycle.tell("device-unhealthy", said, workload, data=data)
