@@ -11,7 +11,14 @@ from pathlib import Path
 from builders import a_job, a_node, a_pool, a_team, ids
 
 from gpucommons.scheduler.core.model.going_on import HibernationAbility
-from gpucommons.scheduler.core.model.intents import Action, Intent, PutPools, PutTeams, Submit
+from gpucommons.scheduler.core.model.intents import (
+    Action,
+    Cancel,
+    Intent,
+    PutPools,
+    PutTeams,
+    Submit,
+)
 from gpucommons.scheduler.core.model.types import (
     AttemptState,
     IntentId,
@@ -112,3 +119,10 @@ class Box:
             assert time.monotonic() < ends, self.loop.cluster
             time.sleep(0.05)
             self.loop.cycle()
+
+    def close(self) -> None:
+        """End its jobs: they outlive the executor by design, and would run beside the tests after this one."""
+        for one in list(self.loop.cluster.workloads):
+            self.ask(Cancel(workload_id=one))
+        self.until(lambda: not self.loop.cluster.workloads)
+        self.executor.close()

@@ -41,7 +41,7 @@ def test_a_stopped_script_goes_on_from_the_file_that_it_keeps_beside_itself(tmp_
         box.ask(Resume(workload_id=job))
         box.until(lambda: job not in box.loop.cluster.workloads)
     finally:
-        box.executor.close()
+        box.close()
     over = box.store.workload(job)
     assert over is not None
     assert (over.state, len(over.attempts)) == (State.SUCCEEDED, 2)

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.criu
 def box(tmp_path: Path) -> Iterator[Box]:
     found = Box(tmp_path, ABLE, criu_command())
     yield found
-    found.executor.close()
+    found.close()
 
 
 def test_a_script_that_is_stopped_three_times_repeats_no_step(box: Box, tmp_path: Path) -> None:

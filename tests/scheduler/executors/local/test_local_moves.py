@@ -34,9 +34,6 @@ def test_a_real_job_moves_to_the_other_gpu_and_the_waiting_one_runs(tmp_path: Pa
         assert kinds.count("moved") == 1
         assert "evicted" not in kinds
     finally:
-        for one in list(box.loop.cluster.workloads):
-            box.ask(Cancel(workload_id=one))
-        box.until(lambda: not box.loop.cluster.workloads)
-        box.executor.close()
+        box.close()
     mine = [p for p in psutil.process_iter(["cmdline"]) if str(tmp_path) in str(p.info["cmdline"])]
     assert not mine

@@ -42,7 +42,7 @@ def make_box(tmp_path: Path) -> Iterator[MakeBox]:
 
     yield make
     for box in made:
-        box.executor.close()
+        box.close()
 
 
 def way_of(box: Box, job: WorkloadId) -> WayToGoOn:
@@ -294,4 +294,4 @@ def test_what_an_announcement_signalled_is_saved_all_the_same(tmp_path: Path) ->
     known = box.get(job).attempts[1].hibernation
     assert known is not None
     assert known.woken_from == 1
-    box.executor.close()
+    box.close()

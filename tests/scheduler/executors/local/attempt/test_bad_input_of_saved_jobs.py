@@ -66,7 +66,7 @@ def counting(hold: str) -> str:
 def box(tmp_path: Path) -> Iterator[Box]:
     found = Box(tmp_path, ABLE, criu_command(), grace_ms=PATIENT_MS)
     yield found
-    found.executor.close()
+    found.close()
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_a_save_that_was_late_is_not_tried_again_by_the_same_job(tmp_path: Path)
         assert because.startswith("saving its "), because
         assert "would take" in because
     finally:
-        box.executor.close()
+        box.close()
 
 
 def test_a_disk_without_room(tmp_path: Path) -> None:
@@ -167,5 +167,5 @@ def test_a_disk_without_room(tmp_path: Path) -> None:
         because = refused(box, counting("held = os.urandom(190 << 20)"))
         assert because.startswith("the disk has "), because
     finally:
-        box.executor.close()
+        box.close()
         mounts.unmount(disk)

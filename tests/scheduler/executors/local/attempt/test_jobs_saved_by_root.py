@@ -92,7 +92,7 @@ def box(
     (place / "state").chmod(0o711)
     monkeypatch.setenv("SERVICE_SECRET", "hidden")
     yield made
-    made.executor.close()
+    made.close()
 
 
 def running(box: Box) -> WorkloadId:
