@@ -65,6 +65,7 @@ def test_an_idle_card_reads_zero_because_the_driver_said_so(look: Any, machine: 
         "memory_used_mib": 0,
         "processes": [],
         "trouble": None,
+        "is_unhealthy": False,
     }
 
 
@@ -82,6 +83,7 @@ def test_processes_carry_memory_and_compute(look: Any, machine: Any) -> None:
             {"pid": 4712, "memory_mib": 512, "compute_milli_gpu": 0},
         ],
         "trouble": None,
+        "is_unhealthy": False,
     }
     assert [p["pid"] for p in reading(answer, machine, 1)["processes"]] == [4713]
 
