@@ -154,19 +154,21 @@ class Desk:
         file = await asyncio.to_thread(self.locate, path)
         command_for(FileJob(root=file.parent, path=file.name))
         kernel = await self._kernel(file)
-        folder = await asyncio.to_thread(self._folder, file, module.strip())
-        return await asyncio.to_thread(self._preview, path, folder, kernel, environment)
+        return await asyncio.to_thread(self._preview, path, kernel, environment, module.strip())
 
     def _folder(self, file: Path, module: str) -> Path:
         """What goes along: the file's folder, or the nearest one above it that has the module."""
         first, root = module.partition(".")[0], self.root.resolve()
-        above = [one for one in (file.parent, *file.parents) if one.is_relative_to(root)]
-        has_it = (one for one in above if (one / first).is_dir() or (one / f"{first}.py").is_file())
+        for above in file.parents if first else ():
+            has_it = (above / first).is_dir() or (above / f"{first}.py").is_file()
+            if has_it and above.is_relative_to(root):
+                return above
         # One that is installed runs from where the file lies.
-        return (first and next(has_it, None)) or file.parent
+        return file.parent
 
-    def _preview(self, path: str, folder: Path, kernel: str | None, environment: str) -> Preview:
+    def _preview(self, path: str, kernel: str | None, environment: str, module: str) -> Preview:
         file = self.locate(path)
+        folder = self._folder(file, module)
         listing = snapshot.preview(folder)
         with file.open("rb") as opened:
             content = opened.read(frameworks.MAX_BYTES + 1)

@@ -1,8 +1,9 @@
 """Runs a command where users may make no user namespaces, and root may: as AppArmor has it on Ubuntu.
 
-``python -m benchmarks.hibernation.forbidding_users COMMAND…``, for this command and what it starts alone. A filter of system calls sees no account, so it asks a small
-process beside, which looks who calls. It is no wall, as who called may be another one a moment later: it
-is there to play on a machine that forbids nothing. Linux 5.0 or newer.
+``python -m benchmarks.hibernation.forbidding_users COMMAND…``, for this command and what it starts alone.
+A filter of system calls sees no account, so it asks a small process beside, which looks who calls. It is
+no wall, as who called may be another one a moment later: it is there to play on a machine that forbids
+nothing. Linux 5.0 or newer.
 """
 
 from __future__ import annotations

@@ -39,6 +39,8 @@ _ROUNDS = 2
 _MOST_DELAY_S = 1.0
 _WAIT_S = 120.0
 T = TypeVar("T")
+_GIVEN_UP = frozenset({"failed", "cancelled"})
+_OVER = _GIVEN_UP | {"succeeded"}
 _PARTS = ("agent", "scheduler", "supervisor")
 _COUNTS = """
 import os, sys, time
@@ -101,7 +103,7 @@ class _History:
             except _OverError:
                 self.counts["given_up"] += 1
             Path(f"{self._file}.enough").touch()
-            self._wait("its end", lambda: self._view().state in ("succeeded", "failed", "canceled"))
+            self._wait("its end", lambda: self._view().state in _OVER)
             self._judge()
         return self.counts
 
@@ -115,7 +117,7 @@ class _History:
 
         def there() -> bool:
             view = self._view()
-            if view.state in ("failed", "canceled"):
+            if view.state in _GIVEN_UP:
                 raise _OverError
             if view.state == state:
                 return True
@@ -153,7 +155,7 @@ class _History:
         before = len(self._lines())
 
         def more() -> bool:
-            if self._view().state in ("failed", "canceled"):
+            if self._view().state in _GIVEN_UP:
                 raise _OverError
             return len(self._lines()) > before + 5
 

@@ -79,8 +79,8 @@ class Watch:
     @property
     def unhealthy(self) -> Mapping[DeviceId, str]:
         """Of these, devices that compute for nobody: lost, or in need of a reset."""
-        ill = {one for one, seen in self._readings.items() if seen.is_unhealthy}
-        return {one: text for one, text in self.troubles.items() if one in ill}
+        ill = ((one, seen.trouble) for one, seen in self._readings.items() if seen.is_unhealthy)
+        return {one: text for one, text in ill if text}
 
     @property
     def slices(self) -> tuple[GpuSlice, ...]:

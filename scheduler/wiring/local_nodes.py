@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gpucommons.gpu.client.agent_client import NodeReport
 from gpucommons.gpu.devices.devices import Device, DeviceId
-from gpucommons.scheduler.core.model.resources import Node, Pool, UnhealthyDevice
+from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import NodeId, PoolName
 
@@ -41,20 +41,15 @@ def local_nodes(report: NodeReport, pools: Iterable[Pool], cluster: Cluster) -> 
 
 
 def _node(report: NodeReport, pool: Pool, devices: tuple[Device, ...], cluster: Cluster) -> Node:
-    ill = report.unhealthy
-    return Node(
+    node = Node(
         node_id=_node_id(report, pool, cluster),
         pool=pool.name,
-        devices=tuple(one for one in devices if one.device_id not in ill),
-        unhealthy=tuple(
-            UnhealthyDevice(device=one, text=ill[one.device_id])
-            for one in devices
-            if one.device_id in ill
-        ),
+        devices=devices,
         cpu_milli=max(report.cpu_milli, _booked_cpu_milli(devices)),
         memory_mib=max(report.memory_mib, _booked_memory_mib(devices)),
         driver=report.driver if devices else "",
     )
+    return node.with_unhealthy(report.unhealthy)
 
 
 def _node_id(report: NodeReport, pool: Pool, cluster: Cluster) -> NodeId:

@@ -138,10 +138,15 @@ describe('what happened', () => {
         pauses: [{ from_ms: 20_000, to_ms: 30_000 }],
         attempts: [
           makeAttempt({ started_ms: 0, ended_ms: 20_000 }),
-          makeAttempt({ id: 'a-2', reserved_ms: 40_000, started_ms: 40_000 })
+          makeAttempt({
+            id: 'a-2',
+            number: 2,
+            reserved_ms: 40_000,
+            started_ms: 40_000
+          })
         ]
       }),
-      ['attempt 1 · 20 s', 'paused 10 s', 'waited 10 s', 'attempt 1 · running']
+      ['attempt 1 · 20 s', 'paused 10 s', 'waited 10 s', 'attempt 2 · running']
     ],
     [
       'that was cancelled while it waited',

@@ -2,7 +2,7 @@
 import type { IProfile, IProfileJob } from '../server/profiles';
 import type { IRole } from '../server/types';
 import { AUTO, isLaunched, ITrainForm } from './request';
-import { asLines, parseLines, unwritten } from './secrets';
+import { asLines, parseLines, unwritten } from './lines';
 
 /** On a job: which profile it was started with. */
 const LABEL = 'profile';

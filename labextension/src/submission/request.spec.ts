@@ -9,7 +9,7 @@ import {
   submission
 } from './request';
 import { trainFunctions } from './candidate';
-import { asLines, parseLines } from './secrets';
+import { asLines, parseLines } from './lines';
 import { makeJob } from '../testing/make';
 import NAMES from '../testing/names.json';
 import SENT from '../testing/submission.json';

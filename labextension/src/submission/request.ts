@@ -11,7 +11,7 @@ import {
 } from '../server/types';
 
 import type { IStartedWith } from './profile';
-import { asLines, parseLines, unwritten } from './secrets';
+import { asLines, parseLines, unwritten } from './lines';
 
 export type Source =
   | { kind: 'file'; path: string }

@@ -88,6 +88,18 @@ class Node:
         ill = sum(one.device.device_id in device_ids for one in self.unhealthy)
         return milli_gpu * (len(device_ids) - ill) // len(device_ids) if ill else milli_gpu
 
+    def with_unhealthy(self, said: Mapping[DeviceId, str]) -> Node:
+        """The same node; those of its GPUs of which the driver says this take nothing new."""
+        ill = tuple(
+            UnhealthyDevice(device=one, text=said[one.device_id])
+            for one in self.devices
+            if one.device_id in said
+        )
+        if not ill:
+            return self
+        well = tuple(one for one in self.devices if one.device_id not in said)
+        return replace(self, devices=well, unhealthy=ill)
+
     def with_all_taking_work(self) -> Node:
         """The same node, were it ready and all of its GPUs well."""
         return replace(self, state=NodeState.READY, devices=self.all_devices, unhealthy=())

@@ -40,11 +40,7 @@ _SETTINGS = (
     gettext_noop("leads"),
     gettext_noop("members"),
 )
-_VALUES = {
-    "none": gettext_noop("none"),
-    "yes": gettext_noop("yes"),
-    "no": gettext_noop("no"),
-}
+_VALUES = (gettext_noop("none"), gettext_noop("yes"), gettext_noop("no"))
 _PLACE = re.compile(r"%\((\w+)\)s")
 
 
@@ -65,11 +61,12 @@ def change_words(text: str) -> str:
 @cache
 def _form(sentence: str) -> re.Pattern[str]:
     """Names have no blank, what was changed may hold everything."""
-    wanted = {"changes": ".+"}
     parts = _PLACE.split(sentence)
     return re.compile(
         "".join(
-            f"(?P<{part}>{wanted.get(part, r'[^ ]+')})" if index % 2 else re.escape(part)
+            f"(?P<{part}>{'.+' if part == 'changes' else '[^ ]+'})"
+            if index % 2
+            else re.escape(part)
             for index, part in enumerate(parts)
         )
     )
@@ -83,6 +80,6 @@ def _change(text: str) -> str:
     for name in _SETTINGS:
         if text.startswith(f"{name} "):
             values = text.removeprefix(f"{name} ").split(" → ")
-            said = " → ".join(gettext(_VALUES[one]) if one in _VALUES else one for one in values)
+            said = " → ".join(gettext(one) if one in _VALUES else one for one in values)
             return f"{gettext(name)} {said}"
     return text

@@ -72,10 +72,12 @@ class Offer:
         """The nodes that answer, without what others take."""
         pools, held, leases = self._around.pools(), self._around.held(), self._around.leases()
         notices, drivers = self._around.notices(), self._around.drivers()
+        unhealthy = self._around.unhealthy()
         told = Told(
-            by_agents=self._around.unhealthy(),
+            by_agents=unhealthy,
             on_record=self._around.were_unhealthy(),
-            cards=self.cards(),
+            # Worked out only where somebody says that a card is unhealthy.
+            cards=self.cards() if any(unhealthy.values()) else {},
         )
         key = (self._view.version, pools, held, leases, notices, drivers, told)
         if self._nodes is None or self._nodes[0] != key:

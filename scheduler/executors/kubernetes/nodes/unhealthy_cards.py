@@ -8,7 +8,7 @@ reservation of which nobody has a part.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import Node, UnhealthyDevice
@@ -29,20 +29,7 @@ class Told:
 
 def with_unhealthy(nodes: Iterable[Node], told: Told) -> tuple[Node, ...]:
     """The same nodes; slots of unhealthy cards take nothing new."""
-    return tuple(_with_unhealthy(node, told) for node in nodes)
-
-
-def _with_unhealthy(node: Node, told: Told) -> Node:
-    said = _said_of(node, told)
-    ill = tuple(
-        UnhealthyDevice(device=one, text=said[one.device_id])
-        for one in node.devices
-        if one.device_id in said
-    )
-    if not ill:
-        return node
-    well = tuple(one for one in node.devices if one.device_id not in said)
-    return replace(node, devices=well, unhealthy=ill)
+    return tuple(node.with_unhealthy(_said_of(node, told)) for node in nodes)
 
 
 def _said_of(node: Node, told: Told) -> Mapping[DeviceId, str]:

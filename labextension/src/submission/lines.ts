@@ -35,17 +35,19 @@ export function parseLines(text: string, areSecrets = false): ILines {
 
 type Values = Record<string, string>;
 
+const UNWRITABLE = /^\s|\n|\s$/;
+
 /** Those that no line can say: they go along as they are. */
 export function unwritten(values: Values = {}): Values {
   return Object.fromEntries(
-    Object.entries(values).filter(([, value]) => /^\s|\n|\s$/.test(value))
+    Object.entries(values).filter(([, value]) => UNWRITABLE.test(value))
   );
 }
 
 /** As it would be typed. */
 export function asLines(values: Values = {}): string {
   return Object.entries(values)
-    .filter(([name]) => !(name in unwritten(values)))
+    .filter(([, value]) => !UNWRITABLE.test(value))
     .map(each => each.join('='))
     .join('\n');
 }
