@@ -8,7 +8,7 @@ hub's token.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from logging import Logger, LoggerAdapter
 from typing import Any
 
@@ -31,9 +31,10 @@ def say_goodbye(
     *,
     why: str,
     log: Logger | LoggerAdapter[Any],
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> asyncio.Task[None]:
     """End a lease in the background; the task is done when the scheduler knows."""
-    task = asyncio.ensure_future(_repeat(scheduler, lease_id, why, log))
+    task = asyncio.ensure_future(_repeat(scheduler, lease_id, why, log, sleep))
     _running.add(task)
     task.add_done_callback(_running.discard)
     return task
@@ -44,6 +45,7 @@ async def _repeat(
     lease_id: str,
     why: str,
     log: Logger | LoggerAdapter[Any],
+    sleep: Callable[[float], Awaitable[None]],
 ) -> None:
     report, say = EndReport.model_validate({"why": why}), log.warning
     for delay_s in (*RETRY_DELAYS_S, None):
@@ -59,6 +61,6 @@ async def _repeat(
                 return
             say("Lease %s is not ended yet, trying again: %s", lease_id, error)
             say = log.debug
-            await asyncio.sleep(delay_s)
+            await sleep(delay_s)
         else:
             return

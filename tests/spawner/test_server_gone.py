@@ -33,19 +33,20 @@ class Deaf:
 
 
 @pytest.mark.parametrize("until_s", [0.2, 1.6, 7.6, 15.6, 30.6, 59])
-async def test_a_scheduler_that_can_listen_again_hears_it_within_seconds(
-    monkeypatch: pytest.MonkeyPatch, until_s: float
-) -> None:
+async def test_a_scheduler_that_can_listen_again_hears_it_within_seconds(until_s: float) -> None:
     scheduler: Any = Deaf(until_s)
-    monkeypatch.setattr(server_gone.asyncio, "sleep", scheduler.sleep)
-    log = logging.getLogger("farewell")
-    await server_gone.say_goodbye(lambda: scheduler, "l-1", why="stopped", log=log)
+    await _say_goodbye(scheduler)
     assert until_s <= scheduler.now_s < until_s + 5
 
 
-async def test_it_gives_up_after_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_gives_up_after_minutes() -> None:
     scheduler: Any = Deaf(86_400)
-    monkeypatch.setattr(server_gone.asyncio, "sleep", scheduler.sleep)
-    log = logging.getLogger("farewell")
-    await server_gone.say_goodbye(lambda: scheduler, "l-1", why="stopped", log=log)
+    await _say_goodbye(scheduler)
     assert 300 < scheduler.now_s < 900
+
+
+async def _say_goodbye(scheduler: Any) -> None:
+    log = logging.getLogger("farewell")
+    await server_gone.say_goodbye(
+        lambda: scheduler, "l-1", why="stopped", log=log, sleep=scheduler.sleep
+    )
