@@ -26,8 +26,9 @@ from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused
 
 SECONDS = 60
 CONTENT = "top secret"
-#: An ordinary user; none of this number needs to exist.
-USER = 2001
+#: An ordinary user of this process alone: a try looks at, and traces, all that its user runs. None of
+#: this number needs to exist; below 60,000 systems and tests give out no other.
+USER = 20_000 + os.getpid() % 40_000
 #: Waits at a pipe beside a child that has ended, then tells what it can read and who it is.
 _PROGRAM = """
 import os, sys

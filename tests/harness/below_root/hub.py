@@ -11,20 +11,18 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).absolute().parents[3]))
 
-from benchmarks.hibernation import forbidding, forbidding_users
+from benchmarks.hibernation import forbidding, forbidding_users, hostile
 from benchmarks.tour.other_account import let_pass_to
 from gpucommons.gpu.hibernation.above_server import orders, standing
 from gpucommons.gpu.hibernation.criu import criu_at
 from gpucommons.gpu.hibernation.inside import calls
 from gpucommons.gpu.hibernation.inside.settings import Account
 
-#: An ordinary user; none of this number needs to exist.
-USER = 2001
+USER = hostile.USER
 #: To whom user namespaces are forbidden: ``users``, else all.
 FORBIDS = "BELOW_ROOT_FORBIDS"
 #: So many are enough to see that there is a limit.
@@ -42,7 +40,7 @@ def main(uid: int, home: Path, place: str, command: list[str]) -> int:
     criu = None if place == "-" else criu_at(Path(place))
     account = Account(uid=uid, gid=uid)
     words = ("/bin/false",) if criu is None else criu.command
-    above = standing.prepare(account, home, words, Path(tempfile.gettempdir()))
+    above = standing.prepare(account, home, words, home.parent)
     above.words = (*above.words, "--most-trees", str(MOST_TREES))
 
     def preexec() -> None:

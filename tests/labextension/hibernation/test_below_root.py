@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 from below_root import hub
+from below_root.homes import home_of_user
 from below_root.notebook_server import USER, BelowRoot
 from kernel_server import criu_of_tests, until
 
@@ -38,21 +37,20 @@ Begin = Callable[..., BelowRoot]
 @pytest.fixture
 def begin() -> Iterator[Begin]:
     """Start a server in the same home again and again; everything of it is gone at the end."""
-    home = Path(tempfile.mkdtemp(prefix="below-root-"))
     servers: list[BelowRoot] = []
+    with home_of_user() as home:
 
-    def start(criu: str = "") -> BelowRoot:
-        made = BelowRoot(home, criu=criu or criu_of_tests())
-        servers.append(made)
-        made.start()
-        return made
+        def start(criu: str = "") -> BelowRoot:
+            made = BelowRoot(home, criu=criu or criu_of_tests())
+            servers.append(made)
+            made.start()
+            return made
 
-    yield start
-    end_servers(list(servers))
-    for left in psutil.process_iter(["uids"]):
-        if left.info["uids"] and left.info["uids"].real == USER and _of(left, home):
-            left.kill()
-    shutil.rmtree(home)
+        yield start
+        end_servers(list(servers))
+        for left in psutil.process_iter(["uids"]):
+            if left.info["uids"] and left.info["uids"].real == USER and _of(left, home):
+                left.kill()
 
 
 def _of(process: psutil.Process, home: Path) -> bool:

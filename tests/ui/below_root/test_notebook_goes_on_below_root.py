@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import psutil
 import pytest
-from below_root.notebook_server import BelowRoot
+from below_root.homes import home_of_user
+from below_root.notebook_server import USER, BelowRoot
 from kernel_server import criu_of_tests, until
 from playwright.sync_api import Browser, Page, expect
 
@@ -46,18 +44,17 @@ class LabBelowRoot(BelowRoot, KeptLab):
 
 @pytest.fixture
 def lab() -> Iterator[LabBelowRoot]:
-    home = Path(tempfile.mkdtemp(prefix="lab-below-root-"))
-    one = LabBelowRoot(home, criu=criu_of_tests())
-    one.write(*CELLS)
-    one.start()
-    yield one
-    assert one.process is not None
-    process = psutil.Process(one.process.pid)
-    for each in (*process.children(recursive=True), process):
-        with suppress(psutil.Error):
-            each.kill()
-    one.process.wait()
-    shutil.rmtree(home)
+    with home_of_user() as home:
+        one = LabBelowRoot(home, criu=criu_of_tests())
+        one.write(*CELLS)
+        one.start()
+        yield one
+        assert one.process is not None
+        process = psutil.Process(one.process.pid)
+        for each in (*process.children(recursive=True), process):
+            with suppress(psutil.Error):
+                each.kill()
+        one.process.wait()
 
 
 def _grown(page: Page, most: int) -> list[int]:
@@ -80,7 +77,7 @@ def test_a_cell_goes_on_in_the_same_tab_after_a_stop_and_after_a_kill(
 ) -> None:
     page = lab.open(browser)
     run(page, SET)
-    expect(output(page, SET)).to_have_text("2001")
+    expect(output(page, SET)).to_have_text(str(USER))
     run(page, SHOWN)
     _grown(page, 5)
     until(lambda: lab.greeting("hello")["keeps"] == "kernels", "the self-test")
@@ -96,7 +93,7 @@ def test_a_cell_goes_on_in_the_same_tab_after_a_stop_and_after_a_kill(
     expect(output(page, SHOWN)).to_contain_text("over")
     expect(prompt(page, SHOWN)).not_to_have_text("[*]:")
     run(page, ASKED)
-    expect(output(page, ASKED)).to_have_text("42 2001")
+    expect(output(page, ASKED)).to_have_text(f"42 {USER}")
 
     until(lambda: lab.greeting("hello")["keeps"] == "kernels", "the self-test")
     # Noted every two seconds: by that the next server finds the session of what saves itself.
@@ -112,6 +109,6 @@ def test_a_cell_goes_on_in_the_same_tab_after_a_stop_and_after_a_kill(
     expect(page.get_by_text("| Idle").first).to_be_visible()
     run(page, ASKED)
     expect(prompt(page, ASKED)).to_have_text("[4]:")
-    expect(output(page, ASKED)).to_have_text("42 2001")
+    expect(output(page, ASKED)).to_have_text(f"42 {USER}")
     picture(page, "notebook-below-root-after-a-kill")
     page.context.close()

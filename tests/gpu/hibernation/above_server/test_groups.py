@@ -7,7 +7,6 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,13 +42,6 @@ while True:
     os.setsid()
     time.sleep(0.01)
 """
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="below-root-") as folder:
-        os.chown(folder, USER, USER)
-        yield Path(folder)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -46,13 +45,6 @@ def woken(one):
     refused = one.awake(60)
     return process, None if refused is None else refused.because
 """
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="below-root-") as folder:
-        os.chown(folder, USER, USER)
-        yield Path(folder)
 
 
 def test_a_tree_is_saved_and_woken_once(home: Path) -> None:

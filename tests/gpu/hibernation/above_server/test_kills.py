@@ -6,13 +6,11 @@ import os
 import random
 import signal
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from below_root.asking_server import USER, server, told
+from below_root.asking_server import server, told
 from kernel_server import criu_of_tests
 
 pytestmark = [
@@ -51,13 +49,6 @@ status = process.wait()
 lines = [int(each) for each in (home / "tree.log").read_text().split()]
 print(refused, status, lines == list(range(len(lines))), len(lines) > seen)
 """
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="below-root-") as folder:
-        os.chown(folder, USER, USER)
-        yield Path(folder)
 
 
 def _killed_after(home: Path, code: str, seconds: float) -> None:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,13 +20,6 @@ from gpucommons.gpu.hibernation.above_server import standing
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0, reason="only root starts trees for others"
 )
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="below-root-") as folder:
-        os.chown(folder, USER, USER)
-        yield Path(folder)
 
 
 def test_a_tree_runs_as_its_user_as_the_server_would_start_it(home: Path) -> None:
