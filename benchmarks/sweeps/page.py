@@ -6,8 +6,9 @@ a real Chromium and presses *Sweeps*, each time in a page that has not loaded th
 Counted, in the browser, from the press until its table is drawn (``to_table_ms``: the next frame after
 the rows are there), and from *Show all* until all rows are (``to_all_rows_ms``). ``script_ms`` is the
 processor time of the page's main thread within the first of both, charts included if they came by then.
-The answers are made by the product's own view of stored trials and given without a wait: how long the
-server takes for them is in ``benchmarks.sweeps.large``, how long Lab takes to start is Lab's.
+The answers are made beforehand by the product's own view of stored trials and come over HTTP from the
+server of Lab: how long the scheduler takes to make one is in ``benchmarks.sweeps.large``, how long Lab
+takes to start is Lab's.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, CDPSession, Page, Route, sync_playwright
+from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
 from benchmarks.results import write
 from gpucommons.scheduler.core.model.types import Millis, TeamName, UserName, WorkloadId
@@ -102,28 +103,13 @@ def _answer(what: str) -> dict[str, Any]:
     return view.model_copy(update={"steerable": True}).model_dump(mode="json")
 
 
-def _answering(route: Route, answer: dict[str, Any]) -> None:
-    path = route.request.url.partition("?")[0]
-    if path.endswith("/sweeps"):
-        route.fulfill(json={"sweeps": [answer | {"trials": [], "request": None}], "cursor": None})
-    elif path.endswith("/figures"):
-        gpus = [{"at_ms": _BEGAN_MS + at * 120_000, "milli_gpu": 8000} for at in range(240)]
-        importance = {
-            name: 1 / len(answer["trials"][0]["values"]) for name in answer["trials"][0]["values"]
-        }
-        route.fulfill(json={"gpus": gpus, "importance": importance, "importance_text": ""})  # fmt: skip
-    else:
-        route.fulfill(json=answer)
-
-
 def _script_s(session: CDPSession) -> float:
     found = session.send("Performance.getMetrics")["metrics"]
     return float(next(one["value"] for one in found if one["name"] == "TaskDuration"))
 
 
-def _try(page: Page, lab: LabServer, answer: dict[str, Any]) -> dict[str, float]:
+def _try(page: Page, lab: LabServer, rows: int) -> dict[str, float]:
     page.set_default_timeout(_PATIENCE_MS)
-    page.route("**/gpucommons/api/sweeps**", lambda route: _answering(route, answer))
     page.goto(f"{lab.url}/lab?reset&token={TOKEN}")
     page.locator(".jp-Launcher").wait_for()
     if not page.locator("#gpucommons-panel").is_visible():
@@ -135,16 +121,17 @@ def _try(page: Page, lab: LabServer, answer: dict[str, Any]) -> dict[str, float]
     to_table_ms = page.evaluate(_TIMED, ["Sweeps", 12])
     script_ms = (_script_s(session) - before_s) * 1000
     page.wait_for_timeout(2000)  # charts come behind the table
-    to_all_ms = page.evaluate(_TIMED, ["Show all", len(answer["trials"])])
+    to_all_ms = page.evaluate(_TIMED, ["Show all", rows])
     return {"to_table_ms": to_table_ms, "script_ms": script_ms, "to_all_rows_ms": to_all_ms}
 
 
 def _measured(browser: Browser, lab: LabServer, tries: int) -> Iterator[dict[str, object]]:
     for what in (SWEEP, MAP):
         answer, found = _answer(what), []
+        lab.keep_sweep(answer)
         for _ in range(tries):
             page = browser.new_page()
-            found.append(_try(page, lab, answer))
+            found.append(_try(page, lab, len(answer["trials"])))
             page.close()
         middle = {name: round(statistics.median(one[name] for one in found)) for name in found[0]}
         worst = round(max(one["to_table_ms"] for one in found))

@@ -26,6 +26,9 @@ export function useLooked<T>(
   }, [call]);
   React.useEffect(() => {
     void look();
+  }, [look]);
+  // Apart: asked for more or less often, it is not asked for once more at once.
+  React.useEffect(() => {
     const timer = window.setInterval(() => {
       if (!document.hidden) {
         void look();

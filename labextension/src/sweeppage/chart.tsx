@@ -7,6 +7,8 @@ import { Fragment, h } from '../components/h';
 import type { IColours, Spec } from './charts';
 
 const VEGA_LITE = 'application/vnd.vegalite.v5+json';
+/** Some frames. */
+const AFTER_PAGE_MS = 50;
 
 export const RendererContext = React.createContext<IRenderMimeRegistry | null>(
   null
@@ -79,11 +81,18 @@ function useSeen(node: React.RefObject<HTMLElement>): boolean {
     if (!box) {
       return;
     }
+    let timer = 0;
     const observer = new ResizeObserver(() => {
-      setSeen(box.offsetWidth > 0);
+      const isNow = box.offsetWidth > 0;
+      // What draws charts is large: the page beside them is shown before it is loaded.
+      window.clearTimeout(timer);
+      timer = window.setTimeout(() => {
+        setSeen(isNow);
+      }, AFTER_PAGE_MS);
     });
     observer.observe(box);
     return () => {
+      window.clearTimeout(timer);
       observer.disconnect();
     };
   }, [node]);

@@ -15,11 +15,13 @@ it('compares two trials also where the first was the best', () => {
   expect(canBeCompared([trial(1, 0.98), trial(2, null)])).toBe(false);
 });
 
-it('names seconds on an axis of a few minutes', () => {
+it('names seconds on an axis of a few minutes, and days on one of days', () => {
   const moments = (...minutes: number[]) =>
     minutes.map(minute => ({ at: minute * 60_000 }));
   expect(time(moments(0, 3)).axis.format).toBe('%H:%M:%S');
   expect(time(moments(0, 30)).axis.format).toBe('%H:%M');
+  expect(time(moments(0, 2 * 1440)).axis.format).toBe('%m-%d %H:%M');
+  expect(time(moments(0, 9 * 1440)).axis.format).toBe('%m-%d');
 });
 
 it('draws no GPUs after the end of a sweep', () => {

@@ -27,6 +27,7 @@ export interface IPoint {
 }
 
 const MINUTE_MS = 60_000;
+const DAY_MS = 1440 * MINUTE_MS;
 /** More lines than this are a grey area. */
 const MOST_LINES = 300;
 
@@ -80,11 +81,22 @@ function base(colours: IColours): Spec {
   };
 }
 
-/** The axis of these moments; with seconds where minutes alone would repeat. */
+/** How moments of so long a time are told apart: in numbers, which are the same in each language. */
+function timeFormat(spanMs: number): string {
+  if (spanMs < 10 * MINUTE_MS) {
+    return '%H:%M:%S';
+  }
+  if (spanMs < DAY_MS) {
+    return '%H:%M';
+  }
+  // Beyond, its few ticks are days apart.
+  return spanMs < 5 * DAY_MS ? '%m-%d %H:%M' : '%m-%d';
+}
+
+/** The axis of these moments; with seconds, or days, where the time of day alone would repeat. */
 export function time(moments: readonly { at: number }[]) {
   const at = moments.map(each => each.at);
-  const isShort = Math.max(...at) - Math.min(...at) < 10 * MINUTE_MS;
-  const format = isShort ? '%H:%M:%S' : '%H:%M';
+  const format = timeFormat(Math.max(...at) - Math.min(...at));
   const axis = { title: null, grid: false, labelOverlap: true, tickCount: 5 };
   return { field: 'at', type: 'temporal', axis: { ...axis, format } };
 }

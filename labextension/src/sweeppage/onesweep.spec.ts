@@ -38,15 +38,19 @@ function sweepWith(told: number): ISweep {
   };
 }
 
-it('counts in What matters the trials that its table shows', async () => {
-  let told = 0;
+/** The page of a sweep that this many trials have told; what it asked for, by its last word. */
+async function drawnWith(trialsNow: () => number) {
+  const asked: string[] = [];
   const api = {
-    request: (_: string, path: string[]) =>
-      Promise.resolve(
+    request: (_: string, path: string[]) => {
+      asked.push(path.at(-1) ?? '');
+      const text = `${trialsNow()} have.`;
+      return Promise.resolve(
         path.at(-1) === 'figures'
-          ? { gpus: [], importance: {}, importance_text: `${told} have.` }
-          : sweepWith(told)
-      )
+          ? { gpus: [], importance: {}, importance_text: text }
+          : sweepWith(trialsNow())
+      );
+    }
   };
   const model = {
     ...{ api, connection: 'ok', whoami: null, jobs: [], myTeams: [] },
@@ -66,12 +70,30 @@ it('counts in What matters the trials that its table shows', async () => {
     );
     await vi.advanceTimersByTimeAsync(10);
   });
+  const takeAway = () =>
+    React.act(async () => {
+      root.unmount();
+      await Promise.resolve();
+    });
+  return { node, asked, takeAway };
+}
+
+it('counts in What matters the trials that its table shows', async () => {
+  let told = 0;
+  const { node, takeAway } = await drawnWith(() => told);
   expect(node.textContent).toContain('0 have.');
   told = 2;
   await React.act(() => vi.advanceTimersByTimeAsync(3100));
   expect(node.textContent).toContain('2 have.');
-  await React.act(async () => {
-    root.unmount();
-    await Promise.resolve();
-  });
+  await takeAway();
+});
+
+it('asks for a sweep of many trials once, and for its figures behind it', async () => {
+  const { asked, takeAway } = await drawnWith(() => 1000);
+  expect(asked).toEqual(['s', 'figures']);
+  await React.act(() => vi.advanceTimersByTimeAsync(9000));
+  expect(asked).toEqual(['s', 'figures']);
+  await React.act(() => vi.advanceTimersByTimeAsync(2000));
+  expect(asked).toEqual(['s', 'figures', 's']);
+  await takeAway();
 });

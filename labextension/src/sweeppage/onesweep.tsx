@@ -51,7 +51,11 @@ export function OneSweep(props: { sweep: string }): React.JSX.Element | null {
   // What they count is to be what the table beside them shows.
   const news = found === null ? '' : newsOf(found);
   const figures = useLooked(
-    React.useCallback(() => figuresOf(model.api, ref), [model, ref, news]),
+    // Not beside the sweep itself, which the page waits for.
+    React.useCallback(
+      () => (news === '' ? Promise.resolve(null) : figuresOf(model.api, ref)),
+      [model, ref, news]
+    ),
     FIGURES_MS
   );
   const count = found?.begun ?? 0;
@@ -197,12 +201,21 @@ function Boxes(props: {
   sweep: ISweep;
   figures: IFigures | null;
 }): React.JSX.Element {
-  const { sweep, figures } = props;
-  const { model, trans } = usePanel();
-  const msg = useWords(sweepMessages);
+  const { model } = usePanel();
   const now = useNow(model);
-  // A chart is drawn anew when it has something new to show, not each second.
-  const until = sweep.ended_ms ?? Math.floor(now / 60_000) * 60_000;
+  const until = props.sweep.ended_ms ?? Math.floor(now / 60_000) * 60_000;
+  return <DrawnBoxes {...props} until={until} />;
+}
+
+/** Table and charts, drawn anew when they have something new to show, not each second. */
+const DrawnBoxes = React.memo(function DrawnBoxes(props: {
+  sweep: ISweep;
+  figures: IFigures | null;
+  until: number;
+}): React.JSX.Element {
+  const { sweep, figures, until } = props;
+  const { trans } = usePanel();
+  const msg = useWords(sweepMessages);
   const best = steps(points(sweep.trials), sweep.direction === 'maximize');
   const gpus = figures?.gpus ?? [];
   const words = msg.chartWords();
@@ -279,7 +292,7 @@ function Boxes(props: {
       )}
     </div>
   );
-}
+});
 
 export function BoxHead(props: {
   title: string;

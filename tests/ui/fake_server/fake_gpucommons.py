@@ -102,6 +102,8 @@ class Asked(APIHandler):
         order = json.loads(self.request.body)
         if "greeting" in order:
             Socket.greeting = order["greeting"]
+        if "sweep" in order:
+            self.sweeps.kept = order["sweep"]
         Socket.deaf = order.get("deaf", False)
         if order.get("hang_up"):
             # A page whose goodbye is still under way hears nothing more.

@@ -137,6 +137,10 @@ class LabServer:
         """What pages are told from now on when they connect; nothing = the usual scene."""
         self.ask("POST", "gpucommons/fake", {"greeting": list(messages) or None})
 
+    def keep_sweep(self, sweep: dict[str, Any]) -> None:
+        """Answer with this sweep from now on."""
+        self.ask("POST", "gpucommons/fake", {"sweep": sweep})
+
     def hang_up(self) -> None:
         """Cut every page's connection."""
         self.ask("POST", "gpucommons/fake", {"hang_up": True})

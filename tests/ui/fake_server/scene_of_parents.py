@@ -262,6 +262,11 @@ def search() -> dict[str, Any]:
         "metric": "accuracy",
         "direction": "maximize",
         "sampler": "tpe",
+        "drawn": [
+            "lr: 0.0001 to 0.1, log",
+            "batch: 32, 64, 128",
+            "dropout: 0 to 0.4",
+        ],
         "max_parallel": 8,
         "trials_of": 40,
         "begun": 8,
