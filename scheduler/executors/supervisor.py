@@ -43,6 +43,7 @@ from gpucommons.scheduler.executors.local.attempt.own_files import (
     send_on_errand,
 )
 from gpucommons.scheduler.executors.local.attempt.plan import Plan
+from gpucommons.scheduler.executors.local.attempt.ports import end_for_want_of_a_port
 from gpucommons.scheduler.executors.local.attempt.signals_seen import Told, has_finished, is_done
 from gpucommons.scheduler.executors.local.attempt.starts import Start, Worker, start_worker
 from gpucommons.scheduler.failures import headline
@@ -173,6 +174,8 @@ class Supervisor:
         saved: dict[str, Any] = {}
         if left.get("image") and self._codes:
             saved = {"exit_code": None, "told": True, "codes": {}}
+        if self._first_failure and not (saved or self._stopping or has_finished(self._folder.run)):
+            saved = end_for_want_of_a_port(self._plan, self._folder)
         never_ran = len(self._codes) < len(self._plan.workers) or refusal is not None
         self._records.write(
             self._folder.exit,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import errno
-import socket
 from contextlib import ExitStack
 from itertools import islice
 
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.executors.base import Launch
+from gpucommons.scheduler.executors.local.attempt.ports import hold
 from gpucommons.scheduler.launchers import PLAIN
 from gpucommons.scheduler.launchers.gang import PORTS, ports_from
 
@@ -43,12 +42,9 @@ def free_ports(attempt_id: str, *, workers: int) -> tuple[int, ...]:
     found: list[int] = []
     with ExitStack() as held:
         for port in ports_from(attempt_id):
-            try:
-                held.enter_context(socket.create_server(("127.0.0.1", port)))
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE:
-                    raise
+            if (one := hold(port)) is None:
                 continue
+            held.enter_context(one)
             found.append(port)
             if len(found) == wanted:
                 return tuple(found)

@@ -133,6 +133,7 @@ def make_plan(launch: Launch, around: Surroundings) -> Plan:
         earlier=around.earlier,
         job_id=launch.workload.workload_id,
         number=launch.attempt.number,
+        ports=around.ports,
         hibernation=around.hibernation,
         was_told=_was_told(launch),
     )

@@ -109,6 +109,8 @@ class Plan:
     exit_after_signal: str = "preempted"
     #: Of the attempt: 1, 2, …
     number: int = 1
+    #: Of all workers, chosen when nobody had them.
+    ports: tuple[int, ...] = ()
     #: None where nobody has looked.
     hibernation: HibernationPlan | None = None
     #: What is woken was told before it was saved that it has to leave.
@@ -135,6 +137,7 @@ class Plan:
                 "superseded": tuple(document["superseded"]),
                 "earlier": tuple(document.get("earlier", ())),
                 "links": tuple(document.get("links", ())),
+                "ports": tuple(document.get("ports", ())),
             },
             workers=workers,
             hibernation=HibernationPlan(**{**known, "criu": tuple(known["criu"])})
