@@ -23,6 +23,7 @@ def test_the_page_draws_a_sweep_with_the_charts_of_lab(open_lab: Open, theme: st
         "paused at rung 1",
         "waits for a GPU, was at step 15",
         "3 of 7 went on",
+        "Drawn from lr: 0.0001 to 0.1, log · batch: 32, 64, 128 · dropout: 0 to 0.4",
         "For fair share the whole sweep counts as one job of vision.",
     ):
         expect(box).to_contain_text(text)
@@ -63,7 +64,18 @@ def test_train_asks_for_a_sweep_and_sends_what_is_typed(lab: LabServer, open_lab
     train.get_by_role("radio", name="Sweep").check()
     expect(train).to_contain_text("Try: name at least one parameter and its values.")
     train.get_by_label("Parameter 1", exact=True).fill("--lr")
-    train.get_by_label("Values of parameter 1").fill("0.0001 to 0.1")
+    values = train.get_by_label("Values of parameter 1")
+    values.fill("0.1 to 0.0001")
+    expect(train.locator("#gc-try-0-mistake")).to_have_text(
+        "Try: the range of lr must go from low to high."
+    )
+    values.fill("0.0001 to 0.1")
+    expect(train.locator("#gc-try-0-mistake")).to_have_count(0)
+    train.get_by_label("At once").fill("many")
+    expect(train.locator("#gc-sweep-atOnce-mistake")).to_have_text(
+        "At once: a whole number from 1 to 256."
+    )
+    train.get_by_label("At once").fill("8")
     train.get_by_role("button", name="Add one").click()
     train.get_by_label("Parameter 2", exact=True).fill("batch")
     train.get_by_label("Values of parameter 2").fill("32, 64")

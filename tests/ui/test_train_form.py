@@ -173,10 +173,13 @@ def test_a_schedule_is_made_with_its_next_times_in_sight(
     expect(train).to_contain_text("Each run takes the files as they are now.")
     below = train.get_by_label("falls below")
     below.fill("97.5")
-    expect(train.get_by_role("alert")).to_have_text(
+    expect(train.locator("#gc-trigger-metric-mistake")).to_have_text(
         "Write a metric and the number that it falls below, or neither."
     )
     below.fill("")
+    train.get_by_label("Time zone").fill("")
+    expect(train.locator("#gc-times")).to_have_text("Name a time zone, as in Europe/Berlin.")
+    train.get_by_label("Time zone").fill("Europe/Berlin")
     train.get_by_label("Promote the best by").fill("loss")
     train.get_by_label("Best is").select_option("lowest")
     expect(train).to_contain_text("The results of the promoted one stay.")

@@ -53,6 +53,11 @@ it('names what was not copied, and counts what it does not list', () => {
   });
   expect(page).toContain('and 5 more');
   expect(page).toContain('Not copied: link is a link.');
+  const many = shown({
+    not_brought: [{ path: 'link', reason: 'is a link' }],
+    not_brought_count: 41
+  });
+  expect(many).toContain('and 40 more');
 });
 
 it('tells files that were all too large from none at all', () => {

@@ -43,6 +43,7 @@ export function Results({ results }: { results: IResults }): React.JSX.Element {
   const { trans } = usePanel();
   const more = results.count - Math.min(results.files.length, SHOWN);
   const left = results.not_brought.slice(0, SHOWN);
+  const others = (results.not_brought_count ?? 0) - left.length;
   return (
     <div className="gc-Box gc-Results">
       <h2>{trans.__('Files')}</h2>
@@ -72,6 +73,9 @@ export function Results({ results }: { results: IResults }): React.JSX.Element {
           {trans.__('Not copied: %1 %2.', one.path, one.reason)}
         </p>
       ))}
+      {others > 0 ? (
+        <p className="gc-Muted">{trans.__('and %1 more', others)}</p>
+      ) : null}
     </div>
   );
 }

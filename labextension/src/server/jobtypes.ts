@@ -162,6 +162,7 @@ export interface IResults {
   /** The first of them. */
   files: { path: string; size_bytes: number }[];
   not_brought: { path: string; reason: string }[];
+  not_brought_count?: number;
 }
 
 /** What becomes of a job's work when it is stopped, in the scheduler's words. */

@@ -1,6 +1,12 @@
 import { expect, test } from 'vitest';
 
-import { EMPTY_DRAFT, mistakeIn, spaceOf, wholeRanges } from './sweep';
+import {
+  EMPTY_DRAFT,
+  mistakeIn,
+  mistakesIn,
+  spaceOf,
+  wholeRanges
+} from './sweep';
 
 const DRAFT = {
   ...EMPTY_DRAFT,
@@ -39,4 +45,30 @@ test('a range of whole numbers is said, and one with a point is of any numbers',
   expect(wholeRanges([{ name: 'x', values: '0, 1', scale: 'choice' }])).toEqual(
     []
   );
+});
+
+test('each line and each field that is wrong is told, not the first alone', () => {
+  const line = (name: string, values: string) => ({
+    ...{ name, values },
+    scale: 'even' as const
+  });
+  const found = mistakesIn({
+    ...EMPTY_DRAFT,
+    parameters: [
+      line('--lr', '0.1 to 0.001'),
+      line('', ''),
+      line('two words', '1 to 2'),
+      line('lr', '1 to 2')
+    ],
+    trials: '0',
+    atOnce: 'many'
+  });
+  expect(found.map(({ field, line: at }) => [field, at])).toEqual([
+    ['order', 0],
+    ['name', 2],
+    ['twice', 3],
+    ['metric', undefined],
+    ['trials', undefined],
+    ['atOnce', undefined]
+  ]);
 });

@@ -62,6 +62,8 @@ export interface ISweepMistake {
     | 'atOnce'
     | 'steps';
   word: string;
+  /** Of the search space, from 0; undefined = of a field, or of the space as a whole. */
+  line?: number;
 }
 
 type Space = Record<string, unknown>;
@@ -74,32 +76,56 @@ export function plainName(name: string): string {
   return name.trim().replace(/^--?/, '');
 }
 
+/** A parameter of the search space. */
+interface IDrawn {
+  name: string;
+  value: unknown;
+}
+
+/** Each line that is written: what it says, or what is wrong with it. */
+function linesOf(
+  parameters: readonly IParameter[]
+): (IDrawn | ISweepMistake)[] {
+  const known = new Set<string>();
+  return parameters.flatMap((each, line) => {
+    const isBlank = each.name.trim() === '' && each.values.trim() === '';
+    return isBlank ? [] : [lineOf(each, line, known)];
+  });
+}
+
+function lineOf(
+  each: IParameter,
+  line: number,
+  known: Set<string>
+): IDrawn | ISweepMistake {
+  const name = plainName(each.name);
+  if (!NAME.test(name)) {
+    const word = each.name.trim() || each.values.trim();
+    return { field: 'name', word, line };
+  }
+  if (known.has(name)) {
+    return { field: 'twice', word: name, line };
+  }
+  known.add(name);
+  const value = each.scale === 'choice' ? choices(each) : range(each);
+  return typeof value === 'string'
+    ? { field: value, word: name, line }
+    : { name, value };
+}
+
 /** The search space, or the first mistake in it. */
 export function spaceOf(
   parameters: readonly IParameter[]
 ): Space | ISweepMistake {
+  const lines = linesOf(parameters);
   const space: Space = {};
-  const written = parameters.filter(
-    each => each.name.trim() !== '' || each.values.trim() !== ''
-  );
-  if (written.length === 0) {
-    return { field: 'nothing', word: '' };
+  for (const each of lines) {
+    if ('field' in each) {
+      return each;
+    }
+    space[each.name] = each.value;
   }
-  for (const each of written) {
-    const name = plainName(each.name);
-    if (!NAME.test(name)) {
-      return { field: 'name', word: each.name.trim() || each.values.trim() };
-    }
-    if (name in space) {
-      return { field: 'twice', word: name };
-    }
-    const value = each.scale === 'choice' ? choices(each) : range(each);
-    if (typeof value === 'string') {
-      return { field: value, word: name };
-    }
-    space[name] = value;
-  }
-  return space;
+  return lines.length > 0 ? space : { field: 'nothing', word: '' };
 }
 
 function choices({ values }: IParameter): unknown[] | 'choices' {
@@ -172,15 +198,13 @@ export function isMistake(
   return typeof found['field'] === 'string' && 'word' in found;
 }
 
-/** Why it cannot be sent; null where it can. */
-export function mistakeIn(draft: ISweepDraft): ISweepMistake | null {
-  const space = spaceOf(draft.parameters);
-  if (isMistake(space)) {
-    return space;
-  }
+/** Why it cannot be sent, the first reason before others; empty where it can. */
+export function mistakesIn(draft: ISweepDraft): ISweepMistake[] {
+  const lines = linesOf(draft.parameters);
   const first = Number(draft.firstStep);
   const last = Number(draft.lastStep);
   const checks: [boolean, ISweepMistake['field'], string][] = [
+    [lines.length > 0, 'nothing', ''],
     [draft.metric.trim() !== '', 'metric', ''],
     [isCount(draft.trials, 10_000), 'trials', draft.trials],
     [
@@ -200,8 +224,17 @@ export function mistakeIn(draft: ISweepDraft): ISweepMistake | null {
       ''
     ]
   ];
-  const wrong = checks.find(([isRight]) => !isRight);
-  return wrong ? { field: wrong[1], word: wrong[2] } : null;
+  return [
+    ...lines.flatMap(each => ('field' in each ? [each] : [])),
+    ...checks
+      .filter(([isRight]) => !isRight)
+      .map(([, field, word]) => ({ field, word }))
+  ];
+}
+
+/** The first of them; null where it can be sent. */
+export function mistakeIn(draft: ISweepDraft): ISweepMistake | null {
+  return mistakesIn(draft)[0] ?? null;
 }
 
 function isCount(text: string, most: number): boolean {

@@ -1,8 +1,10 @@
 import { expect, it } from 'vitest';
 
+import { IFilesPreview } from '../server/types';
 import {
+  goAlong,
   hasTriggers,
-  isWhole,
+  mistakeOf,
   NO_TRIGGERS,
   promoteBody,
   triggersBody
@@ -43,8 +45,30 @@ it.each([
 it('knows what is no trigger yet', () => {
   expect(hasTriggers(NO_TRIGGERS)).toBe(false);
   expect(hasTriggers({ ...NO_TRIGGERS, after: 'clean' })).toBe(true);
-  expect(isWhole(NO_TRIGGERS)).toBe(true);
-  expect(isWhole({ ...NO_TRIGGERS, metric: 'accuracy' })).toBe(false);
-  expect(isWhole({ ...NO_TRIGGERS, below: '97' })).toBe(false);
-  expect(isWhole({ ...NO_TRIGGERS, metric: 'loss', below: '1e-3' })).toBe(true);
+  expect(mistakeOf(NO_TRIGGERS)).toBeNull();
+  expect(mistakeOf({ ...NO_TRIGGERS, metric: 'accuracy' })).toBe('below');
+  expect(mistakeOf({ ...NO_TRIGGERS, metric: 'loss', below: 'x' })).toBe(
+    'below'
+  );
+  expect(mistakeOf({ ...NO_TRIGGERS, below: '97' })).toBe('metric');
+  expect(mistakeOf({ ...NO_TRIGGERS, metric: 'loss', below: '1e-3' })).toBe(
+    null
+  );
+});
+
+it.each([
+  ['data', true],
+  ['lab/data/day-1.csv', false],
+  ['data/day', false],
+  ['/home/ann/data/', true],
+  ['/srv/data', false],
+  ['https://minio/data', false],
+  ['', false]
+])('knows whether %s goes along with the files of the job', (data, expected) => {
+  const files = { files: [{ path: 'data/day-1.csv' }] } as IFilesPreview;
+  const draft = { ...NO_TRIGGERS, data };
+  expect(goAlong(draft, files, '/home/ann')).toBe(expected);
+  const below = { ...files, folder: 'lab' };
+  expect(goAlong({ ...NO_TRIGGERS, data: 'lab/data' }, below, '/')).toBe(true);
+  expect(goAlong({ ...NO_TRIGGERS, data: 'data' }, below, '/')).toBe(false);
 });

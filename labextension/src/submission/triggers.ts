@@ -1,4 +1,5 @@
 /** What starts a schedule beside the calendar: as *Train* has it typed, and as the server takes it. Pure. */
+import type { IFilesPreview } from '../server/types';
 import type { TrainModel } from './train';
 
 export type On = 'ok' | 'any' | 'failed';
@@ -45,11 +46,14 @@ export function hasTriggers(draft: ITriggerDraft): boolean {
   return [draft.data, draft.after, draft.metric].some(each => each.trim());
 }
 
-/** Whether what is typed can be sent; a value that a metric falls below is a number. */
-export function isWhole(draft: ITriggerDraft): boolean {
+/** The field that is missing or wrong; null where it can be sent. What a metric falls below is a number. */
+export function mistakeOf(draft: ITriggerDraft): 'metric' | 'below' | null {
   const { metric, below } = draft;
+  if (metric.trim() === '') {
+    return below.trim() === '' ? null : 'metric';
+  }
   const hasValue = below.trim() !== '' && Number.isFinite(Number(below));
-  return metric.trim() === '' ? below.trim() === '' : hasValue;
+  return hasValue ? null : 'below';
 }
 
 /** By what models are compared, as the server takes it; undefined = not at all. */
@@ -57,6 +61,26 @@ export function promoteBody(draft: ITriggerDraft): object | undefined {
   const metric = draft.promote.trim();
   const direction = draft.isHighest ? 'maximize' : 'minimize';
   return metric === '' ? undefined : { metric, direction };
+}
+
+/** Whether these data are among the files of which the job takes a copy along. */
+export function goAlong(
+  { data }: ITriggerDraft,
+  files: IFilesPreview | null,
+  root: string
+): boolean {
+  const base = root.replace(/\/+$/, '');
+  const asked = data.trim().replace(/\/+$/, '');
+  const path = asked.startsWith(`${base}/`)
+    ? asked.slice(base.length + 1)
+    : asked;
+  const folder = files?.folder ? `${files.folder}/` : '';
+  return (
+    path !== '' &&
+    (files?.files ?? []).some(each =>
+      `${folder}${each.path}/`.startsWith(`${path}/`)
+    )
+  );
 }
 
 /** As `PUT /v1/schedules` takes them; paths are those of this server's folder, unless they are whole. */

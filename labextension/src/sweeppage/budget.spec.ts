@@ -33,6 +33,7 @@ async function add(trials: string): Promise<void> {
   const input = shown.querySelector('input');
   if (input) {
     input.value = trials;
+    input.dispatchEvent(new Event('input'));
   }
   shown.querySelector<HTMLElement>('.jp-mod-accept')?.click();
 }
@@ -47,6 +48,25 @@ it('asks again, and says why, where nothing is added', async () => {
   await add('7');
   expect(await asked).toEqual({ trials: 7, gpu_hours: 0 });
 });
+
+it.each(['-5', '1.5', 'many', '10001'])(
+  'says what is wrong with %s, and shows it again as it was typed',
+  async trials => {
+    const asked = askForMore(SWEEP, words);
+    await add(trials);
+    const again = await dialog();
+    expect(again.querySelector('[role=alert]')?.textContent).toBe(
+      'Nothing was added. Trials are a whole number up to 10,000.'
+    );
+    const input = again.querySelector('input');
+    expect([input?.value, input?.getAttribute('aria-invalid')]).toEqual([
+      trials,
+      'true'
+    ]);
+    await add('7');
+    expect(await asked).toEqual({ trials: 7, gpu_hours: 0 });
+  }
+);
 
 it('adds nothing where that is called off', async () => {
   const asked = askForMore({ ...SWEEP, budget_milli_gpu_s: 3600 }, words);

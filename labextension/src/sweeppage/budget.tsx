@@ -5,66 +5,94 @@ import { Widget } from '@lumino/widgets';
 import type { ISweep } from '../server/sweeps';
 import type { SweepMessages } from './messages';
 
+/** As it is typed. */
+interface ITyped {
+  trials: string;
+  hours: string;
+}
+
+const PROPOSED: ITyped = { trials: '10', hours: '0' };
+/** What the server takes at once. */
+const MOST_TRIALS = 10_000;
+const MOST_HOURS = 10_000_000;
+
 /** Numbers that are typed into a dialog. */
 class MoreBudget extends Widget {
-  constructor(labels: {
-    trials: string;
-    hours: string | null;
-    mistake: string;
-  }) {
+  constructor(
+    labels: { trials: string; hours: string | null; mistake: string },
+    typed: ITyped
+  ) {
     super();
     this.addClass('gc-MoreBudget');
-    this._trials = this._field(labels.trials, '10');
-    this._hours = labels.hours === null ? null : this._field(labels.hours, '0');
+    this._typed = typed;
+    this._field(labels.trials, 'trials', trialsOf(typed) === null);
+    if (labels.hours !== null) {
+      this._field(labels.hours, 'hours', hoursOf(typed) === null);
+    }
     if (labels.mistake) {
       const said = document.createElement('p');
+      said.className = 'gc-Error';
       said.setAttribute('role', 'alert');
       said.textContent = labels.mistake;
       this.node.append(said);
     }
   }
 
-  getValue(): { trials: number; gpu_hours: number } {
-    return {
-      trials: Math.max(0, Math.round(Number(this._trials.value) || 0)),
-      gpu_hours: Math.max(0, Number(this._hours?.value ?? 0) || 0)
-    };
+  getValue(): ITyped {
+    return this._typed;
   }
 
-  private _field(text: string, value: string): HTMLInputElement {
+  private _field(text: string, name: keyof ITyped, isWrong: boolean): void {
     const label = document.createElement('label');
     label.textContent = text;
     const input = document.createElement('input');
+    // A field for numbers would forget what is none.
     Object.assign(input, {
-      type: 'number',
-      min: '0',
-      value,
+      inputMode: 'decimal',
+      value: this._typed[name],
       className: 'jp-mod-styled'
+    });
+    input.setAttribute('aria-invalid', String(isWrong));
+    input.addEventListener('input', () => {
+      this._typed = { ...this._typed, [name]: input.value };
     });
     label.append(input);
     this.node.append(label);
-    return input;
   }
 
-  private readonly _trials: HTMLInputElement;
-  private readonly _hours: HTMLInputElement | null;
+  private _typed: ITyped;
+}
+
+function trialsOf({ trials }: ITyped): number | null {
+  const found = Number(trials);
+  const isRight = Number.isInteger(found) && found >= 0 && found <= MOST_TRIALS;
+  return isRight ? found : null;
+}
+
+function hoursOf({ hours }: ITyped): number | null {
+  const found = Number(hours);
+  return found >= 0 && found <= MOST_HOURS ? found : null;
 }
 
 /** What is added; null where that was called off. */
 export async function askForMore(
   sweep: ISweep,
   msg: SweepMessages,
+  typed = PROPOSED,
   mistake = ''
 ): Promise<{ trials: number; gpu_hours: number } | null> {
   const { trans } = msg;
   const { button, value } = await showDialog({
     title: msg.addTitle(sweep.name),
-    body: new MoreBudget({
-      trials: trans.__('Trials'),
-      // What has no bound in GPU-hours gets none by this.
-      hours: sweep.budget_milli_gpu_s == null ? null : trans.__('GPU-hours'),
-      mistake
-    }),
+    body: new MoreBudget(
+      {
+        trials: trans.__('Trials'),
+        // What has no bound in GPU-hours gets none by this.
+        hours: sweep.budget_milli_gpu_s == null ? null : trans.__('GPU-hours'),
+        mistake
+      },
+      typed
+    ),
     buttons: [
       Dialog.cancelButton({ label: trans.__('Cancel') }),
       Dialog.okButton({ label: trans.__('Add') })
@@ -73,7 +101,11 @@ export async function askForMore(
   if (!button.accept || !value) {
     return null;
   }
-  return value.trials + value.gpu_hours > 0
-    ? value
-    : askForMore(sweep, msg, msg.addNothing(sweep));
+  const [trials, hours] = [trialsOf(value), hoursOf(value)];
+  if (trials === null || hours === null) {
+    return askForMore(sweep, msg, value, msg.addWrong(sweep));
+  }
+  return trials + hours > 0
+    ? { trials, gpu_hours: hours }
+    : askForMore(sweep, msg, value, msg.addNothing(sweep));
 }

@@ -60,13 +60,15 @@ export function DraftField(props: {
   label: string;
   value: string;
   example: string;
+  /** What is wrong with what is typed; null where nothing is. */
+  mistake?: string | null;
   onChange: (value: string) => void;
 }): React.JSX.Element {
+  const { id, mistake = null } = props;
   return (
-    <Labelled id={props.id} label={props.label}>
+    <Labelled id={id} label={props.label}>
       <input
-        id={props.id}
-        className="jp-mod-styled gc-Input"
+        {...marksOf(id, mistake)}
         value={props.value}
         placeholder={props.example}
         spellCheck={false}
@@ -74,7 +76,30 @@ export function DraftField(props: {
           props.onChange(event.target.value);
         }}
       />
+      <Mistake of={id} text={mistake} />
     </Labelled>
+  );
+}
+
+/** What a field of this name has, right or wrong. */
+export function marksOf(id: string, mistake: string | null): object {
+  return {
+    id,
+    className: 'jp-mod-styled gc-Input',
+    'aria-invalid': mistake === null ? undefined : true,
+    'aria-describedby': mistake === null ? undefined : `${id}-mistake`
+  };
+}
+
+/** The sentence below a field that is wrong. */
+export function Mistake(props: {
+  of: string;
+  text: string | null;
+}): React.JSX.Element | null {
+  return props.text === null ? null : (
+    <p className="gc-Error" id={`${props.of}-mistake`}>
+      {props.text}
+    </p>
   );
 }
 
@@ -149,20 +174,12 @@ function Checked(props: {
   const { train } = usePanel();
   const msg = useWords(trainMessages);
   const id = `gc-${props.field}`;
-  const mistake = train.mistakes.find(each => each.field === props.field);
+  const found = train.mistakes.find(each => each.field === props.field);
+  const mistake = found ? msg.mistake(found, train.form) : null;
   return (
     <Labelled id={id} label={props.label}>
-      {props.children({
-        id,
-        className: 'jp-mod-styled gc-Input',
-        'aria-invalid': mistake ? true : undefined,
-        'aria-describedby': mistake ? `${id}-mistake` : undefined
-      })}
-      {mistake ? (
-        <p className="gc-Error" id={`${id}-mistake`}>
-          {msg.mistake(mistake, train.form)}
-        </p>
-      ) : null}
+      {props.children(marksOf(id, mistake))}
+      <Mistake of={id} text={mistake} />
     </Labelled>
   );
 }

@@ -11,8 +11,8 @@ import { scheduling } from '../submission/schedule';
 import { isByMemory } from '../submission/sizes';
 import {
   hasTriggers,
-  isWhole,
   keepTriggers,
+  mistakeOf,
   NO_TRIGGERS,
   promoteBody,
   triggersBody,
@@ -238,7 +238,9 @@ export function TrainForm(): React.JSX.Element {
     const made = await train.send(sent =>
       putSchedule(train.api, {
         ...scheduling(sent),
-        ...(sent.cron.trim() ? {} : { schedule: undefined }),
+        ...(sent.cron.trim()
+          ? {}
+          : { schedule: undefined, time_zone: sent.timeZone.trim() || 'UTC' }),
         triggers: triggersBody(
           triggersOf(train),
           PageConfig.getOption('serverRoot')
@@ -312,11 +314,15 @@ function whyNoTime(
   msg: TrainMessages
 ): string | null {
   const draft = triggersOf(train);
-  if (!isWhole(draft)) {
+  if (mistakeOf(draft) !== null) {
     return msg.metricFirst();
   }
-  if (train.form.cron.trim() === '' && hasTriggers(draft)) {
+  const { cron, timeZone } = train.form;
+  if (cron.trim() === '' && hasTriggers(draft)) {
     return null;
+  }
+  if (timeZone.trim() === '') {
+    return msg.zoneFirst();
   }
   return times?.next.length ? null : msg.timesFirst();
 }

@@ -319,6 +319,12 @@ export function trainMessages(msg: Messages) {
           );
     },
 
+    dataGoAlong(): string {
+      return trans.__(
+        'These data go along as they are now, and each run would read that copy: give the script their whole path.'
+      );
+    },
+
     ofPromotion(): string {
       return trans.__(
         'What each run tells of it last is compared with the promoted model’s. The results of the promoted one stay.'
@@ -339,6 +345,10 @@ export function trainMessages(msg: Messages) {
 
     timesFirst(): string {
       return trans.__('Write times that the calendar has.');
+    },
+
+    zoneFirst(): string {
+      return trans.__('Name a time zone, as in Europe/Berlin.');
     },
 
     savedIsLost(step: string): string {

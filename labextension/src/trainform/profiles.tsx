@@ -13,11 +13,12 @@ import {
   removeProfile
 } from '../server/profiles';
 import { keyOf, leaving, profileOf, taking } from '../submission/profile';
-import { SelectField } from './fields';
+import { marksOf, Mistake, SelectField } from './fields';
 import { trainMessages } from './messages';
 
 /** As the scheduler has it. */
 const NAME = /^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$/;
+const NAME_FIELD = 'gc-profile-name';
 
 /** So often at most: whoever moves over the form looks each time. */
 const AGAIN_MS = 5000;
@@ -130,19 +131,20 @@ export function PublishProfile(props: {
   const isKnown = profiles.some(
     each => each.team === team && each.name === name
   );
+  const mistake = name === '' || NAME.test(name) ? null : msg.nameLikeThis();
   return (
     <details className="gc-Field">
       <summary>{trans.__('Publish as a profile of the team')}</summary>
-      <label htmlFor="gc-profile-name">{trans.__('Name of the profile')}</label>
+      <label htmlFor={NAME_FIELD}>{trans.__('Name of the profile')}</label>
       <input
-        id="gc-profile-name"
-        className="jp-mod-styled gc-Input"
+        {...marksOf(NAME_FIELD, mistake)}
         value={name}
         spellCheck={false}
         onChange={event => {
           setName(event.target.value);
         }}
       />
+      <Mistake of={NAME_FIELD} text={mistake} />
       <label htmlFor="gc-profile-text">{trans.__('What it is good for')}</label>
       <input
         id="gc-profile-text"

@@ -11,14 +11,16 @@ import {
   IParameter,
   ISweepDraft,
   keepDraft,
+  ISweepMistake,
   mistakeIn,
+  mistakesIn,
   rungsOf,
   Sampler,
   Scale,
   trialRequest,
   wholeRanges
 } from '../submission/sweep';
-import { DraftField, SelectField } from './fields';
+import { DraftField, marksOf, Mistake, SelectField } from './fields';
 import { leadOf } from './quotaline';
 import { sweepWords } from './sweepmessages';
 
@@ -99,7 +101,9 @@ export function SweepFields(): React.JSX.Element {
               example="45"
             />
           </div>
-          <p className="gc-Muted gc-Hint">{msg.compared(rungsOf(draft))}</p>
+          {mistakeAt(draft, 'firstStep') || mistakeAt(draft, 'lastStep') ? null : (
+            <p className="gc-Muted gc-Hint">{msg.compared(rungsOf(draft))}</p>
+          )}
         </>
       ) : null}
     </>
@@ -110,7 +114,16 @@ export function SweepFields(): React.JSX.Element {
 function Space(): React.JSX.Element {
   const { train, trans } = usePanel();
   const msg = useWords(sweepWords);
-  const { parameters } = draftOf(train);
+  const draft = draftOf(train);
+  const { parameters } = draft;
+  const mistakes = mistakesIn(draft);
+  const wrong = (index: number): string | null => {
+    const { name = '', values = '' } = parameters[index] ?? {};
+    // A line that is half written is not wrong yet: what is missing is told below the form.
+    const isWritten = name.trim() !== '' && values.trim() !== '';
+    const found = mistakes.find(each => each.line === index);
+    return found && isWritten ? msg.mistake(found) : null;
+  };
   const put = (index: number, some: Partial<IParameter>) => {
     keepDraft(train, {
       parameters: parameters.map((each, at) =>
@@ -122,9 +135,10 @@ function Space(): React.JSX.Element {
     <fieldset className="gc-Field gc-Space">
       <legend>{trans.__('Try')}</legend>
       {parameters.map((each, index) => (
-        <div className="gc-Try" key={index}>
+        <Fragment key={index}>
+        <div className="gc-Try">
           <input
-            className="jp-mod-styled gc-Input"
+            {...marksOf(`gc-try-${index}`, wrong(index))}
             aria-label={trans.__('Parameter %1', index + 1)}
             value={each.name}
             placeholder={NAME_EXAMPLE}
@@ -134,7 +148,8 @@ function Space(): React.JSX.Element {
             }}
           />
           <input
-            className="jp-mod-styled gc-Input"
+            {...marksOf(`gc-try-${index}`, wrong(index))}
+            id={undefined}
             aria-label={trans.__('Values of parameter %1', index + 1)}
             value={each.values}
             placeholder={
@@ -160,6 +175,8 @@ function Space(): React.JSX.Element {
             ))}
           </select>
         </div>
+        <Mistake of={`gc-try-${index}`} text={wrong(index)} />
+        </Fragment>
       ))}
       {wholeRanges(parameters).map(each => (
         <p key={each.name} className="gc-Muted gc-Hint">
@@ -206,16 +223,35 @@ function Typed(props: {
   example: string;
 }): React.JSX.Element {
   const { train } = usePanel();
+  const msg = useWords(sweepWords);
   const { field } = props;
+  const draft = draftOf(train);
+  const found = mistakeAt(draft, field);
   return (
     <DraftField
       {...props}
       id={`gc-sweep-${field}`}
-      value={draftOf(train)[field]}
+      value={draft[field]}
+      mistake={found ? msg.mistake(found) : null}
       onChange={value => {
         keepDraft(train, { [field]: value });
       }}
     />
+  );
+}
+
+/** What is wrong with what stands in a field; what is not written yet is no mistake of it. */
+function mistakeAt(
+  draft: ISweepDraft,
+  field: TypedField
+): ISweepMistake | undefined {
+  const isStep = field === 'firstStep' || field === 'lastStep';
+  // Of two steps that do not fit each other, the second is the one to mend.
+  const isWhole = /^\s*[1-9][0-9]*\s*$/.test(draft.firstStep);
+  const ofSteps = isWhole ? 'lastStep' : 'firstStep';
+  const name = isStep ? (field === ofSteps ? 'steps' : null) : field;
+  return mistakesIn(draft).find(
+    each => each.field === name && each.field !== 'metric'
   );
 }
 

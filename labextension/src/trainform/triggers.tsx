@@ -1,12 +1,14 @@
 /** *Besides, when* of *Train*: what starts a schedule beside the calendar, or instead of it. */
+import { PageConfig } from '@jupyterlab/coreutils';
 import * as React from 'react';
 
 import { usePanel, useWords } from '../components/context';
 import { Fragment, h } from '../components/h';
 import {
-  isWhole,
+  goAlong,
   ITriggerDraft,
   keepTriggers,
+  mistakeOf,
   On,
   triggersOf
 } from '../submission/triggers';
@@ -27,6 +29,9 @@ export function Triggers(): React.JSX.Element {
         label={trans.__('Also if these data change')}
         example="data/"
       />
+      {goAlong(draft, train.files, PageConfig.getOption('serverRoot')) ? (
+        <p className="gc-Warn gc-Hint">{msg.dataGoAlong()}</p>
+      ) : null}
       <div className="gc-Pair">
         <Typed
           field="after"
@@ -55,13 +60,7 @@ export function Triggers(): React.JSX.Element {
         />
         <Typed field="below" label={trans.__('falls below')} example="97.5" />
       </div>
-      {isWhole(draft) ? (
-        <p className="gc-Muted gc-Hint">{msg.ofTriggers(draft)}</p>
-      ) : (
-        <p className="gc-Error" role="alert">
-          {msg.metricFirst()}
-        </p>
-      )}
+      <p className="gc-Muted gc-Hint">{msg.ofTriggers(draft)}</p>
       <div className="gc-Pair">
         <Typed
           field="promote"
@@ -94,12 +93,15 @@ function Typed(props: {
   example: string;
 }): React.JSX.Element {
   const { train } = usePanel();
+  const msg = useWords(trainMessages);
   const { field } = props;
+  const draft = triggersOf(train);
   return (
     <DraftField
       {...props}
       id={`gc-trigger-${field}`}
-      value={triggersOf(train)[field]}
+      value={draft[field]}
+      mistake={mistakeOf(draft) === field ? msg.metricFirst() : null}
       onChange={value => {
         keepTriggers(train, { [field]: value });
       }}

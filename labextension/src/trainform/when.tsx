@@ -6,6 +6,7 @@ import { Fragment, h } from '../components/h';
 import { ownZone, zonedWords } from '../schedulepage/zonedtime';
 import { told } from '../server/api';
 import { nextTimes } from '../server/schedules';
+import { hasTriggers, triggersOf } from '../submission/triggers';
 import { SelectField, TextField } from './fields';
 import { trainMessages } from './messages';
 import { Triggers } from './triggers';
@@ -25,7 +26,16 @@ export function When(props: { times: ITimes | null }): React.JSX.Element {
   const { train, trans } = usePanel();
   const msg = useWords(trainMessages);
   const { form } = train;
-  const { isScheduled } = form;
+  const { isScheduled, cron, timeZone } = form;
+  const isTimed = cron.trim() !== '' || !hasTriggers(triggersOf(train));
+  const missing = !isTimed
+    ? null
+    : timeZone.trim() === ''
+      ? msg.zoneFirst()
+      : cron.trim() === ''
+        ? msg.timesFirst()
+        : null;
+  const problem = missing ?? props.times?.problem ?? null;
   return (
     <>
       <SelectField
@@ -61,9 +71,9 @@ export function When(props: { times: ITimes | null }): React.JSX.Element {
             placeholder={ownZone()}
           />
           <div aria-live="polite" id="gc-times">
-            {props.times === null ? null : props.times.problem !== null ? (
-              <p className="gc-Error">{props.times.problem}</p>
-            ) : (
+            {problem !== null ? (
+              <p className="gc-Error">{problem}</p>
+            ) : props.times === null ? null : (
               <p className="gc-Hint">
                 {msg.nextTimes(
                   props.times.next.map(each => zonedWords(each, form.timeZone))

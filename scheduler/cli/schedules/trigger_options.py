@@ -112,6 +112,12 @@ def triggers(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     return found + [{"metric": _metric(each)} for each in arguments.when_below]
 
 
+def watched(arguments: argparse.Namespace) -> tuple[Path, ...]:
+    """Files and folders of this machine whose change starts a run."""
+    found = (_data(each).get("path") for each in arguments.when_data)
+    return tuple(Path(path) for path in found if path is not None)
+
+
 def _data(text: str) -> dict[str, Any]:
     if text.startswith(("http://", "https://")):
         return {"url": text}

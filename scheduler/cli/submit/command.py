@@ -105,6 +105,7 @@ def _wish(arguments: argparse.Namespace) -> Wish:
         worker = role(arguments, profile)
         request, packed = request_for_file(chosen, options, worker, max_bytes=max_bytes)
         say(*told(packed, chosen, request))
+        say(*snapshot_exclusions.copied(packed, chosen, trigger_options.watched(arguments)))
         return request, packed
 
     return pack

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gpucommons.scheduler import models
@@ -45,6 +45,17 @@ def _above(packed: Packed, job: FileJob) -> Iterator[str]:
                 " stays behind: run it from there (a command, or -m), or give a whole path"
             )
             return
+
+
+def copied(packed: Packed, job: FileJob, watched: Iterable[Path]) -> Iterator[str]:
+    """Data whose change starts a run of which each would read the copy that goes along now."""
+    for path in watched:
+        real = path.resolve()
+        if any((job.root / file.path).is_relative_to(real) for file in packed.files):
+            yield (
+                f"warning: {path} goes along as it is now, and each run would read that copy: have the"
+                f" script read {path} by its whole path"
+            )
 
 
 def named(packed: Packed) -> Iterator[str]:

@@ -102,6 +102,21 @@ def test_triggers_are_written_shown_and_posted_to(
     assert (other.code, "watches no metric 'loss', but: accuracy" in other.err) == (4, True)
 
 
+def test_data_that_go_along_are_warned_of(cli: Cli, tmp_path: Path) -> None:
+    beside, here = tmp_path / "data", tmp_path / "code"
+    for folder in (beside, here / "data"):
+        folder.mkdir(parents=True)
+        (folder / "day-1.csv").write_text("1")
+    (here / "train.py").write_text("print('epoch 1')\n")
+    asked = ("submit", str(here / "train.py"), "--name", "retrain", "--overwrite", "--when-data")
+
+    assert "would read that copy" not in cli(*asked, str(beside)).err
+    copied = cli(*asked, str(here / "data"))
+
+    assert copied.code == 0
+    assert f"have the script read {here / 'data'} by its whole path" in copied.err
+
+
 def test_a_file_says_the_same(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print('epoch 1')\n")
     file = tmp_path / "schedule.yaml"
