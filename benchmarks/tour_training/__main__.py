@@ -1,8 +1,8 @@
 """Play the tour of training: ``python -m benchmarks.tour_training [--json FILE]``.
 
-Rows E1–E12 of the walk-throughs on simulated GPUs: frameworks and the notebook on machines of their own,
-all the rest beside them on another one, whose scheduler is killed again and again. Exit code 1 when a row does
-not hold. What the product does not have is printed as missing, and counts as nothing.
+Rows E1–E12 of the walk-throughs on simulated GPUs: frameworks, the notebook and the sweep on machines of
+their own, all the rest beside them on another one; its scheduler and the sweep's are killed again and again.
+Exit code 1 when a row does not hold. What the product does not have is printed as missing, and counts as nothing.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -43,7 +43,7 @@ MISSING = {
 
 
 def play(line: Timeline, person: Researcher) -> dict[str, object]:
-    """All rows but those of the frameworks: those without GPUs, with all kills but a sweep's, beside the others."""
+    """Rows of one machine: those without GPUs, with all kills, beside the others."""
     with ThreadPoolExecutor(1) as beside:
         again = beside.submit(
             _said, line, "rows without GPUs", lambda: _without_gpus(line, person.beside())
@@ -51,9 +51,28 @@ def play(line: Timeline, person: Researcher) -> dict[str, object]:
         rows_stopped.drilled(line, person)
         rows_stopped.spot(line, person)
         gained = rows_stopped.elastic(line, person)
-        swept = rows_sweep.sweep(line, person)
         scheduled = again.result()
-    return {"elastic_gain": gained, **vars(swept), **vars(scheduled)}
+    return {"elastic_gain": gained, **vars(scheduled)}
+
+
+def _swept(line: Timeline) -> rows_sweep.Swept:
+    """E5 to E7: a sweep wants all GPUs for two minutes, in which the others would wait for it."""
+    with _at_work() as person:
+        return rows_sweep.sweep(line, person)
+
+
+@contextmanager
+def _at_work() -> Iterator[Researcher]:
+    """A machine of its own, and who works on it by the command line and the API."""
+    with (
+        tempfile.TemporaryDirectory(prefix="gctour") as folder,
+        # The notebook's machine alone has a hub.
+        Machine(
+            cluster(CONFIG, Path(folder)), idle_after_s=3600, warn_after_s=3000, hub=False
+        ) as machine,
+        SchedulerClient(f"unix:{machine.state / 'api.sock'}") as scheduler,
+    ):
+        yield Researcher(machine, scheduler)
 
 
 def _said(line: Timeline, what: str, play: Callable[[], T]) -> T:
@@ -81,24 +100,17 @@ def _without_gpus(line: Timeline, person: Researcher) -> rows_again.Scheduled:
 
 def _tour(line: Timeline) -> dict[str, object]:
     began, over = time.monotonic(), threading.Event()
-    with (
-        ThreadPoolExecutor(2) as beside,
-        tempfile.TemporaryDirectory(prefix="gctour") as folder,
-        ExitStack() as ended,
-    ):
+    with ThreadPoolExecutor(3) as beside, ExitStack() as ended:
         # Whoever stops the tour, or a row that fails, waits for no framework that has not begun.
         ended.callback(over.set)
         frameworks = beside.submit(rows_launchers.frameworks, line, over)
         notebook = beside.submit(_said, line, "E12", lambda: rows_notebook.offered(line))
-        config = cluster(CONFIG, Path(folder))
-        with (
-            # Its rows use the command line and the API; the notebook's machine has a hub.
-            Machine(config, idle_after_s=3600, warn_after_s=3000, hub=False) as machine,
-            SchedulerClient(f"unix:{machine.state / 'api.sock'}") as scheduler,
-        ):
+        sweep = beside.submit(_said, line, "E5 to E7", lambda: _swept(line))
+        with _at_work() as person:
             line.row("", f"gpucommons up answers after {time.monotonic() - began:.1f} s")
-            found = play(line, Researcher(machine, scheduler))
+            found = play(line, person)
         notebook.result()
+        swept = sweep.result()
         played = frameworks.result()
     for row, what in MISSING.items():
         line.row(row, f"MISSING: {what}")
@@ -108,6 +120,7 @@ def _tour(line: Timeline) -> dict[str, object]:
         "frameworks_missing": played.missing,
         "frameworks_failed": played.failed,
         **found,
+        **vars(swept),
         "rows_missing": MISSING,
         "load": round(os.getloadavg()[1], 1),
         "tour_s": round(time.monotonic() - began, 1),
