@@ -64,11 +64,16 @@ it.each([
   ['/srv/data', false],
   ['https://minio/data', false],
   ['', false]
-])('knows whether %s goes along with the files of the job', (data, expected) => {
-  const files = { files: [{ path: 'data/day-1.csv' }] } as IFilesPreview;
-  const draft = { ...NO_TRIGGERS, data };
-  expect(goAlong(draft, files, '/home/ann')).toBe(expected);
-  const below = { ...files, folder: 'lab' };
-  expect(goAlong({ ...NO_TRIGGERS, data: 'lab/data' }, below, '/')).toBe(true);
-  expect(goAlong({ ...NO_TRIGGERS, data: 'data' }, below, '/')).toBe(false);
-});
+])(
+  'knows whether %s goes along with the files of the job',
+  (data, expected) => {
+    const files = { files: [{ path: 'data/day-1.csv' }] } as IFilesPreview;
+    const draft = { ...NO_TRIGGERS, data };
+    expect(goAlong(draft, files, '/home/ann')).toBe(expected);
+    const below = { ...files, folder: 'lab' };
+    expect(goAlong({ ...NO_TRIGGERS, data: 'lab/data' }, below, '/')).toBe(
+      true
+    );
+    expect(goAlong({ ...NO_TRIGGERS, data: 'data' }, below, '/')).toBe(false);
+  }
+);

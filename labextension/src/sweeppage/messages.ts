@@ -216,9 +216,7 @@ export function sweepMessages(msg: Messages) {
 
     addWrong({ budget_milli_gpu_s: budget }: ISweep): string {
       return budget == null
-        ? trans.__(
-            'Nothing was added. Trials are a whole number up to 10,000.'
-          )
+        ? trans.__('Nothing was added. Trials are a whole number up to 10,000.')
         : trans.__(
             'Nothing was added. Trials are a whole number up to 10,000, GPU-hours any number up to 10,000,000.'
           );

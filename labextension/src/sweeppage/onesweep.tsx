@@ -208,91 +208,93 @@ function Boxes(props: {
 }
 
 /** Table and charts, drawn anew when they have something new to show, not each second. */
-const DrawnBoxes = React.memo(function DrawnBoxes(props: {
-  sweep: ISweep;
-  figures: IFigures | null;
-  until: number;
-}): React.JSX.Element {
-  const { sweep, figures, until } = props;
-  const { trans } = usePanel();
-  const msg = useWords(sweepMessages);
-  const best = steps(points(sweep.trials), sweep.direction === 'maximize');
-  const gpus = figures?.gpus ?? [];
-  const words = msg.chartWords();
-  const headings = Object.fromEntries(
-    Object.keys(sweep.best?.values ?? {}).map(name => [
-      name,
-      msg.explains(name, figures?.importance[name])
-    ])
-  );
-  return (
-    <div className="gc-Sweep-boxes">
-      {best.length === 0 ? null : (
-        <section className="gc-Box">
-          <BoxHead
-            title={trans.__('Best so far')}
-            aside={msg.betterIs(sweep)}
-          />
-          <Chart
-            label={trans.__('The best value over time')}
-            spec={colours => bestSoFar(sweep, until, words, colours)}
-            instead={msg.noCharts()}
-          />
-          <BestTable points={best} metric={sweep.metric} />
-        </section>
-      )}
-      <section className="gc-Box">
-        <BoxHead
-          title={trans.__('GPUs in use')}
-          aside={trans.__('mean of each minute')}
-        />
-        {gpus.length === 0 ? (
-          <p className="gc-Muted">{msg.noGpus()}</p>
-        ) : (
-          <>
+const DrawnBoxes = React.memo(
+  (props: {
+    sweep: ISweep;
+    figures: IFigures | null;
+    until: number;
+  }): React.JSX.Element => {
+    const { sweep, figures, until } = props;
+    const { trans } = usePanel();
+    const msg = useWords(sweepMessages);
+    const best = steps(points(sweep.trials), sweep.direction === 'maximize');
+    const gpus = figures?.gpus ?? [];
+    const words = msg.chartWords();
+    const headings = Object.fromEntries(
+      Object.keys(sweep.best?.values ?? {}).map(name => [
+        name,
+        msg.explains(name, figures?.importance[name])
+      ])
+    );
+    return (
+      <div className="gc-Sweep-boxes">
+        {best.length === 0 ? null : (
+          <section className="gc-Box">
+            <BoxHead
+              title={trans.__('Best so far')}
+              aside={msg.betterIs(sweep)}
+            />
             <Chart
-              label={trans.__('GPUs in use over time')}
-              spec={colours =>
-                gpusInUse(
-                  gpus,
-                  sweep.ended_ms ?? until + 60_000,
-                  words,
-                  colours
-                )
-              }
+              label={trans.__('The best value over time')}
+              spec={colours => bestSoFar(sweep, until, words, colours)}
               instead={msg.noCharts()}
             />
-            <GpusTable gpus={gpus} />
-          </>
+            <BestTable points={best} metric={sweep.metric} />
+          </section>
         )}
-      </section>
-      <Trials sweep={sweep} />
-      {sweep.metric === '' ? null : (
         <section className="gc-Box">
           <BoxHead
-            title={trans.__('What matters')}
-            aside={trans.__('each line is a trial, blue: the best')}
+            title={trans.__('GPUs in use')}
+            aside={trans.__('mean of each minute')}
           />
-          {!canBeCompared(sweep.trials) ? (
-            <p className="gc-Muted">
-              {trans.__('Drawn once two trials have told it.')}
-            </p>
+          {gpus.length === 0 ? (
+            <p className="gc-Muted">{msg.noGpus()}</p>
           ) : (
-            <Chart
-              label={trans.__(
-                'Each trial’s values and what came of them; they stand in the table of trials'
-              )}
-              spec={colours => parallel(sweep, headings, words, colours)}
-              instead={msg.noCharts()}
-            />
+            <>
+              <Chart
+                label={trans.__('GPUs in use over time')}
+                spec={colours =>
+                  gpusInUse(
+                    gpus,
+                    sweep.ended_ms ?? until + 60_000,
+                    words,
+                    colours
+                  )
+                }
+                instead={msg.noCharts()}
+              />
+              <GpusTable gpus={gpus} />
+            </>
           )}
-          <p className="gc-Muted">{figures?.importance_text}</p>
-          <Rungs sweep={sweep} />
         </section>
-      )}
-    </div>
-  );
-});
+        <Trials sweep={sweep} />
+        {sweep.metric === '' ? null : (
+          <section className="gc-Box">
+            <BoxHead
+              title={trans.__('What matters')}
+              aside={trans.__('each line is a trial, blue: the best')}
+            />
+            {!canBeCompared(sweep.trials) ? (
+              <p className="gc-Muted">
+                {trans.__('Drawn once two trials have told it.')}
+              </p>
+            ) : (
+              <Chart
+                label={trans.__(
+                  'Each trial’s values and what came of them; they stand in the table of trials'
+                )}
+                spec={colours => parallel(sweep, headings, words, colours)}
+                instead={msg.noCharts()}
+              />
+            )}
+            <p className="gc-Muted">{figures?.importance_text}</p>
+            <Rungs sweep={sweep} />
+          </section>
+        )}
+      </div>
+    );
+  }
+);
 
 export function BoxHead(props: {
   title: string;

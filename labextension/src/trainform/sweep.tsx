@@ -101,7 +101,8 @@ export function SweepFields(): React.JSX.Element {
               example="45"
             />
           </div>
-          {mistakeAt(draft, 'firstStep') || mistakeAt(draft, 'lastStep') ? null : (
+          {mistakeAt(draft, 'firstStep') ||
+          mistakeAt(draft, 'lastStep') ? null : (
             <p className="gc-Muted gc-Hint">{msg.compared(rungsOf(draft))}</p>
           )}
         </>
@@ -136,46 +137,46 @@ function Space(): React.JSX.Element {
       <legend>{trans.__('Try')}</legend>
       {parameters.map((each, index) => (
         <Fragment key={index}>
-        <div className="gc-Try">
-          <input
-            {...marksOf(`gc-try-${index}`, wrong(index))}
-            aria-label={trans.__('Parameter %1', index + 1)}
-            value={each.name}
-            placeholder={NAME_EXAMPLE}
-            spellCheck={false}
-            onChange={event => {
-              put(index, { name: event.target.value });
-            }}
-          />
-          <input
-            {...marksOf(`gc-try-${index}`, wrong(index))}
-            id={undefined}
-            aria-label={trans.__('Values of parameter %1', index + 1)}
-            value={each.values}
-            placeholder={
-              each.scale === 'choice' ? CHOICES_EXAMPLE : RANGE_EXAMPLE
-            }
-            spellCheck={false}
-            onChange={event => {
-              put(index, { values: event.target.value });
-            }}
-          />
-          <select
-            className="jp-mod-styled gc-Input"
-            aria-label={trans.__('How parameter %1 is drawn', index + 1)}
-            value={each.scale}
-            onChange={event => {
-              put(index, { scale: event.target.value as Scale });
-            }}
-          >
-            {msg.scales().map(({ value, label }) => (
-              <option key={value} value={value}>
-                {label}
-              </option>
-            ))}
-          </select>
-        </div>
-        <Mistake of={`gc-try-${index}`} text={wrong(index)} />
+          <div className="gc-Try">
+            <input
+              {...marksOf(`gc-try-${index}`, wrong(index))}
+              aria-label={trans.__('Parameter %1', index + 1)}
+              value={each.name}
+              placeholder={NAME_EXAMPLE}
+              spellCheck={false}
+              onChange={event => {
+                put(index, { name: event.target.value });
+              }}
+            />
+            <input
+              {...marksOf(`gc-try-${index}`, wrong(index))}
+              id={undefined}
+              aria-label={trans.__('Values of parameter %1', index + 1)}
+              value={each.values}
+              placeholder={
+                each.scale === 'choice' ? CHOICES_EXAMPLE : RANGE_EXAMPLE
+              }
+              spellCheck={false}
+              onChange={event => {
+                put(index, { values: event.target.value });
+              }}
+            />
+            <select
+              className="jp-mod-styled gc-Input"
+              aria-label={trans.__('How parameter %1 is drawn', index + 1)}
+              value={each.scale}
+              onChange={event => {
+                put(index, { scale: event.target.value as Scale });
+              }}
+            >
+              {msg.scales().map(({ value, label }) => (
+                <option key={value} value={value}>
+                  {label}
+                </option>
+              ))}
+            </select>
+          </div>
+          <Mistake of={`gc-try-${index}`} text={wrong(index)} />
         </Fragment>
       ))}
       {wholeRanges(parameters).map(each => (
