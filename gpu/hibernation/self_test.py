@@ -22,7 +22,7 @@ from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.inside import calls
 from gpucommons.gpu.hibernation.inside.settings import Account
 from gpucommons.gpu.hibernation.scratch import remove_left, scratch
-from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused
+from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused, this_process
 from gpucommons.gpu.hibernation.unused_account import unused_account
 from gpucommons.gpu.parking import self_test as parking
 
@@ -99,7 +99,9 @@ def _try_gpu(criu: Criu, place: Path, driver: Path, timeout_s: float) -> str | N
     os.mkfifo(go, 0o600)
     tree = HibernatableTree(place / "tree", criu, driver=driver)
     (place / "tree").mkdir(mode=0o700)
-    with _started(tree.run_command(parking.command(driver, go)), timeout_s) as process:
+    with _started(
+        tree.run_command(parking.command(driver, go), alive=this_process()), timeout_s
+    ) as process:
         ready = parking.line(process)
         if ready != "ready":
             return ready or "The small process did not start."
@@ -107,7 +109,7 @@ def _try_gpu(criu: Criu, place: Path, driver: Path, timeout_s: float) -> str | N
         if isinstance(saved, Refused):
             return saved.because
         process.wait(timeout_s)
-    with _started(tree.wake_command(), timeout_s) as process:
+    with _started(tree.wake_command(alive=this_process()), timeout_s) as process:
         refused = tree.awake(timeout_s)
         because = tree.why_parked() if refused is None else refused.because
         if because is not None:
@@ -138,7 +140,7 @@ def _try(
         for path in (go, place / "tree", place):
             os.chown(path, account.uid, account.gid)
     program = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_BALLAST_MIB), str(go)]
-    with _started(tree.run_command(program), timeout_s, uid) as process:
+    with _started(tree.run_command(program, alive=this_process()), timeout_s, uid) as process:
         ready = lines(process)
         if ready != "ready":
             return Ability(can_hibernate=False, because=ready or "The small process did not start.")
@@ -147,7 +149,7 @@ def _try(
             return Ability(can_hibernate=False, because=saved.because)
         process.wait(timeout_s)
     started = time.monotonic()
-    with _started(tree.wake_command(), timeout_s, uid) as process:
+    with _started(tree.wake_command(alive=this_process()), timeout_s, uid) as process:
         refused = tree.awake(timeout_s)
         seconds = time.monotonic() - started
         if refused is not None:
@@ -195,8 +197,13 @@ class _Written:
 def _started(
     words: list[str], timeout_s: float, uid: int | None = None
 ) -> Iterator[subprocess.Popen[str]]:
+    alive = this_process()
     with parking.started(
-        words, timeout_s, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT
+        words,
+        timeout_s,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.STDOUT,
+        handed=() if alive is None else (alive,),
     ) as process:
         if uid is not None and process.stdout is not None:
             # What wakes opens it again, as its user.

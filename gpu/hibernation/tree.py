@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -72,17 +73,19 @@ class HibernatableTree:
     #: Where root's program above the server listens, which then starts it; None: this process does.
     starter: Path | None = field(default=None, kw_only=True)
 
-    def run_command(self, command: Sequence[str]) -> list[str]:
+    def run_command(self, command: Sequence[str], *, alive: int | None = None) -> list[str]:
         """What starts this command as a tree that can be saved.
 
         It ends with the command's status, or by the signal that ended it; with ``SAVED_STATUS``
         when the tree was saved, with ``REFUSED_STATUS`` and a sentence when it cannot be started.
+        ``alive`` is :func:`this_process`, passed to it; without it the caller is whoever is its parent
+        once it runs.
         """
-        return [*self._init("run"), "--", *command]
+        return [*self._init("run", alive), "--", *command]
 
-    def wake_command(self) -> list[str]:
+    def wake_command(self, *, alive: int | None = None) -> list[str]:
         """What wakes the image; it stands for the tree as the command before did."""
-        return self._init("wake")
+        return self._init("wake", alive)
 
     def save(self, timeout_s: float, *, most_bytes: int | None = None) -> Saved | Refused:
         """Save the tree and end its processes. A tree that cannot be saved runs on.
@@ -198,8 +201,8 @@ class HibernatableTree:
         if not self.lives():
             layout.discard(self.folder)
 
-    def _init(self, what: str) -> list[str]:
-        words = self.words(what)
+    def _init(self, what: str, alive: int | None) -> list[str]:
+        words = self.words(what, alive=alive)
         # A start's outcome is read from files: those of an earlier start must not be there.
         for name in (layout.BEGUN, layout.WOKEN, layout.PARKED):
             (self.folder / name).unlink(missing_ok=True)
@@ -209,10 +212,12 @@ class HibernatableTree:
         """The process that stands for the tree which began here last; None where that is not known."""
         return layout.begun_by(self.folder)
 
-    def words(self, what: str, *more: str) -> list[str]:
+    def words(self, what: str, *more: str, alive: int | None = None) -> list[str]:
         """What starts it, for who may not look into its folder; it must be as for a new start."""
+        if alive is not None:
+            more = ("--alive", str(alive), *more)
         if self.starter is not None:
-            return self._asking(self.starter, what)
+            return [*self._asking(self.starter, what), *more]
         options = ["--criu", json.dumps(self.criu.command), "--orphaned", self.orphaned]
         if self.output is not None:
             options += ["--output", str(self.output.absolute())]
@@ -248,6 +253,23 @@ class HibernatableTree:
 
 
 _NOTHING_YET = "\0"
+
+
+def this_process() -> int | None:
+    """A descriptor that tells when this process is gone, for the trees that it starts.
+
+    What starts runs a moment later. Its parent may have died by then, and it would wait for the one
+    that took its place. None where the kernel, or a filter of system calls, refuses it.
+    """
+    return _descriptor_of(os.getpid())
+
+
+@cache
+def _descriptor_of(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
 
 
 def _connected(folder: Path) -> socket.socket:

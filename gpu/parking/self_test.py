@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,11 +85,11 @@ def small_program(driver: Path, timeout_s: float) -> AbstractContextManager[subp
 
 @contextmanager
 def started(
-    words: list[str], timeout_s: float, *, stdin: int, stderr: int
+    words: list[str], timeout_s: float, *, stdin: int, stderr: int, handed: Collection[int] = ()
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run it, but not for longer: a process that hangs is an answer too."""
+    """Run it, but not for longer: a process that hangs is an answer too. It gets ``handed``, too."""
     with subprocess.Popen(
-        words, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, text=True
+        words, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, text=True, pass_fds=handed
     ) as program:
         watchdog = Timer(timeout_s, program.kill)
         watchdog.start()

@@ -18,7 +18,7 @@ from gpucommons.gpu.hibernation.files_image import (
     listening_ports,
     move_ports,
 )
-from gpucommons.gpu.hibernation.tree import HibernatableTree
+from gpucommons.gpu.hibernation.tree import HibernatableTree, this_process
 from gpucommons.labextension.hibernation.keeper import Keeper, keeper_of
 from gpucommons.labextension.hibernation.records import Record
 
@@ -67,11 +67,14 @@ class HibernatingProvisioner(LocalProvisioner):
         if record is not None:
             self._take_connection(record, self.tree)
         kwargs = await self._as_ever(kwargs)
+        alive = this_process()
+        handed = () if alive is None else (alive,)
         if record is not None:
             self.is_woken = True
-            return {**kwargs, "cmd": self.tree.wake_command()}
+            return {**kwargs, "cmd": self.tree.wake_command(alive=alive), "pass_fds": handed}
         keeper.kernel_folder(self.kernel_id).mkdir(mode=0o700, exist_ok=True)
-        return {**kwargs, "cmd": self.tree.run_command(kwargs["cmd"])}
+        command = self.tree.run_command(kwargs["cmd"], alive=alive)
+        return {**kwargs, "cmd": command, "pass_fds": handed}
 
     async def _as_ever(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         done: dict[str, Any] = await super().pre_launch(**kwargs)

@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
         order_bytes=len(order),
     )
     wakeup = pid_one.hear_signals(pid_one.FORWARDED)
-    caller = outside.parent()
+    caller = outside.parent() if given.alive is None else given.alive
     try:
         connection = _connected(Path(given.socket))
         connection.sendall(request.line() + order)
@@ -64,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--orphaned", choices=("end", "save"), default="end")
     parser.add_argument("--close-connections", action="store_true")
     parser.add_argument("--preload", help="a library that every process of the tree loads")
+    parser.add_argument("--alive", type=int, help="a descriptor that ends with who asked")
     return parser
 
 

@@ -215,11 +215,10 @@ class Program:
             close_connections=request.close_connections,
             account=self._settings.account,
         )
-        more = ("--alive", str(alive))
         if request.what == "wake":
-            yield from tree.words("wake", *more)
+            yield from tree.words("wake", alive=alive)
             return
-        yield from tree.words("run", *more, "--has-order")
+        yield from tree.words("run", "--has-order", alive=alive)
         begin = Path(__file__).absolute().with_name("begin.py")
         yield from ("--", sys.executable, "-I", "-S", str(begin))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import select
 import selectors
 import signal
 import socket
@@ -41,6 +42,9 @@ def stand_for(settings: Settings) -> int:
     if layout.lock(settings.folder, patience_s=_PATIENCE_S) is None:
         return refuse(settings.folder, "Another tree lives in this folder.")
     layout.begin(settings.folder, os.getpid())
+    if caller is not None and _has_ended(caller):
+        # Before anything is begun: an image that was to be woken stays as it is.
+        return refuse(settings.folder, "Who asked for it is gone.")
     image = None
     if settings.wake:
         image, problem = _image_to_wake(settings.folder)
@@ -91,6 +95,10 @@ def parent() -> int | None:
         return None
     # It may have ended before, and its number may name another by now.
     return descriptor if os.getppid() == pid else None
+
+
+def _has_ended(caller: int) -> bool:
+    return bool(select.select([caller], [], [], 0)[0])
 
 
 def _image_to_wake(folder: Path) -> tuple[images.Image | None, str | None]:

@@ -206,7 +206,9 @@ class _PidOne:
     def _orphaned(self) -> int | None:
         self._selector.unregister(self._line)
         if not self._line.recv(1):
-            return None
+            # Who stands for it was killed, perhaps before this process had asked to die with it.
+            _kill_all()
+            return layout.REFUSED_STATUS
         if self._settings.save_when_orphaned and self._save_alone():
             _kill_all()
             return self._tell({}, layout.SAVED_STATUS)

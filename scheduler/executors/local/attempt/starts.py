@@ -20,7 +20,7 @@ from typing import IO
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.inside.settings import Account as TreeAccount
 from gpucommons.gpu.hibernation.preload import library
-from gpucommons.gpu.hibernation.tree import HibernatableTree
+from gpucommons.gpu.hibernation.tree import HibernatableTree, this_process
 from gpucommons.gpu.linux.control_groups import enter
 from gpucommons.scheduler.executors.local.attempt.plan import (
     MAX_REFUSAL_BYTES,
@@ -85,10 +85,12 @@ def start_worker(plan: Plan, worker: WorkerPlan, start: Start, run: Path) -> Wor
     planned, account = plan.hibernation, plan.account
     by_root = bool(start.prefix) and planned is not None and planned.by_root and account is not None
     words = [sys.executable, "-m", "gpucommons.scheduler.executors.worker"]
+    # A worker that becomes its command dies with this process, and its command is not to hold it.
+    alive = this_process() if by_root else None
     try:
         process = _begin(
             _by_root(plan, start, run, words, write_end) if by_root else words,
-            write_end,
+            [write_end] if alive is None else [write_end, alive],
             # A tree does not wait for its order, and what it starts has to be under the limit.
             cgroup=worker.cgroup if by_root else None,
             account=None if by_root else account,
@@ -126,7 +128,7 @@ def start_worker(plan: Plan, worker: WorkerPlan, start: Start, run: Path) -> Wor
 
 
 def _begin(
-    words: list[str], refusal: int, *, cgroup: str | None, account: Account | None
+    words: list[str], handed: list[int], *, cgroup: str | None, account: Account | None
 ) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
@@ -137,7 +139,7 @@ def _begin(
             start_new_session=True,
             umask=0o077,
             cwd="/",
-            pass_fds=[refusal],
+            pass_fds=handed,
             preexec_fn=partial(enter, cgroup) if cgroup else None,  # noqa: PLW1509 - it only writes
             **as_user(account),
         )
@@ -157,9 +159,11 @@ def _by_root(plan: Plan, start: Start, run: Path, worker: list[str], refusal: in
         Criu(command=plan.hibernation.criu, version=""),
         account=TreeAccount(uid=account.uid, gid=account.gid, groups=tuple(account.groups)),
     )
+    alive = this_process()
     if start.woken_from is not None:
-        return tree.words("wake", "--places", json.dumps(start.places))
-    return [*tree.words("run", "--has-order", "--handed", str(refusal)), "--", *worker]
+        return tree.words("wake", "--places", json.dumps(start.places), alive=alive)
+    words = tree.words("run", "--has-order", "--handed", str(refusal), alive=alive)
+    return [*words, "--", *worker]
 
 
 def _with_library(env: Mapping[str, str]) -> dict[str, str]:
