@@ -31,6 +31,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.call import Call
 from gpucommons.scheduler.errors import SchedulerError, Unavailable
+from gpucommons.scheduler.up.supervision import WELL_AFTER_S
 
 _CONFIG = Path(__file__).parents[1] / "tour" / "tour.yaml"
 #: Of jobs at once: each is a quarter of a GPU.
@@ -128,9 +129,12 @@ class _History:
         self._wait(state, there, every_s=0.3)
 
     def _kill(self, part: str) -> None:
-        if part != "supervisor":
-            process = self.machine.part(part)
-        else:
+        process = None if part == "supervisor" else self.machine.part(part)
+        with suppress(psutil.Error):
+            if process is not None and time.time() - process.create_time() < WELL_AFTER_S:
+                # One that died so soon is not started again at once, and every history would wait.
+                process, part = None, "supervisor"
+        if part == "supervisor":
             number = max((one.number for one in self._view().attempts), default=0)
             process = self._supervisor(number)
             if process is not None:
