@@ -3,7 +3,14 @@ import { Signal } from '@lumino/signaling';
 import { describe, expect, it } from 'vitest';
 
 import type { ICellRun } from './cellruns';
-import { FollowedRun, Listener, refill } from './cellrun';
+import {
+  FollowedRun,
+  firstOf,
+  follows,
+  joined,
+  Listener,
+  refill
+} from './cellrun';
 import { toShow } from './lateoutputs';
 
 type Heard = KernelMessage.IIOPubMessage;
@@ -103,6 +110,70 @@ describe('a cell that another page has begun', () => {
 
     const silent = new Listener(kernel.connection, 0);
     await silent.hears();
+  });
+
+  it('is asked for again while the server is behind what the page has heard', async () => {
+    const kernel = new FakeKernel();
+    const listener = new Listener(kernel.connection);
+    for (const name of ['m3', 'm4', 'm5']) {
+      kernel.iopubMessage.emit(heard(name, 'stream', { text: name }));
+    }
+    const kept = [['m1'], ['m1', 'm2'], ['m1', 'm2', 'm3', 'm4']];
+    const answers = kept.map(recent => ({
+      ...RUN,
+      recent,
+      messages: [heard(recent.at(-1) ?? '', 'stream', { text: recent.join() })]
+    }));
+
+    const [run] = await joined(
+      listener,
+      () => Promise.resolve([answers.shift() ?? RUN]),
+      () => Promise.resolve()
+    );
+
+    const { shown } = follow(run, kernel, listener.after(run));
+    expect(shown).toEqual(['m1,m2,m3,m4', 'm5']);
+  });
+
+  it('is not asked for without an end where the server stays behind', async () => {
+    const kernel = new FakeKernel();
+    const listener = new Listener(kernel.connection);
+    kernel.iopubMessage.emit(heard('m9', 'stream', { text: 'i' }));
+
+    const runs = await joined(
+      listener,
+      () => Promise.resolve([RUN]),
+      () => Promise.resolve()
+    );
+
+    expect(runs).toEqual([RUN]);
+  });
+
+  it('is not shown twice where it says more than the server names', () => {
+    const kernel = new FakeKernel();
+    const listener = new Listener(kernel.connection);
+    for (const name of ['m1', 'm2', 'm3', 'm4']) {
+      kernel.iopubMessage.emit(heard(name, 'stream', { text: name }));
+    }
+
+    const after = listener.after({ ...RUN, recent: ['m3'] });
+
+    expect(after.map(each => each.header.msg_id)).toEqual(['m4']);
+  });
+
+  it('tells by its first word whether something was missed before it', async () => {
+    const kernel = new FakeKernel();
+    const first = firstOf(kernel.connection, RUN);
+    kernel.iopubMessage.emit(heard('x', 'stream', { text: 'x' }, 'other'));
+    kernel.iopubMessage.emit(heard('m4', 'stream', { text: 'd' }));
+    const word = await first;
+
+    const now = (recent: string[]) => ({ ...RUN, recent });
+    expect(follows(word, RUN, now(['m1', 'm4', 'm5']))).toBe(true);
+    expect(follows(word, now([]), now(['m4']))).toBe(true);
+    expect(follows(word, RUN, now(['m1', 'm2', 'm3', 'm4']))).toBe(false);
+    expect(follows(word, RUN, now(['m1']))).toBe(false);
+    expect(follows(word, RUN, undefined)).toBe(false);
   });
 
   it('has the number that it is given later', () => {

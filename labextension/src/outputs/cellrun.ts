@@ -12,6 +12,8 @@ type Heard = KernelMessage.IIOPubMessage;
 
 /** So long after it is connected a page hears all that its kernel says. */
 const SURELY_MS = 3000;
+/** A server that is so far behind is not waited for any longer. */
+const MOST_TRIES = 40;
 
 /** What the kernel says while the server is asked for what came before. */
 export class Listener {
@@ -45,9 +47,24 @@ export class Listener {
     });
   }
 
-  /** What came of this run, and is not in it. */
+  /** Of this run, in the order in which its kernel said it. */
+  of(run: ICellRun): Heard[] {
+    return this._heard.filter(message => isOf(message, run));
+  }
+
+  /** Whether nothing can lie between what the server has kept of this run and what is heard of it. */
+  joins(run: ICellRun): boolean {
+    const heard = this.of(run);
+    return (
+      heard.length === 0 || heard.some(message => isKept(message, run.recent))
+    );
+  }
+
+  /** What came of this run, and is not in it: the server names the newest of its messages alone. */
   after(run: ICellRun): Heard[] {
-    return this._heard.filter(message => isNews(message, run));
+    const heard = this.of(run);
+    const kept = heard.map(message => isKept(message, run.recent));
+    return heard.slice(kept.lastIndexOf(true) + 1);
   }
 
   stop(): void {
@@ -63,11 +80,60 @@ export class Listener {
   private _onFirst: () => void = () => undefined;
 }
 
+/**
+ * Runs as the server keeps them, asked for until all that this page has heard of them follows: a server
+ * hears its kernel by another connection than a page, and may be behind.
+ */
+export async function joined(
+  listener: Pick<Listener, 'joins'>,
+  ask: () => Promise<ICellRun[]>,
+  pause: () => Promise<unknown>
+): Promise<ICellRun[]> {
+  for (let tries = 1; ; tries++) {
+    const runs = await ask();
+    if (tries === MOST_TRIES || runs.every(run => listener.joins(run))) {
+      return runs;
+    }
+    await pause();
+  }
+}
+
+/** The first that the kernel says of this run from now on. */
+export function firstOf(
+  kernel: Pick<Kernel.IKernelConnection, 'iopubMessage'>,
+  run: ICellRun
+): Promise<Heard> {
+  return new Promise(resolve => {
+    const hear = (_: unknown, message: Heard) => {
+      if (isOf(message, run)) {
+        kernel.iopubMessage.disconnect(hear);
+        resolve(message);
+      }
+    };
+    kernel.iopubMessage.connect(hear);
+  });
+}
+
+/** Whether this came right after what was kept then, as far as what is kept now can tell. */
+export function follows(
+  first: Heard,
+  then: ICellRun,
+  now: ICellRun | undefined
+): boolean {
+  const at = now?.recent.indexOf(first.header.msg_id) ?? -1;
+  return at >= 0 && now?.recent[at - 1] === then.recent.at(-1);
+}
+
+function isOf(message: Heard, run: ICellRun): boolean {
+  return (message.parent_header as { msg_id?: string }).msg_id === run.id;
+}
+
+function isKept(message: Heard, kept: readonly string[]): boolean {
+  return kept.includes(message.header.msg_id);
+}
+
 function isNews(message: Heard, run: ICellRun): boolean {
-  return (
-    (message.parent_header as { msg_id?: string }).msg_id === run.id &&
-    !run.recent.includes(message.header.msg_id)
-  );
+  return isOf(message, run) && !isKept(message, run.recent);
 }
 
 /** Show whole what this page has run itself, where it missed some of it; what it hears later follows. */

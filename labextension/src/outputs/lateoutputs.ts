@@ -8,11 +8,20 @@ import type { Kernel } from '@jupyterlab/services';
 
 import type { Api } from '../server/api';
 import type { ICellRun } from './cellruns';
-import { FollowedRun, Listener, refill } from './cellrun';
+import {
+  FollowedRun,
+  firstOf,
+  follows,
+  joined,
+  Listener,
+  refill
+} from './cellrun';
 
 type Asked = Pick<Api, 'request'>;
 
 const WHERE = ['cell-runs'];
+/** Before a server that is behind its kernel is asked again. */
+const AGAIN_MS = 250;
 
 /** Cells that stand there as they were run; a page's own runs it shows by itself, as far as it heard them. */
 export function toShow<
@@ -71,7 +80,11 @@ export class LateOutputs {
       if (listener && runs.some(run => run.state === 'running')) {
         // What came in between would be neither in the one nor heard.
         await listener.hears();
-        runs = await this._runs(path, kernel.id);
+        runs = await joined(
+          listener,
+          () => this._runs(path, kernel.id),
+          () => new Promise(resolve => window.setTimeout(resolve, AGAIN_MS))
+        );
       }
       this._show(runs, panel, kernel, listener);
     } catch {
@@ -106,6 +119,9 @@ export class LateOutputs {
     );
     for (const [run, cell] of toShow(runs, cells, kernel?.clientId)) {
       const since = listener?.after(run) ?? [];
+      if (run.state === 'running' && listener?.of(run).length === 0) {
+        void this._lookAtFirst(run, panel);
+      }
       const own = cell.outputArea.future as Kernel.IShellFuture | undefined;
       if (own && run.session === kernel?.clientId && run.state === 'running') {
         // Only that one can answer what the cell may ask.
@@ -129,6 +145,25 @@ export class LateOutputs {
       model.executionState = 'running';
       cell.outputArea.future = followed;
       followed.begin(since);
+    }
+  }
+
+  /** A run that was silent may not have been heard yet: the first word that is heard of it tells. */
+  private async _lookAtFirst(
+    run: ICellRun,
+    panel: NotebookPanel
+  ): Promise<void> {
+    const kernel = panel.sessionContext.session?.kernel;
+    if (!kernel) {
+      return;
+    }
+    const first = await firstOf(kernel, run);
+    const runs = await this._runs(panel.context.path, kernel.id).catch(
+      () => []
+    );
+    const now = runs.find(each => each.id === run.id);
+    if (!follows(first, run, now)) {
+      await this._look(panel);
     }
   }
 
