@@ -173,6 +173,7 @@ class GpuCommonsExtension(ExtensionApp):
             return
         if outputs is not None:
             hibernation.when_started = outputs.go_on
+            hibernation.keeper.listener = outputs
         server: Any = self.serverapp
         loop = server.io_loop
         if not loop.asyncio_loop.is_running():

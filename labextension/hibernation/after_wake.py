@@ -5,15 +5,21 @@ before (a token, the devices that CUDA saw) cannot be reached by this.
 The server: whether a cell runs. It hears a kernel only some time after the wake; what the kernel said
 until then is lost. So it asks. Nothing of this counts as work: a kernel that took the end of our own
 request for the end of its cell was called idle, and might have been culled.
+
+What a cell prints around a save would be lost twice: what is on its way when the kernel stands still,
+and what it says awake before anybody hears it. So it is asked to keep its words to itself just before
+it is saved, and to say them once it is heard again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
+from uuid import uuid4
 
 from jupyter_client.session import DELIM, Session
 
@@ -21,6 +27,12 @@ from jupyter_client.session import DELIM, Session
 _ASK_AGAIN_S, _ASK_TIMES = 0.5, 120
 #: A kernel that does not answer for so long is at a cell.
 _AT_WORK_S = 5.0
+#: A kernel that has not fallen silent by then is saved as it is.
+SILENT_WITHIN_S = 2.0
+#: So long after its wake it is not heard, and speaks all the same; how often it is asked, and looked at.
+_HEARD_WITHIN_S, _MARK_AGAIN_S, _LOOK_S = 30.0, 0.25, 0.01
+#: A message by which a listener knows that it has heard all before it.
+MARK = "gpucommons_mark"
 
 #: Of the server and its hub; all other variables stay as the kernel has them.
 _PREFIXES = ("JUPYTERHUB_", "GPUCOMMONS_", "NVIDIA_", "CUDA_")
@@ -53,6 +65,61 @@ def _gpucommons_renew(new, prefixes, names):
 _gpucommons_renew(%r, %r, %r)
 del _gpucommons_renew
 """
+
+
+#: What is sent goes through one method in one thread: whatever it is given is kept, in its order. Kept
+#: words are said all the same once there are too many of them, or nobody has asked for long. That this
+#: order is done is said at once: the next server would take it for the end of a cell.
+_SILENCE = """
+def _gpucommons_silence(order, mark, kind, most=100_000, longest_s=60):
+    import os
+    kernel = get_ipython().kernel
+    thread = getattr(kernel, 'iopub_thread', None)
+    if not all(hasattr(thread, name) for name in ('_really_send', 'schedule', 'io_loop')):
+        return
+    parent, own = kernel.get_parent('control'), vars(thread)
+    asks = parent['header']['session'].encode()
+    def is_answer(message):
+        return asks in bytes(message[message.index(b'<IDS|MSG>') + 3])
+    def speak(words):
+        if own.get('_gpucommons_kept') is not words:
+            return
+        del thread._gpucommons_kept, thread._really_send
+        for given, options in words:
+            thread._really_send(*given, **options)
+    def fall_silent():
+        if '_gpucommons_kept' in own:
+            return
+        send, process = thread._really_send, os.getpid()
+        words = thread._gpucommons_kept = []
+        def keep(*given, **options):
+            if os.getpid() != process or is_answer(given[0]):
+                return send(*given, **options)
+            words.append((given, options))
+            if len(words) > most:
+                speak(words)
+        thread._really_send = keep
+        thread.io_loop.call_later(longest_s, speak, words)
+    def obey():
+        if order == 'silent':
+            fall_silent()
+        elif order == 'speak':
+            speak(own.get('_gpucommons_kept'))
+        kernel.session.send(thread.socket, kind, {'mark': mark}, parent=parent)
+    thread.schedule(obey)
+_gpucommons_silence(%r, %r, %r)
+del _gpucommons_silence
+"""
+
+
+class Listener(Protocol):
+    """Who keeps what cells print, whatever pages are open."""
+
+    def listens(self, kernel_id: str) -> bool:
+        """Whether it hears this kernel, once that can be heard."""
+
+    def has_heard(self, kernel_id: str, mark: str) -> bool:
+        """Whether it has heard this mark, and so all that was said before it."""
 
 
 def code(environ: Mapping[str, str]) -> str:
@@ -102,12 +169,40 @@ class Acquaintance:
 
         On the control channel, which answers while a cell runs.
         """
-        if (self._kernel.kernel_spec.language or "").lower() != "python":
+        self._run(code(environ))
+
+    async def fall_silent(self, listener: Listener, within_s: float = SILENT_WITHIN_S) -> None:
+        """Just before it is saved: it keeps its words, and what it has said before is heard."""
+        if listener.listens(self.kernel_id):
+            await self._order("silent", listener, within_s)
+
+    async def speak(self, listener: Listener, within_s: float = _HEARD_WITHIN_S) -> None:
+        """Have a woken kernel say what it has kept, once that is heard."""
+        if listener.listens(self.kernel_id):
+            await self._order("mark", listener, within_s)
+        self._run(_SILENCE % ("speak", uuid4().hex, MARK))
+
+    async def _order(self, order: str, listener: Listener, within_s: float) -> None:
+        if not self._is_python():
+            return
+        mark, end = uuid4().hex, time.monotonic() + within_s
+        ask_at = 0.0
+        while not listener.has_heard(self.kernel_id, mark) and time.monotonic() < end:
+            if time.monotonic() >= ask_at:
+                ask_at = time.monotonic() + _MARK_AGAIN_S
+                self._run(_SILENCE % (order, mark, MARK))
+            await asyncio.sleep(_LOOK_S)
+
+    def _is_python(self) -> bool:
+        return (self._kernel.kernel_spec.language or "").lower() == "python"
+
+    def _run(self, text: str) -> None:
+        if not self._is_python():
             return
         channel = self._kernel.connect_control()
         channel.on_recv(lambda _answer: channel.close())
         content = {
-            "code": code(environ),
+            "code": text,
             "silent": True,
             "store_history": False,
             "user_expressions": {},

@@ -23,6 +23,7 @@ from weakref import WeakKeyDictionary
 from gpucommons.gpu.hibernation.process_image import Image
 from gpucommons.gpu.hibernation.tree import HibernatableTree
 from gpucommons.labextension.clock import wall_clock_ms
+from gpucommons.labextension.hibernation.after_wake import Listener
 from gpucommons.labextension.hibernation.kept import KeptKernel, read_kept, write_kept
 from gpucommons.labextension.hibernation.limits import Limits
 from gpucommons.labextension.hibernation.lost_kernels import Loss, Losses
@@ -116,6 +117,8 @@ class Keeper:
     count_stored: Callable[[str], int] = lambda _kernel_id: 0
     #: Called when `message` is another one.
     changed: Callable[[], None] = lambda: None
+    #: Keeps what cells print; None: nobody does.
+    listener: Listener | None = None
     _lock: int = -1
 
     @classmethod

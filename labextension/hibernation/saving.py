@@ -17,6 +17,7 @@ import psutil
 import zmq
 
 from gpucommons.gpu.hibernation.tree import Refused, Saved
+from gpucommons.labextension.hibernation.after_wake import Acquaintance
 from gpucommons.labextension.hibernation.describing import describe, hibernatable
 from gpucommons.labextension.hibernation.keeper import Keeper
 from gpucommons.labextension.hibernation.kept import KeptKernel
@@ -110,6 +111,19 @@ async def _save_or_say(
             keeper.lose(record, _went_wrong(error))
 
 
+async def _fallen_silent(keeper: Keeper, kernel: Any) -> Acquaintance | None:
+    """Else what it prints meanwhile is lost; it is saved in any case. None: it is not asked."""
+    if keeper.listener is None:
+        return None
+    try:
+        acquaintance = Acquaintance(kernel)
+        await acquaintance.fall_silent(keeper.listener)
+    except Exception:
+        log.exception("kernel %s does not fall silent", kernel.kernel_id)
+        return None
+    return acquaintance
+
+
 def _note_last_words(server: Any, keeper: Keeper, kernel_id: str) -> None:
     """What the kernel said between the first note and the moment in which it stood still."""
     try:
@@ -172,14 +186,19 @@ async def _save(
     # Before the save: should this process be killed meanwhile, the image finds its record.
     keeper.note(record)
     outcome: Saved | Refused
+    silent: Acquaintance | None = None
     if refusal is None:
-        left_s = max(1.0, until_s - begun)
+        silent = await _fallen_silent(keeper, kernel)
+        left_s = max(1.0, until_s - time.monotonic())
         outcome = await asyncio.to_thread(kernel.provisioner.tree.save, left_s)
     else:
         outcome = Refused(because=refusal, alive=True)
     if isinstance(outcome, Refused):
         log.warning("kernel %s is not kept: %s", kernel_id, outcome.because)
         keeper.lose(record, outcome.because)
+        if silent is not None and keeper.listener is not None:
+            # It runs on for a moment, and whoever asks for its variables has to hear that it is idle.
+            await silent.speak(keeper.listener, within_s=0)
         return
     log.info(
         "kernel %s is kept (%d MiB, %.2f s)",

@@ -187,6 +187,8 @@ async def watch(server: Any, keeper: Keeper, acquaintance: Acquaintance) -> None
     if refused is None:
         log.info("kernel %s is awake (%.2f s)", kernel_id, time.monotonic() - begun)
         acquaintance.renew(os.environ)
+        if keeper.listener is not None:
+            await acquaintance.speak(keeper.listener)
         record = keeper.record(kernel_id)
         if record is not None:
             keeper.say_woken(record, await asyncio.to_thread(provisioner.tree.why_parked))

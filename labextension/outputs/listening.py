@@ -21,6 +21,7 @@ from jupyter_server.services.kernels.connection.base import deserialize_msg_from
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
 
 from gpucommons.labextension.clock import wall_clock_ms
+from gpucommons.labextension.hibernation.after_wake import MARK
 from gpucommons.labextension.outputs.cell_run import CellRun
 from gpucommons.labextension.outputs.cell_runs import CellRuns
 
@@ -71,6 +72,7 @@ class Outputs:
     def __init__(self, server: Any, folder: Path) -> None:
         self._server = server
         self._streams: dict[str, tuple[Any, list[int]]] = {}
+        self._marks: dict[str, str] = {}
         self.runs = CellRuns(folder, self._is_there, wall_clock_ms())
 
     def begin(self, settings: dict[str, Any]) -> bool:
@@ -88,8 +90,20 @@ class Outputs:
         """At the start: cells of kernels that came back go on, of others nothing more comes."""
         kernels = self._server.kernel_manager
         self.runs.end_where_not(lambda kernel_id: kernel_id in kernels)
-        for kernel_id in {run.kernel_id for run in self.runs if run.state == "running"}:
-            _quietly(self._listen, kernel_id)
+        for run in self.runs:
+            if run.state == "running":
+                # No page has heard all that came around the stop.
+                run.is_unseen = True
+                _quietly(self._listen, run.kernel_id)
+
+    def listens(self, kernel_id: str) -> bool:
+        """Whether cells of this kernel are listened to."""
+        stream, _ = self._streams.get(kernel_id, (None, []))
+        return stream is not None and not stream.closed()
+
+    def has_heard(self, kernel_id: str, mark: str) -> bool:
+        """Whether the kernel was heard to say this mark, and so all that it said before."""
+        return self._marks.get(kernel_id) == mark
 
     def of(self, kernel_id: str, path: str) -> list[CellRun]:
         """What a page of this notebook may have to show."""
@@ -118,8 +132,11 @@ class Outputs:
         """Before it can run anything."""
         kernel_id = page.kernel_id
         self._listen(kernel_id)
-        buffered = self._server.kernel_manager._kernel_buffers.get(kernel_id)
-        if buffered and buffered["session_key"] == page.session_key:
+        kernels = self._server.kernel_manager
+        buffered = kernels._kernel_buffers.get(kernel_id)
+        # What Jupyter holds of a woken kernel may lack what that said first.
+        is_woken = getattr(kernels.get_kernel(kernel_id).provisioner, "is_woken", False)
+        if buffered and buffered["session_key"] == page.session_key and not is_woken:
             self.runs.page_is_back(kernel_id, page.session.session)
 
     def page_sends(self, page: Any, message: Any) -> None:
@@ -183,6 +200,9 @@ class Outputs:
         header, parent, metadata, content = parts[parts.index(DELIM) + 2 :][:4]
         if b'"starting"' in content and json.loads(header)["msg_type"] == "status":
             self.runs.end_where_not(lambda each: each != kernel_id)
+            return
+        if MARK.encode() in header:
+            self._marks[kernel_id] = json.loads(content)["mark"]
             return
         request = json.loads(parent).get("msg_id")
         if request is not None and self.runs.has(request):

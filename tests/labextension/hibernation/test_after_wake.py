@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import zmq
 import zmq.asyncio
-from jupyter_client.session import Session
+from jupyter_client.ioloop import AsyncIOLoopKernelManager
+from jupyter_client.session import DELIM, Session
 
-from gpucommons.labextension.hibernation.after_wake import Acquaintance
+from gpucommons.labextension.hibernation.after_wake import MARK, Acquaintance
 from gpucommons.labextension.hibernation.waking import try_often
 
 
@@ -104,3 +107,104 @@ def test_only_sockets_of_the_woken_kernel_try_again_soon() -> None:
             assert _interval(woken.context) < usual
             assert _interval(shared) == usual
             assert woken.context.underlying == shared.underlying
+
+
+#: Says in a file how many lines it has printed.
+_PRINTS = """
+import os, pathlib, time
+n = 0
+while not os.path.exists("enough"):
+    print(n, flush=True)
+    n += 1
+    pathlib.Path("printed").write_text(str(n))
+    time.sleep(0.002)
+"""
+
+
+class _Listener:
+    """A server's ear: what cells print, in order, and the marks between."""
+
+    def __init__(self, kernel: AsyncIOLoopKernelManager) -> None:
+        self.lines: list[int] = []
+        self.marks: set[str] = set()
+        self.asked_by: set[str] = set()
+        self.stream: Any = kernel.connect_iopub()
+        self.stream.on_recv(self._hear)
+
+    def _hear(self, parts: list[bytes]) -> None:
+        header, parent, _metadata, content = map(json.loads, parts[parts.index(DELIM) + 2 :][:4])
+        self.asked_by.add(parent.get("session", ""))
+        if header["msg_type"] == MARK:
+            self.marks.add(content["mark"])
+        elif header["msg_type"] == "stream":
+            self.lines += map(int, content["text"].split())
+
+    def listens(self, _kernel_id: str) -> bool:
+        return True
+
+    def has_heard(self, _kernel_id: str, mark: str) -> bool:
+        return mark in self.marks
+
+
+async def _until(look: Callable[[], bool]) -> None:
+    while True:
+        if look():
+            return
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def printing(tmp_path: Path) -> AsyncIterator[Any]:
+    """A real kernel at a cell that prints all the time."""
+    kernel: Any = AsyncIOLoopKernelManager()
+    await kernel.start_kernel(cwd=str(tmp_path))
+    kernel._activity_stream = kernel.connect_iopub()
+    kernel._activity_stream.on_recv(lambda _parts: None)
+    shell = kernel.connect_shell()
+    shell.on_recv(lambda _parts: None)
+    kernel.session.send(shell, "execute_request", {"code": _PRINTS, "silent": False})
+    yield kernel
+    shell.close()
+    kernel._activity_stream.close()
+    await kernel.shutdown_kernel(now=True)
+
+
+@pytest.mark.timeout(120)
+async def test_a_kernel_keeps_its_words_to_itself_until_they_are_heard_again(
+    printing: Any, tmp_path: Path
+) -> None:
+    def printed() -> int:
+        text = (tmp_path / "printed").read_text() if (tmp_path / "printed").exists() else ""
+        return int(text or 0)
+
+    before = _Listener(printing)
+    await _until(lambda: len(before.lines) > 10)
+
+    stopping = Acquaintance(printing)
+    await stopping.fall_silent(before, 60)
+
+    heard = printed()
+    await _until(lambda: printed() > heard + 100)
+    assert len(before.lines) <= heard
+    # Its server is gone, and another one comes.
+    before.stream.close()
+    after = _Listener(printing)
+    await Acquaintance(printing).speak(after, 60)
+    await _until(lambda: len(after.lines) > 200)
+    (tmp_path / "enough").touch()
+    await _until(lambda: (before.lines + after.lines)[-1] == printed() - 1)
+    after.stream.close()
+
+    told = before.lines + after.lines
+    assert told == list(range(len(told)))
+    # Its end would be taken for that of the cell.
+    assert stopping._session.session in before.asked_by - after.asked_by
+
+
+async def test_a_kernel_that_nobody_listens_to_is_not_asked_to_be_silent() -> None:
+    kernel = Kernel()
+    deaf = SimpleNamespace(listens=lambda _kernel_id: False, has_heard=lambda *_: False)
+
+    await Acquaintance(kernel).fall_silent(deaf)
+
+    assert kernel.control.empty()

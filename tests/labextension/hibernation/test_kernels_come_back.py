@@ -282,6 +282,40 @@ def test_a_cell_that_runs_goes_on_as_busy_and_its_page_gets_all_of_it(start: Sta
     until(lambda: state(second, kernel) == "idle", "the end of the cell")
 
 
+#: Two hundred lines a second, until it is told that they are enough.
+_PRINTS_ALL_THE_TIME = """
+import os, time
+n = 0
+while not os.path.exists("enough"):
+    print(n, flush=True)
+    n += 1
+    time.sleep(0.005)
+"""
+
+
+def test_not_one_line_is_lost_over_a_stop_and_a_start(start: Start) -> None:
+    server = start()
+    kernel, _ = opened(server)
+    page = server.page(kernel)
+    number = page.send(_PRINTS_ALL_THE_TIME, cell="c1")
+    page.printed(number, until="10\n")
+    for _ in range(2):
+        server.stop()
+        before = _recorded(server := start())
+        until(lambda: len(_recorded(server)) > len(before) + 100, "that it prints on")  # noqa: B023
+    (server.work / "enough").touch()
+    until(lambda: state(server, kernel) == "idle", "the end of the cell")
+
+    told = _recorded(server)
+
+    assert told == list(range(len(told)))
+
+
+def _recorded(server: KernelServer) -> list[int]:
+    [run] = server.ask("GET", "gpucommons/cell-runs?path=a.ipynb")["runs"]
+    return [int(n) for one in run["messages"] for n in one["content"]["text"].split()]
+
+
 def _told_to_another_page(server: KernelServer) -> list[int] | None:
     """Once all has come that the cell prints before it may end."""
     [run] = server.ask("GET", "gpucommons/cell-runs?path=a.ipynb")["runs"]
