@@ -123,7 +123,7 @@ function Tile({ lease }: { lease: ILease | null }): React.JSX.Element {
       ) : (
         <div className="gc-Tile-empty">
           <Pill>{msg.noGpuData()}</Pill>
-          <p className="gc-Muted">{msg.noGpuDataWhy()}</p>
+          <p className="gc-Muted">{slice?.trouble ?? msg.noGpuDataWhy()}</p>
         </div>
       )}
       {lease?.idle &&

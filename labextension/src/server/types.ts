@@ -18,6 +18,8 @@ export interface ISlice {
   memory_mib: number;
   isolation: string;
   simulated: boolean;
+  /** Of GPUs that are unhealthy. */
+  trouble?: string | null;
 }
 
 export interface IIdle {

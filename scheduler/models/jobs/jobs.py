@@ -281,7 +281,8 @@ class JobView(View):
     again_hindrance: str | None = None
     #: What it reports is refused, and why; shown to members of the team.
     reports_refused: str | None = None
-    #: Of a submit: what likely goes wrong with it, and what to do.
+    #: Of a submit: what likely goes wrong with it, and what to do. Of a job that runs: which of its GPUs
+    #: are unhealthy.
     warnings: list[str] = []
     #: Of a submit that names no launcher: the one of its workers, and why.
     launcher_text: str = ""

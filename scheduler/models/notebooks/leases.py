@@ -104,6 +104,8 @@ class SliceView(View):
     memory_mib: int
     isolation: str
     simulated: bool
+    #: That GPUs of it are unhealthy, in sentences.
+    trouble: str | None = None
     #: On a cluster: UUIDs of the devices, in the order of the bus. There ``device_ids`` are slots.
     visible_devices: list[str] = []
     #: On a cluster: whole GPUs that the pod asks of the device plugin, which then picks them.

@@ -328,7 +328,8 @@ def job(service: Service, principal: Principal, ref: str) -> models.JobView:
     found = find_job(service, principal, ref)
     authorization.job(principal, found)
     view, results = view_of(service, principal, found), results_view(service, principal, found)
-    return view.model_copy(update={"results": results, "warnings": of_workers(service, view)})
+    warned = [*view.warnings, *of_workers(service, view)]
+    return view.model_copy(update={"results": results, "warnings": warned})
 
 
 def cancel(service: Service, principal: Principal, ref: str) -> Pending[models.JobView]:

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.elastic import gain
+from gpucommons.scheduler.core.events.nodes.unhealthy_devices import told_to
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.badges import is_safe_to_borrow
 from gpucommons.scheduler.core.going_on.hibernating import is_kept
@@ -115,6 +116,7 @@ def job_view(
         part_of=_part_of(spec) if in_full else None,
         results_away=in_full and results_are_away(cluster, workload),
         request=request_of(for_all_pools(workload)) if in_full else None,
+        warnings=told_to(workload.current, cluster.nodes) if in_full else [],
     )
 
 

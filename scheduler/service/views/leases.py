@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.events.nodes.unhealthy_devices import told_to
 from gpucommons.scheduler.core.events.resizing import slice_memory_mib
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.going_on import kept_days_of, on_idle_of
@@ -123,6 +124,7 @@ def slice_view(workload: Workload, cluster: Cluster) -> models.SliceView | None:
         memory_mib=slice_memory_mib(placement, devices),
         isolation=pool.isolation if pool is not None else "none",
         simulated=any(device.simulated for device in devices),
+        trouble=" ".join(told_to(attempt, cluster.nodes)) or None,
         mps=None if mps is None else models.MpsModel.model_validate(asdict(mps)),
     )
 

@@ -6,14 +6,14 @@ is well again waits a moment before it takes work, as one that comes and goes wo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import fixed_blocks
 from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.resources import Node, UnhealthyDevice
-from gpucommons.scheduler.core.model.types import Millis
+from gpucommons.scheduler.core.model.types import Attempt, Millis, NodeId
 from gpucommons.scheduler.core.stopping import grace
 
 #: Well for so long, it takes work again.
@@ -79,8 +79,26 @@ def _tell_one(cycle: CycleState, node: Node, ill: UnhealthyDevice) -> None:
             why = f"{which} became unhealthy before it ran there ({ill.text})"
             grace.end_now(cycle, workload, why=StopCause.LOST, text=why)
         else:
-            said = f'{which}, which it has, is unhealthy: its driver says "{ill.text}". It is not stopped.'
-            cycle.tell("device-unhealthy", said, workload, data=data)
+            cycle.tell("device-unhealthy", _said(node, ill), workload, data=data)
+
+
+def _said(node: Node, ill: UnhealthyDevice) -> str:
+    which = f"GPU {ill.device.index} of {node.node_id}"
+    return f'{which}, which it has, is unhealthy: its driver says "{ill.text}". It is not stopped.'
+
+
+def told_to(attempt: Attempt | None, nodes: Mapping[NodeId, Node]) -> list[str]:
+    """What whoever runs is told of GPUs that it has, for as long as they are unhealthy."""
+    placements = () if attempt is None else attempt.placements
+    return list(
+        dict.fromkeys(
+            _said(nodes[each.node_id], one)
+            for each in placements
+            if each.node_id in nodes
+            for one in nodes[each.node_id].unhealthy
+            if one.device.device_id in each.device_ids and one.well_since_ms is None
+        )
+    )
 
 
 def come_back(cycle: CycleState) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpucommons.gpu.devices.devices import DeviceId
-from gpucommons.scheduler.core.events.nodes.unhealthy_devices import WELL_FOR_MS
+from gpucommons.scheduler.core.events.nodes.unhealthy_devices import WELL_FOR_MS, told_to
 from gpucommons.scheduler.core.model.intents import Started
 from gpucommons.scheduler.core.model.resources import Node, NodeState, UnhealthyDevice
 from gpucommons.scheduler.core.model.state import NodesObserved
@@ -72,6 +72,9 @@ def test_what_runs_on_it_is_told_and_goes_on() -> None:
         f'GPU {index} of n1, which it has, is unhealthy: its driver says "GPU is lost".'
         " It is not stopped."
     )
+    assert told_to(world.get(job).current, world.cluster.nodes) == [said[-1]]
+    report(world, node)
+    assert told_to(world.get(job).current, world.cluster.nodes) == []
     world.end(job)
     assert world.state(job) is State.SUCCEEDED
 
