@@ -8,7 +8,7 @@ import socket
 from dataclasses import replace
 
 import pytest
-from launches import a_launch, ended, python
+from launches import a_launch, ended, lines, python
 
 from gpucommons.scheduler.core.model.types import NodeId, Role, WorkerPlacement
 from gpucommons.scheduler.executors.base import Launch
@@ -54,15 +54,19 @@ def test_a_framework_that_is_missing_where_the_job_runs_is_named(executor: Local
     )
 
 
-def test_a_port_that_was_taken_meanwhile_is_named_with_what_helps(
+def test_a_port_at_which_workers_meet_and_that_was_taken_meanwhile_is_not_their_failure(
     executor: LocalExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as somebody:
         port = somebody.getsockname()[1]
         monkeypatch.setattr(local, "ports_for", lambda _launch: (port,) * 6)
-        executor.start(with_a_server(python("print('trains')"), SERVES))
-        said = ended(executor).text
-    assert said == (
-        f"Worker 0 failed: port {port}, at which the workers meet, cannot be used:"
-        f" {os.strerror(errno.EADDRINUSE)}. Run it again: each attempt has other ports"
+        launch = with_a_server(python("print('trains')"), SERVES)
+        executor.start(launch)
+        end = ended(executor)
+    taken = f"Port {port}, meant for its workers, was taken by another program before they used it"
+    assert (end.exit_code, end.text) == (None, taken)
+    said = "\n".join(lines(executor, launch))
+    assert (
+        f"port {port}, at which the workers meet, cannot be used: {os.strerror(errno.EADDRINUSE)}"
+        in said
     )
