@@ -125,7 +125,7 @@ describe('a cell that another page has begun', () => {
       messages: [heard(recent.at(-1) ?? '', 'stream', { text: recent.join() })]
     }));
 
-    const [run] = await joined(
+    const [run = RUN] = await joined(
       listener,
       () => Promise.resolve([answers.shift() ?? RUN]),
       () => Promise.resolve()
