@@ -19,8 +19,9 @@ from gpucommons.gpu.hibernation.inside.settings import Settings
 #: Where a folder is found that no other path leads to.
 OPENED = Path("/proc/self/fd")
 _GHOST_LIMIT = 1 << 30
-#: Between the end of its time and its end.
-_LET_GO_S = 2.0
+#: Between the end of its time and its end: on a busy machine it needs seconds to let go, and who is killed
+#: with processes in its hands ends them, too. Less than its callers wait for the answer.
+_LET_GO_S = 20.0
 _LOOK_S = 0.005
 _FLAGS = (
     "--unprivileged", "-v4", "--file-locks", "--manage-cgroups=ignore",
