@@ -6,6 +6,8 @@ What each is for stands at its field in the core's ``Pool``.
 
 from __future__ import annotations
 
+#: From a node's order to its work, with a GPU's driver and device plugin.
+BOOT_S = 300
 NOTICE_S = 30
 GRACE_S = 30
 #: What was borrowed so long ago counts half when the surplus is divided.

@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_final, is_lease
+from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, TeamName, WorkloadId
 from gpucommons.scheduler.forecast.arrivals import Arrival, Arriving, nothing_arrives
@@ -36,6 +37,14 @@ class Budget:
     #: Ends that are closer together than this part of the time until then share a cycle.
     coarse: float = 0.04
     finest_ms: int = 1_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Coming:
+    """A node that an autoscaler was asked for, and when it is likely to take work."""
+
+    node: Node
+    at_ms: Millis
 
 
 #: Live workloads up to which a budget holds. Many runs average out by themselves: where hundreds
@@ -71,13 +80,14 @@ def waiting(cluster: Cluster) -> tuple[WorkloadId, ...]:
     return tuple(sorted(w.workload_id for w in workloads if w.state in WAITING_STATES))
 
 
-def estimate(
+def estimate(  # noqa: PLR0913 - what is known of the future
     cluster: Cluster,
     history: History,
     budget: Budget,
     *,
     wanted: Sequence[WorkloadId] | None = None,
     arriving: Arriving = nothing_arrives,
+    coming: Sequence[Coming] = (),
 ) -> Generator[None, None, Lengths]:
     """Play all futures; yields after every cycle, returns the lengths of everybody wanted.
 
@@ -90,7 +100,9 @@ def estimate(
         for one in cluster.workloads.values()
         if not is_final(one)
     }
-    all_futures = _Futures(cluster=cluster, outlooks=outlooks, budget=budget, arriving=arriving)
+    all_futures = _Futures(
+        cluster=cluster, outlooks=outlooks, budget=budget, arriving=arriving, coming=coming
+    )
     waits = yield from all_futures.played(wanted, thin=False)
     without = [one for one in wanted if raw_window(waits[one]) is None]
     thin = (yield from all_futures.played(without, thin=True)) if without else {}
@@ -110,6 +122,7 @@ class _Futures:
     outlooks: Mapping[WorkloadId, Outlook]
     budget: Budget
     arriving: Arriving
+    coming: Sequence[Coming]
 
     def played(
         self, wanted: Sequence[WorkloadId], *, thin: bool
@@ -122,8 +135,9 @@ class _Futures:
                 break
             ends = self._ends(number, thin=thin)
             future = Simulation(self.cluster.apart(), now_ms=now_ms, conditions=_HERE, left_ms=ends)
-            coming = iter(self.arriving(number))
-            starts.append((yield from _starts(future, in_sight, self.budget, coming)))
+            _bring(future, self.coming)
+            arrivals = iter(self.arriving(number))
+            starts.append((yield from _starts(future, in_sight, self.budget, arrivals)))
             # The end of a window needs a start in each future; a thin one is content with most.
             in_sight = wanted if thin and starts[-1] else tuple(starts[-1])
         starts += [{}] * (self.budget.futures - len(starts))
@@ -164,6 +178,11 @@ def _starts(
     return found
 
 
+def _bring(future: Simulation, coming: Sequence[Coming]) -> None:
+    for one in coming:
+        future.at(max(one.at_ms, future.now_ms), one.node)
+
+
 def _submit(future: Simulation, coming: Iterator[Arrival], until_ms: Millis) -> None:
     """Submit what comes by then and the next one, by which the future knows when it goes on.
 
@@ -190,6 +209,7 @@ def if_nothing_ends_early(
     budget: Budget,
     *,
     idle_after_ms: int | None = None,
+    coming: Sequence[Coming] = (),
 ) -> Generator[None, None, Mapping[WorkloadId, Millis]]:
     """The starts if everything runs up to its limit; who waits for what has none is left out.
 
@@ -197,6 +217,7 @@ def if_nothing_ends_early(
     """
     limits = _limits(cluster, idle_after_ms)
     future = Simulation(cluster.apart(), now_ms=cluster.now_ms, conditions=_HERE, left_ms=limits)
+    _bring(future, coming)
     return (yield from _starts(future, wanted, budget, iter(())))
 
 

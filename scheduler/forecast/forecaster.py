@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -27,6 +27,7 @@ from gpucommons.scheduler.forecast.arrivals import the_past_again
 from gpucommons.scheduler.forecast.ended_runs import Past
 from gpucommons.scheduler.forecast.estimating import (
     Budget,
+    Coming,
     Lengths,
     at_a_limit,
     budget_for,
@@ -99,7 +100,7 @@ class Leads(Protocol):
 class Forecaster:
     """Keeps a forecast of everybody who waits. :meth:`start` runs it, :meth:`round` by hand."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it looks at, and by which rules
         self,
         loop: Leads,
         store: Store,
@@ -107,7 +108,9 @@ class Forecaster:
         now_ms: Callable[[], Millis],
         budget: Budget | None = None,
         idle_after_ms: int | None = None,
+        coming: Callable[[], Sequence[Coming]] = tuple,
     ) -> None:
+        self._coming = coming
         self._loop = loop
         self._now_ms = now_ms
         self._budget = budget
@@ -250,6 +253,7 @@ class Forecaster:
             history=history,
             budget=budget,
             arriving=again,
+            coming=self._coming(),
             play=self._pace,
             told=lambda name: self._calibrations.get(name, Calibration()),
         )
@@ -260,7 +264,14 @@ class Forecaster:
         """Look at those who wait; what the books take of it, None when it is to stop."""
         budget = known.budget
         lengths = self._pace(
-            estimate(cluster, known.history, budget, wanted=asked, arriving=known.arriving)
+            estimate(
+                cluster,
+                known.history,
+                budget,
+                wanted=asked,
+                arriving=known.arriving,
+                coming=known.coming,
+            )
         )
         if lengths is None:
             return None
@@ -327,7 +338,9 @@ class Forecaster:
         """What little is known of gets what time limits say; None when it is to stop."""
         unknown = [one for one, said in found.items() if _is_vague(said)]
         one_by_one = replace(budget, cycles=min(_LIMITS, budget.cycles), coarse=0, finest_ms=0)
-        starts = self._pace(if_nothing_ends_early(cluster, unknown, one_by_one))
+        starts = self._pace(
+            if_nothing_ends_early(cluster, unknown, one_by_one, coming=self._coming())
+        )
         if starts is None:
             return None
         for one, holder in at_a_limit(cluster, starts).items():

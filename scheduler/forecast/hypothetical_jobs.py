@@ -6,13 +6,13 @@ A supposed job joins a copy of the cluster, in a line of its own: it changes nob
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, UserName, Workload
 from gpucommons.scheduler.forecast.arrivals import Arriving
-from gpucommons.scheduler.forecast.estimating import Budget, Lengths, estimate
+from gpucommons.scheduler.forecast.estimating import Budget, Coming, Lengths, estimate
 from gpucommons.scheduler.forecast.forecast import Forecast, foreseen, told_of
 from gpucommons.scheduler.forecast.runs import History
 from gpucommons.scheduler.forecast.windows import Calibration, wait_class
@@ -28,6 +28,8 @@ class Playing:
     history: History
     budget: Budget
     arriving: Arriving
+    #: Nodes that were asked for.
+    coming: Sequence[Coming] = ()
     #: Paces; None when it is to stop.
     play: Play
     #: How right past windows of a class were.
@@ -132,6 +134,7 @@ def _said(cluster: Cluster, job: Workload, playing: Playing) -> Forecast | None:
             playing.budget,
             wanted=(job.workload_id,),
             arriving=playing.arriving,
+            coming=playing.coming,
         )
     )
     if lengths is None:

@@ -13,6 +13,7 @@ from gpucommons.scheduler.core.model.intents import PutConfig
 from gpucommons.scheduler.core.model.resources import (
     Budget,
     BudgetPolicy,
+    Growth,
     Measured,
     Policy,
     Pool,
@@ -25,6 +26,9 @@ from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName, Us
 from gpucommons.scheduler.errors import Misconfigured, UnknownPool, UnknownTeam
 from gpucommons.scheduler.intake.paying_team import names
 from gpucommons.scheduler.money import to_micro
+
+#: The executor whose nodes an autoscaler may bring.
+_GROWS_ON = "kubernetes"
 
 
 def plan_config(
@@ -198,6 +202,27 @@ def _pool(pool: models.PoolModel, executors: tuple[str, ...], known: Pool | None
         prices=_prices(pool.prices),
         currency=pool.currency,
         measured=_measured(pool, known),
+        growth=_growth(pool, _executor(pool, executors, known)),
+    )
+
+
+def _growth(pool: models.PoolModel, executor: str) -> Growth | None:
+    """Refused where nothing would ever come of it."""
+    found = pool.growth
+    if found is None:
+        return None
+    if executor != _GROWS_ON:
+        message = (
+            f"Pool {pool.name}: only pools on Kubernetes get nodes by demand, and its work runs on"
+            f" {executor}. Leave `growth` out."
+        )
+        raise Misconfigured(message)
+    return Growth(
+        max_nodes=found.max_nodes,
+        gpus=found.gpus,
+        cpu_milli=found.cpu_milli,
+        memory_mib=found.memory_mib,
+        boot_ms=found.boot_s * 1000,
     )
 
 

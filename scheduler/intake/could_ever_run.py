@@ -1,6 +1,7 @@
 """Whether a job could ever run on what there is, all of it being free; else what would be possible.
 
-What merely waits is not judged here. Nodes that are lost or cordoned count: they come back.
+What merely waits is not judged here. Nodes that are lost or cordoned count: they come back. So do those
+that an autoscaler may bring.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_milli_gpu
+from gpucommons.scheduler.core.capacity.nodes_to_come import nodes_to_come
 from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.model.resources import Node, Quota, Team
 from gpucommons.scheduler.core.model.state import Cluster
@@ -79,7 +81,8 @@ def check_can_run(spec: Spec, cluster: Cluster) -> None:
 
 def _obstacle(spec: Spec, pool: PoolName, cluster: Cluster) -> str | None:
     """Why the pool could never run it; None when it could."""
-    nodes = [node for node in cluster.nodes.values() if node.pool == pool]
+    come = nodes_to_come(cluster.pools[pool], cluster.nodes.values())
+    nodes = [*(node for node in cluster.nodes.values() if node.pool == pool), *come]
     if not nodes:
         return "it has no nodes."
     workers = must_have(spec)

@@ -17,6 +17,7 @@ from gpucommons.scheduler.models.administration.nodes import (
     UnhealthyView,
 )
 from gpucommons.scheduler.models.administration.pools import (
+    GrowthModel,
     MeasuredModel,
     MpsModel,
     PoolList,
@@ -281,6 +282,7 @@ __all__ = [
     "ForgottenView",
     "GpusInUse",
     "GradeRow",
+    "GrowthModel",
     "HibernateRequest",
     "HoldView",
     "Id",

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.resources import (
     Budget,
+    Growth,
     Measured,
     Policy,
     Pool,
@@ -78,6 +79,17 @@ def _pool_model(pool: Pool) -> models.PoolModel:
         prices=[_price_model(price) for price in pool.prices],
         currency=pool.currency,
         measured=None if pool.measured is None else _measured_model(pool.measured),
+        growth=None if pool.growth is None else _growth_model(pool.growth),
+    )
+
+
+def _growth_model(found: Growth) -> models.GrowthModel:
+    return models.GrowthModel.model_construct(
+        max_nodes=found.max_nodes,
+        gpus=found.gpus,
+        cpu_milli=found.cpu_milli,
+        memory_mib=found.memory_mib,
+        boot_s=found.boot_ms // 1000,
     )
 
 

@@ -22,6 +22,7 @@ from gpucommons.scheduler.core.model.actions import (
 from gpucommons.scheduler.core.model.demand import elastic, placed_milli_gpu
 from gpucommons.scheduler.core.model.intents import Action, Intent, Started, Submit
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
+from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     AttemptStarted,
@@ -63,7 +64,7 @@ class _End:
     stopped: bool
 
 
-_Event = Action | Observation | _Start | _End
+_Event = Action | Observation | _Start | _End | Node
 
 
 class Simulation:
@@ -113,8 +114,8 @@ class Simulation:
         self.at(at_ms, Submit(workload_id=workload_id, spec=spec))
         return workload_id
 
-    def at(self, at_ms: int, event: Action | Observation) -> None:
-        """Have something asked for, or reported by a node, at a time."""
+    def at(self, at_ms: int, event: Action | Observation | Node) -> None:
+        """Have something asked for, or reported by a node, or one more node there, at a time."""
         if isinstance(event, Submit):
             self._expect(Millis(at_ms), event)
         self._push(at_ms, event)
@@ -203,6 +204,10 @@ class Simulation:
             return self._started(at_ms, event.attempt_id)
         if isinstance(event, _End):
             return self._ended(at_ms, event)
+        if isinstance(event, Node):
+            nodes = {**self.cluster.nodes, event.node_id: event}
+            self.cluster = replace(self.cluster.apart(), nodes=nodes)
+            return None
         if isinstance(event, Action):
             by, intent_id = _NOBODY, IntentId(next(self._intent_ids))
             if isinstance(event, Submit):

@@ -19,6 +19,7 @@ from gpucommons.gpu.extras import coming_with
 from gpucommons.scheduler import models
 from gpucommons.scheduler.background_tasks.budgets import Budgets
 from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR, Housekeeping
+from gpucommons.scheduler.background_tasks.node_growth import NodeGrowth
 from gpucommons.scheduler.background_tasks.notification_delivery import Delivery
 from gpucommons.scheduler.background_tasks.notifications import Notifications
 from gpucommons.scheduler.background_tasks.old_job_files import Kept, Retention
@@ -87,6 +88,7 @@ class Scheduler:
     pipelines: Pipelines
     judging: Judging
     budgets: Budgets
+    growth: NodeGrowth
     notifications: Notifications
     notification_delivery: Delivery
     log_following: LogFollowing
@@ -133,9 +135,11 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         leading=lambda: loop.leading,
         may_act=lambda: loop.may_act,
         now_ms=now_ms,
+        nodes_to_bring=lambda: growth.missing(),  # noqa: PLW0108 - made below
         # Before the first configuration is in force: those it will make.
         pools=lambda: tuple(loop.cluster.pools.values()) or first_pools,
     )
+    growth = NodeGrowth(asked.cluster, now_ms)
     servers = None if hub is None else _servers(hub, asked, lambda: service)
     where = execution_backend(settings, kept, asked)
     around = Surroundings(
@@ -156,7 +160,9 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
     )
     loop = Loop(around)
     idle_after_ms = settings.idle_after_s * 1000
-    forecaster = Forecaster(loop, store, now_ms=now_ms, idle_after_ms=idle_after_ms)
+    forecaster = Forecaster(
+        loop, store, now_ms=now_ms, idle_after_ms=idle_after_ms, coming=growth.coming
+    )
     outside = Outside(where=where, hub=hub, forecaster=forecaster, kept=kept, key=key)
     service = _service(settings, around, loop, outside)
     log_following = LogFollowing(
@@ -180,6 +186,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         pipelines=Pipelines(service, epoch=lambda: loop.epoch),
         judging=Judging(service, epoch=lambda: loop.epoch),
         budgets=Budgets(service),
+        growth=growth,
         log_following=log_following,
         notifications=Notifications(service, epoch=lambda: loop.epoch),
         notification_delivery=Delivery(service, epoch=lambda: loop.epoch),

@@ -101,6 +101,7 @@ def make_parts(
         held=lambda: held_slots(cluster()),
         fractions=lambda: shared_slots(cluster()),
         next_shares=NextShares(cluster),
+        nodes_to_bring=asked.nodes_to_bring,
         current=lambda: current_attempts(cluster()).keys(),
         reading=reading if settings.agents else None,
         notices=notices if settings.agents else dict,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.state import Cluster
-from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
+from gpucommons.scheduler.core.model.types import Millis, PoolName, Workload, WorkloadId
 
 
 def wall_ms() -> Millis:
@@ -29,5 +29,7 @@ class Asked:
     leading: Callable[[], bool] = lambda: True
     #: The same, and already while what runs is adopted.
     may_act: Callable[[], bool] = lambda: True
+    #: How many nodes are missing in pools that grow.
+    nodes_to_bring: Callable[[], Mapping[PoolName, int]] = dict
     #: The time by which the loop stamps what it decides.
     now_ms: Callable[[], Millis] = wall_ms

@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.capacity.capacity_arrays import largest_free, who
 from gpucommons.scheduler.core.capacity.hold_back import HoldBack, HoldBackReason
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.explain import host_resources, limits, parked_notebook
+from gpucommons.scheduler.core.explain import growth, host_resources, limits, parked_notebook
 from gpucommons.scheduler.core.explain.draining import draining
 from gpucommons.scheduler.core.explain.impossible import (
     fits_nowhere,
@@ -170,10 +170,12 @@ def smaller_notebook(cycle: CycleState, workload: Workload) -> int | None:
 
 def for_job(cycle: CycleState, workload: Workload) -> Reason:
     """Why a job waits."""
-    impossible = fits_nowhere(cycle, workload, _pools(cycle, workload))
+    pools = _pools(cycle, workload)
+    to_come = growth.waits_for_growth(cycle, workload, pools)
+    impossible = None if to_come is not None else fits_nowhere(cycle, workload, pools)
     if impossible is not None:
         return impossible
-    limited = limits.limited(cycle, workload, _pools(cycle, workload))
+    limited = limits.limited(cycle, workload, pools)
     smaller = _smaller_job(cycle, workload)
     unblock = (
         None
@@ -183,6 +185,8 @@ def for_job(cycle: CycleState, workload: Workload) -> Reason:
     )
     if limited is not None:
         return replace(limited, unblock=limited.unblock or unblock, startable_milli_gpu=smaller)
+    if to_come is not None:
+        return replace(to_come, unblock=unblock, startable_milli_gpu=smaller)
     halves, turn = _fragments(cycle, workload), _turn_of_others(cycle, workload)
     if turn:
         code, text = ReasonClass.SHARE, turn
@@ -194,6 +198,8 @@ def for_job(cycle: CycleState, workload: Workload) -> Reason:
     else:
         code, text = _no_place(cycle, workload)
         unblock = unblock or _leaner(cycle, workload)
+        grows = growth.pool_that_grows(cycle, workload, pools)
+        text = text if grows is None else f"{text} {growth.may_come(cycle, grows)}"
     return Reason(code=code, text=text, unblock=unblock, startable_milli_gpu=smaller)
 
 

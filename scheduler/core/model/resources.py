@@ -154,6 +154,20 @@ class Measured:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Growth:
+    """A pool whose nodes an autoscaler brings where work waits, and takes away where none is."""
+
+    #: So many at most, those that are there among them.
+    max_nodes: int
+    #: What each of them has for work.
+    gpus: int
+    cpu_milli: int
+    memory_mib: int
+    #: From the moment at which it is asked for until it takes work.
+    boot_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Pool:
     """Nodes alike enough to be one choice, and the settings they share."""
 
@@ -212,6 +226,8 @@ class Pool:
     currency: str = ""
     #: What plans reckon with in place of data sheets; None: nobody has measured it.
     measured: Measured | None = None
+    #: Its nodes come by demand; None: those that are there are all.
+    growth: Growth | None = None
 
     def price_at(self, at_ms: int) -> int | None:
         """Millionths per GPU and hour at a moment; None where there is no price."""

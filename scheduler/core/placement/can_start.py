@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gpucommons.scheduler.core.capacity.capacity import Capacity
+from gpucommons.scheduler.core.capacity.nodes_to_come import nodes_to_come
 from gpucommons.scheduler.core.capacity.placement_slots import capacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
@@ -30,6 +31,8 @@ from gpucommons.scheduler.core.quota import quota
 
 #: All nodes with nothing on them: as they are, and as if all of them took work.
 _EMPTY: Entry[bool, Capacity] = Entry("empty nodes", Fact.REFRESHED)
+#: All nodes with nothing on them, and those that the pool may still get.
+_GROWN: Entry[PoolName, Capacity] = Entry("empty nodes, and nodes to come", Fact.REFRESHED)
 
 
 def waited_for(cycle: CycleState) -> Iterator[PoolName]:
@@ -109,6 +112,18 @@ def fits_empty(
         if left <= 0:
             return True
     return False
+
+
+def fits_nodes_to_come(cycle: CycleState, workers: tuple[Worker, ...], pool: PoolName) -> bool:
+    """All of these would fit on nodes that the pool may still get, and on those that take work."""
+
+    def made() -> Capacity:
+        nodes = cycle.nodes.values()
+        return Capacity.of((*nodes, *nodes_to_come(cycle.pools[pool], nodes)), (), ())
+
+    if cycle.pools[pool].growth is None:
+        return False
+    return bool(place(cycle.memo.remember(_GROWN, pool, made), workers, HoldClass.OVER_QUOTA, pool))
 
 
 def _empty(cycle: CycleState, *, all_usable: bool) -> Capacity:

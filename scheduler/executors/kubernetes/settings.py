@@ -120,6 +120,8 @@ class KubernetesSettings(Model):
     run_as_group: int = Field(default=1000, ge=1)
     priority_class: str | None = None
     reservation_priority_class: str | None = "gpucommons-reservation"
+    #: Below all work: the cluster's scheduler removes such a pod for any other.
+    placeholder_priority_class: str | None = "gpucommons-placeholder"
     #: The scheduler's own image: of reservation pods, and of what prepares a job's files.
     own_image: str = OWN_IMAGE
     #: The node agent runs on the GPU nodes: fractions and usage come through it.

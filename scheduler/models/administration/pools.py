@@ -65,6 +65,19 @@ class MeasuredModel(Model):
     )
 
 
+class GrowthModel(Model):
+    """An autoscaler brings a pool's nodes where work waits, and takes idle ones away."""
+
+    #: So many at most, those that are there among them.
+    max_nodes: int = Field(strict=True, ge=1, le=10_000)
+    #: What one of its nodes has for work, beside what the cluster's own pods take.
+    gpus: int = Field(strict=True, ge=0, le=64)
+    cpu_milli: int = Field(strict=True, ge=1, le=4_096_000)
+    memory_mib: int = Field(strict=True, ge=1, le=1 << 28)
+    #: From the moment at which a node is asked for until it takes work.
+    boot_s: int = Field(default=pool_defaults.BOOT_S, strict=True, ge=1, le=86_400)
+
+
 class PoolModel(Model):
     """A pool as an admin writes it."""
 
@@ -106,6 +119,18 @@ class PoolModel(Model):
     currency: Annotated[str, StringConstraints(pattern=r"^([A-Z]{3})?$")] = ""
     #: Written by a probe; left out: as it is.
     measured: MeasuredModel | None = None
+    #: Left out: the nodes that are there are all.
+    growth: GrowthModel | None = None
+
+    @model_validator(mode="after")
+    def _knows_what_comes(self) -> Self:
+        if self.growth is not None and self.growth.gpus and self.gpu_kind is None:
+            message = (
+                f"Pool {self.name} grows by nodes with GPUs, and before the first is there nobody can say"
+                " which: say gpu_kind."
+            )
+            raise ValueError(message)
+        return self
 
     @model_validator(mode="after")
     def _prices_agree(self) -> Self:

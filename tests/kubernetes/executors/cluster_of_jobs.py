@@ -41,6 +41,8 @@ class Jobs:
         self.api_url = "http://127.0.0.1:1"
         self.live: set[AttemptId] = set()
         self.fractions: set[DeviceId] = set()
+        #: Nodes that an autoscaler is to bring.
+        self.missing: dict[PoolName, int] = {}
         self._kubeconfig = kubeconfig
         own = uuid.uuid4().hex[:8]
         self.pool = Pool(
@@ -56,6 +58,7 @@ class Jobs:
             "environments": {"": "gpucommons.test/tools:1"},
             "patience_s": 1,
             "reservation_priority_class": None,
+            "placeholder_priority_class": None,
             **settings,
         }
         self.settings = KubernetesSettings(**made)
@@ -77,6 +80,7 @@ class Jobs:
             pool_of=lambda _node: self.pool,
             current=lambda: frozenset(self.live),
             fractions=lambda: frozenset(self.fractions),
+            nodes_to_bring=lambda: self.missing,
             files=files,
         )
         return KubernetesExecutor(connection, self.settings, around)

@@ -112,6 +112,7 @@ class Scheduler:
                 "own_image": self._image,
                 "image_pull_policy": "Never",
                 "reservation_priority_class": None,
+                "placeholder_priority_class": None,
                 "agents": True,
                 "agent_namespace": self.namespace,
                 "agent_port": PORT,

@@ -103,6 +103,7 @@ securityContext:
   "run_as_group" (int64 $jobs.runAsGroup)
   "priority_class" "gpucommons-training"
   "reservation_priority_class" "gpucommons-reservation"
+  "placeholder_priority_class" "gpucommons-placeholder"
   "own_image" (include "gpucommons.image" .)
   "image_pull_policy" $jobs.imagePullPolicy
   "agents" .Values.agent.enabled

@@ -29,6 +29,11 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import (
     read_notebook,
 )
 from gpucommons.scheduler.executors.kubernetes.cluster_state.watch_cache import WatchCache
+from gpucommons.scheduler.executors.kubernetes.nodes.placeholders import (
+    PlaceholderSeen,
+    is_named_so,
+    read_placeholder,
+)
 from gpucommons.scheduler.executors.kubernetes.nodes.reservations import (
     ReservationSeen,
     read_reservation,
@@ -77,7 +82,7 @@ class AgentSeen:
     address: str
 
 
-Pod = PodSeen | OtherPod | ReservationSeen | AgentSeen | NotebookSeen | Gone
+Pod = PodSeen | OtherPod | ReservationSeen | PlaceholderSeen | AgentSeen | NotebookSeen | Gone
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,6 +119,7 @@ class ClusterView:
         )
         self.others: dict[str, OtherPod] = {}
         self.reservations: dict[str, ReservationSeen] = {}
+        self.placeholders: dict[str, PlaceholderSeen] = {}
         self.agents: dict[str, AgentSeen] = {}
         self.notebooks: dict[str, NotebookSeen] = {}
         #: Counts what may change the nodes that are offered.
@@ -226,6 +232,9 @@ class ClusterView:
             found = read_reservation(pod)
             held = meta["namespace"] == settings.system_namespace
             return found if held and found.name == reservation_name(found.slot) else None
+        if labels[names.KIND] == names.PLACEHOLDER:
+            held = meta["namespace"] == settings.system_namespace
+            return seen if held and is_named_so(seen := read_placeholder(pod)) else None
         return read_pod(pod) if names.ATTEMPT in labels and self._is_of_jobs(pod) else None
 
     def nodes_differ(self) -> None:
@@ -244,6 +253,7 @@ class ClusterView:
     def _all_pods(self, found: list[Pod]) -> None:
         self.others = {pod.uid: pod for pod in found if isinstance(pod, OtherPod)}
         self.reservations = {pod.uid: pod for pod in found if isinstance(pod, ReservationSeen)}
+        self.placeholders = {pod.uid: pod for pod in found if isinstance(pod, PlaceholderSeen)}
         self.agents = {pod.uid: pod for pod in found if isinstance(pod, AgentSeen)}
         self.notebooks = {pod.uid: pod for pod in found if isinstance(pod, NotebookSeen)}
         self.version += 1
@@ -260,8 +270,9 @@ class ClusterView:
         elif isinstance(pod, ReservationSeen):
             _keep(self.reservations, kind, pod.uid, pod)
             self.nodes_differ()
-        elif isinstance(pod, AgentSeen):
-            _keep(self.agents, kind, pod.uid, pod)
+        elif isinstance(pod, AgentSeen | PlaceholderSeen):
+            kept = self.agents if isinstance(pod, AgentSeen) else self.placeholders
+            _keep(kept, kind, pod.uid, pod)
         elif isinstance(pod, NotebookSeen):
             _keep(self.notebooks, kind, pod.uid, pod)
             self.nodes_differ()

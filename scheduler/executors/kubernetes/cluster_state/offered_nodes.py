@@ -17,6 +17,7 @@ from gpucommons.scheduler.executors.base import Bound
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
 from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView
+from gpucommons.scheduler.executors.kubernetes.cluster_state.growing import Growing
 from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import (
     Leases,
     is_in_books,
@@ -51,19 +52,21 @@ from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSetting
 class Offer:
     """Worked out anew only when something of it changed: a thousand nodes take a while."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts that it is made of
         self,
         settings: KubernetesSettings,
         around: Around,
         view: ClusterView,
         reservations: Reservations,
         installed: Installed,
+        growing: Growing,
     ) -> None:
         self._settings = settings
         self._around = around
         self._view = view
         self._reservations = reservations
         self._installed = installed
+        self._growing = growing
         self._taken_back = TakenBack(lambda: time.time_ns() // 1_000_000)
         self._nodes: tuple[tuple[object, ...], tuple[Node, ...]] | None = None
         self._slots: tuple[tuple[object, ...], tuple[Node, ...]] | None = None
@@ -183,7 +186,7 @@ class Offer:
             if (why := self._why_unusable(pool, self._of(pool))) is not None
         }
         lost = {str(slot): said for slot, said in self._reservations.sentences().items()}
-        return pools | lost
+        return {**self._growing.sentences(), **pools, **lost}
 
     def open(self) -> None:
         """Ask what must be known before the first question; without the lock."""
@@ -192,6 +195,7 @@ class Offer:
     def beat(self) -> None:
         """Keep the reservations in step with what is shared out, and what is known of the cluster."""
         self._installed.beat()
+        self._growing.beat()
         pools = self._around.pools()
         places = {pool.name: self._settings.place_of(pool.name) for pool in pools}
         ahead = {name for name, place in places.items() if holds_ahead(place)}
@@ -239,7 +243,8 @@ def offer_of(
 
     reservations = Reservations(connection, settings, view, orders)
     installed = Installed(connection, settings, orders, changed=changed)
-    return Offer(settings, around, view, reservations, installed)
+    growing = Growing(connection, settings, around, view, orders)
+    return Offer(settings, around, view, reservations, installed, growing)
 
 
 def _host(address: str) -> str:

@@ -37,6 +37,8 @@ class Around:
     fractions: Callable[[], Set[DeviceId]] = frozenset
     #: Slots that the next notebooks with a part of a GPU would be given, in some pools.
     next_shares: Callable[[Set[PoolName]], Set[DeviceId]] = lambda _pools: frozenset()
+    #: How many nodes are missing in pools that grow.
+    nodes_to_bring: Callable[[], Mapping[PoolName, int]] = dict
     #: Leases that hold something, in the scheduler's books.
     leases: Callable[[], Leases] = dict
     #: Attempts that are on record as live; None where nobody says.

@@ -82,32 +82,59 @@ def reservation_pod(
 ) -> Document:
     """The pod that holds one slot."""
     resource = settings.place_of(node.pool).gpu_resource
+    pod = holding_pod(
+        reservation_name(slot),
+        settings,
+        kind=names.RESERVATION,
+        command=_HOLDS,
+        resources={
+            "requests": {"cpu": "1m", "memory": "16Mi"},
+            "limits": {resource: "1", "memory": "64Mi"},
+        },
+        priority_class=settings.reservation_priority_class,
+    )
+    pod["metadata"]["annotations"] = {names.SLOT: slot, names.NODE: node.node_id}
+    pod["spec"]["nodeSelector"] = dict(selector)
+    pod["spec"]["tolerations"] = [
+        toleration_of(node.pool),
+        {"operator": "Exists", "effect": "NoExecute"},
+    ]
+    return pod
+
+
+def toleration_of(pool: str) -> Document:
+    """Of the taint that keeps others from a pool's nodes."""
+    return {"key": names.POOL, "operator": "Equal", "value": pool, "effect": "NoSchedule"}
+
+
+def holding_pod(  # noqa: PLR0913 - what such pods differ by
+    name: str,
+    settings: KubernetesSettings,
+    *,
+    kind: str,
+    command: str,
+    resources: Mapping[str, Any],
+    priority_class: str | None,
+) -> Document:
+    """A pod that only takes room: some Python that sleeps, in a restricted namespace."""
     pod: Document = {
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 1,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "nodeSelector": dict(selector),
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": settings.run_as_user,
             "runAsGroup": settings.run_as_group,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "tolerations": [
-            {"key": names.POOL, "operator": "Equal", "value": node.pool, "effect": "NoSchedule"},
-            {"operator": "Exists", "effect": "NoExecute"},
-        ],
         "containers": [
             {
                 "name": names.CONTAINER,
                 "image": settings.own_image,
                 "imagePullPolicy": settings.image_pull_policy,
-                "command": ["python3", "-c", _HOLDS],
-                "resources": {
-                    "requests": {"cpu": "1m", "memory": "16Mi"},
-                    "limits": {resource: "1", "memory": "64Mi"},
-                },
+                "command": [names.PYTHON, "-c", command],
+                "resources": dict(resources),
                 "securityContext": {
                     "allowPrivilegeEscalation": False,
                     "capabilities": {"drop": ["ALL"]},
@@ -115,22 +142,21 @@ def reservation_pod(
             }
         ],
     }
-    if settings.reservation_priority_class:
-        pod["priorityClassName"] = settings.reservation_priority_class
+    if priority_class:
+        pod["priorityClassName"] = priority_class
     if settings.image_pull_secrets:
         pod["imagePullSecrets"] = [{"name": name} for name in settings.image_pull_secrets]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": reservation_name(slot),
+            "name": name,
             "namespace": settings.system_namespace,
             "labels": {
                 names.MANAGED_BY: "gpucommons",
                 names.INSTANCE: settings.instance,
-                names.KIND: names.RESERVATION,
+                names.KIND: kind,
             },
-            "annotations": {names.SLOT: slot, names.NODE: node.node_id},
         },
         "spec": pod,
     }

@@ -46,6 +46,8 @@ CONTAINER = "worker"
 PYTHON = "python3"
 #: Of a reservation pod.
 RESERVATION = "reservation"
+#: Of a pod that shows an autoscaler which node is missing.
+PLACEHOLDER = "placeholder"
 NO_DEVICE = "void"
 
 _LONGEST_LABEL = 63

@@ -1,0 +1,80 @@
+"""Which nodes are asked for in pools that grow, worked out beside the loop: it takes as long as a cycle."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Millis, PoolName
+from gpucommons.scheduler.core.whatif.nodes_to_bring import NodesToBring, nodes_to_bring
+from gpucommons.scheduler.forecast.estimating import Coming
+
+#: As many times as long as it took, what was worked out holds.
+_REST = 9
+
+
+class NodeGrowth:
+    """:meth:`step` is called by one thread of the leader; all else from any."""
+
+    def __init__(
+        self,
+        cluster: Callable[[], Cluster],
+        now_ms: Callable[[], Millis],
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cluster = cluster
+        self._now_ms = now_ms
+        self._now_s = now_s
+        self._found = NodesToBring()
+        #: Since when each of them was asked for, by pool, the oldest first.
+        self._asked: Mapping[PoolName, tuple[Millis, ...]] = {}
+        self._rests_until_s = now_s()
+
+    def step(self) -> None:
+        """Work out what waiting work needs, never for more than a tenth of the time."""
+        cluster, began_s = self._cluster(), self._now_s()
+        if not any(pool.growth is not None for pool in cluster.pools.values()):
+            self._found, self._asked = NodesToBring(), {}
+            return
+        if began_s < self._rests_until_s:
+            return
+        self._found = nodes_to_bring(cluster, self._now_ms())
+        self._rests_until_s = self._now_s() + _REST * (self._now_s() - began_s)
+        self._note()
+
+    def _note(self) -> None:
+        """Those that came were asked for first."""
+        now_ms = self._now_ms()
+        self._asked = {
+            pool: (
+                *before[max(0, len(before) - len(nodes)) :],
+                *[now_ms] * (len(nodes) - len(before)),
+            )
+            for pool, nodes in self._found.nodes.items()
+            for before in (self._asked.get(pool, ()),)
+        }
+
+    def missing(self) -> Mapping[PoolName, int]:
+        """How many nodes of each pool are to be brought; those that have come since are not."""
+        found, nodes = self._found, self._cluster().nodes
+        come = Counter(node.pool for name, node in nodes.items() if name not in found.known)
+        left = {pool: len(asked) - come[pool] for pool, asked in found.nodes.items()}
+        return {pool: count for pool, count in left.items() if count > 0}
+
+    def coming(self) -> Sequence[Coming]:
+        """The same nodes, each with the time at which it is likely to take work."""
+        pools, asked, missing = self._cluster().pools, self._asked, self.missing()
+        return tuple(
+            Coming(node=node, at_ms=Millis(since_ms + _boot_ms(pools.get(pool))))
+            for pool, nodes in self._found.nodes.items()
+            for node, since_ms in zip(nodes, asked.get(pool, ()), strict=False)[
+                : missing.get(pool, 0)
+            ]
+        )
+
+
+def _boot_ms(pool: Pool | None) -> int:
+    return 0 if pool is None or pool.growth is None else pool.growth.boot_ms

@@ -1,0 +1,100 @@
+"""How many nodes an autoscaler is to bring to each pool: decided by a real cycle, as if they were there.
+
+So quotas, budgets, prices and the order of the line hold for nodes to come as for those that are there: no
+node is brought for work that would not get it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from gpucommons.scheduler.core.advance import advance
+from gpucommons.scheduler.core.capacity.nodes_to_come import nodes_to_come
+from gpucommons.scheduler.core.model.demand import bounds, elastic
+from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_lease
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName, Workload
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodesToBring:
+    """What was found, and for which nodes: one that has come since is not to be brought again."""
+
+    nodes: Mapping[PoolName, tuple[Node, ...]] = field(default_factory=dict)
+    known: frozenset[NodeId] = frozenset()
+
+
+def nodes_to_bring(cluster: Cluster, now_ms: Millis) -> NodesToBring:
+    """The nodes on which work that waits would start, were all there that may still come.
+
+    An elastic job has nodes brought for its fewest workers; it takes more where there are more.
+    """
+    known = frozenset(cluster.nodes)
+    come = {
+        name: found
+        for name, pool in cluster.pools.items()
+        if (found := nodes_to_come(pool, cluster.nodes.values()))
+    }
+    waiting = [one for one in cluster.workloads.values() if _waits(one, come)]
+    if not waiting:
+        return NodesToBring(known=known)
+    used = _used(cluster, waiting, come, now_ms)
+    nodes = {
+        name: taken
+        for name, found in come.items()
+        if (taken := tuple(node for node in found if node.node_id in used))
+    }
+    return NodesToBring(nodes=nodes, known=known)
+
+
+def _waits(workload: Workload, pools: Iterable[PoolName]) -> bool:
+    """A job for one of these pools, to which nothing is promised yet."""
+    return (
+        workload.state in WAITING_STATES
+        and workload.nomination is None
+        and not is_lease(workload)
+        and any(pool in workload.spec.pools for pool in pools)
+    )
+
+
+def _used(
+    cluster: Cluster,
+    waiting: Iterable[Workload],
+    come: Mapping[PoolName, tuple[Node, ...]],
+    now_ms: Millis,
+) -> set[NodeId]:
+    """Nodes that jobs which wait would get something of."""
+    asked = {one.workload_id: _smallest(one) for one in waiting}
+    more = {node.node_id: node for found in come.values() for node in found}
+    outcome = advance(
+        replace(
+            cluster.apart(),
+            nodes={**cluster.nodes, **more},
+            workloads={**cluster.workloads, **asked},
+        ),
+        (),
+        (),
+        now_ms=now_ms,
+        new_ids=(f"to-come-{number}" for number in count(1)),
+        explain=False,
+    )
+    started = (outcome.cluster.workloads.get(one) for one in asked)
+    return {
+        placement.node_id
+        for one in started
+        if one is not None and one.current is not None
+        for placement in one.current.placements
+    }
+
+
+def _smallest(workload: Workload) -> Workload:
+    spec = workload.spec
+    if not elastic(spec):
+        return workload
+    low, _ = bounds(spec)
+    first, *others = spec.roles
+    roles = (replace(first, count=low), *others)
+    return replace(workload, spec=replace(spec, roles=roles, min_workers=None, max_workers=None))

@@ -1,0 +1,92 @@
+"""Keeps the placeholder pods in step with the nodes that are to be brought."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from gpucommons.scheduler.core.model.types import PoolName
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError, Connection
+from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
+from gpucommons.scheduler.executors.kubernetes.api_server.refusals import is_refusal
+from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView
+from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
+from gpucommons.scheduler.executors.kubernetes.nodes.placeholders import (
+    PlaceholderSeen,
+    due,
+    placeholder_pod,
+)
+from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
+
+
+class Growing:
+    """Used with the lock of the view held."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        settings: KubernetesSettings,
+        around: Around,
+        view: ClusterView,
+        orders: Orders,
+    ) -> None:
+        self._connection = connection
+        self._settings = settings
+        self._around = around
+        self._view = view
+        self._orders = orders
+        #: What an admin is told of pools for which the cluster takes no placeholder.
+        self._refused: dict[PoolName, str] = {}
+
+    def sentences(self) -> Mapping[str, str]:
+        """What an admin is told, by pool."""
+        return {f"pools/{pool}": said for pool, said in self._refused.items()}
+
+    def beat(self) -> None:
+        """Order what is missing, and remove what nothing needs."""
+        wanted = self._around.nodes_to_bring()
+        there = self._view.placeholders.values()
+        if not wanted and not there and not self._refused:
+            return
+        self._refused = {pool: said for pool, said in self._refused.items() if pool in wanted}
+        found = due(wanted, there, lambda node: self._around.pool_of(node) is not None)
+        for pool, number in found.make:
+            self._make(pool, number)
+        for pod in found.remove:
+            self._remove(pod)
+
+    def _make(self, name: PoolName, number: int) -> None:
+        pool = next((one for one in self._around.pools() if one.name == name), None)
+        if pool is None or pool.growth is None:
+            return
+        body = placeholder_pod(pool, pool.growth, number, self._settings)
+        path = f"/api/v1/namespaces/{self._settings.system_namespace}/pods"
+
+        def work() -> None:
+            try:
+                self._connection.post(path, body)
+            except ApiError as error:
+                if not error.exists:
+                    raise
+
+        self._orders.give(("bring", name, number), work, partial(self._told, name))
+
+    def _told(self, pool: PoolName, error: ApiError | None) -> None:
+        with self._view.lock:
+            if error is None:
+                self._refused.pop(pool, None)
+            elif is_refusal(error):
+                self._refused[pool] = (
+                    f"No node can be asked for in pool {pool}, as the cluster refuses the placeholder pod"
+                    f" that an autoscaler would see: {error.message}"
+                )
+
+    def _remove(self, pod: PlaceholderSeen) -> None:
+        path = f"/api/v1/namespaces/{self._settings.system_namespace}/pods/{pod.name}"
+
+        def work() -> None:
+            self._connection.delete(
+                path, {"preconditions": {"uid": pod.uid}, "gracePeriodSeconds": 0}
+            )
+
+        self._orders.give(("no placeholder", pod.uid), work, lambda _error: None)

@@ -1,0 +1,123 @@
+"""Placeholder pods: each takes a whole node of a pool that has too few, so that an autoscaler brings one. Pure.
+
+Pods of jobs wait behind a gate until their node is there, and no autoscaler looks behind gates. As soon as
+a node takes work its placeholder goes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from gpucommons.scheduler.core.model.resources import Growth, Pool
+from gpucommons.scheduler.core.model.types import NodeId, PoolName
+from gpucommons.scheduler.executors.kubernetes.nodes.reservations import holding_pod, toleration_of
+from gpucommons.scheduler.executors.kubernetes.objects import names
+from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
+
+Document = dict[str, Any]
+
+#: Leaves at once when told to.
+_SLEEPS = "import os, signal; signal.signal(signal.SIGTERM, lambda *_: os._exit(0)); signal.pause()"
+_NAME = re.compile(r"gc-node-(?P<pool>.+)-(?P<number>[0-9]+)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlaceholderSeen:
+    """A placeholder as the cluster shows it."""
+
+    name: str
+    uid: str
+    pool: PoolName
+    #: The node that it was bound to; None while there is none for it.
+    node: str | None = None
+    #: It ended or is being deleted.
+    leaving: bool = False
+
+
+def read_placeholder(pod: Mapping[str, Any]) -> PlaceholderSeen:
+    """A pod of kind ``placeholder``."""
+    meta, status = pod["metadata"], pod.get("status") or {}
+    return PlaceholderSeen(
+        name=meta["name"],
+        uid=meta["uid"],
+        pool=PoolName((meta.get("annotations") or {}).get(names.POOL, "")),
+        node=pod["spec"].get("nodeName"),
+        leaving="deletionTimestamp" in meta or status.get("phase") in {"Succeeded", "Failed"},
+    )
+
+
+def placeholder_name(pool: str, number: int) -> str:
+    """Two schedulers for a moment make the same."""
+    return f"gc-node-{names.slug(pool)}-{number}"
+
+
+def is_named_so(pod: PlaceholderSeen) -> bool:
+    """Whether it has a name that we give: labels and annotations are free to choose."""
+    found = _NAME.fullmatch(pod.name)
+    return found is not None and found["pool"] == names.slug(pod.pool)
+
+
+def placeholder_pod(
+    pool: Pool, growth: Growth, number: int, settings: KubernetesSettings
+) -> Document:
+    """A pod that needs a whole node of the pool, and is the first to go."""
+    place = settings.place_of(pool.name)
+    room: Document = {"cpu": f"{growth.cpu_milli}m", "memory": f"{growth.memory_mib}Mi"}
+    limits: Document = {"memory": room["memory"]}
+    if growth.gpus:
+        limits[place.gpu_resource] = str(growth.gpus)
+    pod = holding_pod(
+        placeholder_name(pool.name, number),
+        settings,
+        kind=names.PLACEHOLDER,
+        command=_SLEEPS,
+        resources={"requests": room, "limits": limits},
+        priority_class=settings.placeholder_priority_class,
+    )
+    pod["metadata"]["annotations"] = {names.POOL: pool.name}
+    pod["spec"]["nodeSelector"] = dict(settings.selector_of(pool.name))
+    pod["spec"]["tolerations"] = [toleration_of(pool.name)]
+    return pod
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Due:
+    """What is to be ordered: pods that are missing, and those that nothing needs."""
+
+    make: tuple[tuple[PoolName, int], ...]
+    remove: tuple[PlaceholderSeen, ...]
+
+
+def due(
+    wanted: Mapping[PoolName, int],
+    there: Iterable[PlaceholderSeen],
+    takes_work: Callable[[NodeId], bool],
+) -> Due:
+    """Compare what is wanted with what is there; ``takes_work``: the scheduler counts on that node."""
+    pods = tuple(there)
+    taken = {pod.name for pod in pods}
+    make: list[tuple[PoolName, int]] = []
+    remove = [pod for pod in pods if not pod.leaving and _is_over(pod, wanted, takes_work)]
+    over = {pod.uid for pod in remove}
+    for pool, nodes in sorted(wanted.items()):
+        left = [pod for pod in pods if pod.pool == pool and not pod.leaving and pod.uid not in over]
+        # One without a node goes first: the node of another is on its way.
+        left.sort(key=lambda pod: (pod.node is None, pod.name))
+        remove += left[nodes:]
+        make += _missing(pool, nodes - len(left), taken)
+    return Due(make=tuple(make), remove=tuple(remove))
+
+
+def _is_over(
+    pod: PlaceholderSeen, wanted: Mapping[PoolName, int], takes_work: Callable[[NodeId], bool]
+) -> bool:
+    return pod.pool not in wanted or (pod.node is not None and takes_work(NodeId(pod.node)))
+
+
+def _missing(pool: PoolName, nodes: int, taken: Set[str]) -> Iterable[tuple[PoolName, int]]:
+    numbers = (number for number in count(1) if placeholder_name(pool, number) not in taken)
+    return [(pool, next(numbers)) for _ in range(max(0, nodes))]

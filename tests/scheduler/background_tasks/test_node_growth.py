@@ -1,0 +1,89 @@
+"""Missing nodes over time: one that came is not asked for again, and each is awaited since it was asked for."""
+
+from __future__ import annotations
+
+from builders import World, a_job, a_node, a_pool, a_team
+
+from gpucommons.scheduler.background_tasks.node_growth import NodeGrowth
+from gpucommons.scheduler.core.model.resources import Growth
+from gpucommons.scheduler.core.model.state import NodesObserved
+from gpucommons.scheduler.core.model.types import PoolName
+from gpucommons.scheduler.forecast.estimating import Budget, estimate
+from gpucommons.scheduler.forecast.runs import History
+
+CLOUD = PoolName("cloud")
+BOOT_MS = 240_000
+GROWTH = Growth(max_nodes=3, gpus=4, cpu_milli=64_000, memory_mib=262_144, boot_ms=BOOT_MS)
+
+
+class Clock:
+    def __init__(self) -> None:
+        pools = [a_pool("here"), a_pool("cloud", gpu_kind="A100-40", growth=GROWTH)]
+        self.world = World(a_node("h1", pool="here"), teams=[a_team(pool="cloud")], pools=pools)
+        self.seconds = 0.0
+        self.growth = NodeGrowth(
+            lambda: self.world.cluster, lambda: self.world.now, lambda: self.seconds
+        )
+
+    def come(self, *names: str) -> None:
+        nodes = (a_node("h1", pool="here"), *(a_node(name, pool="cloud") for name in names))
+        self.world.step(NodesObserved(executor="fake", nodes=nodes))
+
+
+def test_a_node_that_came_is_not_asked_for_again_before_that_is_worked_out() -> None:
+    clock = Clock()
+    for name in ("a", "b"):
+        clock.world.submit(a_job(name, 4000, pools=(CLOUD,)))
+    clock.growth.step()
+    assert clock.growth.missing() == {CLOUD: 2}
+    clock.come("c1")
+    assert clock.growth.missing() == {CLOUD: 1}
+    clock.growth.step()
+    assert clock.growth.missing() == {CLOUD: 1}
+    clock.come("c1", "c2")
+    assert clock.growth.missing() == {}
+
+
+def test_each_is_likely_a_boot_after_it_was_asked_for() -> None:
+    clock = Clock()
+    first_ms = clock.world.now
+    clock.world.submit(a_job("a", 4000, pools=(CLOUD,)))
+    clock.growth.step()
+    clock.world.wait(60_000)
+    clock.world.submit(a_job("b", 4000, pools=(CLOUD,)))
+    clock.growth.step()
+    clock.world.wait(30_000)
+    clock.growth.step()
+    assert [one.at_ms for one in clock.growth.coming()] == [
+        first_ms + BOOT_MS,
+        first_ms + 60_000 + BOOT_MS,
+    ]
+    clock.come("c1")
+    clock.growth.step()
+    assert [one.at_ms for one in clock.growth.coming()] == [first_ms + 60_000 + BOOT_MS]
+
+
+def test_a_forecast_counts_the_time_that_a_node_takes_to_boot() -> None:
+    clock = Clock()
+    job = clock.world.submit(a_job("a", 4000, pools=(CLOUD,)))
+    clock.growth.step()
+    clock.world.wait(60_000)
+
+    def waits(**coming: object) -> object:
+        playing = estimate(clock.world.cluster, History(()), Budget(futures=2), **coming)  # type: ignore[arg-type] # by name
+        while True:
+            try:
+                next(playing)
+            except StopIteration as done:
+                return done.value.waits[job]
+
+    assert waits(coming=clock.growth.coming()) == (BOOT_MS - 60_000,) * 2
+    assert waits() == (None, None)
+
+
+def test_where_no_pool_grows_nothing_is_worked_out() -> None:
+    world = World(a_node(), teams=[a_team()])
+    growth = NodeGrowth(lambda: world.cluster, lambda: world.now)
+    world.submit(a_job("a", 9000))
+    growth.step()
+    assert (growth.missing(), growth.coming()) == ({}, ())

@@ -1,0 +1,158 @@
+"""Nodes are brought for work that would get them, and for no other: the cycle itself decides it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from builders import World, a_job, a_node, a_pool, a_team
+
+from gpucommons.scheduler.core.model.intents import PutTeams
+from gpucommons.scheduler.core.model.resources import Budget, BudgetPolicy, Growth, Price, Quota
+from gpucommons.scheduler.core.model.state import NodesObserved
+from gpucommons.scheduler.core.model.types import PoolName, Role, State, TeamName, WorkloadId
+from gpucommons.scheduler.core.whatif.nodes_to_bring import nodes_to_bring
+
+CLOUD, HERE = PoolName("cloud"), PoolName("here")
+GROWTH = Growth(max_nodes=3, gpus=4, cpu_milli=64_000, memory_mib=262_144, boot_ms=240_000)
+PRICE = (Price(micro_per_gpu_h=2_000_000),)
+
+
+def a_world(*nodes: Any, **quota: Any) -> World:
+    pools = [a_pool("here"), a_pool("cloud", gpu_kind="A100-40", growth=GROWTH, prices=PRICE)]
+    team = replace(a_team(), quotas={HERE: Quota(), CLOUD: Quota(**quota)})
+    return World(*(nodes or (a_node("h1", 2, pool="here"),)), teams=[team], pools=pools)
+
+
+def brought(world: World) -> dict[str, int]:
+    found = nodes_to_bring(world.cluster, world.now).nodes
+    return {str(pool): len(nodes) for pool, nodes in found.items()}
+
+
+def reason(world: World, job: WorkloadId) -> str:
+    found = world.get(job).reason
+    assert found is not None
+    return found.text
+
+
+@pytest.mark.parametrize(
+    ("gpus", "jobs", "nodes"), [(1, 1, 1), (1, 4, 1), (1, 5, 2), (4, 3, 3), (4, 9, 3), (3, 2, 2)]
+)
+def test_as_many_nodes_as_the_waiting_jobs_fill_up_to_the_pools_most(
+    gpus: int, jobs: int, nodes: int
+) -> None:
+    world = a_world()
+    for number in range(jobs):
+        world.submit(a_job(f"j{number}", gpus * 1000, pools=(CLOUD,)))
+    assert brought(world) == {"cloud": nodes}
+
+
+def test_what_fits_where_nodes_are_brings_none() -> None:
+    world = a_world()
+    first = world.submit(a_job("a", 2000, pools=(HERE, CLOUD)))
+    assert world.state(first) is State.STARTING
+    assert brought(world) == {}
+    world.submit(a_job("b", 2000, pools=(HERE, CLOUD)))
+    assert brought(world) == {"cloud": 1}
+    world.end(first)
+    assert brought(world) == {}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"max_price_micro": 1_000_000},
+        {"over_quota": False},
+        {"pools": (HERE,), "roles": (Role(milli_gpu=2000),)},
+    ],
+    ids=["dearer than it pays", "no guarantee and no borrowing", "another pool"],
+)
+def test_no_node_is_brought_for_who_would_not_get_it(changes: dict[str, Any]) -> None:
+    world = a_world()
+    world.submit(a_job("fills", 2000, pools=(HERE,)))
+    world.submit(a_job("waits", 2000, **{"pools": (CLOUD,), **changes}))
+    assert brought(world) == {}
+
+
+def test_a_used_up_budget_brings_no_node() -> None:
+    world = a_world()
+    budget = Budget(money_micro=1, at_full=BudgetPolicy.NO_BORROW)
+    known = world.cluster.teams[TeamName("vision")]
+    world.ask(PutTeams(teams=(replace(known, budget=budget, budget_spent="All is spent."),)))
+    job = world.submit(a_job("waits", 1000, pools=(CLOUD,)))
+    assert brought(world) == {}
+    assert reason(world, job).startswith("All is spent.")
+
+
+def test_a_limit_bounds_what_is_brought() -> None:
+    world = a_world(limit_milli_gpu=4000)
+    for number in range(3):
+        world.submit(a_job(f"j{number}", 4000, pools=(CLOUD,)))
+    assert brought(world) == {"cloud": 1}
+
+
+def test_a_gang_has_all_of_its_nodes_brought_or_none() -> None:
+    world = a_world()
+    world.submit(a_job("three", 4000, workers=3, pools=(CLOUD,)))
+    assert brought(world) == {"cloud": 3}
+    other = a_world()
+    other.submit(a_job("four", 4000, workers=4, pools=(CLOUD,)))
+    assert brought(other) == {}
+
+
+def test_an_elastic_job_brings_nodes_for_its_fewest_workers() -> None:
+    world = a_world()
+    job = a_job("grows", 4000, workers=3, pools=(CLOUD,), min_workers=1, max_workers=3)
+    world.submit(job)
+    assert brought(world) == {"cloud": 1}
+
+
+def test_nodes_that_are_gone_leave_room_and_idle_ones_are_used_first() -> None:
+    world = a_world()
+    job = world.submit(a_job("a", 1000, pools=(CLOUD,)))
+    nodes = [a_node(f"c{i}", pool="cloud") for i in (1, 2)]
+    world.step(NodesObserved(executor="fake", nodes=(a_node("h1", 2, pool="here"), *nodes)))
+    world.start(job)
+    attempt = world.get(job).current
+    assert attempt is not None
+    (placement,) = attempt.placements
+    # What follows goes to the node that is in use: an autoscaler takes the idle one.
+    for name in ("b", "c", "d"):
+        more = world.get(world.submit(a_job(name, 1000, pools=(CLOUD,)))).current
+        assert more is not None
+        assert {one.node_id for one in more.placements} == {placement.node_id}
+    world.step(NodesObserved(executor="fake", nodes=(a_node("h1", 2, pool="here"), *nodes[:0])))
+    world.submit(a_job("e", 4000, workers=3, pools=(CLOUD,)))
+    assert brought(world) == {"cloud": 3}
+
+
+def test_why_says_that_a_node_may_come_and_after_how_long() -> None:
+    world = a_world()
+    job = world.submit(a_job("waits", 4000, pools=(CLOUD,)))
+    assert reason(world, job) == (
+        "Needs 4 GPUs on one node, for which no node is there yet. Pool cloud may get 3 more nodes; one"
+        " takes work about 4 min after it is asked for."
+    )
+    nodes = (a_node("h1", 2, pool="here"), *(a_node(f"c{i}", pool="cloud") for i in (1, 2)))
+    world.step(NodesObserved(executor="fake", nodes=nodes))
+    for name in ("b", "c"):
+        last = world.submit(a_job(name, 4000, pools=(CLOUD,)))
+    assert reason(world, last) == (
+        "Needs 4 GPUs on one node; none is free. Pool cloud may get 1 more node; it takes work about"
+        " 4 min after it is asked for."
+    )
+    third = (*nodes, a_node("c3", pool="cloud"))
+    world.step(NodesObserved(executor="fake", nodes=third))
+    full = world.submit(a_job("d", 4000, pools=(CLOUD,)))
+    assert reason(world, full) == "Needs 4 GPUs on one node; none is free."
+
+
+def test_looking_changes_nothing() -> None:
+    world = a_world()
+    world.submit(a_job("waits", 4000, pools=(CLOUD,)))
+    before = world.cluster
+    nodes_to_bring(world.cluster, world.now)
+    assert world.cluster == before
+    world.step()
+    assert world.outcome.changes.empty
