@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gpucommons.gpu.connections.trusted_authorities import trusted_at
 from gpucommons.scheduler.api.errors import answer
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 
@@ -68,7 +69,8 @@ class ToLeader:
     ) -> None:
         self._app = app
         self._leading, self._leader = leading, leader
-        self._http = httpx.AsyncClient(timeout=_TIMEOUT, trust_env=False, transport=transport)
+        self._transport = transport
+        self._http: httpx.AsyncClient | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer here, or have it answered."""
@@ -112,7 +114,7 @@ class ToLeader:
         # As bytes: what is no ASCII is for the leader to refuse.
         kept = {n.encode(): headers[n].encode("latin-1") for n in _HANDED_ON if n in headers}
         try:
-            return await self._http.request(
+            return await self._client(url).request(
                 scope["method"],
                 f"{url}{scope['path']}" + (f"?{query}" if query else ""),
                 content=body,
@@ -124,6 +126,17 @@ class ToLeader:
             raise Unavailable(
                 "The replica that leads does not answer; another one takes over in a moment."
             ) from None
+
+    def _client(self, url: str) -> httpx.AsyncClient:
+        """Made when it is first needed: one scheduler alone never asks another."""
+        if self._http is None:
+            self._http = httpx.AsyncClient(
+                timeout=_TIMEOUT,
+                trust_env=False,
+                transport=self._transport,
+                verify=trusted_at(url),
+            )
+        return self._http
 
 
 def _may_be_repeated(scope: Scope) -> bool:

@@ -188,8 +188,10 @@ class PeerProtocol(H11Protocol):
 
 
 def peer_uid(connection: Any) -> int | None:
-    """The user id of the process at the other end; None for anything but a unix socket."""
+    """The user id of the process at the other end of a unix socket; None where that is nobody's identity."""
     if connection is None or connection.family != socket.AF_UNIX:
+        return None
+    if unix_sockets.is_for_others(connection):
         return None
     peer = unix_sockets.peer_of(connection)
     return None if peer is None else peer.uid

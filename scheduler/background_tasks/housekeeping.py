@@ -99,8 +99,11 @@ class Housekeeping:
 
     def _configure(self) -> None:
         """Apply the first configuration as soon as its quotas can be laid out."""
-        if self._first_config is None or not self._service.loop.cluster.nodes:
+        if self._first_config is None:
             return
+        grows = any(pool.growth is not None for pool in self._first_config.pools)
+        if not self._service.loop.cluster.nodes and not grows:
+            return  # and where some pool grows, nodes come only once it is known
         if self._service.loop.cluster.teams and self._pending is None:
             self._first_config = None  # configured by an earlier start: admins have the word
             return

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_milli_gpu
-from gpucommons.scheduler.core.capacity.nodes_to_come import nodes_to_come
+from gpucommons.scheduler.core.quota.nodes_to_come import nodes_to_come
 from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.model.resources import Node, Quota, Team
 from gpucommons.scheduler.core.model.state import Cluster

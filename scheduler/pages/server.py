@@ -16,6 +16,7 @@ from jupyterhub.services.auth import HubOAuthCallbackHandler
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RedirectHandler, StaticFileHandler
 
+from gpucommons.gpu.connections import unix_sockets
 from gpucommons.gpu.connections.listening import BACKLOG
 from gpucommons.scheduler.client import AsyncSchedulerClient
 from gpucommons.scheduler.languages.texts import languages, of_template, of_template_many
@@ -179,8 +180,10 @@ async def start(
     )
     http = BoundedServer(application(site))
     sockets = tuple(bind_sockets(settings.port, settings.host, backlog=BACKLOG))
-    http.listen_on(sockets)
     port = int(sockets[0].getsockname()[1])
+    if settings.forwarded is not None:
+        sockets += (unix_sockets.listen(settings.forwarded, backlog=BACKLOG),)
+    http.listen_on(sockets)
     return Server(
         port=port,
         url=f"http://{settings.host}:{port}",

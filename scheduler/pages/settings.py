@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import quote
 
 import jinja2
@@ -35,6 +36,8 @@ class PagesSettings:
     #: 0 picks a free port.
     port: int = 0
     host: str = "127.0.0.1"
+    #: A socket at which a scheduler that stands by passes on what reaches it; None = there is none.
+    forwarded: Path | None = None
     prefix: str = "/services/gpucommons/"
     #: The hub's path as browsers see it.
     hub_prefix: str = "/hub/"

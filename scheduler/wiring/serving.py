@@ -17,7 +17,7 @@ from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR
 from gpucommons.scheduler.hub import attempt_tokens
 from gpucommons.scheduler.hub.missing_servers import MissingServers
 from gpucommons.scheduler.threads.repeating import repeat_task
-from gpucommons.scheduler.wiring import standby
+from gpucommons.scheduler.wiring import forwarding, standby
 from gpucommons.scheduler.wiring.app import Scheduler, build
 from gpucommons.scheduler.wiring.options import SchedulerSettings
 from gpucommons.scheduler.wiring.sockets import close_all
@@ -61,7 +61,12 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
             return 0
         scheduler = await _started(stack, settings, settings.api_url or api_url)
         unix = unix_sockets.listen(settings.state / "api.sock", backlog=BACKLOG)
-        stack.callback(close_all, [unix])
+        listening = [tcp, unix]
+        if settings.stand_by:
+            listening.append(
+                unix_sockets.listen(forwarding.api_socket(settings.state), backlog=BACKLOG)
+            )
+        stack.callback(close_all, listening)
         server = await asyncio.to_thread(_server, scheduler)
         for work in (
             _run_housekeeping(scheduler),
@@ -86,7 +91,7 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
             stack.push_async_callback(_cancelled, task)
         where = "{}:{}".format(*tcp.getsockname()[:2])
         log.info("the API answers at http://%s and %s", where, settings.state / "api.sock")
-        await server.serve(sockets=[tcp, unix])
+        await server.serve(sockets=listening)
         return 0 if scheduler.loop.lost is None else 1
 
 
@@ -140,6 +145,7 @@ async def _pages(settings: SchedulerSettings, api_url: str) -> None:
             hub_host=hub.host,
             oauth_client_id=hub.client_id,
             allow_admin_writes=settings.allow_admin_writes,
+            forwarded=forwarding.pages_socket(settings.state) if settings.stand_by else None,
         )
     )
     log.info("the pages answer at %s", server.url)

@@ -16,15 +16,15 @@ from http import HTTPStatus
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.models import ErrorView
 from gpucommons.scheduler.store.opening import check_tables, is_led
+from gpucommons.scheduler.wiring import forwarding
 from gpucommons.scheduler.wiring.app import read_config
+from gpucommons.scheduler.wiring.forwarding import Forwarding
 from gpucommons.scheduler.wiring.options import SchedulerSettings
 
 _LOG = logging.getLogger(__name__)
 
 #: Between two tries.
 _TRY_S = 0.1
-#: A caller that asks nothing, or slowly, is let go.
-_PATIENCE_S = 2.0
 #: What a start imports step by step, and nobody then waits for.
 _MODULES = (
     "alembic.command",
@@ -44,13 +44,27 @@ async def until_led_no_more(
 ) -> bool:
     """Wait until nobody leads the store; False when told to stop before.
 
-    Probes at the socket are told that we are ready: the one that leads is ended only then.
+    Probes at the socket are told that we are ready: the one that leads is ended only then. All others'
+    requests go on to that one.
     """
     if not is_led(settings.database):
         return True
     began = asyncio.get_running_loop().time()
     await asyncio.to_thread(_warm, settings)
-    async with await asyncio.start_server(_answer, sock=listening.dup()):
+    async with contextlib.AsyncExitStack() as stack:
+        # Closed without waiting for callers who keep their connection to the one that led.
+        api = Forwarding(
+            forwarding.api_socket(settings.state), own=_probe, unanswered=_LATER_ANSWER
+        )
+        stack.callback((await asyncio.start_server(api, sock=listening.dup())).close)
+        if settings.hub is not None and settings.pages_port:
+            pages = Forwarding(
+                forwarding.pages_socket(settings.state),
+                own=lambda _path: None,
+                unanswered=_LATER_ANSWER,
+            )
+            server = await asyncio.start_server(pages, settings.api_host, settings.pages_port)
+            stack.callback(server.close)
         _LOG.info("stands by: another scheduler leads %s", settings.state)
         while is_led(settings.database):
             with contextlib.suppress(TimeoutError):
@@ -73,15 +87,9 @@ def _warm(settings: SchedulerSettings) -> None:
         importlib.import_module(name)
 
 
-async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError, ValueError, TimeoutError):
-        async with asyncio.timeout(_PATIENCE_S):
-            words = (await reader.readline()).split()
-            while (await reader.readline()).strip():
-                pass
-            writer.write(_response(ready=len(words) > 1 and words[1] in _READY))
-            await writer.drain()
-    writer.close()
+def _probe(path: bytes) -> bytes | None:
+    """Probes are about us."""
+    return _response(ready=True) if path in _READY else None
 
 
 def _response(*, ready: bool) -> bytes:
@@ -97,3 +105,6 @@ def _response(*, ready: bool) -> bytes:
         "Connection: close",
     ]
     return "\r\n".join([*lines, "", body]).encode()
+
+
+_LATER_ANSWER = _response(ready=False)

@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.lifecycle import with_attempt
-from gpucommons.scheduler.core.model.resources import Block, NodeState, Quota, Team
+from gpucommons.scheduler.core.model.resources import Block, Node, NodeState, Quota, Team
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     HoldClass,
@@ -27,6 +27,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.placement.admission import withdraw
 from gpucommons.scheduler.core.quota import layout
+from gpucommons.scheduler.core.quota.nodes_to_come import nodes_to_come
 
 Teams = Mapping[TeamName, Team]
 
@@ -71,7 +72,8 @@ def lay_out_all(cycle: CycleState, teams: Teams) -> tuple[Block, ...]:
         fixed, guaranteed = _sums(teams, pool)
         fixed_before, guaranteed_before = _sums(cycle.teams, pool)
         if fixed > fixed_before or guaranteed > guaranteed_before:
-            layout.check_sum(pool, capacity, _quotas(teams, pool))
+            come = sum(len(one.devices) for one in _nodes_to_come(cycle, pool))
+            layout.check_sum(pool, capacity, _quotas(teams, pool), come=come)
         blocks.extend(layout.lay_out(pool, wanted, capacity, cycle.blocks, strict=more_fixed))
     return tuple(blocks)
 
@@ -105,6 +107,11 @@ def relay_out(cycle: CycleState) -> None:
 
 def _room(cycle: CycleState) -> Capacity:
     return Capacity.of(cycle.nodes.values(), cycle.workloads.values(), cycle.blocks)
+
+
+def _nodes_to_come(cycle: CycleState, pool: PoolName) -> tuple[Node, ...]:
+    """They back guarantees. Fixed quota has to lie on devices that are there."""
+    return nodes_to_come(cycle.pools[pool], cycle.nodes.values())
 
 
 def _demote(cycle: CycleState, pool: PoolName) -> None:

@@ -87,12 +87,15 @@ def areas_of(node: NodeCapacity, home: Region, size: int) -> Iterator[Region]:
             yield area
 
 
-def check_sum(pool: PoolName, capacity: Capacity, quotas: Mapping[TeamName, Quota]) -> None:
-    """Refuse more quota than there are devices.
+def check_sum(
+    pool: PoolName, capacity: Capacity, quotas: Mapping[TeamName, Quota], *, come: int = 0
+) -> None:
+    """Refuse more quota than there are devices, and than may still come.
 
     Raises CannotLayOut with the numbers, by how much they are over, and whose could be lowered.
     """
-    total = sum(len(node.devices) for node in capacity.usable(pool)) * WHOLE_MILLI_GPU
+    there = sum(len(node.devices) for node in capacity.usable(pool))
+    total = (there + come) * WHOLE_MILLI_GPU
     wanted = sum(_promised(one) for one in quotas.values())
     over = wanted - total
     if over > 0:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.capacity.nodes_to_come import nodes_to_come
+from gpucommons.scheduler.core.quota.nodes_to_come import nodes_to_come
 from gpucommons.scheduler.core.model.demand import bounds, elastic
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_lease
 from gpucommons.scheduler.core.model.resources import Node

@@ -50,6 +50,20 @@ _LIMITS: Mapping[str, str] = {
     "finite_number": "must be a number, not NaN or without end",
     "too_short": "needs at least {min_length}",
 }
+#: By the form that is needed, where something of another form was written.
+_FORMS: Mapping[str, str] = {
+    **dict.fromkeys(("int_type", "int_from_float", "int_parsing"), "a whole number is needed"),
+    "int_parsing_size": "a whole number is needed",
+    **dict.fromkeys(("float_type", "float_parsing"), "a number is needed"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false is needed"),
+    **dict.fromkeys(("list_type", "tuple_type", "set_type"), "a list is needed"),
+    **dict.fromkeys(
+        ("dict_type", "model_type", "model_attributes_type", "mapping_type"),
+        "fields with their values are needed (name: value)",
+    ),
+    "string_type": "a text is needed",
+    "missing": "this field is needed",
+}
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 _ID = r"^[0-9a-f]{8}-"
 _OTHERWISE = "it is empty, too long, or has characters that may not stand there"
@@ -70,8 +84,8 @@ def named(place: Sequence[int | str]) -> str:
 def said(mistake: Mapping[str, Any]) -> str:
     """One of the mistakes that pydantic lists, without what was sent: that may be a secret."""
     kind, limits = str(mistake.get("type")), mistake.get("ctx", {})
-    if kind in ("int_type", "int_from_float", "int_parsing", "int_parsing_size"):
-        return "a whole number is needed"
+    if kind in _FORMS:
+        return _FORMS[kind]
     if kind in _LIMITS:
         return _LIMITS[kind].format(**limits)
     if kind != "string_pattern_mismatch":

@@ -15,6 +15,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.background_tasks.housekeeping import AGENT_EVENTS, Housekeeping
 from gpucommons.scheduler.core.model.state import Event
 from gpucommons.scheduler.core.model.types import PoolName
+from gpucommons.scheduler.intake import configuration
 from gpucommons.scheduler.models.history import CONFIGURATION_IN_FORCE, CONFIGURATION_WAITS
 from gpucommons.scheduler.service import leases
 from gpucommons.scheduler.service.administration import settings
@@ -56,6 +57,24 @@ def test_the_first_configuration_waits_for_the_devices(tmp_path: Path) -> None:
     assert set(world.cluster.teams) == {"vision", "nlp"}
     told = world.store.events(kinds=frozenset({"team-created"}))
     assert {one.event.by for one in told} == {"first configuration"}
+
+
+def test_a_configuration_whose_pool_grows_from_no_node_waits_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    growth = {"max_nodes": 1, "gpus": 4, "cpu_milli": 8000, "memory_mib": 8000}
+    pools = [{**CONFIG["pools"][0], "gpu_kind": "A100-40", "growth": growth}]
+    teams = [{"name": "vision", "quotas": {pools[0]["name"]: {"guaranteed_milli_gpu": 4000}}}]
+    world = ServiceWorld(tmp_path, config={}, nodes=())
+    first = models.ConfigModel(pools=pools, teams=teams)
+    # Played on an executor that is called otherwise.
+    monkeypatch.setattr(configuration, "_GROWS_ON", "fake")
+    housekeeping = Housekeeping(world.service, report=None, first_config=first)
+    housekeeping.step()
+    world.pass_time(5000)
+    housekeeping.step()
+    assert housekeeping.configured
+    assert set(world.cluster.teams) == {"vision"}
 
 
 def test_later_starts_leave_admins_the_word(tmp_path: Path) -> None:

@@ -50,6 +50,40 @@ def test_a_field_that_is_missing_is_said_with_the_line_of_what_lacks_it() -> Non
     assert field_sentences(text, raised.value).startswith("line 3, pools.0.name: ")
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("pools:\n- name: a\n  prices: 1.10\n", "line 3, pools.0.prices: a list is needed"),
+        ("pools: gpu\n", "line 1, pools: a list is needed"),
+        (
+            "pools:\n- name: a\n  prices:\n  - 1.10\n",
+            "line 4, pools.0.prices.0: fields with their values are needed (name: value)",
+        ),
+        (
+            "teams:\n- name: a\n  quotas: 3\n",
+            "line 3, teams.0.quotas: fields with their values are needed (name: value)",
+        ),
+        ("- a\n", "the file: fields with their values are needed (name: value)"),
+        ("pools:\n- {}\n", "line 2, pools.0.name: this field is needed"),
+        ("pools:\n- name: 3\n", "line 2, pools.0.name: a text is needed"),
+        (
+            "pools:\n- name: a\n  prices: [{per_gpu_h: dear}]\n",
+            "line 3, pools.0.prices.0.per_gpu_h: a number is needed",
+        ),
+        (
+            "pools:\n- name: a\n  growth: {max_nodes: 1, gpus: 8, cpu_milli: 1, memory_mib: 1}\n",
+            "line 2, pools.0: Pool a grows by nodes with GPUs, and before the first is there nobody can say"
+            " which: say gpu_kind",
+        ),
+    ],
+)
+def test_another_form_than_the_needed_one_is_said_in_our_words(text: str, sentence: str) -> None:
+    with pytest.raises(ValidationError) as raised:
+        ConfigModel.model_validate(yaml.safe_load(text))
+
+    assert field_sentences(text, raised.value) == sentence
+
+
 @pytest.mark.parametrize("written", ["on", "off", "'on'", '"off"'])
 def test_a_switch_means_what_is_written_with_quotes_and_without(written: str) -> None:
     text = f"pools:\n  - name: gpu\n    hibernation: {written}\n"

@@ -14,6 +14,7 @@ import pytest
 from free_ports import free_port
 
 from gpucommons.gpu.connections.trusted_authorities import trusted_at
+from gpucommons.gpu.connections.unix_sockets import FOR_OTHERS
 from gpucommons.scheduler.api import server
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.store.opening import is_led
@@ -77,17 +78,75 @@ async def test_the_next_one_is_ready_before_the_first_ends_and_decides_after_it(
     await second.until("/readyz", 200)
 
     assert (await second.answer("/livez")).json() == {"ok": True}
-    refused = await second.answer("/healthz")
-    assert refused.status_code == 503
-    assert refused.headers["retry-after"] == "1"
-    assert refused.json()["error"] == "Unavailable"
-    assert "try again in a moment" in refused.json()["message"]
     assert (await first.answer("/healthz")).status_code == 200
 
     assert await first.end() == 0
     await second.until("/healthz", 200)
     assert is_led(f"sqlite:///{state / 'scheduler.db'}")
     assert await second.end() == 0
+
+
+async def test_what_reaches_the_next_one_is_answered_by_the_first(state: Path) -> None:
+    """A Service sends it half of all requests as soon as it is ready."""
+    first = Beside(state)
+    await first.until("/healthz", 200)
+    second = Beside(state)
+    await second.until("/readyz", 200)
+    for _ in range(20):
+        assert (await second.answer("/healthz")).status_code == 200
+    body = b"x" * 300_000
+    url = f"{second._url}/v1/snapshots/{'0' * 64}"
+    async with httpx.AsyncClient(trust_env=False, verify=trusted_at(url)) as client:
+        for _ in range(3):
+            answered = await client.put(url, content=body)
+            assert answered.status_code == 401, answered.text
+    await second.end()
+    await first.end()
+
+
+async def test_who_comes_through_the_next_one_is_nobody_by_the_socket_alone(state: Path) -> None:
+    """The one that stands by has the operator's account: its callers do not."""
+    first = Beside(state)
+    await first.until("/healthz", 200)
+    transport = httpx.AsyncHTTPTransport(uds=str(state / "api.sock"))
+    async with httpx.AsyncClient(transport=transport, base_url="http://x") as operator:
+        assert (await operator.get("/v1/config")).status_code == 200
+    second = Beside(state)
+    await second.until("/readyz", 200)
+    assert (await second.answer("/v1/config")).status_code == 401
+    assert (await first.answer("/v1/config")).status_code == 401
+    await second.end()
+    await first.end()
+
+
+async def test_while_the_first_takes_no_more_callers_the_next_one_says_to_come_again(
+    state: Path,
+) -> None:
+    first = Beside(state)
+    await first.until("/healthz", 200)
+    second = Beside(state)
+    await second.until("/readyz", 200)
+    (state / FOR_OTHERS).unlink()
+    refused = await second.answer("/healthz")
+    assert refused.status_code == 503
+    assert refused.headers["retry-after"] == "1"
+    assert refused.json()["error"] == "Unavailable"
+    assert "try again in a moment" in refused.json()["message"]
+    await second.end()
+    await first.end()
+
+
+async def test_a_connection_that_is_kept_open_does_not_hold_up_the_next_one(state: Path) -> None:
+    first = Beside(state)
+    await first.until("/healthz", 200)
+    second = Beside(state)
+    await second.until("/readyz", 200)
+    async with httpx.AsyncClient(trust_env=False, verify=trusted_at(second._url)) as client:
+        assert (await client.get(f"{second._url}/healthz")).status_code == 200
+        assert await first.end() == 0
+        await second.until("/healthz", 200)
+        assert (await client.get(f"{second._url}/healthz")).status_code == 200
+    await second.end()
 
 
 async def test_the_next_one_decides_while_the_first_still_serves_its_last_caller(

@@ -85,6 +85,38 @@ def test_a_used_up_budget_brings_no_node() -> None:
     assert reason(world, job).startswith("All is spent.")
 
 
+def test_a_guarantee_is_backed_by_nodes_to_come() -> None:
+    world = a_world(guaranteed_milli_gpu=8000)
+    jobs = [world.submit(a_job(f"j{n}", 4000, pools=(CLOUD,), over_quota=False)) for n in range(3)]
+    assert brought(world) == {"cloud": 2}
+    assert reason(world, jobs[0]).startswith("Needs 4 GPUs on one node, for which no node is there")
+
+
+def test_no_more_is_guaranteed_than_all_nodes_to_come_have() -> None:
+    world = a_world()
+    known = world.cluster.teams[TeamName("vision")]
+    refused = world.ask(
+        PutTeams(teams=(replace(known, quotas={CLOUD: Quota(guaranteed_milli_gpu=13_000)}),))
+    )
+    assert "fixed+guarantee 13 of 12" in refused.text
+    fixed = world.ask(
+        PutTeams(teams=(replace(known, quotas={CLOUD: Quota(fixed_milli_gpu=1000)}),))
+    )
+    assert fixed.error is not None, "fixed quota lies on devices that are there"
+
+
+def test_who_runs_in_its_guarantee_is_not_stopped_where_a_node_may_come() -> None:
+    pools = [a_pool("here"), a_pool("cloud", gpu_kind="A100-40", growth=GROWTH)]
+    teams = [a_team(name, "cloud", guaranteed_milli_gpu=4000) for name in ("vision", "nlp")]
+    world = World(a_node("c1", pool="cloud"), teams=teams, pools=pools)
+    runs = world.run(a_job("a", 4000, pools=(CLOUD,)))
+    world.wait(10_000_000)
+    other = world.submit(a_job("b", 4000, pools=(CLOUD,), team=TeamName("nlp")))
+    assert world.stop_of(runs) is None
+    assert world.state(other) is State.QUEUED
+    assert brought(world) == {"cloud": 1}
+
+
 def test_a_limit_bounds_what_is_brought() -> None:
     world = a_world(limit_milli_gpu=4000)
     for number in range(3):

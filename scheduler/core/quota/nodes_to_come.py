@@ -3,38 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.devices.kinds import memory_mib_of
-from gpucommons.scheduler.core.model.resources import Growth, Node, NodeState, Pool
-from gpucommons.scheduler.core.model.types import NodeId
-
-#: Those that are lost or fenced are gone, or others are wanted in their place.
-_THERE = (NodeState.READY, NodeState.CORDONED)
+from gpucommons.scheduler.core.model.resources import Growth, Node, Pool
+from gpucommons.scheduler.core.model.types import NodeId, PoolName
+from gpucommons.scheduler.core.quota.quota import backs_quotas
 
 
 def nodes_to_come(pool: Pool, nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """As many as the pool may still have; ``nodes``: all of the cluster."""
+    """As many as the pool may still have; ``nodes``: all of the cluster.
+
+    Those that are lost or fenced are gone, or others are wanted in their place.
+    """
     growth = pool.growth
     if growth is None:
         return ()
-    there = sum(node.pool == pool.name and node.state in _THERE for node in nodes)
-    return tuple(_node(pool, growth, number) for number in range(1, growth.max_nodes - there + 1))
+    there = sum(node.pool == pool.name and backs_quotas(node) for node in nodes)
+    return _made(pool.name, pool.gpu_kind or "", growth, max(0, growth.max_nodes - there))
 
 
-def _node(pool: Pool, growth: Growth, number: int) -> Node:
-    name = f"{pool.name}-to-come-{number:05d}"
-    kind = pool.gpu_kind or ""
+@lru_cache(maxsize=64)
+def _made(pool: PoolName, kind: str, growth: Growth, count: int) -> tuple[Node, ...]:
+    """Asked for in every cycle, and mostly the same."""
+    return tuple(_node(pool, kind, growth, number) for number in range(1, count + 1))
+
+
+def _node(pool: PoolName, kind: str, growth: Growth, number: int) -> Node:
+    name = f"{pool}-to-come-{number:05d}"
     return Node(
         node_id=NodeId(name),
-        pool=pool.name,
+        pool=pool,
         devices=tuple(
             Device(
                 device_id=DeviceId(f"{name}/gpu-{index}"),
                 index=index,
                 kind=kind,
                 memory_mib=_memory_mib(kind),
-                simulated=pool.simulated,
+                simulated=False,
             )
             for index in range(growth.gpus)
         ),
