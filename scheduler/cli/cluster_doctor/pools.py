@@ -12,7 +12,7 @@ from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSetting
 _KEEPS_AWAY = ("NoSchedule", "NoExecute")
 _HOLDS_BACK = (
     " A pool that teams have quotas in holds back the whole first configuration until it has nodes for them:"
-    " GPU admin says whether it does."
+    " GPU admin says whether it does. One with `growth` needs none to begin with."
 )
 #: Taints that Kubernetes sets for a while, and takes off again.
 _PASSING = "node.kubernetes.io/"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from builders import World, a_job, a_node, a_pool, a_team
 
-from gpucommons.scheduler.core.model.intents import PutTeams
+from gpucommons.scheduler.core.model.intents import PutTeams, SetBudget
 from gpucommons.scheduler.core.model.resources import Budget, BudgetPolicy, Growth, Price, Quota
 from gpucommons.scheduler.core.model.state import NodesObserved
 from gpucommons.scheduler.core.model.types import PoolName, Role, State, TeamName, WorkloadId
@@ -78,8 +78,7 @@ def test_no_node_is_brought_for_who_would_not_get_it(changes: dict[str, Any]) ->
 def test_a_used_up_budget_brings_no_node() -> None:
     world = a_world()
     budget = Budget(money_micro=1, at_full=BudgetPolicy.NO_BORROW)
-    known = world.cluster.teams[TeamName("vision")]
-    world.ask(PutTeams(teams=(replace(known, budget=budget, budget_spent="All is spent."),)))
+    world.ask(SetBudget(team=TeamName("vision"), budget=budget, spent="All is spent."))
     job = world.submit(a_job("waits", 1000, pools=(CLOUD,)))
     assert brought(world) == {}
     assert reason(world, job).startswith("All is spent.")
