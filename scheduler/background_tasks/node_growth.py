@@ -69,10 +69,10 @@ class NodeGrowth:
         pools, asked, missing = self._cluster().pools, self._asked, self.missing()
         return tuple(
             Coming(node=node, at_ms=Millis(since_ms + _boot_ms(pools.get(pool))))
-            for pool, nodes in self._found.nodes.items()
-            for node, since_ms in zip(nodes, asked.get(pool, ()), strict=False)[
-                : missing.get(pool, 0)
-            ]
+            for pool, count in missing.items()
+            for node, since_ms in zip(
+                self._found.nodes[pool][:count], asked.get(pool, ()), strict=False
+            )
         )
 
 

@@ -16,6 +16,7 @@ from gpucommons.scheduler.core.model.types import NodeId, PoolName, WorkerPlacem
 from gpucommons.scheduler.executors.base import Bound
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError, Connection
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView, Hears
+from gpucommons.scheduler.executors.kubernetes.cluster_state.growing import Growing
 from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import (
     PATIENCE_MS,
     LeaseHeld,
@@ -97,7 +98,8 @@ class World:
         )
         self.reserving = Reservations(connection, settings, self.view, cast("Any", None))
         installed = Installed(connection, settings, cast("Any", None), changed=lambda: None)
-        self.offer = Offer(settings, around, self.view, self.reserving, installed)
+        growing = Growing(connection, settings, around, self.view, cast("Any", None))
+        self.offer = Offer(settings, around, self.view, self.reserving, installed, growing)
         reads = {one.path.rpartition("/")[2]: one.read for one, _ in self.view._subjects()}
         self._read_pod = reads["pods"]
         self.view._nodes.event("ADDED", reads["nodes"](A_NODE))
