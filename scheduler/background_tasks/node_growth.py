@@ -67,11 +67,12 @@ class NodeGrowth:
     def coming(self) -> Sequence[Coming]:
         """The same nodes, each with the time at which it is likely to take work."""
         pools, asked, missing = self._cluster().pools, self._asked, self.missing()
+        nodes = self._found.nodes
         return tuple(
             Coming(node=node, at_ms=Millis(since_ms + _boot_ms(pools.get(pool))))
             for pool, count in missing.items()
             for node, since_ms in zip(
-                self._found.nodes[pool][:count], asked.get(pool, ()), strict=False
+                nodes.get(pool, ())[:count], asked.get(pool, ()), strict=False
             )
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -237,3 +238,16 @@ async def test_pages_open_no_client_for_each_call(
     monkeypatch.setattr(AsyncSchedulerClient, "__init__", counted)
     assert (await visitor.get("admin")).status_code == 200
     assert opened == []
+
+
+async def test_who_comes_through_a_scheduler_that_stands_by_is_sent_to_the_hub_too(
+    start_pages: Any, tmp_path: Path
+) -> None:
+    await start_pages(forwarded=tmp_path / "pages.sock")
+    through = httpx.AsyncHTTPTransport(uds=str(tmp_path / "pages.sock"))
+    async with httpx.AsyncClient(transport=through, base_url="http://x") as browser:
+        answer = await browser.get("/services/gpucommons/admin")
+
+    assert answer.status_code == 302
+    assert answer.headers["Location"].startswith("/hub/api/oauth2/authorize?")
+    assert _has_the_headers(answer)
