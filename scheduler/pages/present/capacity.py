@@ -184,7 +184,9 @@ def _used(last_hour: Report | None) -> str:
 
 
 def _pool_detail(pool: PoolView | None) -> str:
-    if pool is None or not pool.total_milli_gpu + pool.out_milli_gpu:
+    if pool is None:
+        return gettext("not in force yet")
+    if not pool.total_milli_gpu + pool.out_milli_gpu:
         return gettext("no GPUs")
     said = []
     if pool.total_milli_gpu:

@@ -94,11 +94,19 @@ def test_a_free_gpu_says_so(cluster: Any) -> None:
     assert field.boxes[1].cells[4].label == "GPU 4, A100-40: free"
 
 
+def test_of_a_pool_whose_configuration_is_held_back_nothing_is_said_but_that(cluster: Any) -> None:
+    (field,) = capacity_map(cluster.nodes(), [])
+
+    assert field.detail == "not in force yet"
+
+
 def test_pools_without_gpus_come_last_and_show_cpus(cluster: Any) -> None:
     cpu = models.NodeView(id="c1", pool="aa-cpu", state="lost", cpu_milli=64_000, memory_mib=1)
     nodes = models.NodeList(nodes=[cpu, *cluster.nodes().nodes], now_ms=cluster.NOW)
+    known = cluster.pools().pools
+    without = {"name": "aa-cpu", "total_milli_gpu": 0, "out_milli_gpu": 0}
 
-    fields = capacity_map(nodes, cluster.pools().pools)
+    fields = capacity_map(nodes, [*known, known[0].model_copy(update=without)])
 
     assert [field.pool for field in fields] == ["a100", "aa-cpu"]
     assert fields[1].detail == "no GPUs"
