@@ -213,7 +213,7 @@ def _growth(pool: models.PoolModel, executor: str) -> Growth | None:
         return None
     if executor != _GROWS_ON:
         message = (
-            f"Pool {pool.name}: only pools on Kubernetes get nodes by demand, and its work runs on"
+            f"Pool {pool.name}: only the pools of a cluster get nodes by demand, and its work runs on"
             f" {executor}. Leave `growth` out."
         )
         raise Misconfigured(message)

@@ -41,21 +41,35 @@ class Forwarding:
         self._to = to
         self._own = own
         self._unanswered = unanswered
+        self._serving: set[asyncio.Task[None]] = set()
 
-    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer, or pass on until one of both ends closes."""
-        with contextlib.suppress(OSError, ValueError, TimeoutError, asyncio.IncompleteReadError):
-            async with asyncio.timeout(_PATIENCE_S):
-                head = await _head(reader)
-            words = head.split(None, 2)
-            answer = self._own(words[1] if len(words) > 1 else b"")
-            if answer is None and not await self._passed_on(head, reader, writer):
-                answer = self._unanswered
-            if answer is not None:
-                writer.write(answer)
+    def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer, or pass on until the one that answers closes."""
+        task = asyncio.ensure_future(self._serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def end(self) -> None:
+        """Let go of who is still connected."""
+        for task in self._serving:
+            task.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            with contextlib.suppress(OSError, ValueError, TimeoutError):
                 async with asyncio.timeout(_PATIENCE_S):
-                    await writer.drain()
-        writer.close()
+                    head = await _head(reader)
+                words = head.split(None, 2)
+                answer = self._own(words[1] if len(words) > 1 else b"")
+                if answer is None and not await self._passed_on(head, reader, writer):
+                    answer = self._unanswered
+                if answer is not None:
+                    writer.write(answer)
+                    async with asyncio.timeout(_PATIENCE_S):
+                        await writer.drain()
+        finally:
+            writer.close()
 
     async def _passed_on(
         self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -83,7 +97,8 @@ class Forwarding:
 
 async def _head(reader: asyncio.StreamReader) -> bytes:
     """A request up to its first empty line."""
-    lines, length = [], 0
+    lines: list[bytes] = []
+    length = 0
     while (line := await reader.readline()).strip() or not lines:
         lines.append(line)
         length += len(line)

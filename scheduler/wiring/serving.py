@@ -57,7 +57,9 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
     api_url = f"http://127.0.0.1:{tcp.getsockname()[1]}"
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(close_all, [tcp])
-        if settings.stand_by and not await standby.until_led_no_more(settings, tcp, stop):
+        if settings.stand_by and not await standby.until_led_no_more(
+            settings, tcp, stop, at_end=stack
+        ):
             return 0
         scheduler = await _started(stack, settings, settings.api_url or api_url)
         unix = unix_sockets.listen(settings.state / "api.sock", backlog=BACKLOG)

@@ -40,12 +40,16 @@ _LATER = "Another scheduler is being replaced: try again in a moment."
 
 
 async def until_led_no_more(
-    settings: SchedulerSettings, listening: socket.socket, stop: asyncio.Event
+    settings: SchedulerSettings,
+    listening: socket.socket,
+    stop: asyncio.Event,
+    at_end: contextlib.AsyncExitStack,
 ) -> bool:
     """Wait until nobody leads the store; False when told to stop before.
 
     Probes at the socket are told that we are ready: the one that leads is ended only then. All others'
-    requests go on to that one.
+    requests go on to that one, also those that it still serves when it leads no more: they are cut off
+    ``at_end``.
     """
     if not is_led(settings.database):
         return True
@@ -56,6 +60,7 @@ async def until_led_no_more(
         api = Forwarding(
             forwarding.api_socket(settings.state), own=_probe, unanswered=_LATER_ANSWER
         )
+        at_end.push_async_callback(api.end)
         stack.callback((await asyncio.start_server(api, sock=listening.dup())).close)
         if settings.hub is not None and settings.pages_port:
             pages = Forwarding(
@@ -63,6 +68,7 @@ async def until_led_no_more(
                 own=lambda _path: None,
                 unanswered=_LATER_ANSWER,
             )
+            at_end.push_async_callback(pages.end)
             server = await asyncio.start_server(pages, settings.api_host, settings.pages_port)
             stack.callback(server.close)
         _LOG.info("stands by: another scheduler leads %s", settings.state)
