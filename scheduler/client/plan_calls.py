@@ -11,6 +11,21 @@ def job_plan(ref: str) -> Call[models.PlanRecord]:
     return Call(method="GET", path=path_of("jobs", ref, "plan"), answer=models.PlanRecord)
 
 
+def curve_outlook(ref: str, *, metric: str, goal: float) -> Call[models.CurveOutlook]:
+    """When a job's metric likely reaches a goal."""
+    return Call(
+        method="GET",
+        path=path_of("jobs", ref, "outlook"),
+        answer=models.CurveOutlook,
+        query={"metric": metric, "goal": repr(goal)},
+    )
+
+
+def waiting_together() -> Call[models.TogetherView]:
+    """With how many GPUs the caller's own waiting jobs are done soonest, all of them together."""
+    return Call(method="GET", path=path_of("advise", "together"), answer=models.TogetherView)
+
+
 def calibration(*, days: int = 90, sample: bool = False) -> Call[models.CalibrationView]:
     """How often windows and plans were right."""
     return Call(

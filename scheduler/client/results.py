@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,6 +20,9 @@ from gpucommons.scheduler.files.size_limits import MAX_RESULTS_BYTES
 from gpucommons.scheduler.models import JobView
 from gpucommons.scheduler.working_folder.giving_back import write_mark
 from gpucommons.scheduler.working_folder.pieces import Pieces
+
+#: Who names a file wants it, however large it is: the disk is the limit.
+_ANY_SIZE = 1 << 62
 
 
 def fetch_results(
@@ -36,20 +40,37 @@ def fetch_results(
     SchedulerError
         When the scheduler refuses, the results do not come whole, or hold what is not taken.
     """
-    with scheduler.stream(f"/v1/jobs/{quote(job.id, safe='')}/results") as chunks:
-        try:
-            return unpack_into(
-                io.BufferedReader(Pieces(chunks)), home, below, job=job.name, max_bytes=max_bytes
-            )
-        except Refused as error:
-            message = f"The results of {job.name} were not taken: {error}."
-            raise BadRequest(message) from None
-        except tarfile.TarError:
-            message = f"The results of {job.name} did not come whole; fetch them again."
-            raise Unavailable(message) from None
-        except OSError as error:
-            message = f"The results of {job.name} cannot be written to {below}: {error.strerror}."
-            raise BadRequest(message) from None
+    with scheduler.stream(_path_of(job)) as chunks:
+        return _unpacked(chunks, job, (home, below), max_bytes)
+
+
+def fetch_one_result(scheduler: SchedulerClient, job: JobView, file: str, to: Path) -> int:
+    """Bring one of them, also one that was too large for a copy. Raises as :func:`fetch_results` does."""
+    with scheduler.stream(f"{_path_of(job)}?file={quote(file, safe='')}") as chunks:
+        return _unpacked(chunks, job, (to, "."), _ANY_SIZE)
+
+
+def _path_of(job: JobView) -> str:
+    return f"/v1/jobs/{quote(job.id, safe='')}/results"
+
+
+def _unpacked(
+    chunks: Iterator[bytes], job: JobView, place: tuple[Path, str], max_bytes: int
+) -> int:
+    home, below = place
+    try:
+        return unpack_into(
+            io.BufferedReader(Pieces(chunks)), home, below, job=job.name, max_bytes=max_bytes
+        )
+    except Refused as error:
+        message = f"The results of {job.name} were not taken: {error}."
+        raise BadRequest(message) from None
+    except tarfile.TarError:
+        message = f"The results of {job.name} did not come whole; fetch them again."
+        raise Unavailable(message) from None
+    except OSError as error:
+        message = f"The results of {job.name} cannot be written to {below}: {error.strerror}."
+        raise BadRequest(message) from None
 
 
 def mark_results(home: Path, below: str, job: JobView) -> None:

@@ -69,7 +69,8 @@ def _give_back(arguments: argparse.Namespace) -> None:
 
 
 def _send(arguments: argparse.Namespace) -> None:
-    send(arguments.run, _since(arguments), sys.stdout.buffer, max_bytes=arguments.max_bytes)
+    since, to = _since(arguments), sys.stdout.buffer
+    send(arguments.run, since, to, max_bytes=arguments.max_bytes, only=arguments.only)
 
 
 def _clear(arguments: argparse.Namespace) -> None:
@@ -144,6 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     made["take-over"].add_argument("earlier", type=Path, nargs="*")
     made["count"].add_argument("--seconds", type=float)
     made["count"].add_argument("earlier", type=Path, nargs="*")
+    made["send"].add_argument("--only", default="")
     made["give-back"].add_argument("home", type=Path)
     made["give-back"].add_argument("below")
     made["give-back"].add_argument("--job", required=True)

@@ -184,6 +184,7 @@ from gpucommons.scheduler.models.notebooks.leases import (
 )
 from gpucommons.scheduler.models.notebooks.offers import (
     Availability,
+    LastEndView,
     OfferList,
     OfferView,
     SizeView,
@@ -221,6 +222,8 @@ from gpucommons.scheduler.models.plans.judged import (
     SpeedDrawn,
     WaitDrawn,
 )
+from gpucommons.scheduler.models.plans.outlook import CurveOutlook, OpenRangeView
+from gpucommons.scheduler.models.plans.together import TogetherJob, TogetherPool, TogetherView
 from gpucommons.scheduler.models.reports import (
     REPORT_COLUMNS,
     LentRow,
@@ -264,6 +267,7 @@ __all__ = [
     "ConfirmRequest",
     "Cron",
     "Curve",
+    "CurveOutlook",
     "CurvePoint",
     "CurveReport",
     "DeviceView",
@@ -302,6 +306,7 @@ __all__ = [
     "KeptKernelsView",
     "KeptReport",
     "KernelActivity",
+    "LastEndView",
     "LayoutView",
     "LeaseList",
     "LeaseRequest",
@@ -330,6 +335,7 @@ __all__ = [
     "OfferList",
     "OfferView",
     "OnIdleRequest",
+    "OpenRangeView",
     "ParkRequest",
     "ParkedReport",
     "PartOfView",
@@ -400,6 +406,9 @@ __all__ = [
     "TeamView",
     "Text",
     "TimeZone",
+    "TogetherJob",
+    "TogetherPool",
+    "TogetherView",
     "TracedModel",
     "TrainerStatusReport",
     "TransformerModel",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from gpucommons.scheduler.client import calls
-from gpucommons.scheduler.languages.texts import gettext, gettext_noop
+from gpucommons.scheduler.languages.texts import ENGLISH, gettext, gettext_noop, language
+from gpucommons.scheduler.models.text.end_words import kept_text, last_end_text
 from gpucommons.scheduler.pages.base import PageHandler
 from gpucommons.scheduler.pages.budgets import of_led_teams
 from gpucommons.scheduler.pages.present.overview import mine, pool_lines, team_lines
@@ -27,6 +28,7 @@ class StartPage(PageHandler):
             self.ask(calls.jobs(owner=me.name, live=True)),
         )
         settings = self.site.settings
+        last_end, is_translated = last_end_text(offers)
         is_open = any(one.user == me.name and one.server_name == "" for one in leases)
         self.show(
             "start.html",
@@ -42,8 +44,9 @@ class StartPage(PageHandler):
             budgets=await of_led_teams(self, me),
             simulated=any(pool.simulated for pool in pools.pools),
             # Of an earlier one, where a notebook runs or waits now.
-            last_end=None if is_open else offers.last_end,
-            kept=None if offers.kept is None else offers.kept.text,
+            last_end="" if is_open else last_end,
+            last_end_in=language() if is_translated else ENGLISH,
+            kept="" if offers.kept is None else kept_text(offers.kept),
             again_url=None if is_open else settings.spawn_url(me.name, "", "opt-again=1"),
             data_ms=pools.now_ms,
             spawn_url=settings.spawn_url(me.name, ""),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from gpucommons.gpu.errors import AgentUnavailable, BadAgentRequest, GpuError
 from gpucommons.scheduler import models
@@ -175,12 +174,12 @@ def live_leases(service: Service) -> list[Workload]:
     ]
 
 
-def last_end(service: Service, user: str, server_name: str) -> str | None:
-    """Why this server's last lease ended, as its user reads it; None where it was their own doing."""
+def last_end(service: Service, user: str, server_name: str) -> models.LastEndView | None:
+    """Why this server's last lease ended; None where it was its user's own doing."""
     where = WorkloadFilter(kinds=_NOTEBOOKS, owner=UserName(user), live=False)
     for workload in service.store.workloads(where, limit=_PAGE).items:
         if workload.spec.server_name == server_name:
-            return _end_sentence(workload, now_ms=service.now_ms())
+            return _ended(workload)
     return None
 
 
@@ -194,19 +193,11 @@ def last_kept(service: Service, user: str, server_name: str) -> models.KeptKerne
     return None
 
 
-def _end_sentence(lease: Workload, *, now_ms: int) -> str | None:
+def _ended(lease: Workload) -> models.LastEndView | None:
     if lease.ended_ms is None or not lease.ended_text or lease.ended_text in OWN_ENDS:
         return None
-    at, now = (_local(ms) for ms in (lease.ended_ms, now_ms))
-    # Who comes back after the weekend does not read it as today's.
-    when = f"{at:%H:%M}" if at.date() == now.date() else f"{at:%H:%M} on {at.day} {at:%B}"
     ran = any(attempt.started_ms is not None for attempt in lease.attempts)
-    what = "Stopped at" if ran else "Not in line since"
-    return f"{what} {when}: {lease.ended_text}."
-
-
-def _local(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms / 1000, UTC).astimezone()
+    return models.LastEndView(at_ms=lease.ended_ms, ran=ran, why=lease.ended_text)
 
 
 # --- the server's life -----------------------------------------------------------------------

@@ -10,6 +10,7 @@ from gpucommons.scheduler.core.model.types import Kind, State, UserName, Workloa
 from gpucommons.scheduler.core.quota import quota
 from gpucommons.scheduler.core.whatif import available_notebook_sizes
 from gpucommons.scheduler.intake import notebook_pools
+from gpucommons.scheduler.models.text.end_words import end_sentence
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.leases import last_end, last_kept, live_leases, view
@@ -28,6 +29,7 @@ def offers(
     authorization.offers(principal, name)
     cluster = service.loop.cluster
     ticket = _ticket(service, name, server_name)
+    ended, now_ms = last_end(service, name, server_name), service.now_ms()
     teams = sorted(team for team in service.teams_of(principal, name) if team in cluster.teams)
     return models.OfferList(
         user=name,
@@ -37,9 +39,10 @@ def offers(
             for pool in notebook_pools(cluster.teams[team], cluster)
         ],
         teams=[str(team) for team in teams],
-        now_ms=service.now_ms(),
+        now_ms=now_ms,
         ticket=None if ticket is None else view(service, principal, ticket.workload_id),
-        last_end=last_end(service, name, server_name),
+        last_end=None if ended is None else end_sentence(ended, now_ms)[0],
+        ended=ended,
         kept=last_kept(service, name, server_name),
         usual_milli_gpu=_usual(service, name),
     )

@@ -186,8 +186,8 @@ class OwnResults(Protocol):
         """Whether they still lie with the job."""
         ...
 
-    def chunks(self, job: Workload) -> Iterator[bytes]:
-        """All files as a tar; raises ``SchedulerError`` where they cannot be had."""
+    def chunks(self, job: Workload, only: str = "") -> Iterator[bytes]:
+        """All files, or one, as a tar; raises ``SchedulerError`` where they cannot be had."""
         ...
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Iterable
 from contextlib import suppress
@@ -144,7 +145,9 @@ def _chosen(run: Path, since: Baseline, wanted: Wanted) -> _Chosen:
         if left < 0 or len(chosen.sources) == wanted.max_files:
             size = words.size(source.file.size_bytes)
             reason = (
-                f"({size}) is beyond the {words.size(wanted.max_bytes)} that are copied for a job"
+                f"({size}) is beyond the {words.size(wanted.max_bytes)} that are copied for a job;"
+                f" it is still with the job: gpucommons results {wanted.job}"
+                f" --file {shlex.quote(source.file.path)} --to FOLDER"
             )
             chosen.left_out.append(LeftOut(path=source.file.path, reason=reason))
         else:

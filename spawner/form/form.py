@@ -16,12 +16,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from gpucommons.gpu.providers import isolation_sentence
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.languages.texts import (
+    ENGLISH,
     gettext,
     language,
     of_template,
     of_template_many,
 )
 from gpucommons.scheduler.models import LeaseView, OfferList, OfferView, SizeView
+from gpucommons.scheduler.models.text.end_words import kept_text, last_end_text
 from gpucommons.scheduler.models.text.number_words import decimal
 from gpucommons.scheduler.models.text.place_words import place
 from gpucommons.scheduler.models.text.size_words import size_text
@@ -113,9 +115,11 @@ class Form:
     #: How many days its saved kernels may stay; None = there is nothing to be chosen.
     kept: idle.KeptDays | None
     age: str
-    last_end: str | None
+    last_end: str
+    #: The language of it.
+    last_end_in: str
     #: What its last stop kept of its kernels.
-    kept_text: str | None
+    kept_text: str
     line: str | None
     line_url: str
     #: Of the waiting line; below it, *Wait in line* posts what else was chosen.
@@ -134,6 +138,7 @@ def build_form(offers: OfferList | None, context: FormContext, *, now_ms: int) -
         for offer in (offers.offers if offers else ())
     )
     ticket = offers.ticket if offers else None
+    last_end, is_translated = last_end_text(offers) if offers else ("", False)
     return Form(
         cpu=Card(
             value="cpu",
@@ -149,8 +154,9 @@ def build_form(offers: OfferList | None, context: FormContext, *, now_ms: int) -
         on_idle=idle.choices(offers, last, may_keep_kernels=context.may_keep_kernels),
         kept=idle.kept_days(offers, last, may_keep_kernels=context.may_keep_kernels),
         age=_age(offers, now_ms),
-        last_end=offers.last_end if offers else None,
-        kept_text=offers.kept.text if offers and offers.kept else None,
+        last_end=last_end,
+        last_end_in=language() if is_translated else ENGLISH,
+        kept_text=kept_text(offers.kept) if offers and offers.kept else "",
         line=_line(ticket),
         line_url=_line_url(context),
         ticket_url=context.ticket_url,

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from gpucommons.scheduler.errors import SchedulerError
-from gpucommons.scheduler.languages.texts import ENGLISH, gettext, language
+from gpucommons.scheduler.languages.texts import gettext, language
 from gpucommons.scheduler.models import OfferList
 from gpucommons.spawner.form.form import place_in_line
 from gpucommons.spawner.form.start_again import again_url
@@ -31,7 +31,7 @@ class Notice:
     #: Empty for the default server.
     server_name: str
     text: str
-    #: The language of it: the scheduler's sentences are English.
+    #: The language of it: some of the scheduler's reasons are English.
     text_in: str
     #: What is kept and what is not.
     more: tuple[str, ...]
@@ -76,7 +76,7 @@ def notice(
     return Notice(
         server_name=server_name,
         text=ended.why,
-        text_in=ENGLISH,
+        text_in=ended.why_in,
         more=(*kept, *lost, *filter(None, (ended.again,))),
         link=link,
         label=ended.start,

@@ -14,8 +14,9 @@ from typing import Any
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.errors import SchedulerError
-from gpucommons.scheduler.languages.texts import gettext
+from gpucommons.scheduler.languages.texts import ENGLISH, gettext, language
 from gpucommons.scheduler.models import KeptKernelsView, OfferList
+from gpucommons.scheduler.models.text.end_words import kept_brief, kept_text, last_end_text
 from gpucommons.spawner.form.answers import BadOptions, parse_options
 
 _PATIENCE_S = 2.0
@@ -30,6 +31,8 @@ class Stopped:
 
     #: "Stopped at 14:02: idle 60 min."; empty where nothing is known, or it was its user's own doing.
     why: str = ""
+    #: The language of it: where a reason has no translation it is English.
+    why_in: str = ENGLISH
     kept: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     #: Whether the same size would start now: "½ GPU is free now."
@@ -56,23 +59,25 @@ def stopped_words(
     size = _size(last)
     if offers is None:
         return Stopped(size=size)
-    kernels = () if offers.kept is None else (offers.kept.brief,)
+    kernels = () if offers.kept is None else (kept_brief(offers.kept),)
     files = (gettext("Saved files."),) if keeps_files else ()
     # Whoever had no GPU had no lease: the end that the scheduler remembers is an older one's.
-    if not offers.last_end or size == _NO_GPU:
+    why, is_translated = last_end_text(offers)
+    if not why or size == _NO_GPU:
         return Stopped(
             size=size,
             again=_again(offers, last),
             kept=(*(files if size else ()), *kernels),
             # Who stopped it themselves is told as much; of what never started nothing is known.
             lost=(_lost(offers.kept),) if size else (),
-            kernels="" if offers.kept is None else offers.kept.text,
+            kernels="" if offers.kept is None else kept_text(offers.kept),
         )
     return Stopped(
-        why=offers.last_end,
+        why=why,
+        why_in=language() if is_translated else ENGLISH,
         kept=(*files, *kernels),
         lost=(_lost(offers.kept),),
-        kernels="" if offers.kept is None else offers.kept.text,
+        kernels="" if offers.kept is None else kept_text(offers.kept),
         again=_again(offers, last),
         size=size,
     )

@@ -120,6 +120,19 @@ RULES: dict[str, Rule] = {
         NOBODY | {"ann-reads": 403, "hub-token": 403},
     ),
     "calibration": Rule("GET", "/calibration", ("ann-reads", "hub-token"), NOBODY),
+    "waiting_together": Rule(
+        "GET",
+        "/advise/together",
+        ("ann-token",),
+        NOBODY | {"ann-reads": 403, "hub-token": 403, "culler-token": 403},
+    ),
+    "curve_outlook": Rule(
+        "GET",
+        "/jobs/digits-1/outlook",
+        ("ann-reads", "alf-token", "root-token"),
+        NOT_OTHERS,
+        query={"metric": "loss", "goal": 0.1},
+    ),
     "job_plan": Rule(
         "GET",
         "/jobs/digits-1/plan",

@@ -15,7 +15,9 @@ from gpucommons.scheduler.core.model.types import State
 from gpucommons.scheduler.curves.points import Source
 from gpucommons.scheduler.files.snapshots import Receiving
 from gpucommons.scheduler.service import advice, authorization, job_quote, why
+from gpucommons.scheduler.service import curve_outlook as outlooks
 from gpucommons.scheduler.service.advice import past
+from gpucommons.scheduler.service.advice import waiting_together as waiting
 from gpucommons.scheduler.service.jobs import environments as job_environments
 from gpucommons.scheduler.service.jobs import jobs, logs, run_again, snapshots
 from gpucommons.scheduler.service.jobs.results import results as job_results
@@ -29,6 +31,8 @@ WaitS = Annotated[float, Query(ge=0, le=25, allow_inf_nan=False)]
 Cursor = Annotated[str | None, Query(max_length=200)]
 #: Names and ids may contain a slash (``vision/digits-7``).
 JobRef = Annotated[models.Ref, Path()]
+#: Compared with the names of what a job wrote; never opened as a path.
+FileOfResults = Annotated[str, Query(max_length=4096)]
 
 
 @router.post("/jobs", status_code=201)
@@ -43,6 +47,12 @@ async def submit(
 async def quote_job(request: models.JobRequest, caller: AnyCaller) -> models.Quote:
     """Say what would happen to this job if it were submitted now."""
     return await caller.run_dear(job_quote.quote_job, request)
+
+
+@router.get("/advise/together")
+async def waiting_together(caller: AnyCaller) -> models.TogetherView:
+    """With how many GPUs the caller's own waiting jobs are done soonest, all of them together."""
+    return await caller.run_dear(waiting.waiting_together)
 
 
 @router.post("/advise")
@@ -133,6 +143,17 @@ async def curve(
     return await caller.run(logs.curve, ref, source=source)
 
 
+@router.get("/jobs/{ref:path}/outlook")
+async def curve_outlook(
+    ref: JobRef,
+    caller: AnyCaller,
+    metric: Annotated[str, Query(min_length=1, max_length=200)],
+    goal: Annotated[float, Query(allow_inf_nan=False)],
+) -> models.CurveOutlook:
+    """When a metric likely reaches a goal, read on from the curve so far; it stops nothing."""
+    return await caller.run_dear(outlooks.curve_outlook, ref, metric=metric, goal=goal)
+
+
 @router.get("/jobs/{ref:path}/use")
 async def job_use(ref: JobRef, caller: AnyCaller) -> models.JobUse:
     """What a job used of the GPUs that it asked for."""
@@ -156,9 +177,9 @@ async def why_job(ref: JobRef, caller: AnyCaller) -> models.Why:
     response_class=StreamingResponse,
     responses={200: {"content": {"application/x-tar": {}}, "description": "A tar archive."}},
 )
-async def results(ref: JobRef, caller: AnyCaller) -> StreamingResponse:
-    """What a succeeded job wrote to its results, where it ran away from its notebook."""
-    found = await caller.in_turn(job_results, ref)
+async def results(ref: JobRef, caller: AnyCaller, file: FileOfResults = "") -> StreamingResponse:
+    """What a job wrote, once it is over; or one file of it, also one that is too large for a copy."""
+    found = await caller.in_turn(job_results, ref, file)
     return StreamingResponse(found, media_type="application/x-tar")
 
 

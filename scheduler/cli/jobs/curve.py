@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import math
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import show, table
-from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.client import calls, plan_calls
+from gpucommons.scheduler.errors import BadRequest
 
 _WHERE_CURVES_COME_FROM = (
     " It is read from what the job prints (as in “epoch 3 loss 0.52”), from TensorBoard files in its"
@@ -26,14 +28,36 @@ def add_commands(
         choices=("report", "trainer", "tensorboard", "log"),
         help="where it was read (default: the best one)",
     )
+    command.add_argument(
+        "--until",
+        metavar="METRIC=VALUE",
+        help="say when the metric likely comes to it, from the curve so far",
+    )
     command.set_defaults(run=curve)
 
 
 def curve(arguments: argparse.Namespace) -> int:
     """Print a job's metric curve, a line per step."""
+    if arguments.until is not None:
+        return _outlook(arguments)
     with connect(arguments) as scheduler:
         found = scheduler.send(calls.curve(arguments.job, arguments.source))
     show(found, _curve_text(found, arguments.job), output=arguments.output)
+    return 0
+
+
+def _outlook(arguments: argparse.Namespace) -> int:
+    """When its goal is likely reached."""
+    metric, _, said = arguments.until.rpartition("=")
+    try:
+        goal = float(said)
+    except ValueError:
+        goal = math.nan
+    if not metric or not math.isfinite(goal):
+        raise BadRequest(f"{arguments.until!r} is no goal: write --until accuracy=0.95.")
+    with connect(arguments) as scheduler:
+        found = scheduler.send(plan_calls.curve_outlook(arguments.job, metric=metric, goal=goal))
+    show(found, "\n".join([found.text, *found.hints]), output=arguments.output)
     return 0
 
 

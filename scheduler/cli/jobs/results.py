@@ -10,7 +10,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import show
 from gpucommons.scheduler.client import SchedulerClient, calls
-from gpucommons.scheduler.client.results import fetch_results, mark_results
+from gpucommons.scheduler.client.results import fetch_one_result, fetch_results, mark_results
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.working_folder import words
 
@@ -30,11 +30,14 @@ def add_commands(
     command = commands.add_parser("results", parents=[shared], help=about)
     command.add_argument("job", help="name or id")
     command.add_argument("--to", type=Path, help="bring them to this folder")
+    command.add_argument("--file", default="", help="only this one, however large it is; with --to")
     command.set_defaults(run=results)
 
 
 def results(arguments: argparse.Namespace) -> int:
     """Say where a job's files are, or bring them: to its folder, or to another one."""
+    if arguments.file:
+        return _one_file(arguments)
     with connect(arguments) as scheduler:
         job = _brought(scheduler, arguments.job)
         found = job.results
@@ -49,6 +52,23 @@ def results(arguments: argparse.Namespace) -> int:
     show(
         {"job": job.name, "folder": str(folder), "files": count},
         f"{count} files of {job.name} lie in {folder}",
+        output=arguments.output,
+    )
+    return 0
+
+
+def _one_file(arguments: argparse.Namespace) -> int:
+    """Bring one file, however large it is."""
+    if arguments.to is None:
+        message = "Say where the file is to be put: --to FOLDER."
+        raise BadRequest(message)
+    arguments.to.mkdir(parents=True, exist_ok=True)
+    with connect(arguments) as scheduler:
+        job = _brought(scheduler, arguments.job)
+        count = fetch_one_result(scheduler, job, arguments.file, arguments.to)
+    show(
+        {"job": job.name, "folder": str(arguments.to), "files": count},
+        f"{arguments.file} of {job.name} lies in {arguments.to}",
         output=arguments.output,
     )
     return 0

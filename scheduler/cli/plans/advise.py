@@ -11,7 +11,7 @@ from typing import Literal
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import by, show
-from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.client import calls, plan_calls
 from gpucommons.scheduler.client.describing import of_config_file
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.text.plan_words import advice_text
@@ -49,6 +49,11 @@ def add_commands(
     wanted.add_argument("--why-not", type=_count, metavar="N", help="why not with N GPUs")
     wanted.add_argument("--team", help="who pays; default: your only team")
     wanted.add_argument("--pool", action="append", default=[], help="only here; may be repeated")
+    wanted.add_argument(
+        "--together",
+        action="store_true",
+        help="of your waiting jobs, alone: with how many GPUs they are done soonest, all together",
+    )
     command.set_defaults(run=advise)
 
 
@@ -84,7 +89,7 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_training(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--batch", type=_count, required=True, metavar="N", help="samples per step")
+    group.add_argument("--batch", type=_count, metavar="N", help="samples per step")
     group.add_argument(
         "--sequence", type=_count, metavar="N", help="tokens per sample; of a transformer"
     )
@@ -104,6 +109,10 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
 
 def advise(arguments: argparse.Namespace) -> int:
     """Plans for a training that was described by options."""
+    if arguments.together:
+        return _together(arguments)
+    if arguments.batch is None:
+        raise BadRequest("Say how many samples one optimizer step has: --batch 256.")
     network = _network(arguments)
     request = models.AdviceRequest(
         network=network,
@@ -125,6 +134,32 @@ def advise(arguments: argparse.Namespace) -> int:
         view = scheduler.send(calls.advise(request))
     show(view, advice_text(view, by), output=arguments.output)
     return 0
+
+
+def _together(arguments: argparse.Namespace) -> int:
+    """The caller's own waiting jobs."""
+    with connect(arguments) as scheduler:
+        found = scheduler.send(plan_calls.waiting_together())
+    lines = [found.text]
+    for pool in found.pools:
+        lines += [
+            f"  {job.name}: {_gpus(job.gpus_asked)} → {_gpus(job.gpus)}"
+            f"   gpucommons resize {job.name} --gpus {job.gpus}"
+            for job in pool.jobs
+            if job.gpus != job.gpus_asked
+        ]
+        minutes, before = (round(one / 60) for one in (pool.mean_s, pool.mean_as_asked_s))
+        lines.append(
+            f"  pool {pool.pool}: done after {minutes:,} min on average, as submitted {before:,} min"
+        )
+    if found.unknown:
+        lines.append(f"Without a plan, and so left out: {', '.join(found.unknown)}")
+    show(found, "\n".join(lines), output=arguments.output)
+    return 0
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"
 
 
 def _network(arguments: argparse.Namespace) -> models.NetworkModel:

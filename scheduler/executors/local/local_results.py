@@ -217,8 +217,8 @@ class LocalResults:
 
     # --- sending -----------------------------------------------------------------------------
 
-    def chunks(self, job: Workload) -> Iterator[bytes]:
-        """All that a job made, as a tar.
+    def chunks(self, job: Workload, only: str = "") -> Iterator[bytes]:
+        """All that a job made, or one file of it, as a tar.
 
         Raises
         ------
@@ -231,7 +231,7 @@ class LocalResults:
         if folder is None or document is None:
             raise Conflict(f"{job.spec.name} left no files, or they are gone by now.")
         plan = Plan.from_json(document)
-        words, snapshot = OwnFiles(folder=folder, plan=plan, run=_runs(plan)).sending()
+        words, snapshot = OwnFiles(folder=folder, plan=plan, run=_runs(plan)).sending(only)
         with self._lock:
             self._refuse_too_many(job.spec.owner)
             try:

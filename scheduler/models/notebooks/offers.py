@@ -76,6 +76,16 @@ class OfferView(View):
         )
 
 
+class LastEndView(View):
+    """How the last lease of a server ended, where that was not its user's own doing."""
+
+    at_ms: int
+    #: Its server ran; else it left the line.
+    ran: bool
+    #: In English, as a clause: "idle 60 min".
+    why: str
+
+
 class OfferList(View):
     """All offers for one user; ``now_ms`` gives the age of the data."""
 
@@ -89,5 +99,7 @@ class OfferList(View):
     usual_milli_gpu: int | None = None
     #: The last end of this server, for "Stopped at 14:02: idle 60 min."
     last_end: str | None = None
+    #: The same in parts, for other languages; None also from an older scheduler.
+    ended: LastEndView | None = None
     #: What the last stop of this server kept of its kernels; None where nothing was reported.
     kept: KeptKernelsView | None = None

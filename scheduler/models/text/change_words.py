@@ -6,10 +6,8 @@ that it was made with. What has no such form stays as it is.
 
 from __future__ import annotations
 
-import re
-from functools import cache
-
 from gpucommons.scheduler.languages.texts import ENGLISH, gettext, gettext_noop, language
+from gpucommons.scheduler.models.text.read_back import form_of
 
 #: As ``core.events.settings`` and ``core.events.pools`` write them, the narrower first.
 _SENTENCES = (
@@ -41,35 +39,19 @@ _SETTINGS = (
     gettext_noop("members"),
 )
 _VALUES = (gettext_noop("none"), gettext_noop("yes"), gettext_noop("no"))
-_PLACE = re.compile(r"%\((\w+)\)s")
 
 
 def change_words(text: str) -> str:
     """A sentence of the audit; in English, and where no form fits, as it was written."""
     if language() == ENGLISH:
         return text
-    for sentence in _SENTENCES:
-        found = _form(sentence).fullmatch(text)
-        if found:
-            values = found.groupdict()
-            if "changes" in values:
-                values["changes"] = _changes(values["changes"])
-            return gettext(sentence, **values)
-    return text
-
-
-@cache
-def _form(sentence: str) -> re.Pattern[str]:
-    """Names have no blank, what was changed may hold everything."""
-    parts = _PLACE.split(sentence)
-    return re.compile(
-        "".join(
-            f"(?P<{part}>{'.+' if part == 'changes' else '[^ ]+'})"
-            if index % 2
-            else re.escape(part)
-            for index, part in enumerate(parts)
-        )
-    )
+    found = form_of(text, _SENTENCES)
+    if found is None:
+        return text
+    sentence, values = found[0], dict(found[1])
+    if "changes" in values:
+        values["changes"] = _changes(values["changes"])
+    return gettext(sentence, **values)
 
 
 def _changes(text: str) -> str:

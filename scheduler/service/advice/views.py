@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
@@ -148,13 +148,21 @@ def script_words(layout: Layout, framework: str) -> list[str]:
 
 
 def _why_not(asking: Asking, found: Advice) -> list[models.WhyNotView]:
-    """Of the number that was asked about, else of the next larger than the first plan's."""
+    """Of the number that was asked about, else of the next larger one that is no plan."""
     if not found.plans:
         return []
-    first = found.plans[0]
-    gpus = asking.request.why_not or 2 * first.layout.gpus
-    text = _reason(gpus, found, asking.place(first.pool))
+    gpus = asking.request.why_not or _next_larger(found.plans)
+    text = _reason(gpus, found, asking.place(found.plans[0].pool))
     return [models.WhyNotView(gpus=gpus, text=text)]
+
+
+def _next_larger(plans: Sequence[Plan]) -> int:
+    """Twice the first plan's, or twice that: who is offered a number does not ask why not."""
+    offered = {plan.layout.gpus for plan in plans}
+    gpus = 2 * plans[0].layout.gpus
+    while gpus in offered:
+        gpus *= 2
+    return gpus
 
 
 def _reason(gpus: int, found: Advice, place: Place) -> str:
@@ -167,7 +175,10 @@ def _reason(gpus: int, found: Advice, place: Place) -> str:
         faster = first.run_s.middle / like[0].run_s.middle
         pace = f"It would run {faster:.{1 if faster >= 1 else 2}f} × as fast as the first plan"
         said = beside(like[0], first, priced=priced)
-        return f"{pace}. {said}; limited by {like[0].bottleneck}."
+        offered = (
+            f"This is plan {found.plans.index(like[0]) + 1}. " if like[0] in found.plans else ""
+        )
+        return f"{offered}{pace}. {said}; limited by {like[0].bottleneck}."
     if gpus in place.refused:
         return place.refused[gpus]
     if gpus in place.specs:

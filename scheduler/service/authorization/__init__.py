@@ -48,6 +48,7 @@ from gpucommons.scheduler.service.authorization.jobs import (
     again,
     cancel,
     curve,
+    curve_outlook,
     environments,
     job,
     job_plan,
@@ -64,6 +65,7 @@ from gpucommons.scheduler.service.authorization.jobs import (
     run_files_of,
     submit,
     use_snapshot,
+    waiting_together,
     why,
 )
 from gpucommons.scheduler.service.authorization.notebooks import (
@@ -173,6 +175,7 @@ __all__ = [
     "choose_on_idle",
     "confirm_address",
     "curve",
+    "curve_outlook",
     "drop",
     "drop_profile",
     "drop_schedule",
@@ -277,6 +280,7 @@ __all__ = [
     "utilisation",
     "utilisation_teams",
     "wait_in_line",
+    "waiting_together",
     "whoami",
     "why",
     "why_lease",

@@ -49,6 +49,11 @@ def advise(principal: Principal) -> None:
     may_submit(principal)
 
 
+def waiting_together(principal: Principal) -> None:
+    """Whoever may submit: of their own jobs alone."""
+    may_submit(principal)
+
+
 def jobs(principal: Principal) -> None:
     """Readers; only own teams' jobs in full."""
     read(principal)
@@ -131,6 +136,11 @@ def log(principal: Principal, workload: Workload) -> None:
 def curve(principal: Principal, workload: Workload) -> None:
     """Owner, team, lead, admin."""
     must_see(principal, workload)
+
+
+def curve_outlook(principal: Principal, workload: Workload) -> None:
+    """Whoever sees the curve."""
+    curve(principal, workload)
 
 
 def job_use(principal: Principal, workload: Workload) -> None:

@@ -35,13 +35,13 @@ from gpucommons.scheduler.working_folder.pieces import Pieces
 _BLOCK = tarfile.BLOCKSIZE
 
 
-def results(service: Service, principal: Principal, ref: str) -> Iterator[bytes]:
-    """What a job wrote as a tar, once it is over.
+def results(service: Service, principal: Principal, ref: str, only: str = "") -> Iterator[bytes]:
+    """What a job wrote as a tar, once it is over; ``only`` one file of it, however large that is.
 
     Raises
     ------
     Conflict
-        When it is not over, or never ran.
+        When it is not over, or never ran, or wrote no such file.
     TooLarge
         When there is more than anybody would want in one piece.
     """
@@ -50,21 +50,27 @@ def results(service: Service, principal: Principal, ref: str) -> Iterator[bytes]
     attempt = _over(found)
     files = files_of(service, found, attempt)
     if files is not None:
-        return archive(_away(service, found, files))
+        return archive(_away(service, found, files, only))
     if service.own_results is not None:
-        return service.own_results.chunks(found)
+        return service.own_results.chunks(found, only)
     raise Conflict(f"{found.spec.name} left no files where this scheduler could find them.")
 
 
-def _away(service: Service, found: Workload, files: JobFiles) -> tuple[ResultFile, ...]:
+def _away(service: Service, found: Workload, files: JobFiles, only: str) -> tuple[ResultFile, ...]:
     """Of the newest attempt that left something: the last one may have been lost."""
     since: Baseline = {}
     if found.spec.snapshot is not None and service.snapshots.has(found.spec.snapshot):
         since = baseline(io.BufferedReader(Pieces(service.snapshots.chunks(found.spec.snapshot))))
     for attempt in reversed(found.attempts):
-        kept = checked(files.results(attempt.attempt_id, since), found.spec.name)
+        results_of = files.results(attempt.attempt_id, since)
+        if only:
+            kept = tuple(islice((one for one in results_of if one.path == only), 1))
+        else:
+            kept = checked(results_of, found.spec.name)
         if kept:
             return kept
+    if only:
+        raise Conflict(f"{found.spec.name} wrote no file {only!r}, or it is gone by now.")
     return ()
 
 

@@ -50,6 +50,13 @@ def test_shape_and_counts_are_two_other_ways(cli: Cli) -> None:
     assert by_counts.json["plans"][0]["tokens_per_s"] is None
 
 
+def test_waiting_jobs_are_looked_at_together(cli: Cli) -> None:
+    done = cli("advise", "--together")
+    assert done.code == 0, done.err
+    assert done.out.endswith("can be looked at together; 0 of yours wait.\n")
+    assert cli("advise", "--together", "--output", "json").json["pools"] == []
+
+
 def test_a_model_type_that_is_not_read_gets_no_number(cli: Cli, home: Path) -> None:
     (home / "config.json").write_text(json.dumps({"model_type": "brand_new\u202e"}))
     done = cli("advise", "--config", "config.json", *TRAINING)
@@ -67,6 +74,7 @@ def test_a_model_type_that_is_not_read_gets_no_number(cli: Cli, home: Path) -> N
         (("--layers", "2", *TRAINING), "lacks --hidden, --heads, --vocabulary"),
         ((*SHAPE, "--batch", "8", "--sequence", "64"), "Say how long it trains"),
         ((*SHAPE, "--batch", "8", "--steps", "9"), "how many tokens a sample"),
+        ((*SHAPE, "--steps", "9"), "how many samples one optimizer step"),
         ((*SHAPE, *TRAINING, "--objective", "deadline"), "belong together"),
         ((*SHAPE, *TRAINING, "--by", "friday"), "is no moment"),
         ((*SHAPE, "--batch", "0", "--steps", "1"), "is not a whole number above 0"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import tarfile
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -95,8 +97,12 @@ class Made:
     def are_left(self, job: Workload) -> bool:
         return True
 
-    def chunks(self, job: Workload) -> Iterator[bytes]:
-        yield b"\0" * 1024
+    def chunks(self, job: Workload, only: str = "") -> Iterator[bytes]:
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w") as archive:
+            if only:
+                archive.addfile(tarfile.TarInfo(only))
+        yield stream.getvalue()
 
 
 TOO_LARGE = LeftOut(
@@ -199,6 +205,26 @@ def test_results_that_stayed_are_brought_to_another_folder(
 
     assert "bring it to another folder with" in cli("results", job.name).err
     assert cli("results", job.name, "--to", str(tmp_path / "here")).out.startswith("0 files of")
+
+
+def test_a_file_that_was_too_large_is_brought_by_its_name(
+    world: WatchedWorld, cli: Cli, tmp_path: Path
+) -> None:
+    job = over(world, Outcome(left_out_count=1, left_out=(TOO_LARGE,)))
+
+    brought = cli("results", job.name, "--file", "a & b/model.bin", "--to", str(tmp_path))
+    assert brought.out == f"a & b/model.bin of {job.name} lies in {tmp_path}\n"
+    assert (tmp_path / "a & b" / "model.bin").exists()
+    assert "--to FOLDER" in cli("results", job.name, "--file", "model.bin").err
+
+
+@pytest.mark.parametrize("goal", ["accuracy", "accuracy=", "=0.5", "accuracy=nan"])
+def test_a_goal_that_is_none_is_refused(world: WatchedWorld, cli: Cli, goal: str) -> None:
+    job = submitted(world)
+    assert "write --until accuracy=0.95" in cli("curve", job.name, "--until", goal).err
+    assert cli("curve", job.name, "--until", "loss=0.1").out == (
+        f"No curve of {job.name} is known yet.\n"
+    )
 
 
 def test_json_is_what_rest_answers(cli: Cli, world: WatchedWorld, state: Path) -> None:

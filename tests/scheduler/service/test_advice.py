@@ -75,6 +75,15 @@ def test_plans_that_start_now_have_no_wait_and_say_what_the_script_must_do(
     assert found.why_not[0].text.startswith("The largest node of gpu has 4 GPUs")
 
 
+def test_nobody_is_told_why_not_of_a_plan_that_is_offered(wide: ServiceWorld) -> None:
+    cheapest = answer(wide, asked(objective="cheapest"))
+    assert [plan.gpus for plan in cheapest.plans] == [1, 2, 4]
+    assert [one.gpus for one in cheapest.why_not] == [8]
+
+    (said,) = answer(wide, asked(objective="cheapest", why_not=2)).why_not
+    assert said.text.startswith("This is plan 2. It would run ")
+
+
 def test_a_wait_is_that_of_the_queue_s_forecast(wide: ServiceWorld) -> None:
     ann = wide.principal("ann")
     long = a_request(role={"milli_gpu": 3000, "command": ["true"]}, max_run_s=3600)

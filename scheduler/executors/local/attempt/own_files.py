@@ -209,10 +209,11 @@ class OwnFiles:
         write_json(self.folder.given_back, outcome.as_json())
         return None
 
-    def sending(self) -> Errand:
-        """Send all that it made as a tar on standard output."""
+    def sending(self, only: str = "") -> Errand:
+        """Send all that it made, or one file, as a tar on standard output."""
         limit = str(self.plan.max_results_bytes)
-        words = ["send", str(self.folder.run), "--max-bytes", limit, *self._on_snapshot()]
+        words = ["send", str(self.folder.run), "--max-bytes", limit, f"--only={only}"]
+        words += self._on_snapshot()
         return words, self._snapshot
 
 

@@ -230,7 +230,11 @@ def test_beyond_the_limit_the_smallest_come_and_the_others_are_named(run: Path, 
 
     assert [file.path for file in found.files] == ["model"]
     assert [(one.path, one.reason) for one in found.left_out] == [
-        ("huge", "(50.0 GiB) is beyond the 1.0 MiB that are copied for a job")
+        (
+            "huge",
+            "(50.0 GiB) is beyond the 1.0 MiB that are copied for a job; it is still with the job:"
+            " gpucommons results digits-1 --file huge --to FOLDER",
+        )
     ]
 
 

@@ -162,6 +162,24 @@ def test_more_than_is_sent_is_refused_in_words(executor: LocalExecutor) -> None:
         job.results.chunks(job.workload)
 
 
+def test_one_file_is_sent_however_large_all_are(executor: LocalExecutor) -> None:
+    job = Job(
+        executor,
+        "import os; os.truncate(os.open('zeros', os.O_CREAT | os.O_RDWR), 17 << 30)\n"
+        "open('model', 'w').write('42')",
+    )
+    job.run()
+
+    tar = io.BytesIO(b"".join(job.results.chunks(job.workload, "model")))
+    with tarfile.open(fileobj=tar) as archive:
+        assert archive.getnames() == ["model"]
+    large = job.results.chunks(job.workload, "zeros")
+    assert next(large)
+    large.close()  # type: ignore[attr-defined] # a generator
+    with pytest.raises(TooLarge, match=r"there is no file '\.\./x' among what it wrote"):
+        job.results.chunks(job.workload, "../x")
+
+
 def test_a_job_that_never_ran_has_nothing_to_send(executor: LocalExecutor) -> None:
     job = Job(executor)
 

@@ -35,7 +35,7 @@ class Files:
     def are_left(self, job: Workload) -> bool:
         return self._left
 
-    def chunks(self, job: Workload) -> Iterator[bytes]:
+    def chunks(self, job: Workload, only: str = "") -> Iterator[bytes]:
         return iter(())
 
 

@@ -1,0 +1,37 @@
+"""One person's waiting jobs, looked at together."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler.models.fields import View
+
+
+class TogetherJob(View):
+    """One of them: with how many GPUs it is best for all, and as it was submitted."""
+
+    id: str
+    name: str
+    gpus: int
+    gpus_asked: int
+    run_s: float
+    run_as_asked_s: float
+
+
+class TogetherPool(View):
+    """Those of one pool, in their order."""
+
+    pool: str
+    #: GPUs that were dealt out.
+    gpus: int
+    #: Until a job is done, on average.
+    mean_s: float
+    mean_as_asked_s: float
+    jobs: list[TogetherJob]
+
+
+class TogetherView(View):
+    """Sizes with which they are done soonest. Nothing is changed by it."""
+
+    pools: list[TogetherPool] = []
+    #: Names of those of which no formula is known: they took no plan.
+    unknown: list[str] = []
+    text: str

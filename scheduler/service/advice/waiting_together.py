@@ -1,0 +1,136 @@
+"""One person's waiting jobs at once: what is best for each alone may be the worse for all.
+
+Jobs that took a plan carry the numbers from which their formula follows again on other GPUs. Others are
+named and left as they are. Nothing is changed: who wants it resizes the jobs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler import models
+from gpucommons.scheduler.advisor.choice.advise import advise
+from gpucommons.scheduler.advisor.choice.question import Question
+from gpucommons.scheduler.advisor.choice.together import mean_finish_s, together
+from gpucommons.scheduler.advisor.kinds import shipped
+from gpucommons.scheduler.advisor.learning.training import read
+from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_lease
+from gpucommons.scheduler.core.model.types import PoolName, Workload
+from gpucommons.scheduler.principal import Principal
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.advice.places import Place, place_of, with_sizes
+from gpucommons.scheduler.service.service import Service
+
+#: Who gains less than this part of the time keeps the jobs as they are.
+_WORTH = 0.02
+_TWO = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Waiting:
+    """A job that waits, and its seconds on each number of GPUs that it may have."""
+
+    workload: Workload
+    asked: int
+    seconds: Mapping[int, float]
+
+
+def waiting_together(service: Service, principal: Principal) -> models.TogetherView:
+    """The sizes with which the caller's own waiting jobs are done soonest, all of them together."""
+    authorization.waiting_together(principal)
+    mine = sorted(
+        (
+            one
+            for one in service.loop.cluster.workloads.values()
+            if one.state in WAITING_STATES
+            and not is_lease(one)
+            and one.spec.owner == principal.name
+        ),
+        key=lambda one: (one.submitted_ms, one.workload_id),
+    )
+    known: dict[PoolName, list[_Waiting]] = defaultdict(list)
+    unknown = []
+    for workload in mine:
+        found = _seconds(service, workload)
+        if found is None:
+            unknown.append(workload.spec.name)
+        else:
+            known[workload.spec.pools[0]].append(found)
+    pools = [_of_pool(pool, jobs) for pool, jobs in known.items() if len(jobs) >= _TWO]
+    return models.TogetherView(pools=pools, unknown=unknown, text=_text(pools, len(mine)))
+
+
+def _seconds(service: Service, workload: Workload) -> _Waiting | None:
+    """None of a job without a plan, or whose plan is not for whole GPUs of its pool alone."""
+    spec, cluster = workload.spec, service.loop.cluster
+    plan = spec.plan
+    training = None if plan is None else read(plan.training)
+    if plan is None or training is None or len(spec.roles) > 1 or spec.pools != (plan.pool,):
+        return None
+    found = place_of(cluster, spec.pools[0], shipped())
+    asked, rest = divmod(spec.roles[0].milli_gpu * spec.roles[0].count, WHOLE_MILLI_GPU)
+    if not isinstance(found, Place) or rest:
+        return None
+    place = with_sizes(found, spec, cluster)
+    question = Question(
+        network=training.network,
+        recipe=training.recipe,
+        pool=place.pool,
+        steps=plan.steps,
+        sizes=tuple(place.specs),
+        most_gpus=place.most,
+        known=place.known,
+    )
+    answer = advise(question)
+    seconds = {
+        one.layout.gpus: one.run_s.middle
+        for one in (*answer.others, *answer.plans)
+        if one.layout.gpus in place.specs
+    }
+    return _Waiting(workload=workload, asked=asked, seconds=seconds) if asked in seconds else None
+
+
+def _of_pool(pool: PoolName, jobs: Sequence[_Waiting]) -> models.TogetherPool:
+    """Jobs of one pool, in the order in which they came."""
+    gpus = max(max(one.seconds) for one in jobs)
+    tables = [one.seconds for one in jobs]
+    asked = [one.asked for one in jobs]
+    best: Sequence[int] = together(tables, gpus)
+    before_s = mean_finish_s(tables, asked, gpus)
+    after_s = mean_finish_s(tables, best, gpus)
+    if after_s > (1 - _WORTH) * before_s:
+        best, after_s = asked, before_s
+    return models.TogetherPool(
+        pool=pool,
+        gpus=gpus,
+        mean_s=after_s,
+        mean_as_asked_s=before_s,
+        jobs=[
+            models.TogetherJob(
+                id=one.workload.workload_id,
+                name=one.workload.spec.name,
+                gpus=size,
+                gpus_asked=one.asked,
+                run_s=one.seconds[size],
+                run_as_asked_s=one.seconds[one.asked],
+            )
+            for one, size in zip(jobs, best, strict=True)
+        ],
+    )
+
+
+def _text(pools: Sequence[models.TogetherPool], waiting: int) -> str:
+    if not pools:
+        return (
+            "Two or more of your jobs that wait in one pool and took a plan can be looked at together;"
+            f" {waiting} of yours wait."
+        )
+    if all(job.gpus == job.gpus_asked for pool in pools for job in pool.jobs):
+        return "Your waiting jobs are done soonest, on average, as they were submitted."
+    return (
+        "On average your waiting jobs are done sooner with other numbers of GPUs, by the formulas of their"
+        " plans and if they get the GPUs one after the other."
+    )

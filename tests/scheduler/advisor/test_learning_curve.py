@@ -1,0 +1,123 @@
+"""A goal is reached where curves of other shapes say it is, eight times of ten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.random import Generator
+
+from gpucommons.scheduler.advisor.learning_curve import (
+    Floats,
+    fit,
+    is_flat,
+    reach,
+    rises_since,
+)
+
+STEPS = np.arange(1, 51.0)
+#: No trend, and no two neighbours alike.
+NOISE = 0.001 * (-1.0) ** STEPS
+Shape = Callable[[Generator], Floats]
+
+
+def hill(drawn: Generator) -> Floats:
+    half, power = drawn.uniform(0.5, 20), drawn.uniform(0.7, 2)
+    return drawn.uniform(0.6, 0.99) * STEPS**power / (half**power + STEPS**power)
+
+
+def weibull(drawn: Generator) -> Floats:
+    end = drawn.uniform(0.6, 0.99)
+    part = (STEPS / drawn.uniform(2, 30)) ** drawn.uniform(0.4, 1.2)
+    return end - (end - 0.1) * np.exp(-part)
+
+
+def log_power(drawn: Generator) -> Floats:
+    part = (STEPS / np.exp(drawn.uniform(0, 2))) ** -drawn.uniform(0.4, 1.2)
+    return drawn.uniform(0.6, 0.99) / (1 + part)
+
+
+def cases(shape: Shape, seen: int) -> list[tuple[bool, bool]]:
+    """Of curves with noise: whether the goal lay in the range, and whether it came later."""
+    found = []
+    for seed in range(100, 130):
+        drawn = np.random.default_rng(seed)
+        true, noise = shape(drawn), drawn.uniform(0.001, 0.01)
+        observed = true + drawn.normal(0, noise, len(STEPS))
+        goal_at = int(drawn.integers(seen + 2, len(STEPS)))
+        goal = true[goal_at - 1]
+        fitted = fit(STEPS[:seen], observed[:seen])
+        assert fitted is not None
+        if goal - true[seen - 1] < noise:
+            continue
+        said = reach(fitted, goal)
+        low, high = (float("inf") if one is None else one for one in (said.low, said.high))
+        found.append((low <= goal_at <= high, goal_at > high))
+    return found
+
+
+def test_ranges_hold_for_curves_that_are_none_of_its_shapes() -> None:
+    found = [
+        one
+        for shape in (hill, weibull, log_power)
+        for seen in (20, 30)
+        for one in cases(shape, seen)
+    ]
+    assert len(found) > 150
+    assert 0.7 < sum(held for held, _ in found) / len(found) < 0.95
+    assert sum(late for _, late in found) / len(found) < 0.2
+
+
+def test_of_a_law_with_little_noise_the_step_is_known() -> None:
+    fitted = fit(STEPS, 0.9 - 0.8 * STEPS**-0.5 + NOISE)
+    assert fitted is not None
+    found = reach(fitted, 0.9 - 0.8 * 100**-0.5)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= 100 <= found.high
+    assert found.high / found.low < 4
+
+
+def test_a_goal_beyond_where_it_levels_off_is_not_reached() -> None:
+    values = 0.8 - 0.7 * np.exp(-STEPS / 5) + NOISE
+    fitted = fit(STEPS, values)
+    assert fitted is not None
+    assert is_flat(fitted)
+    found = reach(fitted, 0.95)
+    assert (found.low, found.middle, found.high) == (None, None, None)
+    assert found.share < 0.1
+
+
+def test_a_loss_falls_to_its_goal_and_never_rises_to_one() -> None:
+    fitted = fit(STEPS, 2.0 * STEPS**-0.4 + NOISE)
+    assert fitted is not None
+    assert not is_flat(fitted)
+    assert reach(fitted, 0.3).middle is not None
+    assert reach(fitted, 3.0).middle is None
+
+
+@pytest.mark.parametrize(
+    "values", [[], [0.5] * 5, [float("nan")] * 50], ids=["none", "few", "no numbers"]
+)
+def test_of_too_few_points_nothing_is_said(values: list[float]) -> None:
+    assert fit(list(STEPS[: len(values)]), values) is None
+
+
+def test_a_curve_that_stands_still_is_flat_and_reaches_nothing() -> None:
+    fitted = fit(STEPS, [0.5] * len(STEPS))
+    assert fitted is not None
+    assert is_flat(fitted)
+    assert reach(fitted, 0.6).share < 0.1
+
+
+def test_a_validation_loss_that_rises_is_seen_and_noise_is_not() -> None:
+    drawn = np.random.default_rng(1)
+    train = 2.0 / STEPS
+    noise = drawn.normal(0, 0.005, len(STEPS))
+    rising = 0.5 + 0.0005 * (STEPS - 20) ** 2 + noise
+    level = 0.5 + 1.0 / STEPS + noise
+    lowest = rises_since(list(STEPS), list(train), list(rising))
+    assert lowest is not None
+    assert 12 <= lowest <= 28
+    assert rises_since(list(STEPS), list(train), list(level)) is None
