@@ -64,7 +64,7 @@ class Plan:
     fine_ms: int = 60_000
     jobs_per_moment: int = 4
     budget: Budget = field(
-        default_factory=lambda: Budget(futures=5, cycles=120, coarse=0.1, finest_ms=60_000)
+        default_factory=lambda: Budget(futures=5, cycles=180, coarse=0.1, finest_ms=60_000)
     )
 
 

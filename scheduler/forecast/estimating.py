@@ -22,6 +22,7 @@ from gpucommons.scheduler.forecast.windows import HORIZON_MS, raw_window
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.engine import Simulation
 
+_HOUR_MS = 3_600_000
 #: What a restart costs is in the history of those that were restarted.
 _HERE = Conditions(restart_ms=0)
 
@@ -32,11 +33,14 @@ class Budget:
 
     futures: int = FUTURES
     horizon_ms: int = HORIZON_MS
-    #: Cycles of one future; the grid needs about 200 for two weeks.
-    cycles: int = 300
+    #: Cycles of one future; the grid needs about 330 for two weeks.
+    cycles: int = 350
     #: Ends that are closer together than this part of the time until then share a cycle.
     coarse: float = 0.04
     finest_ms: int = 1_000
+    #: No cycle stands for more: a device whose run ended within it idles until it is over, and where runs
+    #: are shorter than that, the futures get less done than the machines would.
+    longest_ms: int = 4 * _HOUR_MS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,9 +55,9 @@ class Coming:
 #: end, few futures differ, and their cycles cost more.
 _BUDGETS = (
     (300, Budget()),
-    (3_000, Budget(futures=5, cycles=150, coarse=0.1, finest_ms=10_000)),
+    (3_000, Budget(futures=5, cycles=180, coarse=0.1, finest_ms=10_000)),
 )
-_LARGEST = Budget(futures=3, cycles=60, coarse=0.2, finest_ms=60_000)
+_LARGEST = Budget(futures=3, cycles=60, coarse=0.2, finest_ms=60_000, longest_ms=16 * _HOUR_MS)
 
 
 def budget_for(cluster: Cluster) -> Budget:
@@ -167,13 +171,16 @@ def _starts(
         if not missing or next_ms is None or next_ms > from_ms + budget.horizon_ms:
             break
         gap_ms = max(budget.finest_ms, round((next_ms - from_ms) * budget.coarse))
+        gap_ms = min(gap_ms, budget.longest_ms)
         # The first cycle is now: what the cluster's own next cycle would do.
         step_ms = Millis(next_ms + (gap_ms if next_ms > from_ms else 0))
         _submit(future, coming, step_ms)
         future.step(step_ms)
         yield
         started = [one for one in missing if _holds(future.cluster, one)]
-        found.update(dict.fromkeys(started, next_ms))
+        begun = {one: future.vacated.begun.get(one, step_ms) for one in started}
+        # Where nothing tells, at the first that the cycle stands for.
+        found.update({one: at if at < step_ms else next_ms for one, at in begun.items()})
         missing = [one for one in missing if one not in found]
     return found
 

@@ -45,7 +45,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.simulation.conditions import Conditions
-from gpucommons.scheduler.simulation.processes import Processes
+from gpucommons.scheduler.simulation.processes import Processes, Vacated
 from gpucommons.scheduler.simulation.record import Record, Story, asked_milli_gpu
 from gpucommons.scheduler.threads import garbage
 
@@ -98,6 +98,7 @@ class Simulation:
         self._attempt_ids = _ids("sim-attempt")
         self._intent_ids = _ids("sim-intent")
         self._processes: dict[AttemptId, Processes] = {}
+        self.vacated = Vacated()
         self._submits: dict[IntentId, WorkloadId] = {}
         self._due_ms: Millis | None = now_ms
         for workload in cluster.workloads.values():
@@ -146,6 +147,7 @@ class Simulation:
         """One step of the core on everything that has come due by now."""
         self.now_ms = now_ms
         began_ms = self._clock_ms()
+        self.vacated.nothing()
         intents, observations = self._come_due()
         with garbage.left_for_later():
             outcome = advance(
@@ -250,6 +252,7 @@ class Simulation:
         one = self._processes.pop(event.attempt_id, None)
         if one is None:
             return None
+        self.vacated.left(self.cluster.workloads.get(one.workload_id), at_ms)
         story = self.record.stories[one.workload_id]
         held = one.held_milli_gpu
         story.held_milli_gpu_ms += held * (at_ms - one.since_ms)
@@ -292,7 +295,7 @@ class Simulation:
 
     # --- acts of the core --------------------------------------------------------------------
 
-    def _begin(self, workload: Workload, attempt: Attempt) -> Processes:
+    def _begin(self, workload: Workload, attempt: Attempt, at_ms: Millis) -> Processes:
         held = sum(placed_milli_gpu(one) for one in attempt.placements)
         story = self.record.stories[workload.workload_id]
         story.attempts += 1
@@ -301,13 +304,13 @@ class Simulation:
             workload.workload_id,
             held,
             story.milli_gpu,
-            self.now_ms,
+            at_ms,
             self._left.get(workload.workload_id),
             self._conditions.restart_ms if attempt.number > 1 else 0,
             speed_permille=self._speed_permille(workload.workload_id, held),
         )
         self._processes[attempt.attempt_id] = one
-        self.record.levels.append((self.now_ms, story.team, held))
+        self.record.levels.append((at_ms, story.team, held))
         return one
 
     def _start(self, attempt_id: AttemptId, started: Mapping[AttemptId, Workload]) -> None:
@@ -315,8 +318,9 @@ class Simulation:
             return
         workload = started[attempt_id]
         if workload.current is not None:
-            self._begin(workload, workload.current)
-            self._push(self.now_ms + self._conditions.start_ms, _Start(attempt_id))
+            at_ms = self.vacated.begun_ms(workload, self.now_ms)
+            self._begin(workload, workload.current, at_ms)
+            self._push(at_ms + self._conditions.start_ms, _Start(attempt_id))
 
     def _stop(self, attempt_id: AttemptId) -> None:
         one = self._processes.get(attempt_id)
@@ -330,7 +334,7 @@ class Simulation:
         attempt = workload.current
         if attempt is None or attempt.attempt_id in self._processes:
             return
-        one = self._begin(workload, attempt)
+        one = self._begin(workload, attempt, self.now_ms)
         one.started_ms = Millis(self.now_ms + self._conditions.server_ms)
         story = self.record.stories[workload_id]
         story.started_ms = one.started_ms if story.started_ms is None else story.started_ms
@@ -362,7 +366,7 @@ class Simulation:
         story.started_ms = min(began, default=None)
         if attempt is None or workload.state is State.GRANTED:
             return
-        one = self._begin(workload, attempt)
+        one = self._begin(workload, attempt, self.now_ms)
         one.since_ms = attempt.reserved_ms
         if attempt.started_ms is None and not is_lease(workload):
             self._push(self.now_ms + self._conditions.start_ms, _Start(attempt.attempt_id))

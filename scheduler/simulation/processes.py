@@ -9,7 +9,46 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpucommons.scheduler.core.model.types import AttemptId, Millis, Progress, WorkloadId
+from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.scheduler.core.model.types import (
+    AttemptId,
+    Millis,
+    Progress,
+    Workload,
+    WorkloadId,
+)
+
+
+class Vacated:
+    """Devices that were left since the step before.
+
+    A step may stand for hours: what it starts on a device that was left within them began then, as it
+    would have with a step for each end.
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[DeviceId, Millis] = {}
+        #: When workloads began by this account.
+        self.begun: dict[WorkloadId, Millis] = {}
+
+    def nothing(self) -> None:
+        """A step begins."""
+        self._left.clear()
+
+    def left(self, workload: Workload | None, at_ms: Millis) -> None:
+        """An attempt has ended."""
+        attempt = None if workload is None else workload.current
+        for placement in () if attempt is None else attempt.placements:
+            self._left.update(dict.fromkeys(placement.device_ids, at_ms))
+
+    def begun_ms(self, workload: Workload, now_ms: Millis) -> Millis:
+        """When a workload that this step starts began: as soon as it was asked for and its devices were left."""
+        attempt = workload.current
+        held = () if attempt is None else attempt.placements
+        left = [self._left[d] for one in held for d in one.device_ids if d in self._left]
+        begun = min(now_ms, max(*left, workload.submitted_ms)) if left else now_ms
+        self.begun[workload.workload_id] = begun
+        return begun
 
 
 @dataclass(slots=True)

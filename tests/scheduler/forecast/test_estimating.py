@@ -237,6 +237,18 @@ def test_arrivals_are_asked_for_no_further_than_a_future_is_played() -> None:
     assert max(asked) <= 5
 
 
+def test_a_long_line_of_short_runs_is_not_called_out_of_sight() -> None:
+    """Cycles that grow with the time until then stand for many runs, of which each device does one."""
+    world = a_machine()
+    world.run(a_job("digits-0"))
+    line = [world.submit(a_job(f"digits-{number}")) for number in range(1, 51)]
+
+    found = forecast(world, ended(180), FEW).waits[line[-1]]
+
+    # Fifty runs of three hours are six days and a quarter.
+    assert found == (pytest.approx(150 * 60 * MINUTE, rel=0.15),) * 3
+
+
 def test_large_clusters_are_looked_at_more_coarsely() -> None:
     world = a_machine()
     ticket = world.submit(a_job("digits-1", 2000))
