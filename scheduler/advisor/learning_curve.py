@@ -29,10 +29,10 @@ FURTHEST = 10.0
 _LEFT_OUT = 0.1
 #: More are averaged, block by block.
 _MOST_POINTS = 300
-_POWERS = np.geomspace(0.1, 3.0, 40)
-_RATES = np.geomspace(0.5, 20.0, 40)
+_POWERS = np.geomspace(0.1, 3.0, 14)
+_RATES = np.geomspace(0.5, 20.0, 14)
 #: Of each number that a fit leaves open, so many values, each as likely as the next.
-_DRAWS = 7
+_DRAWS = 9
 _LOW, _HIGH = 0.1, 0.9
 #: No shape is the truth: how well they fit counts for this part only, or ranges come out half as wide as
 #: they should be (Grünwald and van Ommen, *Inconsistency of Bayesian inference for misspecified linear

@@ -74,9 +74,10 @@ def test_of_a_law_with_little_noise_the_step_is_known() -> None:
     assert fitted is not None
     found = reach(fitted, 0.9 - 0.8 * 100**-0.5)
     assert found.low is not None
+    assert found.middle is not None
     assert found.high is not None
-    assert found.low <= 100 <= found.high
-    assert found.high / found.low < 4
+    assert found.middle == pytest.approx(100, rel=0.1)
+    assert found.low <= found.middle <= found.high < 4 * found.low
 
 
 def test_a_goal_beyond_where_it_levels_off_is_not_reached() -> None:
