@@ -8,8 +8,22 @@ import { PanelContext } from '../components/context';
 import { MyGpu } from './mygpu';
 
 const NOW = 50 * 60_000;
+const SLICE = {
+  slice_id: 's1',
+  node: 'node-1',
+  gpu_kind: 'A100-40',
+  milli_gpu: 500,
+  memory_mib: 20_480,
+  isolation: 'none',
+  simulated: false
+};
 
-function drawn(state: string, keepsLeft: number, connection = 'ok'): string {
+function drawn(
+  state: string,
+  keepsLeft: number,
+  connection = 'ok',
+  trouble: string | null = null
+): string {
   const idle = {
     idle_since_ms: 0,
     returns_ms: 60 * 60_000,
@@ -19,7 +33,7 @@ function drawn(state: string, keepsLeft: number, connection = 'ok'): string {
   };
   const model = {
     connection,
-    lease: makeLease({ state, idle }),
+    lease: makeLease({ state, idle, slice: { ...SLICE, trouble } }),
     usage: new UsageHistory(),
     clock: { now: () => NOW },
     gone: null,
@@ -50,4 +64,11 @@ it('offers only what would be taken', () => {
   expect(drawn('warned', 0)).not.toContain('Keep 30 min');
   expect(drawn('active', 2)).not.toContain('Drop to CPU');
   expect(drawn('warned', 2, 'lost')).not.toContain('Keep 30 min');
+});
+
+it('says that its GPU is lost where nothing can be read of it', () => {
+  const said = 'GPU 3 of node-1, which it has, is unhealthy.';
+
+  expect(drawn('active', 2, 'ok', said)).toContain(said);
+  expect(drawn('active', 2)).not.toContain(said);
 });
