@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_milli_gpu
-from gpucommons.scheduler.core.quota.nodes_to_come import nodes_to_come
 from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.model.resources import Node, Quota, Team
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Kind, PoolName, Spec, TeamName
+from gpucommons.scheduler.core.quota.nodes_to_come import nodes_to_come
 from gpucommons.scheduler.core.quota.quota import quota_of
 from gpucommons.scheduler.errors import Misconfigured, UnknownPool
 from gpucommons.scheduler.intake.paying_team import names

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpucommons.scheduler.amount_words import duration
-from gpucommons.scheduler.core.quota.nodes_to_come import nodes_to_come
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.explain.host_resources import ask_in_words
 from gpucommons.scheduler.core.model.demand import must_have
 from gpucommons.scheduler.core.model.types import PoolName, Reason, ReasonClass, Workload
 from gpucommons.scheduler.core.placement.can_start import fits_empty, fits_nodes_to_come
+from gpucommons.scheduler.core.quota.nodes_to_come import nodes_to_come
 
 
 def pool_that_grows(

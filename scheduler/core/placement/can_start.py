@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gpucommons.scheduler.core.capacity.capacity import Capacity
-from gpucommons.scheduler.core.quota.nodes_to_come import nodes_to_come
 from gpucommons.scheduler.core.capacity.placement_slots import capacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
@@ -28,6 +27,7 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.core.placement.placement import place
 from gpucommons.scheduler.core.queue import unused_quota
 from gpucommons.scheduler.core.quota import quota
+from gpucommons.scheduler.core.quota.nodes_to_come import nodes_to_come
 
 #: All nodes with nothing on them: as they are, and as if all of them took work.
 _EMPTY: Entry[bool, Capacity] = Entry("empty nodes", Fact.REFRESHED)

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.quota.nodes_to_come import nodes_to_come
 from gpucommons.scheduler.core.model.demand import bounds, elastic
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_lease
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName, Workload
+from gpucommons.scheduler.core.quota.nodes_to_come import nodes_to_come
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
