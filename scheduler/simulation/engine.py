@@ -95,8 +95,7 @@ class Simulation:
         self._events: list[tuple[int, int, _Event]] = []
         self._saves: list[tuple[int, int, AttemptId]] = []
         self._order = count()
-        self._attempt_ids = _ids("sim-attempt")
-        self._intent_ids = _ids("sim-intent")
+        self._attempt_ids, self._intent_ids = _ids("sim-attempt"), _ids("sim-intent")
         self._processes: dict[AttemptId, Processes] = {}
         self.vacated = Vacated()
         self._submits: dict[IntentId, WorkloadId] = {}
@@ -207,8 +206,8 @@ class Simulation:
         if isinstance(event, _End):
             return self._ended(at_ms, event)
         if isinstance(event, Node):
-            nodes = {**self.cluster.nodes, event.node_id: event}
-            self.cluster = replace(self.cluster.apart(), nodes=nodes)
+            more = {**self.cluster.nodes, event.node_id: event}
+            self.cluster = replace(self.cluster.apart(), nodes=more)
             return None
         if isinstance(event, Action):
             by, intent_id = _NOBODY, IntentId(next(self._intent_ids))
@@ -262,8 +261,7 @@ class Simulation:
             story.lost_milli_gpu_ms += held * one.lost_ms(at_ms, every)
             self._left[one.workload_id] = one.left_after_stop_ms(at_ms, every)
         if one.started_ms is not None and story.attempts > 1:
-            loaded = min(one.loading_ms, at_ms - one.started_ms)
-            story.lost_milli_gpu_ms += held * loaded
+            story.lost_milli_gpu_ms += held * min(one.loading_ms, at_ms - one.started_ms)
         return AttemptEnded(attempt_id=event.attempt_id, exit_code=_STOPPED if event.stopped else 0)
 
     def _saved(self) -> list[Observation]:
@@ -324,10 +322,9 @@ class Simulation:
 
     def _stop(self, attempt_id: AttemptId) -> None:
         one = self._processes.get(attempt_id)
-        if one is None or one.told_to_stop:
-            return
-        one.told_to_stop = True
-        self._push(self.now_ms + self._conditions.leave_ms, _End(attempt_id, stopped=True))
+        if one is not None and not one.told_to_stop:
+            one.told_to_stop = True
+            self._push(self.now_ms + self._conditions.leave_ms, _End(attempt_id, stopped=True))
 
     def _serve(self, workload_id: WorkloadId) -> None:
         workload = self.cluster.workloads[workload_id]
