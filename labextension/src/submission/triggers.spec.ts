@@ -77,3 +77,16 @@ it.each([
     expect(goAlong({ ...NO_TRIGGERS, data: 'data' }, below, '/')).toBe(false);
   }
 );
+
+it.each([
+  [{ data: 'https://' }, 'data'],
+  [{ data: 'ftp://x/y' }, 'data'],
+  [{ data: 'my data/day 1' }, null],
+  [{ after: 'a b!' }, 'after'],
+  [{ after: 'vision/clean-7' }, null],
+  [{ metric: 'ä', below: '1' }, 'metric'],
+  [{ promote: 'ä' }, 'promote'],
+  [{ promote: 'val loss' }, null]
+])('names the field of %o that the server would refuse', (some, expected) => {
+  expect(mistakeOf({ ...NO_TRIGGERS, ...some })).toBe(expected);
+});

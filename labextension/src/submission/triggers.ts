@@ -46,14 +46,31 @@ export function hasTriggers(draft: ITriggerDraft): boolean {
   return [draft.data, draft.after, draft.metric].some(each => each.trim());
 }
 
-/** The field that is missing or wrong; null where it can be sent. What a metric falls below is a number. */
-export function mistakeOf(draft: ITriggerDraft): 'metric' | 'below' | null {
-  const { metric, below } = draft;
-  if (metric.trim() === '') {
-    return below.trim() === '' ? null : 'metric';
+/** A field that cannot be sent as it is. */
+export type WrongTrigger = 'data' | 'after' | 'metric' | 'below' | 'promote';
+
+/** As the server takes them. */
+const METRIC = /^[A-Za-z0-9_./@ -]{1,100}$/;
+const JOB = /^[A-Za-z0-9][A-Za-z0-9._/-]*$/;
+const ADDRESS = /^https?:\/\/\S+$/;
+
+/** The first field that is missing or wrong; null where all can be sent. */
+export function mistakeOf(draft: ITriggerDraft): WrongTrigger | null {
+  const { data, after, metric, below, promote } = draft;
+  if (/^\w+:\/\//.test(data.trim()) && !ADDRESS.test(data.trim())) {
+    return 'data';
+  }
+  if (after.trim() && !JOB.test(after.trim())) {
+    return 'after';
+  }
+  if (metric.trim() === '' ? below.trim() : !METRIC.test(metric.trim())) {
+    return 'metric';
   }
   const hasValue = below.trim() !== '' && Number.isFinite(Number(below));
-  return hasValue ? null : 'below';
+  if (metric.trim() && !hasValue) {
+    return 'below';
+  }
+  return promote.trim() && !METRIC.test(promote.trim()) ? 'promote' : null;
 }
 
 /** By what models are compared, as the server takes it; undefined = not at all. */

@@ -175,7 +175,9 @@ function Checked(props: {
   const msg = useWords(trainMessages);
   const id = `gc-${props.field}`;
   const found = train.mistakes.find(each => each.field === props.field);
-  const mistake = found ? msg.mistake(found, train.form) : null;
+  const mistake = found
+    ? msg.mistake(found, train.form)
+    : msg.wrongWord(props.field, train.form);
   return (
     <Labelled id={id} label={props.label}>
       {props.children(marksOf(id, mistake))}

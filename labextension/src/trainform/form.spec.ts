@@ -185,3 +185,31 @@ it('shows what the scheduler warns of, each once', () => {
   expect(html.split('Starts torch.')).toHaveLength(2);
   expect(html).toContain('Not known here.');
 });
+
+it.each([
+  ['name', 'My Job!', 'A name has small letters'],
+  ['name', 'digits-7', null],
+  ['module', 'train.py', 'A module is written with dots'],
+  ['module', '../train', 'A module is written with dots'],
+  ['module', 'a b', 'A module is written with dots'],
+  ['module', 'examples.train', null],
+  ['maxPrice', 'Infinity', 'A price is a number'],
+  ['maxPrice', '1.50', null]
+])('says at the field %s what is wrong with %s', (field, text, says) => {
+  const train = made();
+  train.setCandidates([
+    {
+      ...{ savedMs: null, isDirty: false, functions: [], path: 'a.py' },
+      save: () => Promise.resolve()
+    }
+  ]);
+  train.choose('a.py');
+  train.update({ [field]: text });
+  train.setExpanded(true);
+  const form = drawn(train);
+  if (says === null) {
+    expect(form).not.toContain(`gc-${field}-mistake`);
+  } else {
+    expect(form).toContain(`id="gc-${field}-mistake">${says}`);
+  }
+});

@@ -304,7 +304,13 @@ function whyNot(
   const [mistake] = train.mistakes;
   // What is asked of one job is not what a trial is asked.
   const refusal = isSwept ? null : train.refusal;
-  return mistake ? msg.mistake(mistake, train.form) : refusal;
+  if (mistake) {
+    return msg.mistake(mistake, train.form);
+  }
+  const words = ['name', 'module', 'maxPrice'].map(field =>
+    msg.wrongWord(field, train.form)
+  );
+  return words.find(each => each !== null) ?? refusal;
 }
 
 /** Why a schedule cannot be made: times that are none, or neither times nor whole triggers. */
@@ -314,8 +320,9 @@ function whyNoTime(
   msg: TrainMessages
 ): string | null {
   const draft = triggersOf(train);
-  if (mistakeOf(draft) !== null) {
-    return msg.metricFirst();
+  const wrong = mistakeOf(draft);
+  if (wrong !== null) {
+    return msg.wrongTrigger(wrong, draft);
   }
   const { cron, timeZone } = train.form;
   if (cron.trim() === '' && hasTriggers(draft)) {

@@ -1,5 +1,5 @@
 /** Sentences of the *Train* form, which come with its code. */
-import type { ITriggerDraft } from '../submission/triggers';
+import type { ITriggerDraft, WrongTrigger } from '../submission/triggers';
 import { baseName, bytes, clock, count, duration } from '../text/format';
 import type { Messages } from '../text/messages';
 import {
@@ -15,6 +15,11 @@ import {
 import type { ExitMeaning, IFilesPreview, NoticeSignal } from '../server/types';
 
 export type TrainMessages = ReturnType<typeof trainMessages>;
+
+/** As the scheduler has it. */
+const NAME = /^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$/;
+/** Of a package's own words, none of them a path. */
+const MODULE = /^(?!.*\.py$)[^\s./\\]+(\.[^\s./\\]+)*$/;
 
 export function trainMessages(msg: Messages) {
   const { trans } = msg;
@@ -104,6 +109,24 @@ export function trainMessages(msg: Messages) {
 
     oneLine(): string {
       return trans.__('It counts on one line in the script:');
+    },
+
+    /** What is wrong with a name, a module or a price that is typed; null where nothing is. */
+    wrongWord(field: string, form: ITrainForm): string | null {
+      if (field === 'name' && form.name && !NAME.test(form.name)) {
+        return trans.__(
+          'A name has small letters, digits and dashes, 50 at most, and no dash at its ends.'
+        );
+      }
+      if (field === 'maxPrice' && Number(form.maxPrice) === Infinity) {
+        return this.mistake({ field }, form);
+      }
+      const module = form.module.trim();
+      return field === 'module' && module && !MODULE.test(module)
+        ? trans.__(
+            'A module is written with dots and without .py, as in examples.train.'
+          )
+        : null;
     },
 
     nameLikeThis(): string {
@@ -337,10 +360,21 @@ export function trainMessages(msg: Messages) {
       );
     },
 
-    metricFirst(): string {
-      return trans.__(
-        'Write a metric and the number that it falls below, or neither.'
-      );
+    wrongTrigger(field: WrongTrigger, draft: ITriggerDraft): string {
+      const isNamed = draft.metric.trim() !== '' && field !== 'below';
+      if (field === 'data') {
+        return trans.__(
+          'Data are a file, a folder, or an address that begins with https://.'
+        );
+      }
+      if (field === 'after') {
+        return trans.__('Name a job of yours, as in clean.');
+      }
+      return field === 'promote' || isNamed
+        ? trans.__('A metric’s name has letters, digits, spaces and _./@-.')
+        : trans.__(
+            'Write a metric and the number that it falls below, or neither.'
+          );
     },
 
     timesFirst(): string {

@@ -96,12 +96,13 @@ function Typed(props: {
   const msg = useWords(trainMessages);
   const { field } = props;
   const draft = triggersOf(train);
+  const wrong = mistakeOf(draft);
   return (
     <DraftField
       {...props}
       id={`gc-trigger-${field}`}
       value={draft[field]}
-      mistake={mistakeOf(draft) === field ? msg.metricFirst() : null}
+      mistake={wrong === field ? msg.wrongTrigger(wrong, draft) : null}
       onChange={value => {
         keepTriggers(train, { [field]: value });
       }}
