@@ -67,7 +67,7 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
     else:
         # The last round stands. Still, nobody is stopped for somebody who needs it no more.
         _spare_the_unneeded(cycle)
-        over_quota.hold_back(cycle)
+        over_quota.update_hold_backs(cycle)
     # 8 Elastic sizes: in each pool at most one elastic job at a time is stopped to come back with another
     #   size: with more workers on GPUs that nobody waits for, or with fewer that were measured to be
     #   faster. Nothing is promised to it: it waits in line like any other.
@@ -97,7 +97,7 @@ def _take_turns(cycle: CycleState) -> None:
     entitled = partial(unused_quota.entitled, cycle)
     for workload in ordering.for_guarantee(cycle, entitled, guarantee.upgradable(cycle)):
         guarantee.consider(cycle, workload)
-    over_quota.hold_back(cycle)
+    over_quota.update_hold_backs(cycle)
     # 5 What is idle goes to over-quota work by weighted fair share, and then to work without a GPU. Where
     #   nothing idle fits, elastic jobs shrink for it: those of its own team, and of teams that have at least
     #   as much by their share. Where that is not enough, and the job has waited for the pool's `min_run_ms`,
@@ -135,7 +135,7 @@ def _is_settled(cycle: CycleState) -> bool:
         return False
     # Fair-share claims are not as the turns took them to be. That other GPUs than before are held back from
     # borrowers for another reason asks for no other round.
-    return over_quota.holds_back_the_same(cycle)
+    return not over_quota.update_hold_backs(cycle)
 
 
 def _redeem(cycle: CycleState) -> None:

@@ -14,6 +14,7 @@ from gpucommons.scheduler.core.events.endings import fail
 from gpucommons.scheduler.core.events.nodes import unhealthy_devices
 from gpucommons.scheduler.core.eviction.policies import stoppable_from_ms
 from gpucommons.scheduler.core.going_on.drill_verdict import patient_until_ms
+from gpucommons.scheduler.core.lending import lending_pause
 from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, is_met, move, with_attempt
 from gpucommons.scheduler.core.model.types import (
@@ -26,7 +27,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.passes import consolidation, drill_selection, elastic_sizes
 from gpucommons.scheduler.core.placement import narrowed_pools
-from gpucommons.scheduler.core.queue import back_off, lending_pause, reclaim_cooldown, retry_limits
+from gpucommons.scheduler.core.queue import back_off, reclaim_cooldown, retry_limits
 from gpucommons.scheduler.core.queue.reasons_not_eligible import not_met
 from gpucommons.scheduler.core.queue.run_limits import run_left, run_limit
 from gpucommons.scheduler.core.quota.fair_share import LOOKS, half_life_of, looked_at_ms
@@ -70,7 +71,7 @@ def _lapse(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
         ended_text="Its server did not start in time",
     )
     workload = with_attempt(reclaim_cooldown.noted(cycle, workload), ended)
-    lending_pause.give_up(cycle, workload, ended)
+    lending_pause.begin(cycle, workload, ended)
     if retry_limits.pointless(workload):
         leases.finish(
             cycle,

@@ -17,7 +17,7 @@ from gpucommons.scheduler.core.capacity.hold_back import (
     HoldBackKey,
     HoldBackReason,
     Promise,
-    hold_backs,
+    hold_backs_of,
 )
 from gpucommons.scheduler.core.capacity.node_capacity import HoldBackLedger, NodeCapacity, twice
 from gpucommons.scheduler.core.model.holds import (
@@ -191,8 +191,8 @@ class Capacity:
         """Hold a place back from other in-guarantee work until :meth:`unreserve` or the next refresh."""
         key = HoldBackKey(HoldBackReason.RESERVATION, workload.workload_id)
         # Processor and memory are not kept: what ends there gives up its own.
-        self.ledger.hold_back(
-            key, hold_backs(key.reason, workload, placements, HoldClass.GUARANTEED)
+        self.ledger.replace(
+            key, hold_backs_of(key.reason, workload, placements, HoldClass.GUARANTEED)
         )
 
     @property
@@ -202,7 +202,7 @@ class Capacity:
 
     def unreserve(self) -> None:
         """Hold no place back from in-guarantee work."""
-        self.ledger.give_up_all(HoldBackReason.RESERVATION)
+        self.ledger.drop_all(HoldBackReason.RESERVATION)
 
     @property
     def freed(self) -> int:
@@ -211,7 +211,7 @@ class Capacity:
         """
         return self._freed + self.ledger.freed
 
-    def held_back(self, pool: PoolName, hold_class: HoldClass) -> Mapping[DeviceId, HoldBack]:
+    def gpus_held_back(self, pool: PoolName, hold_class: HoldClass) -> Mapping[DeviceId, HoldBack]:
         """Whole GPUs of a pool that nobody holds and a class may not have, and what keeps them."""
         found: dict[DeviceId, HoldBack] = {}
         for one in self.ledger.held_from(hold_class):
@@ -331,9 +331,9 @@ class Capacity:
         self.covered |= covered
         kept = Promise(workload, victims, there, extra, frozenset(covered))
         self.promises[workload.workload_id] = kept
-        self.ledger.hold_back(
+        self.ledger.replace(
             HoldBackKey(HoldBackReason.PROMISE, workload.workload_id),
-            hold_backs(HoldBackReason.PROMISE, workload, there, nomination.hold_class, extra),
+            hold_backs_of(HoldBackReason.PROMISE, workload, there, nomination.hold_class, extra),
         )
 
     def _is_there(self, placement: WorkerPlacement) -> bool:
@@ -351,7 +351,7 @@ class Capacity:
         if gone is None:
             return None
         self.covered -= gone.covered
-        self.ledger.give_up(HoldBackKey(HoldBackReason.PROMISE, workload_id))
+        self.ledger.drop(HoldBackKey(HoldBackReason.PROMISE, workload_id))
         return gone
 
     def promise_on_free_devices(self, workload_id: WorkloadId) -> bool:

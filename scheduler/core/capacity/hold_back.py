@@ -116,7 +116,7 @@ class FairShareClaim(NamedTuple):
     reservation: FairShareReservation
 
 
-def hold_backs(
+def hold_backs_of(
     reason: HoldBackReason,
     workload: Workload,
     placements: Iterable[WorkerPlacement],

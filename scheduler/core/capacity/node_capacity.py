@@ -166,12 +166,12 @@ class NodeCapacity:
             self.fixed = self.fixed.minus(load)
         return hold
 
-    def hold_back(self, one: HoldBack) -> None:
+    def add_hold_back(self, one: HoldBack) -> None:
         """Keep what is held back from those who may not have it."""
         self.held_back.append(one)
         self._reckon(one.reason.held_from)
 
-    def give_up(self, one: HoldBack) -> None:
+    def remove_hold_back(self, one: HoldBack) -> None:
         """Let everybody have what was held back."""
         self.held_back.remove(one)
         self._reckon(one.reason.held_from)
@@ -244,7 +244,7 @@ class HoldBackLedger:
         #: How often what is held back from borrowers has changed.
         self.borrower_changes = 0
 
-    def hold_back(self, key: HoldBackKey, wanted: Iterable[HoldBack]) -> None:
+    def replace(self, key: HoldBackKey, wanted: Iterable[HoldBack]) -> None:
         """Hold back just this under a key, and nothing of what was held back under it before."""
         held = self._held[key.reason]
         after, before = tuple(wanted), held.pop(key.workload_id, ())
@@ -259,18 +259,18 @@ class HoldBackLedger:
         # Mostly one of them is empty: somebody gets a place, or loses it.
         both = bool(before and after)
         for one in (Counter(before) - Counter(after)).elements() if both else before:
-            self._nodes[one.node_id].give_up(one)
+            self._nodes[one.node_id].remove_hold_back(one)
         for one in (Counter(after) - Counter(before)).elements() if both else after:
-            self._nodes[one.node_id].hold_back(one)
+            self._nodes[one.node_id].add_hold_back(one)
 
-    def give_up(self, key: HoldBackKey) -> None:
+    def drop(self, key: HoldBackKey) -> None:
         """Hold back nothing under this key any more."""
-        self.hold_back(key, ())
+        self.replace(key, ())
 
-    def give_up_all(self, reason: HoldBackReason) -> None:
+    def drop_all(self, reason: HoldBackReason) -> None:
         """Hold back nothing for this reason any more."""
         for one in tuple(self._held[reason]):
-            self.give_up(HoldBackKey(reason, one))
+            self.drop(HoldBackKey(reason, one))
 
     def under(self, key: HoldBackKey) -> tuple[HoldBack, ...]:
         """What is held back under a key."""
@@ -290,22 +290,22 @@ class HoldBackLedger:
     def without(self, key: HoldBackKey) -> Iterator[None]:
         """Look as if it were not held back: what is one's own is not in one's way."""
         found = self.under(key)
-        self.give_up(key)
+        self.drop(key)
         try:
             yield
         finally:
-            self.hold_back(key, found)
+            self.replace(key, found)
 
     @contextmanager
     def with_also(self, also: Sequence[HoldBack]) -> Iterator[None]:
         """Look as if this were held back, too."""
         for one in also:
-            self._nodes[one.node_id].hold_back(one)
+            self._nodes[one.node_id].add_hold_back(one)
         try:
             yield
         finally:
             for one in also:
-                self._nodes[one.node_id].give_up(one)
+                self._nodes[one.node_id].remove_hold_back(one)
 
 
 def twice(devices: Iterable[Device]) -> frozenset[DeviceId]:

@@ -15,6 +15,7 @@ from gpucommons.scheduler.core.going_on.exits import Exit, Meaning, meaning
 from gpucommons.scheduler.core.going_on.hibernating import kept_image
 from gpucommons.scheduler.core.going_on.sentences import as_clause
 from gpucommons.scheduler.core.going_on.ways import Way, step_word, way_to_go_on
+from gpucommons.scheduler.core.lending import lending_pause
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, GOES_ON, StopCause
 from gpucommons.scheduler.core.model.evolving import evolve
@@ -29,7 +30,7 @@ from gpucommons.scheduler.core.model.types import (
     Stop,
     Workload,
 )
-from gpucommons.scheduler.core.queue import back_off, lending_pause, reclaim_cooldown, retry_limits
+from gpucommons.scheduler.core.queue import back_off, reclaim_cooldown, retry_limits
 
 #: Stops after which a job goes on, sooner or later.
 _GOES_ON_AFTER = (
@@ -70,7 +71,7 @@ def end_attempt(cycle: CycleState, workload: Workload, end: AttemptEnded) -> Wor
         text = _stop_words(known, attempt, end, cycle.now_ms)
     ended = evolve(ended, ended_text=text)
     workload = with_attempt(workload, ended)
-    lending_pause.give_up(cycle, workload, ended)
+    lending_pause.begin(cycle, workload, ended)
     if is_lease(workload):
         return _end_lease(cycle, workload, ended, text)
     if attempt.stop is None:

@@ -13,6 +13,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.lending import lending_pause
 from gpucommons.scheduler.core.model.intents import NoteParked, Park, Unpark
 from gpucommons.scheduler.core.model.lifecycle import move, with_attempt
 from gpucommons.scheduler.core.model.state_words import state_words
@@ -27,7 +28,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkerPlacement,
     Workload,
 )
-from gpucommons.scheduler.core.queue import lending_pause, reclaim_cooldown
+from gpucommons.scheduler.core.queue import reclaim_cooldown
 from gpucommons.scheduler.errors import InvalidTransition
 
 #: A server that has not parked by then is not waited for, nor a node that still sees its processes.
@@ -106,7 +107,7 @@ def cleared(cycle: CycleState, lease: Workload) -> None:
         attempt, state=AttemptState.ENDED, ended_ms=cycle.now_ms, ended_text="It was parked"
     )
     lease = with_attempt(lease, ended)
-    lending_pause.give_up(cycle, lease, ended)
+    lending_pause.begin(cycle, lease, ended)
     lease = cycle.put(move(lease, State.PARKED, cycle.now_ms, idleness=None))
     text = "Its GPU memory is on the host, and its GPU is free."
     cycle.tell("parked", text, lease, attempt_id=attempt.attempt_id)

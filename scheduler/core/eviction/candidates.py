@@ -15,6 +15,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction.policies import EvictionPolicy
 from gpucommons.scheduler.core.going_on.hibernating import saving_costs_ms
+from gpucommons.scheduler.core.lending import lending_pause
 from gpucommons.scheduler.core.model.demand import bounds, elastic, place_of, placed_milli_gpu
 from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, GOES_ON, StopCause
 from gpucommons.scheduler.core.model.holds import Hold, HoldKey, class_of_worker
@@ -28,7 +29,6 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate
-from gpucommons.scheduler.core.queue import lending_pause
 from gpucommons.scheduler.core.quota.quota import Use
 
 #: To move jobs, so many nodes are looked at for a place: where most is free, least has to move.
@@ -215,7 +215,7 @@ class EvictionCandidates:
         if final and not resizing:
             # What ends and is not lent at once is not to be had by a borrower.
             to_borrow = self._policy.hold_class is HoldClass.OVER_QUOTA
-            if to_borrow and lending_pause.is_kept(self.cycle, workload, attempt):
+            if to_borrow and lending_pause.would_begin(self.cycle, workload, attempt):
                 return
             keys = tuple(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
             yield EvictionCandidate(workload.workload_id, keys, 0, attempt.reserved_ms, ending=True)

@@ -14,13 +14,20 @@ from gpucommons.scheduler.core.capacity.capacity_arrays import largest_free, who
 from gpucommons.scheduler.core.capacity.hold_back import HoldBack, HoldBackReason
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.explain import growth, host_resources, limits, parked_notebook
+from gpucommons.scheduler.core.explain import (
+    fragments,
+    growth,
+    host_resources,
+    limits,
+    parked_notebook,
+)
 from gpucommons.scheduler.core.explain.draining import draining
 from gpucommons.scheduler.core.explain.impossible import (
     fits_nowhere,
     has_its_block_out,
     waits_for_nodes,
 )
+from gpucommons.scheduler.core.lending import limits as lending_limits
 from gpucommons.scheduler.core.model.demand import (
     milli_gpu,
     must_have,
@@ -35,7 +42,7 @@ from gpucommons.scheduler.core.model.types import HoldClass, PoolName, Reason, R
 from gpucommons.scheduler.core.passes import notebooks
 from gpucommons.scheduler.core.passes.fair_share_reservations import left_to
 from gpucommons.scheduler.core.placement import proportions
-from gpucommons.scheduler.core.queue import fragments, lending, reclaim_cooldown, unused_quota
+from gpucommons.scheduler.core.queue import reclaim_cooldown, unused_quota
 from gpucommons.scheduler.core.quota import quota
 
 #: How the sentence about a smaller size begins.
@@ -284,7 +291,7 @@ def _leaner(cycle: CycleState, workload: Workload) -> str | None:
 
 def _kept(cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass) -> str:
     """``, and 2 more are kept for guarantees`` where a class may not have all that is free."""
-    held_back = lending.held_back(cycle, pool, hold_class)
+    held_back = lending_limits.gpus_held_back(cycle, pool, hold_class)
     whom = Counter(_for_whom(cycle, workload, pool, one) for one in held_back)
     if not whom:
         return ""

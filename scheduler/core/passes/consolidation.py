@@ -16,6 +16,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction import moves, policies
 from gpucommons.scheduler.core.eviction.search import Search
+from gpucommons.scheduler.core.lending import limits
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import Shape, milli_gpu, must_have, shape
 from gpucommons.scheduler.core.model.eviction_cause import StopCause
@@ -34,7 +35,7 @@ from gpucommons.scheduler.core.passes import fair_share_reservations
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.placement.admission import nominate
 from gpucommons.scheduler.core.placement.eviction_plan import EvictionPlan
-from gpucommons.scheduler.core.queue import lending, ordering, unused_quota
+from gpucommons.scheduler.core.queue import ordering, unused_quota
 from gpucommons.scheduler.core.quota.quota import pool_of, quota_of
 
 #: Moves are counted over the last hour: about as often as somebody looks why a job waits.
@@ -132,7 +133,7 @@ def _unused(cycle: CycleState, pool: PoolName) -> int:
 
 def _lendable(cycle: CycleState, pool: PoolName) -> int:
     """What is unused and not kept for guarantees."""
-    held_back = lending.held_back(cycle, pool, HoldClass.OVER_QUOTA)
+    held_back = limits.gpus_held_back(cycle, pool, HoldClass.OVER_QUOTA)
     kept = sum(one.held_for is HoldClass.GUARANTEED for one in held_back)
     return _unused(cycle, pool) - WHOLE_MILLI_GPU * kept
 
@@ -183,7 +184,7 @@ def _carry_out(cycle: CycleState, workload: Workload, plan: EvictionPlan) -> Non
             decided_ms=cycle.now_ms,
         )
         cycle.put(replace(mover, nomination=nomination))
-    cycle.capacity.ledger.give_up(_reservation(workload))
+    cycle.capacity.ledger.drop(_reservation(workload))
 
 
 def _ends_first(

@@ -48,7 +48,7 @@ from gpucommons.scheduler.core.queue import ordering, unused_quota
 from gpucommons.scheduler.core.quota.fair_share import Accounts, looked_at_ms
 
 
-def decide(cycle: CycleState) -> bool:
+def update_claims(cycle: CycleState) -> bool:
     """See whose turn it is by what is held now; True where earlier turns took it to be otherwise."""
     if cycle.turns.claims_at == cycle.log.versions.workloads:
         return False

@@ -15,6 +15,7 @@ from gpucommons.scheduler.core.capacity.capacity_arrays import free_per_node, la
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction import policies, solver
+from gpucommons.scheduler.core.lending import limits
 from gpucommons.scheduler.core.model.demand import (
     Shape,
     milli_gpu,
@@ -46,7 +47,7 @@ from gpucommons.scheduler.core.placement.admission import (
 )
 from gpucommons.scheduler.core.placement.eviction_plan import EvictionPlan
 from gpucommons.scheduler.core.placement.placement import place
-from gpucommons.scheduler.core.queue import lending, ordering, unused_quota
+from gpucommons.scheduler.core.queue import ordering, unused_quota
 
 #: For whom nobody may be stopped for its share; whether it has waited long enough is a part of it.
 _NOTHING_TO_SHARE: Entry[tuple[Shape, PoolName, TeamName, bool], bool] = Entry(
@@ -89,18 +90,14 @@ def borrow(cycle: CycleState, workload: Workload) -> bool:
     return bool(placements)
 
 
-def hold_back(cycle: CycleState) -> None:
-    """See what borrowers may not have by what is held now: the turns that follow go by it.
+def update_hold_backs(cycle: CycleState) -> bool:
+    """Work out anew what borrowers may not have; True where fair-share claims have changed.
 
-    Whoever was kept off a place that nobody claims any more has a turn in step 5, whatever came of it before.
+    The turns that follow go by it. Whoever was kept off a place that nobody claims any more has a turn in
+    step 5, whatever came of it before.
     """
-    holds_back_the_same(cycle)
-
-
-def holds_back_the_same(cycle: CycleState) -> bool:
-    """See it anew, and say whether fair-share claims are as the turns since the last look took them."""
-    lending.hold_back(cycle)
-    return not fair_share_reservations.decide(cycle)
+    limits.limit_lending(cycle)
+    return fair_share_reservations.update_claims(cycle)
 
 
 def borrow_what_is_idle(cycle: CycleState, workload: Workload) -> bool:
@@ -108,7 +105,7 @@ def borrow_what_is_idle(cycle: CycleState, workload: Workload) -> bool:
     # Asked before each reclaim, of which there may be thousands: mostly nothing is idle.
     if not _could_borrow(cycle, workload):
         return False
-    hold_back(cycle)
+    update_hold_backs(cycle)
     return borrow(cycle, workload)
 
 

@@ -79,6 +79,7 @@ ORDINARY = frozenset(
         "learning",
         "leaving",
         "lending",
+        "lent",
         "lifecycle",
         "limits",
         "log",

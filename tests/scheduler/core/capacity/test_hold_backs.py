@@ -13,11 +13,11 @@ from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.capacity.hold_back import HoldBack, HoldBackKey, HoldBackReason
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.lending import headroom
 from gpucommons.scheduler.core.model.holds import FULL, Load
 from gpucommons.scheduler.core.model.intents import SetNodeState
 from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.types import HoldClass, NodeId, WorkloadId
-from gpucommons.scheduler.core.queue import headroom
 from gpucommons.scheduler.core.quota.layout import Region
 
 NODE = a_node("n1", 2)
@@ -51,7 +51,7 @@ def test_what_is_held_back_is_held_back_from_those_whom_its_reason_names() -> No
     for reason in HoldBackReason:
         capacity, node = a_capacity()
         key = HoldBackKey(reason)
-        capacity.ledger.hold_back(key, [a_hold_back(key)])
+        capacity.ledger.replace(key, [a_hold_back(key)])
 
         kept = {one for one, bits in may_not(node).items() if bits}
 
@@ -60,10 +60,10 @@ def test_what_is_held_back_is_held_back_from_those_whom_its_reason_names() -> No
 
 def test_what_another_reason_holds_back_as_well_stays_held_back() -> None:
     capacity, node = a_capacity()
-    capacity.ledger.hold_back(HEADROOM, [a_hold_back(HEADROOM, bits=0b0111)])
-    capacity.ledger.hold_back(UNLENT, [a_hold_back(UNLENT, bits=0b1110)])
+    capacity.ledger.replace(HEADROOM, [a_hold_back(HEADROOM, bits=0b0111)])
+    capacity.ledger.replace(UNLENT, [a_hold_back(UNLENT, bits=0b1110)])
 
-    capacity.ledger.give_up(UNLENT)
+    capacity.ledger.drop(UNLENT)
 
     assert node.devices[FIRST].blocked(HoldClass.OVER_QUOTA) == 0b0111
     assert node.free(HoldClass.OVER_QUOTA) == node.total.minus(Load(1000, 100))
@@ -72,13 +72,13 @@ def test_what_another_reason_holds_back_as_well_stays_held_back() -> None:
 def test_only_what_differs_from_before_touches_a_node() -> None:
     capacity, node = a_capacity()
     both = [a_hold_back(HEADROOM), a_hold_back(HEADROOM, SECOND)]
-    capacity.ledger.hold_back(HEADROOM, both)
+    capacity.ledger.replace(HEADROOM, both)
     before = (capacity.changes, node.version, capacity.ledger.borrower_changes)
 
-    capacity.ledger.hold_back(HEADROOM, list(both))
+    capacity.ledger.replace(HEADROOM, list(both))
     assert (capacity.changes, node.version, capacity.ledger.borrower_changes) == before
 
-    capacity.ledger.hold_back(HEADROOM, both[1:])
+    capacity.ledger.replace(HEADROOM, both[1:])
     assert node.devices[FIRST].blocked(HoldClass.OVER_QUOTA) == 0
     assert node.devices[SECOND].blocked(HoldClass.OVER_QUOTA) == FULL
     assert capacity.changes == before[0] + 1
@@ -86,7 +86,7 @@ def test_only_what_differs_from_before_touches_a_node() -> None:
 
 def test_what_is_ignored_or_minded_for_a_search_is_as_before_after_it() -> None:
     capacity, node = a_capacity()
-    capacity.ledger.hold_back(PROMISE, [a_hold_back(PROMISE, bits=0b0011)])
+    capacity.ledger.replace(PROMISE, [a_hold_back(PROMISE, bits=0b0011)])
     before = may_not(node)
 
     with capacity.ledger.without(PROMISE):
@@ -145,7 +145,7 @@ def test_headroom_is_looked_for_again_only_on_nodes_that_have_changed(
     world = World(NODE, a_node("n2", 2), teams=[team], pools=[a_pool(headroom_milli_gpu=1000)])
     cycle = CycleState.of(world.cluster, world.now, world.new_ids)
     cycle.refresh()
-    before = headroom.held_back(cycle, cycle.pools[TRAIN])
+    before = headroom.hold_backs(cycle, cycle.pools[TRAIN])
     looked_at: list[NodeId] = []
     look = headroom._free_parts
 
@@ -154,14 +154,14 @@ def test_headroom_is_looked_for_again_only_on_nodes_that_have_changed(
         return look(node, region)
 
     monkeypatch.setattr(headroom, "_free_parts", noting)
-    assert headroom.held_back(cycle, cycle.pools[TRAIN]) == before
+    assert headroom.hold_backs(cycle, cycle.pools[TRAIN]) == before
     assert looked_at == []
     (kept,) = (device_id for device_id, _ in before[0].bits)
     (home,) = (one for one in cycle.capacity.nodes.values() if kept in one.devices)
     promised = replace(a_hold_back(PROMISE), node_id=home.node.node_id, bits=((kept, FULL),))
-    cycle.capacity.ledger.hold_back(PROMISE, [promised])
+    cycle.capacity.ledger.replace(PROMISE, [promised])
 
-    after = headroom.held_back(cycle, cycle.pools[TRAIN])
+    after = headroom.hold_backs(cycle, cycle.pools[TRAIN])
 
     assert set(looked_at) == {home.node.node_id}
     assert len(after) == 1

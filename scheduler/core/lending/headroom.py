@@ -88,7 +88,7 @@ def _free_parts(node: NodeCapacity, region: Region) -> Iterator[Region]:
 _HEADROOM: Entry[PoolName, _Headroom] = Entry("headroom", Fact.REFRESHED, Fact.BLOCKS)
 
 
-def held_back(cycle: CycleState, pool: Pool) -> Sequence[HoldBack]:
+def hold_backs(cycle: CycleState, pool: Pool) -> Sequence[HoldBack]:
     """Unused block area that borrowers may not have."""
     if not pool.headroom_milli_gpu:
         return ()
