@@ -118,7 +118,7 @@ class Scheduler:
             settings,
             Around(
                 pools=lambda: tuple(self.loop.cluster.pools.values()),
-                pool_of=lambda _node: self.loop.cluster.pools.get(POOL),
+                pool_of_node=lambda _node: self.loop.cluster.pools.get(POOL),
                 held=lambda: held_slots(self.loop.cluster),
                 current=lambda: current_attempts(self.loop.cluster).keys(),
                 on_change=lambda: self.loop.wake(),  # noqa: PLW0108 - the loop is made below

@@ -115,7 +115,7 @@ def _take_turns(cycle: CycleState) -> None:
     consolidation.consolidate(cycle)
     if cycle.index.nominated - promised:
         # What is being cleared for them may be enough for others, too.
-        cycle.turns.another_round = True
+        cycle.ask_for_another_round()
 
 
 def _is_settled(cycle: CycleState) -> bool:
@@ -126,7 +126,7 @@ def _is_settled(cycle: CycleState) -> bool:
     """
     # Somebody lost a promise or needs it no more, a job found another place than the one that was kept for
     # it, or more is being cleared than was asked for.
-    if cycle.turns.another_round:
+    if cycle.turns.asked_again:
         return False
     # A place is kept for a job that cannot have it: others may. The next round gives it up.
     if guarantee.reserves_in_vain(cycle):

@@ -97,7 +97,7 @@ def make_parts(
 
     around = Around(
         pools=asked.pools,
-        pool_of=lambda node_id: _pool_of(cluster(), node_id),
+        pool_of_node=lambda node_id: _pool_of_node(cluster(), node_id),
         held=lambda: held_slots(cluster()),
         fractions=lambda: shared_slots(cluster()),
         next_shares=NextShares(cluster),
@@ -162,14 +162,14 @@ def _files(settings: KubernetesSettings, kept: StorageParts, connection: Connect
     )
 
 
-def _pool_of(cluster: Cluster, node_id: NodeId) -> Pool | None:
+def _pool_of_node(cluster: Cluster, node_id: NodeId) -> Pool | None:
     node = cluster.nodes.get(node_id)
     return None if node is None else cluster.pools.get(node.pool)
 
 
 def makes_slices(settings: KubernetesSettings, cluster: Cluster, node: NodeId) -> bool:
     """Whether our agents make a node's slices, and no other system of the cluster."""
-    pool = _pool_of(cluster, node)
+    pool = _pool_of_node(cluster, node)
     return pool is None or settings.place_of(pool.name).provider is None
 
 

@@ -229,7 +229,7 @@ def _local_settings(
         mps_of=lambda name: next((pool.mps for pool in asked.pools() if pool.name == name), None),
         snapshot_path=snapshots.path if isinstance(snapshots, Snapshots) else None,
         account_of=accounts(settings, os.geteuid()),
-        pool_of=lambda name: next((pool for pool in asked.pools() if pool.name == name), None),
+        pool_named=lambda name: next((pool for pool in asked.pools() if pool.name == name), None),
         criu=abilities.criu,
         is_saved_by_root=abilities.is_by_root,
         is_tested=abilities.are_known,

@@ -54,7 +54,7 @@ def an_offer(world: ServiceWorld, place: dict[str, Any], node: NodeSeen = NODE) 
     api = cast("Connection", Discovery())
     view = ClusterView(api, settings, threading.RLock(), hears)
     view.nodes["n1"] = node
-    around = Around(pool_of=lambda _node: world.cluster.pools[GPU])
+    around = Around(pool_of_node=lambda _node: world.cluster.pools[GPU])
     offer = offer_of(api, settings, around, view, cast("Orders", None))
     offer.open()
     return offer

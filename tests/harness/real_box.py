@@ -67,7 +67,7 @@ class Box:
             home_of=lambda _: folder,
             nodes=lambda: (replace(node, hibernation=self.can if self.tested else None),),
             is_tested=lambda: self.tested,
-            pool_of=lambda _name: pool,
+            pool_named=lambda _name: pool,
             criu=lambda: criu,
         )
         self.executor = LocalExecutor(change(settings))

@@ -140,7 +140,9 @@ class Recorded(World):
             if not is_final(one) or workload_id in needed or is_remembered(one, now_ms)
         }
         loaded = replace(loaded, workloads=known, now_ms=now_ms)
-        assert loaded == replace(self.cluster, released=(), spare={}, fair_share_reservations={})
+        assert loaded == replace(
+            self.cluster, released=(), pending_resizes={}, fair_share_reservations={}
+        )
         self.cluster = loaded
 
 

@@ -233,7 +233,7 @@ def test_deciding_twice_changes_nothing(steps: Any, cpu_milli: int, min_run_ms: 
         if history.restarted:  # since when room is idle or kept is not stored
             before = replace(
                 before,
-                spare=again.cluster.spare,
+                pending_resizes=again.cluster.pending_resizes,
                 fair_share_reservations=again.cluster.fair_share_reservations,
             )
         assert again.changes.empty, again.changes

@@ -240,8 +240,15 @@ class CycleState:
 
     def begin_round(self) -> None:
         """Nobody has asked for another round yet, and no place is kept for a guarantee: step 4 decides anew."""
-        self.turns.another_round = False
+        self.turns.asked_again = False
         self.capacity.unreserve()
+
+    def ask_for_another_round(self) -> None:
+        """Who has had its turn gets another: somebody lost a promise, or more is cleared than was asked for.
+
+        Else the next cycle would decide otherwise on the same facts.
+        """
+        self.turns.asked_again = True
 
     def count_uses(self) -> quota.Uses:
         """Count uses anew, and look at no device: enough for a step that decides nothing."""
@@ -253,7 +260,7 @@ class CycleState:
 
     def pool_of(self, attempt: Attempt) -> Pool:
         """The pool in which an attempt lies."""
-        name = quota.pool_of(self.nodes, attempt.placements) or PoolName("unknown")
+        name = quota.pool_name_of(self.nodes, attempt.placements) or PoolName("unknown")
         return self.pools.get(name) or Pool(name=name)
 
     def accounts(self, pool: PoolName, uses: quota.Uses) -> fair_share.Accounts:
@@ -332,7 +339,7 @@ class CycleState:
             usage=before.usage if usage is None else usage,
             usage_at_ms=before.usage_at_ms if usage is None else self.now_ms,
             released=self.carried.released,
-            spare=self.carried.spare,
+            pending_resizes=self.carried.pending_resizes,
             fair_share_reservations=self.carried.fair_share_reservations,
             demand=self.carried.demand,
             badges=self.carried.badges,

@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.model.going_on import Badge, BadgeKey
 from gpucommons.scheduler.core.model.holds import FairShareReservation
 from gpucommons.scheduler.core.model.intents import Verdict
 from gpucommons.scheduler.core.model.resources import Block, Node, Policy, Pool, Team
-from gpucommons.scheduler.core.model.state import Cluster, Event, Released, Spare
+from gpucommons.scheduler.core.model.state import Cluster, Event, PendingResize, Released
 from gpucommons.scheduler.core.model.types import (
     NodeId,
     PoolName,
@@ -50,7 +50,7 @@ class Carried:
     demand: dict[PoolName, LearnedDemand]
     #: What guarantees gave up a moment ago and nobody may borrow yet.
     released: tuple[Released, ...]
-    spare: dict[WorkloadId, Spare]
+    pending_resizes: dict[WorkloadId, PendingResize]
     fair_share_reservations: dict[tuple[TeamName, PoolName], FairShareReservation]
     badges: dict[BadgeKey, Badge]
     #: What came in this cycle and has not been learned from.
@@ -62,7 +62,7 @@ class Carried:
         return cls(
             dict(cluster.demand),
             cluster.released,
-            dict(cluster.spare),
+            dict(cluster.pending_resizes),
             dict(cluster.fair_share_reservations),
             dict(cluster.badges),
         )
@@ -164,9 +164,8 @@ class Turns:
     #: Jobs admitted in this cycle; leases that must start in it or not at all.
     admitted: set[WorkloadId] = field(default_factory=set)
     redeeming: set[WorkloadId] = field(default_factory=set)
-    #: Somebody lost a promise, or more is being cleared than was asked for: who has had its turn gets
-    #: another, or the next cycle would decide otherwise on the same facts.
-    another_round: bool = False
+    #: Another round was asked for in this one (:meth:`.CycleState.ask_for_another_round`).
+    asked_again: bool = False
     #: Whose turn it is on the surplus, and after how many changes of workloads that was seen.
     fair_share_claims: tuple[FairShareClaim, ...] = ()
     claims_at: int = -1

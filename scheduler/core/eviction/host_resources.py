@@ -36,7 +36,7 @@ class FreedHostResources:
     ) -> None:
         self._capacity = capacity
         self._node = node
-        self._spare: dict[WorkloadId, Load] = {}
+        self._left_over: dict[WorkloadId, Load] = {}
         self._freed: list[_Freed] = []
         numbers: dict[int, int] = {}
         for key, candidate in here:
@@ -61,16 +61,16 @@ class FreedHostResources:
                 if key in self._capacity.promises[other].covered:
                     counted = freed.counted_on.get(other, Load())
                     freed.counted_on[other] = counted.plus(hold.load)
-                    self._spare.setdefault(other, self._spare_of(other))
+                    self._left_over.setdefault(other, self._left_over_of(other))
 
-    def _spare_of(self, other: WorkloadId) -> Load:
+    def _left_over_of(self, other: WorkloadId) -> Load:
         """How much more a promise was given by its victims here than it needs; may be negative."""
         promise, here = self._capacity.promises[other], self._node.node.node_id
-        spare = sum_loads(h.load for k, h in self._node.holds.items() if k in promise.covered)
+        left_over = sum_loads(h.load for k, h in self._node.holds.items() if k in promise.covered)
         for one in promise.placements:
             if one.node_id == here:
-                spare = spare.minus(Load(one.cpu_milli, one.memory_mib))
-        return spare
+                left_over = left_over.minus(Load(one.cpu_milli, one.memory_mib))
+        return left_over
 
     def given(self, numbers: Iterable[int]) -> tuple[Load, Load]:
         """What these candidates together give: in all, and of what only firm work may have."""
@@ -85,7 +85,7 @@ class FreedHostResources:
                 counted[other] = counted.get(other, Load()).plus(load)
         for other, load in counted.items():
             if other not in leaving:
-                spare = self._spare[other]
-                lacks = load.minus(spare).positive().minus(Load().minus(spare).positive())
+                left_over = self._left_over[other]
+                lacks = load.minus(left_over).positive().minus(Load().minus(left_over).positive())
                 given, firm = given.minus(lacks), firm.minus(lacks)
         return given, firm

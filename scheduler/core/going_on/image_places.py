@@ -49,7 +49,7 @@ def nodes_that_wake(
     if kept is None or pool is None or hindrance_of(workload.spec, pool):
         return ()
     place = kept[0].placements[0]
-    home = _pool_of(place.node_id, pools, nodes)
+    home = _pool_unless_fenced(place.node_id, pools, nodes)
     if home is None or home.executor != pool.executor:
         return ()
     return tuple(
@@ -105,7 +105,7 @@ def most_mib_saved_of(workload: Workload, pools: Pools, nodes: Nodes) -> int | N
     current = workload.current
     if current is None or not can_be_hibernated(workload, current):
         return None
-    pool = _pool_of(current.placements[0].node_id, pools, nodes)
+    pool = _pool_unless_fenced(current.placements[0].node_id, pools, nodes)
     return None if pool is None else most_mib_saved(workload, current, pool.grace_ms)
 
 
@@ -114,6 +114,6 @@ def _may_wake(node: Node, *, gpus: bool) -> bool:
     return node.hibernation is None or not node_hindrance(node, gpus=gpus)
 
 
-def _pool_of(node_id: NodeId, pools: Pools, nodes: Nodes) -> Pool | None:
+def _pool_unless_fenced(node_id: NodeId, pools: Pools, nodes: Nodes) -> Pool | None:
     node = nodes.get(node_id)
     return None if node is None or node.state is NodeState.FENCED else pools.get(node.pool)

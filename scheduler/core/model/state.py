@@ -57,8 +57,8 @@ class Derived:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Spare:
-    """Room that a running elastic job could take and that nobody waits for."""
+class PendingResize:
+    """Another size that would suit a running elastic job, on GPUs that nobody waits for."""
 
     since_ms: Millis
     #: When it is worth a restart, if nothing changes.
@@ -94,8 +94,8 @@ class Cluster:
     usage_at_ms: Millis = Millis(0)
     #: Kept in memory only: after a restart of the scheduler, lending starts at once.
     released: tuple[Released, ...] = ()
-    #: Since when elastic jobs could have more workers; in memory only, like the line above.
-    spare: Mapping[WorkloadId, Spare] = field(default_factory=dict)
+    #: Since when elastic jobs could have another size; in memory only, like the line above.
+    pending_resizes: Mapping[WorkloadId, PendingResize] = field(default_factory=dict)
     #: Until when each team's place in a pool is kept; in memory only as well.
     fair_share_reservations: Mapping[tuple[TeamName, PoolName], FairShareReservation] = field(
         default_factory=dict

@@ -36,7 +36,7 @@ from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.placement.admission import nominate
 from gpucommons.scheduler.core.placement.eviction_plan import EvictionPlan
 from gpucommons.scheduler.core.queue import ordering, unused_quota
-from gpucommons.scheduler.core.quota.quota import pool_of, quota_of
+from gpucommons.scheduler.core.quota.quota import pool_name_of, quota_of
 
 #: Moves are counted over the last hour: about as often as somebody looks why a job waits.
 PERIOD_MS = 3_600_000
@@ -80,7 +80,7 @@ def _lies_in(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
     attempt = workload.current
     if attempt is None or is_lease(workload):
         return False
-    return pool_of(cycle.nodes, attempt.placements) == pool
+    return pool_name_of(cycle.nodes, attempt.placements) == pool
 
 
 def next_moves(cycle: CycleState) -> Iterator[int]:

@@ -27,7 +27,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.placement.can_start import waited_for
 from gpucommons.scheduler.core.queue.run_limits import run_left
-from gpucommons.scheduler.core.quota.quota import pool_of
+from gpucommons.scheduler.core.quota.quota import pool_name_of
 from gpucommons.scheduler.core.stopping import notice
 
 #: Processes that are saved whole have no first save: they are tested when they have run for so long.
@@ -130,6 +130,6 @@ def _tested(cycle: CycleState) -> Iterator[PoolName]:
             continue
         stopping = attempt.stop is not None and attempt.stop.why == StopCause.DRILL
         if stopping or (known is not None and known.on_purpose and known.pending):
-            pool = pool_of(cycle.nodes, attempt.placements)
+            pool = pool_name_of(cycle.nodes, attempt.placements)
             if pool is not None:
                 yield pool

@@ -19,7 +19,7 @@ from gpucommons.scheduler.core.elastic import gain
 from gpucommons.scheduler.core.model.demand import affordable, bounds, on_cpu_only, price_limit
 from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.resources import policies_of
-from gpucommons.scheduler.core.model.state import Spare
+from gpucommons.scheduler.core.model.state import PendingResize
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     HoldClass,
@@ -31,7 +31,7 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.core.placement.can_start import waited_for
 from gpucommons.scheduler.core.placement.placement import place
 from gpucommons.scheduler.core.queue.unused_quota import more_workers
-from gpucommons.scheduler.core.quota.quota import pool_of
+from gpucommons.scheduler.core.quota.quota import pool_name_of
 from gpucommons.scheduler.core.stopping import notice
 
 #: A due time that has moved on is looked at again no sooner than this.
@@ -46,16 +46,16 @@ _OF_SIZE = frozenset({StopCause.GROW, StopCause.RESIZE})
 
 def change(cycle: CycleState) -> None:
     """Stop the jobs that change their size now, at most one in each pool, and remember who could."""
-    before, cycle.carried.spare = cycle.carried.spare, {}
+    before, cycle.carried.pending_resizes = cycle.carried.pending_resizes, {}
     jobs = cycle.index.growable | cycle.index.shrinkable
     if not jobs:
         return
     wanted = frozenset(waited_for(cycle))
     growing = set(_growing(cycle))
-    idle: dict[tuple[PoolName, WorkloadId], Spare] = {}
+    idle: dict[tuple[PoolName, WorkloadId], PendingResize] = {}
     for workload in cycle.among(jobs):
         attempt = workload.current
-        pool = None if attempt is None else pool_of(cycle.nodes, attempt.placements)
+        pool = None if attempt is None else pool_name_of(cycle.nodes, attempt.placements)
         if attempt is None or pool is None:
             continue
         known = before.get(workload.workload_id)
@@ -75,19 +75,19 @@ def change(cycle: CycleState) -> None:
             )
         else:
             again_ms = Millis(max(due_ms, cycle.now_ms + _AGAIN_MS))
-            idle[pool, workload.workload_id] = Spare(since_ms=since_ms, due_ms=again_ms)
-    cycle.carried.spare = {one: spare for (_, one), spare in idle.items()}
+            idle[pool, workload.workload_id] = PendingResize(since_ms=since_ms, due_ms=again_ms)
+    cycle.carried.pending_resizes = {one: pending for (_, one), pending in idle.items()}
 
 
 def next_changes(cycle: CycleState) -> Iterator[int]:
     """When somebody may change its size; who will not just have saved is looked at when it saves."""
-    for workload_id, spare in cycle.carried.spare.items():
+    for workload_id, pending in cycle.carried.pending_resizes.items():
         workload = cycle.workloads.get(workload_id)
         attempt = None if workload is None else workload.current
         if workload is None or attempt is None:
             continue
-        if gain.has_just_saved(workload, attempt, max(spare.due_ms, cycle.now_ms)):
-            yield spare.due_ms
+        if gain.has_just_saved(workload, attempt, max(pending.due_ms, cycle.now_ms)):
+            yield pending.due_ms
 
 
 def _growing(cycle: CycleState) -> Iterator[PoolName]:

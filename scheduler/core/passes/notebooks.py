@@ -32,7 +32,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.placement.admission import nominate, pool_of, without_its_promise
+from gpucommons.scheduler.core.placement.admission import nominate, without_its_promise
 from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate, EvictionPlan
 from gpucommons.scheduler.core.queue import reclaim_cooldown
 from gpucommons.scheduler.core.quota.layout import Region, areas_of, moved, region_of, regions
@@ -115,7 +115,7 @@ def _ending(cycle: CycleState) -> dict[tuple[TeamName, PoolName], int]:
     for workload in cycle.among(cycle.index.stopping):
         attempt = workload.current
         if is_lease(workload) and attempt is not None:
-            there = (workload.spec.team, pool_of(cycle, attempt.placements))
+            there = (workload.spec.team, cycle.pool_of(attempt).name)
             given = sum(placed_milli_gpu(one) for one in attempt.placements)
             found[there] = found.get(there, 0) + given
     return found

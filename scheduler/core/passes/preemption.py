@@ -18,7 +18,7 @@ from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.placement.admission import nominate
 from gpucommons.scheduler.core.placement.eviction_plan import EvictionPlan
 from gpucommons.scheduler.core.queue import unused_quota
-from gpucommons.scheduler.core.quota.quota import pool_of
+from gpucommons.scheduler.core.quota.quota import pool_name_of
 
 #: Who cannot be made room for by work of its team below it.
 _NOBODY_BELOW: Entry[tuple[HoldClass, Shape, PoolName, TeamName, int], bool] = Entry(
@@ -60,7 +60,9 @@ def below(cycle: CycleState) -> Below:
         if mine < stoppable.get(team, HIGHEST) and may_be_stopped(cycle, workload):
             stoppable[team] = mine
     stopping = (cycle.workloads[i].current for i in cycle.index.stopping)
-    ending = frozenset(pool_of(cycle.nodes, one.placements) for one in stopping if one is not None)
+    ending = frozenset(
+        pool_name_of(cycle.nodes, one.placements) for one in stopping if one is not None
+    )
     return Below(held, stoppable, ending)
 
 

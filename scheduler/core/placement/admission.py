@@ -87,11 +87,6 @@ def with_slices(
     )
 
 
-def pool_of(cycle: CycleState, placements: tuple[WorkerPlacement, ...]) -> PoolName:
-    """The pool in which these workers lie."""
-    return cycle.nodes[placements[0].node_id].pool
-
-
 def admit(
     cycle: CycleState,
     workload: Workload,
@@ -100,7 +95,7 @@ def admit(
 ) -> Workload:
     """Reserve devices: a new attempt that holds them from now on."""
     if workload.nomination is not None:
-        cycle.turns.another_round = True
+        cycle.ask_for_another_round()
     _has_its_place(cycle, workload)
     attempt_id = AttemptId(next(cycle.new_ids))
     ordered = in_order(workload, placements)
@@ -134,7 +129,7 @@ def admit(
 def _has_its_place(cycle: CycleState, workload: Workload) -> None:
     """Another place was kept for its sake so far."""
     if workload.workload_id in cycle.capacity.reservations:
-        cycle.turns.another_round = True
+        cycle.ask_for_another_round()
 
 
 def without_its_promise(cycle: CycleState, workload: Workload) -> AbstractContextManager[None]:
@@ -189,14 +184,14 @@ def _offer_the_rest(cycle: CycleState, plan: EvictionPlan) -> None:
         for key in candidate.keys
     )
     if given > sum(placed_milli_gpu(one) for one in plan.placements):
-        cycle.turns.another_round = True
+        cycle.ask_for_another_round()
 
 
 def withdraw(cycle: CycleState, workload: Workload) -> Workload:
     """Take a promise back; the workload waits on with its age."""
     if workload.nomination is None:
         return workload
-    cycle.turns.another_round = True
+    cycle.ask_for_another_round()
     return cycle.put(withdrawn(workload, cycle.now_ms))
 
 

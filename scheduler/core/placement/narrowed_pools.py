@@ -15,7 +15,8 @@ from gpucommons.scheduler.core.model.demand import affordable, price_limit
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.resources import policies_of
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
-from gpucommons.scheduler.core.placement.admission import pool_of, withdraw
+from gpucommons.scheduler.core.placement.admission import withdraw
+from gpucommons.scheduler.core.quota.quota import pool_name_of
 
 
 def narrow_pools(cycle: CycleState) -> None:
@@ -27,7 +28,7 @@ def narrow_pools(cycle: CycleState) -> None:
         promise = workload.nomination
         if promise is None or workload.current is not None:
             continue
-        if pool_of(cycle, promise.placements) not in workload.spec.pools:
+        if pool_name_of(cycle.nodes, promise.placements) not in workload.spec.pools:
             withdraw(cycle, workload)
 
 

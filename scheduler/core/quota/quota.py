@@ -88,7 +88,7 @@ def count(
     uses[key] = use
 
 
-def pool_of(
+def pool_name_of(
     nodes: Mapping[NodeId, Node], placements: tuple[WorkerPlacement, ...]
 ) -> PoolName | None:
     """The pool in which an attempt lies."""
@@ -107,7 +107,7 @@ def count_workload(
         held, hold_class = nomination.placements, nomination.hold_class
     else:
         return
-    pool = pool_of(nodes, held)
+    pool = pool_name_of(nodes, held)
     if pool is not None:
         count(uses, (workload.spec.team, pool), hold_class, held, sign=sign)
 

@@ -62,7 +62,7 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
     outcome, job = _submitted(cluster, spec, now_ms)
     reason = _reason(cluster, outcome.cluster, job, now_ms)
     cycle = _refreshed(cluster, now_ms)
-    pool = _pool_of(outcome.cluster, job)
+    pool = _pool_held_or_asked(outcome.cluster, job)
     hold_class = _class(cycle, job, pool)
     use = cycle.use(spec.team, pool)
     guaranteed = unused_quota.guarantees(cycle, pool).get(spec.team, 0)
@@ -88,7 +88,7 @@ def why_borrowed(cluster: Cluster, job: Workload, now_ms: Millis) -> str:
     if attempt is None or attempt.hold_class is not HoldClass.OVER_QUOTA:
         return ""
     cycle = _refreshed(cluster, now_ms)
-    pool = _pool_of(cluster, job)
+    pool = _pool_held_or_asked(cluster, job)
     room = unused_quota.of_guarantee(cycle, job.spec.team, pool)
     if room < milli_gpu(must_have(job.spec)):
         return ""
@@ -151,9 +151,9 @@ def _refreshed(cluster: Cluster, now_ms: Millis) -> CycleState:
     return cycle
 
 
-def _pool_of(cluster: Cluster, job: Workload) -> PoolName:
+def _pool_held_or_asked(cluster: Cluster, job: Workload) -> PoolName:
     held = job.current or job.nomination
-    found = None if held is None else quota.pool_of(cluster.nodes, held.placements)
+    found = None if held is None else quota.pool_name_of(cluster.nodes, held.placements)
     return found or job.spec.pools[0]
 
 

@@ -206,7 +206,7 @@ class KubernetesExecutor:
             self._look(attempt.attempt_id)
 
     def _make(self, record: Record, launch: Launch) -> bool:
-        pool = self._around.pool_of(launch.attempt.placements[0].node_id)
+        pool = self._around.pool_of_node(launch.attempt.placements[0].node_id)
         plan = lay_out(launch, self._settings, pool, self._around.files, self._view.nodes)
         record.namespace = plan.way.namespace
         record.expected = expected_of(plan)
@@ -220,7 +220,7 @@ class KubernetesExecutor:
     def _record(self, attempt: Attempt) -> Record:
         record = self._records.get(attempt.attempt_id)
         if record is None:
-            pool = self._around.pool_of(attempt.placements[0].node_id)
+            pool = self._around.pool_of_node(attempt.placements[0].node_id)
             record = self._records[attempt.attempt_id] = Record(attempt=attempt)
             record.grace_s = record.grace_s if pool is None else -(-pool.grace_ms // 1000)
             if (trace := self._view.cache.get(attempt.attempt_id)) is not None:

@@ -143,7 +143,7 @@ def hibernation_plan(
     launch: Launch,
     nodes: Iterable[Node],
     *,
-    pool_of: Callable[[PoolName], Pool | None],
+    pool_named: Callable[[PoolName], Pool | None],
     criu: tuple[str, ...],
     max_image_bytes: int,
 ) -> HibernationPlan | None:
@@ -152,7 +152,7 @@ def hibernation_plan(
     on = attempt.placements[0].node_id if attempt.placements else None
     node = next((one for one in nodes if one.node_id == on), None)
     name = PoolName("") if node is None else node.pool
-    pool = pool_of(name) or Pool(name=name)
+    pool = pool_named(name) or Pool(name=name)
     known = hibernation_at_start(launch.workload, attempt, pool, node)
     if known is None:
         return None

@@ -85,7 +85,7 @@ class LocalSettings:
     #: The user's account; None = everybody's jobs run as the service itself.
     account_of: Callable[[str], Account] | None = None
     #: A pool as it is now; None where it is not known.
-    pool_of: Callable[[PoolName], Pool | None] = lambda _pool: None
+    pool_named: Callable[[PoolName], Pool | None] = lambda _pool: None
     #: Whether the job of this id has ended for good.
     is_over: Callable[[str], bool] = lambda _job_id: False
     #: Whether it is known what this machine can do: what was saved is not woken before.
@@ -209,7 +209,7 @@ class LocalExecutor:
         planned = hibernation_plan(
             launch,
             settings.nodes(),
-            pool_of=settings.pool_of,
+            pool_named=settings.pool_named,
             criu=settings.criu(),
             max_image_bytes=settings.max_image_bytes,
         )

@@ -29,7 +29,7 @@ from gpucommons.scheduler.core.model.types import (
     Stop,
     Workload,
 )
-from gpucommons.scheduler.core.quota.quota import pool_of
+from gpucommons.scheduler.core.quota.quota import pool_name_of
 from gpucommons.scheduler.core.whatif.counterfactuals import Way
 from gpucommons.scheduler.forecast.forecast import Forecast
 from gpucommons.scheduler.models.text.state_words import job_words
@@ -70,7 +70,7 @@ def job_view(
     spec = workload.spec
     in_full = authorization.sees(principal, spec.team, spec.owner)
     named = in_full or shows_names(principal, workload, cluster)
-    pool = _pool_of(workload, cluster)
+    pool = _last_pool(workload, cluster)
     attempts = workload.attempts if in_full else ()
     ways = () if forecast is None else forecast.ways
     return models.JobView(
@@ -289,9 +289,9 @@ def _hold_class(workload: Workload) -> str | None:
     return None if holder is None else holder.hold_class
 
 
-def _pool_of(workload: Workload, cluster: Cluster) -> PoolName | None:
+def _last_pool(workload: Workload, cluster: Cluster) -> PoolName | None:
     last = workload.attempts[-1] if workload.attempts else None
-    return None if last is None else pool_of(cluster.nodes, last.placements)
+    return None if last is None else pool_name_of(cluster.nodes, last.placements)
 
 
 def _is_simulated(spec: Spec, cluster: Cluster, pools: Sequence[PoolName]) -> bool:

@@ -77,7 +77,7 @@ class Jobs:
             )
         around = Around(
             pools=lambda: (self.pool,),
-            pool_of=lambda _node: self.pool,
+            pool_of_node=lambda _node: self.pool,
             current=lambda: frozenset(self.live),
             fractions=lambda: frozenset(self.fractions),
             nodes_to_bring=lambda: self.missing,

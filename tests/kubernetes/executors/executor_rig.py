@@ -100,7 +100,7 @@ class KubernetesRig:
     def _boot(self) -> KubernetesExecutor:
         around = Around(
             logs=self._folder / "logs",
-            pool_of=lambda _node: _POOL,
+            pool_of_node=lambda _node: _POOL,
             files=PlannedFiles(place=PodPlace(image=self._settings.own_image)),
         )
         made = Announcing(self._connection, self._settings, around)

@@ -90,7 +90,7 @@ class HibernatedJob:
         )
         around = Around(
             pools=lambda: (self._pool,),
-            pool_of=lambda _node: self._pool,
+            pool_of_node=lambda _node: self._pool,
             files=PlannedFiles(
                 place=place, make_ready=lambda one: files.ready(one.workload, one.attempt)
             ),

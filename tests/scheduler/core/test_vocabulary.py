@@ -103,6 +103,7 @@ ORDINARY = frozenset(
         "patterns",
         "pause",
         "paused",
+        "pending",
         "place",
         "pools",
         "position",

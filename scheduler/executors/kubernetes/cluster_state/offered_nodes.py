@@ -129,7 +129,7 @@ class Offer:
 
     def bound_to(self, placement: WorkerPlacement) -> Bound | None:
         """Which cards a placement's slots are; None while that is not known."""
-        pool = self._around.pool_of(placement.node_id)
+        pool = self._around.pool_of_node(placement.node_id)
         found, node = self._cards_of(placement, pool), self._view.nodes.get(placement.node_id)
         if found is None or node is None or pool is None:
             return found

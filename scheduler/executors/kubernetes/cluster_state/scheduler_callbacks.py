@@ -30,7 +30,7 @@ class Around:
     """What the executor asks of the scheduler around it."""
 
     pools: Callable[[], tuple[Pool, ...]] = tuple
-    pool_of: Callable[[NodeId], Pool | None] = lambda _node: None
+    pool_of_node: Callable[[NodeId], Pool | None] = lambda _node: None
     #: Slots that anything of ours holds.
     held: Callable[[], Set[DeviceId]] = frozenset
     #: Slots of which somebody holds a part.

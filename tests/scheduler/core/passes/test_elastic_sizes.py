@@ -99,7 +99,7 @@ def test_room_that_somebody_waits_for_is_not_idle(world: World, small: WorkloadI
         world.wait(10 * MINUTE)
         save(world, small)
         assert world.stop_of(small) is None
-    assert world.cluster.spare == {}
+    assert world.cluster.pending_resizes == {}
 
 
 @pytest.mark.parametrize("explain", [True, False])
@@ -178,10 +178,10 @@ def test_who_grows_takes_the_room_that_an_older_one_waited_for(world: World) -> 
     world.end(small)
     younger = world.run(a_job("e-2", 1000, min_workers=1, max_workers=2))
     world.end(large)
-    assert set(world.cluster.spare) == {older, younger}
+    assert set(world.cluster.pending_resizes) == {older, younger}
     save(world, younger)
     until_it_stops(world, younger)
-    assert set(world.cluster.spare) <= {older}
+    assert set(world.cluster.pending_resizes) <= {older}
     decided = world.cluster
     world.step()
     assert world.cluster == decided

@@ -58,7 +58,7 @@ def leave(world: World, spec: Spec, *, signalled: bool = True) -> None:
 def restart(world: World) -> None:
     """Nothing is known but what is stored."""
     world.cluster = replace(
-        world.cluster.apart(), released=(), spare={}, fair_share_reservations={}
+        world.cluster.apart(), released=(), pending_resizes={}, fair_share_reservations={}
     )
 
 

@@ -81,7 +81,7 @@ class World:
         self.view = self.cluster.view = ClusterView(connection, settings, threading.RLock(), hears)
         around = Around(
             pools=lambda: (POOL,),
-            pool_of=lambda _node: POOL,
+            pool_of_node=lambda _node: POOL,
             held=lambda: self.held,
             fractions=lambda: self.shared,
             next_shares=lambda pools: self.next_shares if pools else frozenset(),

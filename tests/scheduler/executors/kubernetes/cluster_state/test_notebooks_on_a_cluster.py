@@ -91,7 +91,7 @@ class World:
         self.view = ClusterView(connection, settings, threading.RLock(), hears)
         around = Around(
             pools=lambda: (POOL,),
-            pool_of=lambda _node: POOL,
+            pool_of_node=lambda _node: POOL,
             held=lambda: self.held,
             leases=lambda: self.leases,
             drivers=lambda: dict(self.drivers),
