@@ -10,17 +10,8 @@ from gpucommons.gpu.slices.slices import MpsDaemon, format_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.demand import is_block_size
 from gpucommons.scheduler.core.model.intents import PutConfig
-from gpucommons.scheduler.core.model.resources import (
-    Budget,
-    BudgetPolicy,
-    Growth,
-    Measured,
-    Policy,
-    Pool,
-    Price,
-    Quota,
-    Team,
-)
+from gpucommons.scheduler.core.model.price_and_budget import Budget, BudgetPolicy, Price
+from gpucommons.scheduler.core.model.resources import Growth, Measured, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName, UserName
 from gpucommons.scheduler.errors import Misconfigured, UnknownPool, UnknownTeam

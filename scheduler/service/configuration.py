@@ -5,16 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.resources import (
-    Budget,
-    Growth,
-    Measured,
-    Policy,
-    Pool,
-    Price,
-    Quota,
-    Team,
-)
+from gpucommons.scheduler.core.model.price_and_budget import Budget, Price
+from gpucommons.scheduler.core.model.resources import Growth, Measured, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.money import from_micro
 

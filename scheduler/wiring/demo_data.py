@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from gpucommons.scheduler.core.model.resources import Pool, Price
+from gpucommons.scheduler.core.model.price_and_budget import Price
+from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.state import Changes, Event
 from gpucommons.scheduler.core.model.types import (
     HoldClass,

@@ -12,7 +12,8 @@ from typing import Any
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.model.eviction_cause import StopCause
 from gpucommons.scheduler.core.model.going_on import KeptKernels, Size
-from gpucommons.scheduler.core.model.resources import Budget, NodeState, Policy, Pool, Quota, Team
+from gpucommons.scheduler.core.model.price_and_budget import Budget
+from gpucommons.scheduler.core.model.resources import NodeState, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,
     IntentId,

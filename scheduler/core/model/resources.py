@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from enum import StrEnum
 
-from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
+from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.slices.slices import MpsDaemon
 from gpucommons.scheduler import pool_defaults
 from gpucommons.scheduler.core.model.going_on import OFF, ON, HibernationAbility
+from gpucommons.scheduler.core.model.price_and_budget import Budget, BudgetPolicy, Price
 from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName, TeamName, UserName
-from gpucommons.scheduler.money import from_micro
 from gpucommons.scheduler.on_idle import UNLESS_SAID
 
 
@@ -108,23 +107,6 @@ class Node:
 def drivers_of(nodes: Iterable[Node]) -> tuple[str, ...]:
     """Versions of the GPUs' driver on these nodes, each once; "" among them where a node told none."""
     return tuple(sorted({node.driver for node in nodes if node.all_devices}))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Price:
-    """What a GPU costs per hour from a moment on, in millionths of the currency."""
-
-    from_ms: Millis = Millis(0)
-    micro_per_gpu_h: int
-
-    def __str__(self) -> str:
-        return f"{from_micro(self.micro_per_gpu_h):g}" + (
-            f" from {_day(self.from_ms)}" if self.from_ms else ""
-        )
-
-
-def _day(at_ms: Millis) -> str:
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -267,36 +249,6 @@ class Policy:
     share_snapshots: bool = False
     #: ``off``: its jobs are not stopped on purpose where their pool would have it.
     drills: str = ON
-
-
-class BudgetPolicy(StrEnum):
-    """What happens when a budget is used up. No notebook and nothing that runs is ever stopped for it."""
-
-    #: It is said, and all goes on.
-    WARN = "warn"
-    #: Jobs run inside the team's quota alone.
-    NO_BORROW = "no-borrow"
-    #: No job of the team starts.
-    NO_NEW_JOBS = "no-new-jobs"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Budget:
-    """What a team may use in a calendar month (UTC): one of the two."""
-
-    #: In millionths of the pools' currency.
-    money_micro: int | None = None
-    milli_gpu_h: int | None = None
-    at_full: BudgetPolicy = BudgetPolicy.WARN
-
-    @property
-    def text(self) -> str:
-        """``1,200.00 a month, then no-borrow``; ``800 GPU-hours a month, then warn``."""
-        if self.money_micro is not None:
-            return f"{from_micro(self.money_micro):,.2f} a month, then {self.at_full}"
-        return (
-            f"{(self.milli_gpu_h or 0) / WHOLE_MILLI_GPU:,g} GPU-hours a month, then {self.at_full}"
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,7 +9,8 @@ from typing import Literal
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.intents import SetBudget
-from gpucommons.scheduler.core.model.resources import Budget, Team
+from gpucommons.scheduler.core.model.price_and_budget import Budget
+from gpucommons.scheduler.core.model.resources import Team
 from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.errors import UnknownTeam
 from gpucommons.scheduler.intake import budget_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucommons.scheduler.core.model.resources import BudgetPolicy
+from gpucommons.scheduler.core.model.price_and_budget import BudgetPolicy
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import TeamName
 

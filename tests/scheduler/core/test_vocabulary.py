@@ -23,6 +23,7 @@ ORDINARY = frozenset(
         "announce",
         "applied",
         "arrays",
+        "audit",
         "availability",
         "available",
         "below",

@@ -13,7 +13,7 @@ from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.intents import SetBudget
-from gpucommons.scheduler.core.model.resources import Budget, BudgetPolicy
+from gpucommons.scheduler.core.model.price_and_budget import Budget, BudgetPolicy
 from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.forecast.forecaster import Forecaster

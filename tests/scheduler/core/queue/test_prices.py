@@ -10,8 +10,9 @@ from builders import T0, World, a_job, a_node, a_notebook, a_pool, a_team
 
 from gpucommons.scheduler.core.model.demand import affordable
 from gpucommons.scheduler.core.model.intents import PutConfig, PutPools
+from gpucommons.scheduler.core.model.price_and_budget import Price
 from gpucommons.scheduler.core.model.reason import ReasonClass
-from gpucommons.scheduler.core.model.resources import Policy, Pool, Price, Quota, Team
+from gpucommons.scheduler.core.model.resources import Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.model.state import CheckpointReported
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,

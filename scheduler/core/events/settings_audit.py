@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
-from gpucommons.scheduler.core.model.resources import Budget, Policy, Pool, Quota, Team
+from gpucommons.scheduler.core.model.price_and_budget import Budget
+from gpucommons.scheduler.core.model.resources import Policy, Pool, Quota, Team
 from gpucommons.scheduler.money import from_micro
 
 #: So many of those who come or go are named; the event's data has them all.
@@ -18,7 +19,7 @@ _NAMED = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Changes:
+class SettingsChange:
     """Two states of one setting, compared."""
 
     #: ``leads −bob +ann, max workers none → 4``; empty where nothing changed.
@@ -27,7 +28,7 @@ class Changes:
     data: dict[str, Any]
 
 
-def of_team(old: Team, new: Team) -> Changes:
+def of_team(old: Team, new: Team) -> SettingsChange:
     """All but the quotas, which are audited pool by pool."""
     return _of(_settings(old), _settings(new))
 
@@ -36,24 +37,24 @@ def _settings(team: Team) -> Team:
     return replace(team, quotas={}, budget_spent="")
 
 
-def of_pool(old: Pool, new: Pool) -> Changes:
+def of_pool(old: Pool, new: Pool) -> SettingsChange:
     """What admins set of a pool, and what its nodes say."""
     return _of(old, new)
 
 
-def of_policy(old: Policy, new: Policy) -> Changes:
+def of_policy(old: Policy, new: Policy) -> SettingsChange:
     """The rules."""
     return _of(old, new)
 
 
-def of_quota(was: Quota, now: Quota) -> Changes:
+def of_quota(was: Quota, now: Quota) -> SettingsChange:
     """The four amounts."""
     text = ", ".join(
         f"{name} {old} → {new}"
         for (name, old), (_, new) in zip(_words(was), _words(now), strict=True)
         if old != new
     )
-    return Changes(text=text, data={"old": asdict(was), "new": asdict(now)})
+    return SettingsChange(text=text, data={"old": asdict(was), "new": asdict(now)})
 
 
 def _words(one: Quota) -> tuple[tuple[str, str], ...]:
@@ -66,9 +67,9 @@ def _words(one: Quota) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _of(old: Any, new: Any) -> Changes:
+def _of(old: Any, new: Any) -> SettingsChange:
     found = list(_changed(old, new))
-    return Changes(
+    return SettingsChange(
         text=", ".join(_said(name, was, now) for name, was, now in found),
         data={
             "old": {name: _plain(was) for name, was, _ in found},
