@@ -6,11 +6,16 @@ from dataclasses import replace
 
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.events import job_size, leases, parking, resizing, settings
-from gpucommons.scheduler.core.events.endings import cancelled, fail
+from gpucommons.scheduler.core.events import (
+    job_size,
+    leases,
+    parking,
+    pause_and_cancel,
+    slice_memory,
+)
+from gpucommons.scheduler.core.events.endings import fail
+from gpucommons.scheduler.core.events.settings import settings
 from gpucommons.scheduler.core.going_on.ways import saved_by, step_word
-from gpucommons.scheduler.core.model.eviction_cause import StopCause
-from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.intents import (
     Action,
     Cancel,
@@ -33,17 +38,13 @@ from gpucommons.scheduler.core.model.intents import (
     Unpark,
     Verdict,
 )
-from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, move
-from gpucommons.scheduler.core.model.state_words import ended_words, state_words
+from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,
-    PausedSpan,
     State,
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.queue import reclaim_cooldown
-from gpucommons.scheduler.core.stopping import grace, notice
 from gpucommons.scheduler.errors import (
     InvalidTransition,
     Misconfigured,
@@ -54,8 +55,6 @@ from gpucommons.scheduler.errors import (
     UnknownWorkload,
 )
 
-#: A job that is paused again and again must not grow without bound.
-_PAUSES_KEPT = 50
 #: No spawner waits longer for the answer to its acquire.
 ACQUIRE_PATIENCE_MS = 45_000
 _Parking = Park | NoteParked | Unpark
@@ -154,7 +153,7 @@ def _taken_over(cycle: CycleState, action: Submit, by: str) -> Checkpoint | None
     if earlier is None:
         return action.checkpoint
     if not is_final(earlier) and earlier.state is not State.CANCELLING:
-        _cancel(cycle, earlier, by, f"{spec.name} goes on in its place")
+        pause_and_cancel.cancel(cycle, earlier, by, f"{spec.name} goes on in its place")
     return saved_by(earlier)
 
 
@@ -174,11 +173,11 @@ def _on_workload(
         case Cancel() if is_lease(workload):
             leases.end(cycle, workload, action, by)
         case Cancel():
-            _cancel(cycle, workload, by)
+            pause_and_cancel.cancel(cycle, workload, by)
         case Pause():
-            _pause(cycle, _job(workload), by, of_parent=action.of_parent)
+            pause_and_cancel.pause(cycle, _job(workload), by, of_parent=action.of_parent)
         case Resume():
-            _resume(cycle, _job(workload), by, of_parent=action.of_parent)
+            pause_and_cancel.resume(cycle, _job(workload), by, of_parent=action.of_parent)
         case ResizeJob():
             job_size.resize(cycle, _job(workload), action, by)
         case Keep() | ReportIdle() | ChooseOnIdle() | ResizeSlice() | Started() | Restarted():
@@ -210,7 +209,7 @@ def _has_slice(workload: Workload, slice_id: SliceId | None) -> bool:
 def _on_lease(cycle: CycleState, lease: Workload, action: _OnLease, by: str) -> None:
     match action:
         case ResizeSlice():
-            resizing.resize(cycle, lease, action, by)
+            slice_memory.resize(cycle, lease, action, by)
         case Keep():
             leases.keep(cycle, lease, action, by)
         case ReportIdle():
@@ -237,55 +236,3 @@ def _lease(workload: Workload) -> Workload:
         message = f"{workload.spec.name} is a job, not a notebook."
         raise InvalidTransition(message)
     return workload
-
-
-def _cancel(cycle: CycleState, workload: Workload, by: str, text: str | None = None) -> None:
-    if is_final(workload):
-        message = f"{workload.spec.name} {ended_words(workload.state)} already."
-        raise InvalidTransition(message)
-    if workload.state is State.CANCELLING:
-        return
-    why = f": {text}" if text else ""
-    cycle.tell("cancel-asked", f"{by} asked to cancel {workload.spec.name}{why}.", workload, by=by)
-    text = text or f"Cancelled by {by}"
-    workload = reclaim_cooldown.noted(cycle, workload)
-    if workload.current is None:
-        workload = move(workload, State.CANCELLING, cycle.now_ms, nomination=None)
-        cancelled(cycle, workload, text)
-    else:
-        grace.end_now(cycle, workload, why=StopCause.CANCEL, text=text)
-
-
-def _pause(cycle: CycleState, workload: Workload, by: str, *, of_parent: bool) -> None:
-    if workload.state in {State.PAUSED, State.PAUSING}:
-        if workload.paused_by_parent and not of_parent:
-            workload = evolve(workload, paused_by_parent=False)
-            cycle.put(workload)
-            text = f"{by} asked to pause {workload.spec.name}."
-            cycle.tell("pause-asked", text, workload, by=by)
-        return
-    if workload.state is State.CANCELLING or is_final(workload):
-        message = (
-            f"{workload.spec.name} is {state_words(workload.state)}: it cannot be paused any more."
-        )
-        raise InvalidTransition(message)
-    cycle.tell("pause-asked", f"{by} asked to pause {workload.spec.name}.", workload, by=by)
-    workload = reclaim_cooldown.noted(cycle, workload)
-    workload = evolve(workload, paused_by_parent=of_parent)
-    if workload.current is None:
-        cycle.put(move(workload, State.PAUSED, cycle.now_ms, nomination=None))
-    else:
-        notice.end_soon(cycle, workload, why=StopCause.PAUSE, text=f"paused by {by}")
-
-
-def _resume(cycle: CycleState, workload: Workload, by: str, *, of_parent: bool) -> None:
-    if workload.state is not State.PAUSED:
-        message = f"{workload.spec.name} is {state_words(workload.state)}, not paused: there is nothing to resume."
-        raise InvalidTransition(message)
-    if of_parent and not workload.paused_by_parent:
-        message = f"{workload.spec.name} was paused by a person, who alone resumes it."
-        raise InvalidTransition(message)
-    pause = PausedSpan(from_ms=workload.since_ms, to_ms=cycle.now_ms)
-    pauses = (*workload.pauses, pause)[-_PAUSES_KEPT:]
-    cycle.put(move(workload, State.QUEUED, cycle.now_ms, pauses=pauses, paused_by_parent=False))
-    cycle.tell("resumed", f"{workload.spec.name} is back in line.", workload, by=by)

@@ -30,7 +30,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.placement import proportions
+from gpucommons.scheduler.core.placement import guaranteed_host_resources
 from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate, EvictionPlan
 
 #: So many sets of jobs are tried for one that waits, the smallest first; a cycle must end.
@@ -59,7 +59,7 @@ def _is_kept(search: Search, found: EvictionPlan) -> bool:
         mover = cycle.workloads[workload_id]
         if mover.current and mover.current.hold_class is HoldClass.GUARANTEED:
             lies = [one for one in placements if not one.surplus]
-            if not proportions.are_kept(cycle, mover.spec.team, search.pool, lies):
+            if not guaranteed_host_resources.are_kept(cycle, mover.spec.team, search.pool, lies):
                 return False
     return True
 
@@ -158,7 +158,7 @@ def _settled(
         return None
     destinations: dict[WorkloadId, tuple[WorkerPlacement, ...]] = {}
     for workload, attempt in sorted(_movers(search, taken), key=_largest_first):
-        too_lean = proportions.too_lean(search.cycle, workload.spec, search.pool)
+        too_lean = guaranteed_host_resources.too_lean(search.cycle, workload.spec, search.pool)
         again = [_again(workload, attempt, one) for one in attempt.placements]
         found = trial.put_all(again, too_lean)
         if found is None:

@@ -21,7 +21,7 @@ from gpucommons.scheduler.core.model.types import (
     TeamName,
     WorkerPlacement,
 )
-from gpucommons.scheduler.core.placement import proportions
+from gpucommons.scheduler.core.placement import guaranteed_host_resources
 from gpucommons.scheduler.core.placement.eviction_plan import EvictionCandidate
 
 #: The victims, and the place they leave.
@@ -53,7 +53,7 @@ class Search:
         """Look for places for what a job must have."""
         excluded: frozenset[NodeId] = frozenset()
         if policy.hold_class is HoldClass.GUARANTEED:
-            excluded = proportions.too_lean(cycle, spec, pool)
+            excluded = guaranteed_host_resources.too_lean(cycle, spec, pool)
         found = candidates_of(cycle, pool, policy, excluded)
         trials = cycle.memo.remember(_TRIALS, (found, policy.hold_class), dict)
         return cls(cycle, pool, must_have(spec), policy, found, excluded, trials)
@@ -113,6 +113,9 @@ class Search:
 
     def in_proportion(self, placements: Iterable[WorkerPlacement]) -> bool:
         """Inside a guarantee nobody has more of a node than goes with its GPUs there."""
-        return self.policy.hold_class is not HoldClass.GUARANTEED or proportions.are_kept(
-            self.cycle, self.policy.team, self.pool, placements
+        return (
+            self.policy.hold_class is not HoldClass.GUARANTEED
+            or guaranteed_host_resources.are_kept(
+                self.cycle, self.policy.team, self.pool, placements
+            )
         )

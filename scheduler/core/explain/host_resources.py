@@ -13,7 +13,7 @@ from gpucommons.scheduler.core.model.demand import Worker, must_have
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.holds import Load
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, Role, Spec, Workload
-from gpucommons.scheduler.core.placement import proportions
+from gpucommons.scheduler.core.placement import guaranteed_host_resources
 from gpucommons.scheduler.core.placement.placement import place
 
 _FIT: Entry[tuple[tuple[Worker, ...], HoldClass, PoolName], bool] = Entry(
@@ -50,10 +50,10 @@ def ask_in_words(workload: Workload) -> str:
 
 def _beyond(cycle: CycleState, spec: Spec, pool: PoolName) -> tuple[Role, Load] | None:
     """A worker that asks for more than goes with its GPUs, and what goes with them."""
-    if proportions.may_be_kept(cycle, spec, pool):
+    if guaranteed_host_resources.may_be_kept(cycle, spec, pool):
         return None
     for role in spec.roles:
-        part = proportions.most_beside(cycle, role, pool) if role.milli_gpu else None
+        part = guaranteed_host_resources.most_beside(cycle, role, pool) if role.milli_gpu else None
         if part is not None and not part.at_least(Load(role.cpu_milli, role.memory_mib)):
             return role, part
     return None
@@ -123,7 +123,7 @@ def leaner(
     ]
     first = workload.spec.roles[0]
     asked = Load(first.cpu_milli, first.memory_mib)
-    asked = asked.lower(proportions.nearest(there, asked) or Load())
+    asked = asked.lower(guaranteed_host_resources.nearest(there, asked) or Load())
     if not asked.cpu_milli or not asked.memory_mib:
         return None
     role = replace(first, cpu_milli=asked.cpu_milli, memory_mib=asked.memory_mib)

@@ -10,7 +10,7 @@ from gpucommons.scheduler.core.explain import host_resources
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.model.resources import Quota
 from gpucommons.scheduler.core.model.types import PoolName, Reason, ReasonClass, Workload
-from gpucommons.scheduler.core.placement import can_start, proportions
+from gpucommons.scheduler.core.placement import can_start, guaranteed_host_resources
 from gpucommons.scheduler.core.queue import unused_quota
 from gpucommons.scheduler.core.quota import quota
 
@@ -92,7 +92,9 @@ def allowed(cycle: CycleState, workload: Workload, pool: PoolName) -> int:
     """How many milli-GPU quota would let it have in a pool now, borrowed or not."""
     spec = workload.spec
     inside = 0
-    if unused_quota.entitled(cycle, workload) and proportions.may_be_kept(cycle, spec, pool):
+    if unused_quota.entitled(cycle, workload) and guaranteed_host_resources.may_be_kept(
+        cycle, spec, pool
+    ):
         inside = unused_quota.of_guarantee(cycle, spec.team, pool)
     outside = unused_quota.may_borrow(cycle, spec.team, pool) if spec.over_quota else 0
     return max(inside, outside)

@@ -41,7 +41,7 @@ from gpucommons.scheduler.core.model.lifecycle import WITHDRAWALS_REMEMBERED_MS,
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, Reason, ReasonClass, Workload
 from gpucommons.scheduler.core.passes import notebooks
 from gpucommons.scheduler.core.passes.fair_share_reservations import left_to
-from gpucommons.scheduler.core.placement import proportions
+from gpucommons.scheduler.core.placement import guaranteed_host_resources
 from gpucommons.scheduler.core.queue import reclaim_cooldown, unused_quota
 from gpucommons.scheduler.core.quota import quota
 
@@ -115,7 +115,7 @@ def _would_win_back(cycle: CycleState, workload: Workload) -> bool:
     if is_lease(workload):
         return notebooks.could_reclaim(cycle, workload)
     pools = (pool for pool in workload.spec.pools if pool in cycle.pools)
-    return any(proportions.guarantee_covers(cycle, workload, pool) for pool in pools)
+    return any(guaranteed_host_resources.guarantee_covers(cycle, workload, pool) for pool in pools)
 
 
 # --- notebooks -------------------------------------------------------------------------------
@@ -367,7 +367,7 @@ def job_starts_now(cycle: CycleState, workload: Workload) -> HoldClass | None:
             if host_resources.fit(cycle, workers, HoldClass.CPU, pool):
                 return HoldClass.CPU
             continue
-        inside = proportions.guarantee_covers(cycle, workload, pool)
+        inside = guaranteed_host_resources.guarantee_covers(cycle, workload, pool)
         if inside and host_resources.fit(cycle, workers, HoldClass.GUARANTEED, pool):
             return HoldClass.GUARANTEED
         if left_to(cycle, workload, pool) is None and _would_borrow(cycle, workload, pool):

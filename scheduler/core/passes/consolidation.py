@@ -32,7 +32,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
 )
 from gpucommons.scheduler.core.passes import fair_share_reservations
-from gpucommons.scheduler.core.placement import proportions
+from gpucommons.scheduler.core.placement import guaranteed_host_resources
 from gpucommons.scheduler.core.placement.admission import nominate
 from gpucommons.scheduler.core.placement.eviction_plan import EvictionPlan
 from gpucommons.scheduler.core.queue import ordering, unused_quota
@@ -144,7 +144,7 @@ def _classes(cycle: CycleState, workload: Workload, pool: PoolName) -> Iterator[
     limit = quota_of(cycle.teams, spec.team, pool).limit_milli_gpu
     if limit is not None and cycle.use(spec.team, pool).training + need > limit:
         return
-    if proportions.guarantee_covers(cycle, workload, pool):
+    if guaranteed_host_resources.guarantee_covers(cycle, workload, pool):
         yield HoldClass.GUARANTEED
     borrows = spec.over_quota and unused_quota.may_borrow(cycle, spec.team, pool) >= need
     if borrows and fair_share_reservations.left_to(cycle, workload, pool) is None:

@@ -38,7 +38,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
 )
 from gpucommons.scheduler.core.passes import over_quota
-from gpucommons.scheduler.core.placement import proportions
+from gpucommons.scheduler.core.placement import guaranteed_host_resources
 from gpucommons.scheduler.core.placement.admission import (
     admit,
     finds_nothing_better,
@@ -80,7 +80,10 @@ def consider(cycle: CycleState, workload: Workload) -> None:
 
 def _covered(cycle: CycleState, workload: Workload) -> bool:
     """What is left of its team's guarantee suffices in some pool."""
-    return any(proportions.guarantee_covers(cycle, workload, pool) for pool in workload.spec.pools)
+    return any(
+        guaranteed_host_resources.guarantee_covers(cycle, workload, pool)
+        for pool in workload.spec.pools
+    )
 
 
 def _place_free(
@@ -95,16 +98,18 @@ def _place_free(
     room_left -= milli_gpu(workers)
     if room_left < 0 or nothing_is_free(cycle, spec, pool, HoldClass.GUARANTEED):
         return ()
-    if not proportions.may_be_kept(cycle, spec, pool):
+    if not guaranteed_host_resources.may_be_kept(cycle, spec, pool):
         return ()
     # What it takes beyond the size that it asks for is never inside the guarantee: others are.
     # Nor are those with which it was measured to be no faster.
     best = gain.best_size(workload, spec.roles[0].count)
     more = min(room_left // max(1, spec.roles[0].milli_gpu), best - bounds(spec)[0])
     affinity = affinity_of(spec, cycle.nodes, cycle.workloads)
-    found = proportions.place_kept(cycle, spec, pool, workers, optional[:more], affinity=affinity)
+    found = guaranteed_host_resources.place_kept(
+        cycle, spec, pool, workers, optional[:more], affinity=affinity
+    )
     # What was free may have been out of proportion, and another place would be in proportion.
-    if not found and proportions.always_kept(cycle, spec, pool):
+    if not found and guaranteed_host_resources.always_kept(cycle, spec, pool):
         found_nothing_free(cycle, spec, pool, HoldClass.GUARANTEED)
     return found
 
@@ -115,7 +120,7 @@ def _reclaim(cycle: CycleState, workload: Workload) -> bool:
         asked = (shape(spec), pool, spec.team)
         if cycle.memo.get(_NOTHING_TO_WIN_BACK, asked):
             continue
-        if not proportions.guarantee_covers(cycle, workload, pool):
+        if not guaranteed_host_resources.guarantee_covers(cycle, workload, pool):
             continue
         if not reclaim_cooldown.may_win_back(cycle, workload, pool):
             continue
@@ -138,7 +143,7 @@ def _reserve(cycle: CycleState, workload: Workload) -> None:
         asked = (shape(spec), pool, spec.team)
         if cycle.memo.get(_NOTHING_TO_RESERVE, asked) or _has_reserved(cycle, spec.team, pool):
             continue
-        if not proportions.guarantee_covers(cycle, workload, pool):
+        if not guaranteed_host_resources.guarantee_covers(cycle, workload, pool):
             continue
         if not reclaim_cooldown.may_win_back(cycle, workload, pool):
             continue
@@ -169,7 +174,7 @@ def reserves_in_vain(cycle: CycleState) -> bool:
         return False
     lowest = min(priority(cycle.workloads[one]) for one in reservations)
     return any(
-        not proportions.guarantee_covers(
+        not guaranteed_host_resources.guarantee_covers(
             cycle, cycle.workloads[one], cycle.nodes[held[0].node_id].pool
         )
         for one, held in reservations.items()
@@ -232,7 +237,7 @@ def _fit_inside(cycle: CycleState, workload: Workload, *, kept: bool) -> bool:
         >= sum(map(placed_milli_gpu, base))
         and _outside_blocks(cycle, base, kept=kept)
         and _firm_share_is_there(cycle, base)
-        and proportions.are_kept(cycle, workload.spec.team, pool, base)
+        and guaranteed_host_resources.are_kept(cycle, workload.spec.team, pool, base)
     )
 
 

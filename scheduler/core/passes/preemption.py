@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.eviction.policies import QuotaShortfall, may_be_s
 from gpucommons.scheduler.core.model.demand import HIGHEST, Shape, priority, shape
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, TeamName, Workload
-from gpucommons.scheduler.core.placement import proportions
+from gpucommons.scheduler.core.placement import guaranteed_host_resources
 from gpucommons.scheduler.core.placement.admission import nominate
 from gpucommons.scheduler.core.placement.eviction_plan import EvictionPlan
 from gpucommons.scheduler.core.queue import unused_quota
@@ -73,7 +73,9 @@ def consider(cycle: CycleState, workload: Workload) -> None:
         return
     for pool in spec.pools:
         ways = []
-        if unused_quota.entitled(cycle, workload) and proportions.may_be_kept(cycle, spec, pool):
+        if unused_quota.entitled(cycle, workload) and guaranteed_host_resources.may_be_kept(
+            cycle, spec, pool
+        ):
             ways.append(HoldClass.GUARANTEED)
         if spec.over_quota and unused_quota.may_borrow(cycle, spec.team, pool):
             ways.append(HoldClass.OVER_QUOTA)

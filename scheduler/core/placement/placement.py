@@ -34,7 +34,7 @@ from gpucommons.scheduler.core.model.types import HoldClass, PoolName, WorkerPla
 from gpucommons.scheduler.core.packing.learning import NEUTRAL
 from gpucommons.scheduler.core.packing.rows import Ints
 from gpucommons.scheduler.core.packing.score_board import Board
-from gpucommons.scheduler.core.placement.finding import best_on, find, find_in, find_wished
+from gpucommons.scheduler.core.placement.one_worker import best_on, find, find_in, find_wished
 
 #: Parts with more nodes than these are not searched through.
 EXACT_NODES = 64

@@ -34,7 +34,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.placement.proportions import nearest, part_of
+from gpucommons.scheduler.core.placement.guaranteed_host_resources import nearest, part_of
 from gpucommons.scheduler.core.quota.quota import quota_of
 
 

@@ -28,7 +28,7 @@ from gpucommons.scheduler.core.model.types import (
     State,
     Workload,
 )
-from gpucommons.scheduler.core.placement import proportions
+from gpucommons.scheduler.core.placement import guaranteed_host_resources
 from gpucommons.scheduler.core.queue import unused_quota
 from gpucommons.scheduler.core.quota import quota
 from gpucommons.scheduler.core.whatif.next_shares import (
@@ -163,7 +163,7 @@ def _class(cycle: CycleState, job: Workload, pool: PoolName) -> HoldClass:
         return held.hold_class
     if on_cpu_only(job.spec):
         return HoldClass.CPU
-    inside = proportions.guarantee_covers(cycle, job, pool)
+    inside = guaranteed_host_resources.guarantee_covers(cycle, job, pool)
     return HoldClass.GUARANTEED if inside else HoldClass.OVER_QUOTA
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from gpucommons.scheduler.languages.texts import ENGLISH, gettext, gettext_noop, language
 from gpucommons.scheduler.models.text.read_back import form_of
 
-#: As ``core.events.settings`` and ``core.events.pools`` write them, the narrower first.
+#: As ``core.events.settings`` write them, the narrower first.
 _SENTENCES = (
     gettext_noop("%(team)s in pool %(pool)s: %(changes)s."),
     gettext_noop("The pool %(pool)s was created: %(changes)s."),

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.nodes.unhealthy_devices import told_to
-from gpucommons.scheduler.core.events.resizing import slice_memory_mib
+from gpucommons.scheduler.core.events.slice_memory import slice_memory_mib
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.going_on import kept_days_of, on_idle_of
 from gpucommons.scheduler.core.model.state import Cluster

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpucommons.scheduler.core.events import settings_audit
+from gpucommons.scheduler.core.events.settings import audit
 from gpucommons.scheduler.core.model.price_and_budget import Price
 from gpucommons.scheduler.core.model.resources import Pool, Quota
 from gpucommons.scheduler.core.model.types import Millis, PoolName
@@ -18,7 +18,7 @@ NEW = Quota(fixed_milli_gpu=3000, limit_milli_gpu=8000, over_quota_weight=2)
 
 
 def test_a_quota_is_said_as_the_core_writes_it() -> None:
-    text = f"vision in pool gpu: {settings_audit.of_quota(OLD, NEW).text}."
+    text = f"vision in pool gpu: {audit.of_quota(OLD, NEW).text}."
     with spoken("de"):
         assert change_words(text) == (
             "vision im Pool gpu: fest 2 → 3, Limit keine → 8, Gewicht 1 → 2."
@@ -29,7 +29,7 @@ def test_a_quota_is_said_as_the_core_writes_it() -> None:
 def test_a_setting_without_a_word_of_its_own_keeps_the_name_that_it_has_in_files() -> None:
     old = Pool(name=PoolName("gpu"))
     new = replace(old, notice_ms=old.notice_ms + 5000, min_run_ms=60_000)
-    text = f"The pool gpu: {settings_audit.of_pool(old, new).text}."
+    text = f"The pool gpu: {audit.of_pool(old, new).text}."
     with spoken("de"):
         said = change_words(text)
     assert said.startswith("Der Pool gpu: Ankündigung ")
@@ -39,7 +39,7 @@ def test_a_setting_without_a_word_of_its_own_keeps_the_name_that_it_has_in_files
 def test_a_setting_that_was_empty_is_said_to_have_been_none() -> None:
     old = Pool(name=PoolName("gpu"))
     price = Price(from_ms=Millis(0), micro_per_gpu_h=1_100_000)
-    text = settings_audit.of_pool(old, replace(old, prices=(price,), currency="EUR")).text
+    text = audit.of_pool(old, replace(old, prices=(price,), currency="EUR")).text
     assert text.startswith("prices none → ")
     assert text.endswith("currency none → EUR")
 

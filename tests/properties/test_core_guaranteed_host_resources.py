@@ -13,7 +13,7 @@ from properties import truths
 
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import HoldClass, Role, Spec, TeamName, WorkloadId
-from gpucommons.scheduler.core.placement.proportions import part_of
+from gpucommons.scheduler.core.placement.guaranteed_host_resources import part_of
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
 pytestmark = pytest.mark.timeout(max(300, EXAMPLES))

@@ -1,4 +1,4 @@
-"""What admins set: teams, quotas, the hub-wide policy; pools, budgets and nodes in files beside it.
+"""What admins set: teams, quotas, the hub-wide policy; pools and budgets in files beside it.
 
 All or nothing: every function checks first and changes the cycle state only when all of it holds.
 """
@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.events import budgets, fixed_blocks, pools, settings_audit
+from gpucommons.scheduler.core.events import fixed_blocks
 from gpucommons.scheduler.core.events.fixed_blocks import Teams
 from gpucommons.scheduler.core.events.nodes import cordon_and_fence, spot_notice
+from gpucommons.scheduler.core.events.settings import audit, budgets, pools
 from gpucommons.scheduler.core.model.intents import (
     Action,
     NoteBudgets,
@@ -89,7 +90,7 @@ def _tell_changes(cycle: CycleState, before: Teams, by: str) -> None:
 
 
 def _tell_team(cycle: CycleState, old: Team | None, new: Team, by: str) -> None:
-    change = settings_audit.of_team(old or Team(name=new.name), new)
+    change = audit.of_team(old or Team(name=new.name), new)
     if old is None:
         text = f"{new.name} was created: {change.text}".removesuffix(": ")
         cycle.tell("team-created", f"{text}.", by=by, team=new.name, data=change.data)
@@ -102,7 +103,7 @@ def _tell_quotas(cycle: CycleState, old: Team, new: Team, by: str) -> None:
     for pool in sorted(old.quotas.keys() | new.quotas.keys()):
         was, now = (team.quotas.get(pool, quota.NO_QUOTA) for team in (old, new))
         if was != now:
-            change = settings_audit.of_quota(was, now)
+            change = audit.of_quota(was, now)
             cycle.tell(
                 "quota-changed",
                 f"{new.name} in pool {pool}: {change.text}.",
@@ -131,7 +132,7 @@ def put_config(cycle: CycleState, action: PutConfig, by: str) -> None:
 
 def put_policy(cycle: CycleState, action: PutPolicy, by: str) -> None:
     """Change the hub-wide policy."""
-    change = settings_audit.of_policy(cycle.policy, action.policy)
+    change = audit.of_policy(cycle.policy, action.policy)
     if change.text:
         cycle.rules.policy = action.policy
         text = f"The hub-wide policy: {change.text}."

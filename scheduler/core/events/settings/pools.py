@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.events import settings_audit
 from gpucommons.scheduler.core.events.endings import full_name
+from gpucommons.scheduler.core.events.settings import audit
 from gpucommons.scheduler.core.model.intents import NoteFacts, PutPools
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.errors import Conflict
@@ -30,7 +30,7 @@ def put_pools(cycle: CycleState, action: PutPools, by: str) -> None:
 
 
 def _tell(cycle: CycleState, known: Pool | None, pool: Pool, by: str) -> None:
-    change = settings_audit.of_pool(known or Pool(name=pool.name), pool)
+    change = audit.of_pool(known or Pool(name=pool.name), pool)
     if known is None:
         text = f"The pool {pool.name} was created: {change.text}".removesuffix(": ")
         cycle.tell("pool-created", f"{text}.", by=by, data=change.data)

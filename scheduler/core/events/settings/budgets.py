@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.events import settings_audit
+from gpucommons.scheduler.core.events.settings import audit
 from gpucommons.scheduler.core.model.intents import NoteBudgets, SetBudget
 from gpucommons.scheduler.core.model.resources import Team
 from gpucommons.scheduler.errors import UnknownTeam
@@ -18,7 +18,7 @@ def set_budget(cycle: CycleState, action: SetBudget, by: str) -> None:
         known = ", ".join(sorted(cycle.teams)) or "none"
         raise UnknownTeam(f"There is no team {action.team}. Teams are: {known}.")
     changed = replace(team, budget=action.budget, budget_spent=action.spent)
-    change = settings_audit.of_team(team, changed)
+    change = audit.of_team(team, changed)
     cycle.rules.teams = {**cycle.teams, team.name: changed}
     if change.text:
         text = f"{team.name}: {change.text}."
