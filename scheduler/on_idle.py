@@ -14,3 +14,8 @@ OnIdle = Literal["hibernate", "park", "release", "cull"]
 ON_IDLE: tuple[OnIdle, ...] = get_args(OnIdle)
 #: Of a pool that says nothing: parking takes the machine's own memory, and its admin knows how much there is.
 UNLESS_SAID: tuple[OnIdle, ...] = ("hibernate", "release", "cull")
+
+
+def on_idle_of(chosen: str, allowed: tuple[str, ...]) -> str:
+    """What its user chose, where the pool still allows it, else the first that the pool allows."""
+    return chosen if chosen in allowed else allowed[0]

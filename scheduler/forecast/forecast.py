@@ -13,7 +13,7 @@ from gpucommons.scheduler.core.model.types import (
     TeamName,
     WorkloadId,
 )
-from gpucommons.scheduler.core.whatif.counterfactuals import Way
+from gpucommons.scheduler.core.whatif.counterfactuals import Counterfactual
 from gpucommons.scheduler.forecast import words
 from gpucommons.scheduler.forecast.estimating import Lengths
 from gpucommons.scheduler.forecast.windows import (
@@ -77,7 +77,7 @@ class Forecast:
     #: Of ten past windows of such waits, so many were right; None before that can be said.
     right_of_ten: int | None = None
     #: Changes with which it would start now.
-    ways: tuple[Way, ...] = ()
+    ways: tuple[Counterfactual, ...] = ()
 
     @property
     def span(self) -> str:

@@ -20,7 +20,7 @@ from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.core.queue.ordering import by_age
-from gpucommons.scheduler.core.whatif.counterfactuals import Way, ways
+from gpucommons.scheduler.core.whatif.counterfactuals import Counterfactual, ways
 from gpucommons.scheduler.errors import LeaderLost
 from gpucommons.scheduler.forecast import words
 from gpucommons.scheduler.forecast.arrivals import the_past_again
@@ -125,7 +125,7 @@ class Forecaster:
         self._slowest_ms = 0
         #: Who was asked about, and what was found, with its time.
         self._asked: deque[WorkloadId] = deque(maxlen=_MOST_ASKED)
-        self._answers: dict[WorkloadId, tuple[Millis, tuple[Way, ...]]] = {}
+        self._answers: dict[WorkloadId, tuple[Millis, tuple[Counterfactual, ...]]] = {}
         self._supposed = Supposed()
 
     # --- for everyone else, from any thread --------------------------------------------------
@@ -139,7 +139,7 @@ class Forecaster:
         stale = found is None or self._now_ms() - found.made_ms > stale_ms
         return None if found is None or stale else in_view_of(found, workload.reason)
 
-    def ways(self, workload: Workload) -> tuple[Way, ...] | None:
+    def ways(self, workload: Workload) -> tuple[Counterfactual, ...] | None:
         """What would start it now; None where that was not worked out lately: it is, next.
 
         For clusters on which a cycle takes long: whoever asks waits for this thread, which rests after
@@ -373,7 +373,7 @@ def _is_vague(said: Forecast) -> bool:
     return said.window is None or said.basis is not Basis.KNOWN
 
 
-def _listed(found: Iterator[Way]) -> Generator[None, None, tuple[Way, ...]]:
+def _listed(found: Iterator[Counterfactual]) -> Generator[None, None, tuple[Counterfactual, ...]]:
     """All of them, with a pause after each."""
     listed = []
     for way in found:

@@ -28,7 +28,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.whatif.counterfactuals import Way
+from gpucommons.scheduler.core.whatif.counterfactuals import Counterfactual
 from gpucommons.scheduler.environments.base import AsAsked, Environments
 from gpucommons.scheduler.errors import (
     BadRequest,
@@ -146,7 +146,7 @@ class Forecasts(Protocol):
         """The likely start of a waiting workload; None where nothing was worked out."""
         ...
 
-    def ways(self, workload: Workload) -> tuple[Way, ...] | None:
+    def ways(self, workload: Workload) -> tuple[Counterfactual, ...] | None:
         """What would start it now; None as long as that is being worked out."""
         ...
 
@@ -162,7 +162,7 @@ class NoForecasts:
         """Nothing."""
         return None
 
-    def ways(self, workload: Workload) -> tuple[Way, ...] | None:
+    def ways(self, workload: Workload) -> tuple[Counterfactual, ...] | None:
         """Nothing."""
         return ()
 

@@ -6,14 +6,13 @@ from collections.abc import Generator
 from typing import TypeVar
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.explain import current_state
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Workload, WorkloadId
 from gpucommons.scheduler.core.whatif import counterfactuals
 from gpucommons.scheduler.forecast.estimating import Budget, if_nothing_ends_early
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service import authorization, current_state
 from gpucommons.scheduler.service.in_memory.trial_cycles import Trials
 from gpucommons.scheduler.service.lookup import find_job, find_lease
 from gpucommons.scheduler.service.service import Pending, Service
@@ -84,7 +83,7 @@ def _answer(
     service: Service,
     principal: Principal,
     workload: Workload,
-    ways: tuple[counterfactuals.Way, ...],
+    ways: tuple[counterfactuals.Counterfactual, ...],
     at_latest_ms: int | None = None,
 ) -> models.Why:
     cluster, workload_id = service.loop.cluster, workload.workload_id
@@ -102,7 +101,7 @@ def _answer(
     )
 
 
-def _way_view(way: counterfactuals.Way) -> models.WayView:
+def _way_view(way: counterfactuals.Counterfactual) -> models.WayView:
     return models.WayView(
         text=way.text,
         at_once=way.at_once,

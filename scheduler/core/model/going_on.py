@@ -16,18 +16,6 @@ ON, OFF = "on", "off"
 MAX_IMAGE_BYTES = 32 << 30
 
 
-def on_idle_of(chosen: str, allowed: tuple[str, ...]) -> str:
-    """What its user chose, where the pool still allows it, else the first that the pool allows."""
-    return chosen if chosen in allowed else allowed[0]
-
-
-def kept_days_of(chosen: int, allowed: int | None) -> int | None:
-    """How long kernels are kept, of what their user chose (0 = nothing) and their pool allows; None =
-    neither says it.
-    """
-    return min((days for days in (chosen, allowed) if days), default=None)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Size:
     """How much the workers of a job's first role ask for, and how many they are."""

@@ -30,10 +30,10 @@ class RowScorer(Protocol):
     """Scores one row for an ask."""
 
     def score(self, ask: Ask, rows: Rows, row: int) -> tuple[int, int]:
-        """Return score and device of a row, as :class:`Policy` does for many."""
+        """Return score and device of a row, as :class:`PackingPolicy` does for many."""
 
 
-class Policy(Protocol):
+class PackingPolicy(Protocol):
     """Scores rows for an ask."""
 
     @property
@@ -57,13 +57,13 @@ class _Column:
 class Board:
     """Scores of all rows for every shape asked for, under one policy."""
 
-    def __init__(self, rows: Rows, policy: Policy) -> None:
+    def __init__(self, rows: Rows, policy: PackingPolicy) -> None:
         """Start with nothing scored."""
         self.rows = rows
         self._policy = policy
         self._columns: dict[Ask, _Column] = {}
 
-    def set_policy(self, policy: Policy) -> None:
+    def set_policy(self, policy: PackingPolicy) -> None:
         """Score by another policy from now on."""
         if policy is not self._policy:
             self._policy = policy

@@ -42,7 +42,7 @@ class Availability(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Size:
+class OfferedSize:
     """One notebook size of the options form."""
 
     milli_gpu: int
@@ -68,7 +68,7 @@ def sizes(
     user: UserName,
     *,
     server_name: str = "",
-) -> tuple[Size, ...]:
+) -> tuple[OfferedSize, ...]:
     """Say for every size whether this user's server would get it now, later, or never."""
     cycle = CycleState.of(cluster.apart(), cluster.now_ms, hypothetical_ids())
     settings = cycle.pools.get(pool)
@@ -83,10 +83,10 @@ def sizes(
     return tuple(_size(cycle, ask, size) for size in sorted(settings.notebook_sizes))
 
 
-def _size(cycle: CycleState, ask: Workload, size: int) -> Size:
+def _size(cycle: CycleState, ask: Workload, size: int) -> OfferedSize:
     ask = with_milli_gpu(ask, size)
     found = _found(cycle, ask, size)
-    return Size(
+    return OfferedSize(
         milli_gpu=size,
         memory_mib=_memory_mib(cycle, ask.spec.pools[0], size),
         availability=found.availability,

@@ -39,7 +39,7 @@ from gpucommons.scheduler.core.quota.quota import quota_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Way:
+class Counterfactual:
     """One change, and what it would bring."""
 
     #: "with 2 GPUs", "on the A100-40", "in pool b", "with priority high".
@@ -64,7 +64,7 @@ class Way:
         return f"Would be next {self.change}: others would be stopped for it."
 
 
-def ways(cluster: Cluster, workload_id: WorkloadId, now_ms: Millis) -> Iterator[Way]:
+def ways(cluster: Cluster, workload_id: WorkloadId, now_ms: Millis) -> Iterator[Counterfactual]:
     """The smallest change of each kind that would help, cheapest to give first."""
     workload = cluster.workloads.get(workload_id)
     if workload is None or workload.state not in WAITING_STATES or workload.nomination is not None:
@@ -79,7 +79,7 @@ def ways(cluster: Cluster, workload_id: WorkloadId, now_ms: Millis) -> Iterator[
         _borrowing,
         _priorities,
     ):
-        found: Way | None = None
+        found: Counterfactual | None = None
         for way, spec in kind(cluster, workload.spec):
             at_once = _helps(cluster, replace(workload, spec=spec), now_ms)
             if at_once is not None and (at_once or found is None):
@@ -90,7 +90,9 @@ def ways(cluster: Cluster, workload_id: WorkloadId, now_ms: Millis) -> Iterator[
             yield found
 
 
-def _without_a_blocker(cluster: Cluster, workload: Workload, now_ms: Millis) -> Iterator[Way]:
+def _without_a_blocker(
+    cluster: Cluster, workload: Workload, now_ms: Millis
+) -> Iterator[Counterfactual]:
     """The own idle notebook, lower job or granted ticket, or a team-mate's idle notebook."""
 
     def starts(without: Cluster, waiting: Workload) -> bool:
@@ -101,7 +103,7 @@ def _without_a_blocker(cluster: Cluster, workload: Workload, now_ms: Millis) -> 
         held = format_gpus(milli_gpu(must_have(holder.spec)))
         whose = f"{holder.spec.owner}'s {_NAMED[found.kind]}"
         change = f"if {whose} gives back its {held}"
-        yield Way(change=change, at_once=True, blocker=found)
+        yield Counterfactual(change=change, at_once=True, blocker=found)
 
 
 _NAMED = {
@@ -132,7 +134,7 @@ def _helps(cluster: Cluster, changed: Workload, now_ms: Millis) -> bool | None:
     return False if after.nomination is not None else None
 
 
-_Options = Iterator[tuple[Way, Spec]]
+_Options = Iterator[tuple[Counterfactual, Spec]]
 
 
 def _smaller(cluster: Cluster, spec: Spec) -> _Options:
@@ -142,7 +144,9 @@ def _smaller(cluster: Cluster, spec: Spec) -> _Options:
     for size in sorted(_offered(cluster, spec), reverse=True):
         # Who asked for memory would not have it in less.
         if 0 < size < first.milli_gpu and not first.gpu_memory_mib:
-            way = Way(change=f"with {format_gpus(size)}{each}", at_once=True, milli_gpu=size)
+            way = Counterfactual(
+                change=f"with {format_gpus(size)}{each}", at_once=True, milli_gpu=size
+            )
             yield way, replace(spec, roles=(replace(first, milli_gpu=size), *others))
 
 
@@ -159,7 +163,10 @@ def _leaner(cluster: Cluster, spec: Spec) -> _Options:
                 key=lambda one: (one.cpu_milli, one.memory_mib),
             )
             beside = in_words(Load(most.cpu_milli, most.memory_mib))
-            yield Way(change=f"with {beside} per worker", at_once=True), replace(spec, roles=roles)
+            yield (
+                Counterfactual(change=f"with {beside} per worker", at_once=True),
+                replace(spec, roles=roles),
+            )
 
 
 def _in_proportion(role: Role, nodes: Sequence[Node]) -> Role:
@@ -182,7 +189,7 @@ def _fewer_workers(cluster: Cluster, spec: Spec) -> _Options:
     low, _ = bounds(spec)
     fewer = low - 1
     while fewer > 0:
-        way = Way(
+        way = Counterfactual(
             change=f"with {fewer} worker{'' if fewer == 1 else 's'}", at_once=True, workers=fewer
         )
         role = first if spec.min_workers is not None else replace(first, count=fewer)
@@ -202,7 +209,10 @@ def _other_kinds(cluster: Cluster, spec: Spec) -> _Options:
     }
     for kind in sorted(there - asked) if asked else ():
         roles = tuple(replace(r, gpu_kind=kind) if r.gpu_kind else r for r in spec.roles)
-        yield Way(change=f"on the {kind}", at_once=True, gpu_kind=kind), replace(spec, roles=roles)
+        yield (
+            Counterfactual(change=f"on the {kind}", at_once=True, gpu_kind=kind),
+            replace(spec, roles=roles),
+        )
 
 
 def _other_pools(cluster: Cluster, spec: Spec) -> _Options:
@@ -214,13 +224,13 @@ def _other_pools(cluster: Cluster, spec: Spec) -> _Options:
         if pool in spec.pools or not able or spec.team not in cluster.teams:
             continue
         if pool in cluster.teams[spec.team].quotas:
-            way = Way(change=f"in pool {pool}", at_once=True, pool=pool)
+            way = Counterfactual(change=f"in pool {pool}", at_once=True, pool=pool)
             yield way, replace(spec, pools=(pool,))
 
 
 def _borrowing(cluster: Cluster, spec: Spec) -> _Options:
     if spec.kind is not Kind.NOTEBOOK and not spec.over_quota:
-        way = Way(change="if it may borrow", at_once=True, over_quota=True)
+        way = Counterfactual(change="if it may borrow", at_once=True, over_quota=True)
         yield way, replace(spec, over_quota=True)
 
 
@@ -232,5 +242,5 @@ def _priorities(cluster: Cluster, spec: Spec) -> _Options:
     for name in sorted(PRIORITIES, key=PRIORITIES.__getitem__):
         higher = PRIORITIES[name] > PRIORITIES[spec.priority]
         if higher and all(name in rule.priorities for rule in rules):
-            way = Way(change=f"with priority {name}", at_once=True, priority=name)
+            way = Counterfactual(change=f"with priority {name}", at_once=True, priority=name)
             yield way, replace(spec, priority=name)

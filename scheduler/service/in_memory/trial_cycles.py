@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
-from gpucommons.scheduler.core.whatif.counterfactuals import Way
+from gpucommons.scheduler.core.whatif.counterfactuals import Counterfactual
 
 #: Reservations, pauses and shares move on although nobody does anything.
 FRESH_MS = 5_000
@@ -22,7 +22,7 @@ class Trials:
     """What would start a workload now, and when it starts if nothing ends early."""
 
     made_ms: Millis
-    ways: tuple[Way, ...]
+    ways: tuple[Counterfactual, ...]
     at_latest_ms: int | None
 
 

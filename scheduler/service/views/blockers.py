@@ -10,7 +10,7 @@ from gpucommons.scheduler.core.explain.blockers import BlockerKind
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Workload
-from gpucommons.scheduler.core.whatif.counterfactuals import Way
+from gpucommons.scheduler.core.whatif.counterfactuals import Counterfactual
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service.views.visible_names import shows_names
 
@@ -29,7 +29,7 @@ _WITHOUT = "without that this would start now."
 
 
 def blocker_view(
-    waiting: Workload, ways: Sequence[Way], principal: Principal, cluster: Cluster
+    waiting: Workload, ways: Sequence[Counterfactual], principal: Principal, cluster: Cluster
 ) -> models.BlockerView | None:
     """The blocker that a trial cycle found, while it is still there."""
     found = next((way.blocker for way in ways if way.blocker is not None), None)

@@ -30,7 +30,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
 )
 from gpucommons.scheduler.core.quota.quota import pool_name_of
-from gpucommons.scheduler.core.whatif.counterfactuals import Way
+from gpucommons.scheduler.core.whatif.counterfactuals import Counterfactual
 from gpucommons.scheduler.forecast.forecast import Forecast
 from gpucommons.scheduler.models.text.state_words import job_words
 from gpucommons.scheduler.money import from_micro
@@ -121,7 +121,7 @@ def job_view(
 
 
 def waiting_reason(
-    workload: Workload, ways: Sequence[Way], principal: Principal, cluster: Cluster
+    workload: Workload, ways: Sequence[Counterfactual], principal: Principal, cluster: Cluster
 ) -> models.ReasonView | None:
     """Why something waits, with what the person can do about it."""
     found = reason_view(workload.reason, ways, names_of_others(workload, principal, cluster))
@@ -147,7 +147,7 @@ def _submitted_size(workload: Workload) -> models.JobSize | None:
 
 
 def reason_view(
-    reason: Reason | None, ways: Sequence[Way] = (), others: Sequence[str] = ()
+    reason: Reason | None, ways: Sequence[Counterfactual] = (), others: Sequence[str] = ()
 ) -> models.ReasonView | None:
     """Why something waits. A size that a whole cycle found says more than a look at the room.
 

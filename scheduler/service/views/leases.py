@@ -9,12 +9,11 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.nodes.unhealthy_devices import told_to
 from gpucommons.scheduler.core.events.slice_memory import slice_memory_mib
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
-from gpucommons.scheduler.core.model.going_on import kept_days_of, on_idle_of
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Idleness, State, Workload
-from gpucommons.scheduler.core.whatif.counterfactuals import Way
+from gpucommons.scheduler.core.whatif.counterfactuals import Counterfactual
 from gpucommons.scheduler.forecast.forecast import Forecast
-from gpucommons.scheduler.on_idle import UNLESS_SAID
+from gpucommons.scheduler.on_idle import UNLESS_SAID, on_idle_of
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.views.blockers import blocker_view
@@ -92,7 +91,7 @@ def _state(workload: Workload, now_ms: int) -> str:
 
 
 def _reason(
-    workload: Workload, principal: Principal, cluster: Cluster, ways: Sequence[Way]
+    workload: Workload, principal: Principal, cluster: Cluster, ways: Sequence[Counterfactual]
 ) -> models.ReasonView | None:
     """A ticket's own sizes are on its page: of the ways, only what is in the way is told."""
     others = names_of_others(workload, principal, cluster)
@@ -151,7 +150,7 @@ def _idle_view(workload: Workload, cluster: Cluster, limits: IdleLimits) -> mode
         warn_after_s=limits.warn_after_ms // 1000,
         on_idle=on_idle,
         on_idle_allowed=list(allowed),
-        kernels_kept_days=kept_days_of(
+        kernels_kept_days=_kept_days(
             workload.spec.kernels_kept_days, None if pool is None else pool.kernels_kept_days
         ),
         kernels_kept_gib=None if pool is None else pool.kernels_kept_gib,
@@ -166,3 +165,10 @@ def _job_offer_after_s(workload: Workload, cluster: Cluster) -> int:
 
 def _minutes(length_ms: int) -> int:
     return max(1, length_ms // 60_000)
+
+
+def _kept_days(chosen: int, allowed: int | None) -> int | None:
+    """How long kernels are kept, of what their user chose (0 = nothing) and their pool allows; None =
+    neither says it.
+    """
+    return min((days for days in (chosen, allowed) if days), default=None)

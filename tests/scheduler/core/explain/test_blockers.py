@@ -7,7 +7,7 @@ from builders import World, a_job, a_node, a_notebook, a_team
 from gpucommons.scheduler.core.explain.blockers import Blocker, BlockerKind
 from gpucommons.scheduler.core.model.intents import ReportIdle, Started
 from gpucommons.scheduler.core.model.types import WorkloadId
-from gpucommons.scheduler.core.whatif.counterfactuals import Way, ways
+from gpucommons.scheduler.core.whatif.counterfactuals import Counterfactual, ways
 
 
 def a_world() -> World:
@@ -23,7 +23,7 @@ def opened(world: World, owner: str, milli_gpu: int = 500, *, idle: bool = True)
     return lease
 
 
-def found(world: World, waiting: WorkloadId) -> list[Way]:
+def found(world: World, waiting: WorkloadId) -> list[Counterfactual]:
     return [way for way in ways(world.cluster, waiting, world.now) if way.blocker is not None]
 
 

@@ -7,7 +7,7 @@ from builders import World, a_device, a_job, a_node, a_notebook, a_pool, a_team
 from gpucommons.scheduler.core.model.intents import PutPolicy, Started
 from gpucommons.scheduler.core.model.resources import Node, Policy, Quota
 from gpucommons.scheduler.core.model.types import NodeId, PoolName, TeamName, WorkloadId
-from gpucommons.scheduler.core.whatif.counterfactuals import Way, ways
+from gpucommons.scheduler.core.whatif.counterfactuals import Counterfactual, ways
 
 OTHER = PoolName("other")
 
@@ -25,7 +25,7 @@ def test_one_gpu_fewer_would_start_now() -> None:
     waits = world.submit(a_job("resnet-1", 4000))
     assert found(world, waits) == ["Would start now with 3 GPUs."]
     (way,) = ways(world.cluster, waits, world.now)
-    assert way == Way(change="with 3 GPUs", at_once=True, milli_gpu=3000)
+    assert way == Counterfactual(change="with 3 GPUs", at_once=True, milli_gpu=3000)
 
 
 def test_a_gang_would_start_with_smaller_or_fewer_workers() -> None:

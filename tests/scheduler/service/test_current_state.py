@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from builders import World, a_job, a_node, a_team
 
-from gpucommons.scheduler.core.explain.current_state import in_words
 from gpucommons.scheduler.core.model.types import State, WorkloadId
+from gpucommons.scheduler.service.current_state import in_words
 
 
 def said(world: World, workload_id: WorkloadId) -> str:

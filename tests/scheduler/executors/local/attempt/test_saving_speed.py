@@ -8,9 +8,12 @@ from builders import T0, World, a_job, a_node, a_pool, a_team
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gpucommons.scheduler.core.going_on import saving_speed, saving_time
+from gpucommons.scheduler.core.going_on import saving_time
 from gpucommons.scheduler.core.going_on.image_places import hindered_since
-from gpucommons.scheduler.core.going_on.saving_speed import (
+from gpucommons.scheduler.core.model.going_on import Hibernation, HibernationAbility
+from gpucommons.scheduler.core.model.state import AttemptStarted, MemoryReported, NodesObserved
+from gpucommons.scheduler.executors.local.attempt import saving_speed
+from gpucommons.scheduler.executors.local.attempt.saving_speed import (
     HALF_LIFE_MS,
     LEAST_MIB,
     SLOWEST,
@@ -20,8 +23,6 @@ from gpucommons.scheduler.core.going_on.saving_speed import (
     of_trial,
     predicted_mib_per_s,
 )
-from gpucommons.scheduler.core.model.going_on import Hibernation, HibernationAbility
-from gpucommons.scheduler.core.model.state import AttemptStarted, MemoryReported, NodesObserved
 
 SAVES = st.lists(
     st.tuples(
