@@ -15,7 +15,7 @@ from pathlib import Path
 from gpucommons.gpu.hibernation.above_server import standing
 from gpucommons.gpu.hibernation.above_server.standing import Above, prepare
 from gpucommons.gpu.hibernation.criu import VARIABLE, Criu, find_criu
-from gpucommons.gpu.hibernation.inside.settings import Account as TreeAccount
+from gpucommons.gpu.hibernation.inside.tree_settings import Account as TreeAccount
 from gpucommons.gpu.hibernation.self_test import self_test_for_users
 from gpucommons.spawner.kernel_trial import TRIALS, Account, KernelTrials
 

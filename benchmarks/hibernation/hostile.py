@@ -21,7 +21,7 @@ from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation import refusals
 from gpucommons.gpu.hibernation import tree as tree_module
 from gpucommons.gpu.hibernation.criu import Criu, criu_at
-from gpucommons.gpu.hibernation.inside.settings import Account
+from gpucommons.gpu.hibernation.inside.tree_settings import Account
 from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused
 
 SECONDS = 60

@@ -19,12 +19,12 @@ def main(arguments: list[str]) -> int:
     from gpucommons.gpu.hibernation.folder import REFUSED_STATUS  # noqa: PLC0415 - see above
     from gpucommons.gpu.hibernation.inside.by_root.rights import NotAllowed  # noqa: PLC0415 - see above
     from gpucommons.gpu.hibernation.inside.outside import stand_for  # noqa: PLC0415 - see above
-    from gpucommons.gpu.hibernation.inside.settings import Account, Settings  # noqa: PLC0415 - see above
+    from gpucommons.gpu.hibernation.inside.tree_settings import Account, TreeSettings  # noqa: PLC0415 - see above
 
     # By hand: what follows is the command's own, whatever it looks like.
     end = arguments.index("--") if "--" in arguments else len(arguments)
     given = _parser().parse_args(arguments[:end])
-    settings = Settings(
+    settings = TreeSettings(
         folder=Path(given.folder),
         wake=given.what == "wake",
         command=tuple(arguments[end + 1 :]),

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.inside import calls
-from gpucommons.gpu.hibernation.inside.settings import Account
+from gpucommons.gpu.hibernation.inside.tree_settings import Account
 from gpucommons.gpu.hibernation.scratch import remove_left, scratch
 from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused, this_process
 from gpucommons.gpu.hibernation.unused_account import unused_account

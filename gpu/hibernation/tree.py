@@ -20,7 +20,7 @@ from typing import Any, Literal
 from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation import process_image as images
 from gpucommons.gpu.hibernation.criu import Criu
-from gpucommons.gpu.hibernation.inside.settings import Account
+from gpucommons.gpu.hibernation.inside.tree_settings import Account
 from gpucommons.gpu.hibernation.preload import library
 from gpucommons.gpu.hibernation.process_image import Image
 

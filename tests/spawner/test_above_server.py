@@ -13,7 +13,7 @@ import pytest
 
 from gpucommons.gpu.hibernation.above_server import standing
 from gpucommons.gpu.hibernation.criu import Criu
-from gpucommons.gpu.hibernation.inside.settings import Account as TreeAccount
+from gpucommons.gpu.hibernation.inside.tree_settings import Account as TreeAccount
 from gpucommons.gpu.hibernation.self_test import Ability
 from gpucommons.spawner import above_server
 from gpucommons.spawner.kernel_trial import Account, KernelTrials

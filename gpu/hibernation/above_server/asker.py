@@ -70,11 +70,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _order(command: list[str], preload: str | None) -> bytes:
     from gpucommons.gpu.hibernation.above_server import orders  # noqa: PLC0415 - see main
-    from gpucommons.gpu.hibernation.inside import ground  # noqa: PLC0415 - see main
+    from gpucommons.gpu.hibernation.inside import mounts_and_descriptors  # noqa: PLC0415 - see main
 
     environ = {name: value for name, value in os.environ.items() if name not in _OF_OUTSIDE}
     if preload:
-        ground.load_first(preload, environ)
+        mounts_and_descriptors.load_first(preload, environ)
     umask = os.umask(0o077)
     os.umask(umask)
     return orders.order(command, str(Path.cwd()), environ, umask)

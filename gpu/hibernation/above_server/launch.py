@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
     )
     from gpucommons.gpu.hibernation.inside import outside  # noqa: PLC0415 - see above
     from gpucommons.gpu.hibernation.inside.by_root import rights  # noqa: PLC0415 - see above
-    from gpucommons.gpu.hibernation.inside.settings import Account  # noqa: PLC0415 - see above
+    from gpucommons.gpu.hibernation.inside.tree_settings import Account  # noqa: PLC0415 - see above
 
     given = _parser().parse_args(arguments)
     os.chdir("/")

@@ -26,7 +26,7 @@ from gpucommons.gpu.hibernation.above_server import orders
 from gpucommons.gpu.hibernation.above_server.orders import NotUnderstood, Request
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.inside.pid_one import hear_signals
-from gpucommons.gpu.hibernation.inside.settings import Account
+from gpucommons.gpu.hibernation.inside.tree_settings import Account
 from gpucommons.gpu.hibernation.tree import HibernatableTree
 from gpucommons.gpu.linux.control_groups import enter
 

@@ -23,7 +23,7 @@ from gpucommons.gpu.connections.unix_sockets import connect, listen
 from gpucommons.gpu.hibernation.above_server import groups
 from gpucommons.gpu.hibernation.above_server.groups import Groups
 from gpucommons.gpu.hibernation.inside import calls
-from gpucommons.gpu.hibernation.inside.settings import Account
+from gpucommons.gpu.hibernation.inside.tree_settings import Account
 from gpucommons.gpu.linux.control_groups import enter
 
 LAUNCH = Path(__file__).absolute().with_name("launch.py")

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation import process_image as images
-from gpucommons.gpu.hibernation.inside import calls, ground, pid_one
+from gpucommons.gpu.hibernation.inside import calls, mounts_and_descriptors, pid_one
 from gpucommons.gpu.hibernation.inside.by_root import rights
-from gpucommons.gpu.hibernation.inside.settings import Account, Settings
+from gpucommons.gpu.hibernation.inside.tree_settings import Account, TreeSettings
 
 _CLOCKS = {"monotonic": time.CLOCK_MONOTONIC, "boottime": time.CLOCK_BOOTTIME}
 #: Looking whether a tree lives takes far less.
@@ -30,11 +30,13 @@ _PATIENCE_S = 2.0
 _BILLION = 1_000_000_000
 
 
-def stand_for(settings: Settings) -> int:
+def stand_for(settings: TreeSettings) -> int:
     """Start the tree, and stay until it ended, was saved, or could not be started."""
     # Nobody inside may hold what only the caller's mounts can name.
     told_by = settings.alive
-    ground.close_others(settings.handed if told_by is None else (*settings.handed, told_by))
+    mounts_and_descriptors.close_others(
+        settings.handed if told_by is None else (*settings.handed, told_by)
+    )
     caller = parent() if told_by is None else told_by
     if settings.account is not None:
         _become_user(settings, settings.account)
@@ -63,12 +65,12 @@ def stand_for(settings: Settings) -> int:
     inner.close()
     if settings.account is not None:
         rights.let_go(settings)
-    ground.let_go_of_order(settings)
+    mounts_and_descriptors.let_go_of_order(settings)
     return _watch(settings, pid, line, caller)
 
 
 def _become_pid_one(
-    settings: Settings,
+    settings: TreeSettings,
     image: images.Image | None,
     line: socket.socket,
     others: tuple[socket.socket, int | None],
@@ -122,7 +124,7 @@ def _clear(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def _enter_namespaces(settings: Settings, image: images.Image | None) -> None:
+def _enter_namespaces(settings: TreeSettings, image: images.Image | None) -> None:
     if settings.account is not None:
         _enter_as_root_lets(image)
         return
@@ -137,7 +139,7 @@ def _enter_namespaces(settings: Settings, image: images.Image | None) -> None:
     calls.unshare(calls.NEWPID | calls.NEWNS)
 
 
-def _become_user(settings: Settings, account: Account) -> None:
+def _become_user(settings: TreeSettings, account: Account) -> None:
     # Before anything of the user's is touched.
     rights.become(account)
     if not settings.save_when_orphaned:
@@ -177,7 +179,7 @@ def _offsets(image: images.Image) -> str:
     return "".join(lines)
 
 
-def _watch(settings: Settings, pid: int, line: socket.socket, caller: int | None) -> int:
+def _watch(settings: TreeSettings, pid: int, line: socket.socket, caller: int | None) -> int:
     wakeup = pid_one.hear_signals(pid_one.FORWARDED)
     with selectors.DefaultSelector() as selector:
         selector.register(line, selectors.EVENT_READ)
@@ -200,7 +202,7 @@ def _watch(settings: Settings, pid: int, line: socket.socket, caller: int | None
                     line.sendall(b"o")
 
 
-def _end_as(settings: Settings, said: bytes, status: int) -> int:
+def _end_as(settings: TreeSettings, said: bytes, status: int) -> int:
     """End as the tree ended, by its signal where it was one."""
     lines = said.decode().splitlines()
     told = json.loads(lines[-1]) if lines else {}

@@ -19,9 +19,16 @@ from typing import Any
 
 from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation import process_image as images
-from gpucommons.gpu.hibernation.inside import calls, gpu_memory, ground, processes, saving, waking
+from gpucommons.gpu.hibernation.inside import (
+    calls,
+    gpu_memory,
+    mounts_and_descriptors,
+    processes,
+    saving,
+    waking,
+)
 from gpucommons.gpu.hibernation.inside.by_root import rights
-from gpucommons.gpu.hibernation.inside.settings import Settings
+from gpucommons.gpu.hibernation.inside.tree_settings import TreeSettings
 
 #: What is handed on to the first process of the tree and its group, also by who stands for it outside.
 FORWARDED = (
@@ -34,7 +41,7 @@ _LONGEST_REQUEST = 1 << 12
 _REQUEST_S = 5
 
 
-def live(settings: Settings, image: images.Image | None, line: socket.socket) -> int:
+def live(settings: TreeSettings, image: images.Image | None, line: socket.socket) -> int:
     """Be PID 1 until the tree ended or was saved.
 
     Raises
@@ -70,7 +77,7 @@ def hear_signals(numbers: Iterable[int]) -> socket.socket:
 
 
 class _PidOne:
-    def __init__(self, settings: Settings, line: socket.socket) -> None:
+    def __init__(self, settings: TreeSettings, line: socket.socket) -> None:
         self._settings = settings
         self._line = line
         self._root = 0
@@ -82,13 +89,13 @@ class _PidOne:
 
     def live(self, image: images.Image | None) -> int:
         os.setsid()
-        unseen = ground.prepare(self._settings)
-        self._pipes = ground.pipes()
+        unseen = mounts_and_descriptors.prepare(self._settings)
+        self._pipes = mounts_and_descriptors.pipes()
         listener = _listen(self._settings.folder)
         wakeup = hear_signals((*FORWARDED, signal.SIGCHLD, signal.SIGALRM))
         if image is None:
             self._root = self._start()
-        ground.let_go_of_order(self._settings)
+        mounts_and_descriptors.let_go_of_order(self._settings)
         if self._settings.account is not None:
             rights.keep_for_criu()
             # By CRIU, which has the same right; others of this user have not.
@@ -100,7 +107,7 @@ class _PidOne:
             self._root = image.root_pid
             self._give_gpu_back(image)
         tell_woken(self._settings.folder, None)
-        ground.let_go_of_output()
+        mounts_and_descriptors.let_go_of_output()
         for source in (listener, wakeup, self._line):
             self._selector.register(source, selectors.EVENT_READ)
         return self._serve(listener, wakeup)
@@ -117,7 +124,7 @@ class _PidOne:
         pid = os.fork()
         if not pid:
             try:
-                ground.become(self._settings)
+                mounts_and_descriptors.become(self._settings)
             except BaseException as error:  # noqa: BLE001 - a forked child may not go on
                 sys.stderr.write(f"{self._settings.command[0]}: {error}\n")
             os._exit(127)

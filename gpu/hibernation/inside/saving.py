@@ -20,13 +20,13 @@ from gpucommons.gpu.hibernation import process_image as images
 from gpucommons.gpu.hibernation import refusals
 from gpucommons.gpu.hibernation.inside import (
     checks_before_save,
+    criu_runs,
     gpu_memory,
     open_files,
     processes,
-    runs,
     shared_memory,
 )
-from gpucommons.gpu.hibernation.inside.settings import Settings
+from gpucommons.gpu.hibernation.inside.tree_settings import TreeSettings
 
 _LEAST_S = 0.01
 
@@ -49,7 +49,7 @@ class _Begun:
 
 
 def save(
-    settings: Settings,
+    settings: TreeSettings,
     root_pid: int,
     *,
     pipes: Mapping[int, str],
@@ -106,7 +106,12 @@ def _rest_s(started: float, bounds: Bounds) -> float:
 
 
 def _dump(
-    settings: Settings, root_pid: int, pipes: Mapping[int, str], begun: _Begun, *, timeout_s: float
+    settings: TreeSettings,
+    root_pid: int,
+    pipes: Mapping[int, str],
+    begun: _Begun,
+    *,
+    timeout_s: float,
 ) -> str | None:
     partial = settings.folder / layout.SAVING
     arguments = ["dump", "-t", str(root_pid), "-o", layout.DUMP_LOG, "--leave-stopped"]
@@ -115,7 +120,7 @@ def _dump(
     for pipe in sorted(set(pipes.values())):
         arguments += ["--external", pipe]
     meanwhile = begun.checksums.advance
-    done = runs.criu(settings, arguments, partial, timeout_s=timeout_s, meanwhile=meanwhile)
+    done = criu_runs.criu(settings, arguments, partial, timeout_s=timeout_s, meanwhile=meanwhile)
     if done.ok:
         return None
     log = partial / layout.DUMP_LOG

@@ -13,7 +13,7 @@ import tarfile
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gpucommons.gpu.hibernation.inside import calls, ground
+from gpucommons.gpu.hibernation.inside import calls, mounts_and_descriptors
 from gpucommons.gpu.hibernation.process_image import Deadline
 
 _PLACE = Path("/dev/shm")  # noqa: S108 - the kernel's place for shared memory
@@ -82,7 +82,7 @@ def _unpack_as_user(source: Path) -> NoReturn:
     code = errno.EINVAL
     try:
         # In this order: who has a right cannot be looked into by who has none.
-        ground.close_others()
+        mounts_and_descriptors.close_others()
         calls.set_capabilities(permitted=(), effective=())
         with tarfile.open(source) as archive:
             # The user's own files, back where they were; Python before 3.11.4 knows no filter.

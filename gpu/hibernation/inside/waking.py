@@ -6,9 +6,9 @@ from pathlib import Path
 
 from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation import refusals
-from gpucommons.gpu.hibernation.inside import processes, runs
+from gpucommons.gpu.hibernation.inside import criu_runs, processes
 from gpucommons.gpu.hibernation.inside.by_root import checked_copy, rights
-from gpucommons.gpu.hibernation.inside.settings import Settings
+from gpucommons.gpu.hibernation.inside.tree_settings import TreeSettings
 from gpucommons.gpu.hibernation.process_image import Image
 
 _TIMEOUT_S = 600
@@ -21,7 +21,7 @@ _FIRST_CHOICE = 30_000
 _SCRIPT = "commit"
 
 
-def wake(settings: Settings, image: Image, unseen: int | None = None) -> str | None:
+def wake(settings: TreeSettings, image: Image, unseen: int | None = None) -> str | None:
     """Wake the image that lies in ``waking``; a sentence when it could not be.
 
     ``unseen`` is of a tree that root lets wake: a folder that nobody else can reach. What says which
@@ -37,7 +37,7 @@ def wake(settings: Settings, image: Image, unseen: int | None = None) -> str | N
     from gpucommons.gpu.hibernation.inside import shared_memory  # noqa: PLC0415 - rarely needed
 
     if unseen is not None:
-        images = runs.OPENED / str(unseen)
+        images = criu_runs.OPENED / str(unseen)
         because = checked_copy.fill(images, kept)
         if because is not None:
             return _refused(folder, kept, because)
@@ -51,7 +51,7 @@ def wake(settings: Settings, image: Image, unseen: int | None = None) -> str | N
         arguments.append("--tcp-close")
     for number, pipe in image.pipes.items():
         arguments += ["--inherit-fd", f"fd[{number}]:{pipe}"]
-    done = runs.criu(settings, arguments, images, timeout_s=_TIMEOUT_S)
+    done = criu_runs.criu(settings, arguments, images, timeout_s=_TIMEOUT_S)
     script.unlink(missing_ok=True)
     if done.ok and unseen is not None and rights.any_of(processes.numbers):
         # Whatever the image was: nothing goes on that could do more than its user.

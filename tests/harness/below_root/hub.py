@@ -20,7 +20,7 @@ from benchmarks.tour.other_account import let_pass_to
 from gpucommons.gpu.hibernation.above_server import orders, standing
 from gpucommons.gpu.hibernation.criu import criu_at
 from gpucommons.gpu.hibernation.inside import calls
-from gpucommons.gpu.hibernation.inside.settings import Account
+from gpucommons.gpu.hibernation.inside.tree_settings import Account
 
 USER = hostile.USER
 #: To whom user namespaces are forbidden: ``users``, else all.

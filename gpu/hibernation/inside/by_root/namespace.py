@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpucommons.gpu.hibernation.inside import calls
-from gpucommons.gpu.hibernation.inside.settings import Account
+from gpucommons.gpu.hibernation.inside.tree_settings import Account
 
 #: The kernel takes a map in one write of less than a page, of at most so many lines.
 _MOST_BYTES, _MOST_LINES = 4095, 340

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gpucommons.gpu.hibernation.inside import calls
 from gpucommons.gpu.hibernation.inside.by_root import namespace
-from gpucommons.gpu.hibernation.inside.settings import Account, Settings
+from gpucommons.gpu.hibernation.inside.tree_settings import Account, TreeSettings
 
 _OF_NAMESPACE = (calls.CHECKPOINT_RESTORE, calls.SYS_PTRACE)
 _OF_MACHINE = (calls.CHECKPOINT_RESTORE,)
@@ -124,7 +124,7 @@ def keep_for_criu() -> None:
     calls.set_capabilities(permitted=_OF_MACHINE, effective=_OF_MACHINE, inheritable=_OF_MACHINE)
 
 
-def hand_on(settings: Settings) -> None:
+def hand_on(settings: TreeSettings) -> None:
     """Of the process that executes CRIU: keep what that needs.
 
     Raises
@@ -136,7 +136,7 @@ def hand_on(settings: Settings) -> None:
     calls.keep_only(_OF_NAMESPACE if settings.account is None else _OF_MACHINE)
 
 
-def let_go(settings: Settings) -> None:
+def let_go(settings: TreeSettings) -> None:
     """Give up every right, for this process and whatever it executes.
 
     Raises

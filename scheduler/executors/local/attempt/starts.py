@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from gpucommons.gpu.hibernation.criu import Criu
-from gpucommons.gpu.hibernation.inside.settings import Account as TreeAccount
+from gpucommons.gpu.hibernation.inside.tree_settings import Account as TreeAccount
 from gpucommons.gpu.hibernation.preload import library
 from gpucommons.gpu.hibernation.tree import HibernatableTree, this_process
 from gpucommons.gpu.linux.control_groups import enter

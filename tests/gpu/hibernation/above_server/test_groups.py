@@ -15,7 +15,7 @@ import pytest
 from below_root.asking_server import USER, server
 
 from gpucommons.gpu.hibernation.above_server import groups, standing
-from gpucommons.gpu.hibernation.inside.settings import Account
+from gpucommons.gpu.hibernation.inside.tree_settings import Account
 from gpucommons.gpu.linux.control_groups import enter
 
 pytestmark = pytest.mark.skipif(

@@ -22,7 +22,7 @@ from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.files_image import BYTES, NUMBER, Field, encoded
 from gpucommons.gpu.hibernation.inside.by_root import namespace, rights
 from gpucommons.gpu.hibernation.inside.by_root.checked_copy import fill, is_without_rights
-from gpucommons.gpu.hibernation.inside.settings import Account
+from gpucommons.gpu.hibernation.inside.tree_settings import Account
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root starts trees for others")
 #: How CRIU's files of threads begin.
@@ -163,7 +163,7 @@ _BECOMES = """
 import os, sys
 from gpucommons.gpu.hibernation.inside import calls
 from gpucommons.gpu.hibernation.inside.by_root import namespace, rights
-from gpucommons.gpu.hibernation.inside.settings import Account
+from gpucommons.gpu.hibernation.inside.tree_settings import Account
 outside = os.readlink("/proc/self/ns/user")
 rights.become(Account.from_word(sys.argv[1]))
 print(os.getresuid(), sorted(os.getgroups()), os.readlink("/proc/self/ns/user") != outside,

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from gpucommons.gpu.hibernation.inside.by_root import rights
-from gpucommons.gpu.hibernation.inside.settings import Settings
+from gpucommons.gpu.hibernation.inside.tree_settings import TreeSettings
 
 #: Where a folder is found that no other path leads to.
 OPENED = Path("/proc/self/fd")
@@ -40,7 +40,7 @@ class Run:
 
 
 def criu(
-    settings: Settings,
+    settings: TreeSettings,
     arguments: Sequence[str],
     images: Path,
     *,
@@ -102,7 +102,7 @@ def _inherited(arguments: Sequence[str], images: Path) -> tuple[int, ...]:
     return (*(int(text[3 : text.index("]")]) for text in named), *reached)
 
 
-def _prepare(settings: Settings) -> None:
+def _prepare(settings: TreeSettings) -> None:
     rights.hand_on(settings)
     # A limit of its files is an error that it handles, not its end.
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -34,7 +34,7 @@ class Account:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
+class TreeSettings:
     """How this tree runs."""
 
     #: The tree's own folder; only its user may enter it.

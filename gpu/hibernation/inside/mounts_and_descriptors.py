@@ -1,4 +1,4 @@
-"""The ground that a tree stands on: its own mounts, its own descriptors, no rights."""
+"""What a tree stands on: its own mounts, its own descriptors, no rights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpucommons.gpu.hibernation.inside import calls
 from gpucommons.gpu.hibernation.inside.by_root import rights
-from gpucommons.gpu.hibernation.inside.settings import Account, Settings
+from gpucommons.gpu.hibernation.inside.tree_settings import Account, TreeSettings
 from gpucommons.gpu.linux.signals import hear_all
 
 _OUTPUTS = (1, 2)
@@ -24,7 +24,7 @@ _UNSEEN_BYTES = 256 << 20
 _OF_OUTSIDE = ("JPY_PARENT_PID",)
 
 
-def prepare(settings: Settings) -> int | None:
+def prepare(settings: TreeSettings) -> int | None:
     """Mount what a tree has for itself, and open again whatever was opened outside.
 
     Answers of a tree that root lets wake: a folder for what decides its rights; else None.
@@ -87,7 +87,7 @@ def pipes() -> dict[int, str]:
     }
 
 
-def let_go_of_order(settings: Settings) -> None:
+def let_go_of_order(settings: TreeSettings) -> None:
     """What the command is told, and tells, is between it and the caller."""
     if settings.has_order:
         _reopen(0, os.open(os.devnull, os.O_RDONLY))
@@ -110,7 +110,7 @@ def close_others(handed: Iterable[int] = ()) -> None:
     os.closerange(before, _MOST_DESCRIPTORS)
 
 
-def become(settings: Settings) -> None:
+def become(settings: TreeSettings) -> None:
     """Turn this process, the first of a tree, into its command, without any right.
 
     Raises
