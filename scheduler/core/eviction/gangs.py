@@ -68,7 +68,7 @@ class _Gang:
 
     def least_lost(self, node_id: NodeId) -> int | None:
         """What a worker costs at least on a node; None where it has no place at all."""
-        return self.search.least_lost(self.nodes[node_id], self.worker)
+        return self.search.trial(self.nodes[node_id]).least_lost(self.worker)
 
     def victims(self) -> tuple[EvictionCandidate, ...] | None:
         """Who has to go; None where nothing helps."""

@@ -68,10 +68,6 @@ class Search:
             )
         return found
 
-    def least_lost(self, node: NodeCapacity, worker: Worker) -> int | None:
-        """Work thrown away at least for a worker on a node; None where there is no place at all."""
-        return self.trial(node).least_lost(worker)
-
     @property
     def nodes(self) -> Mapping[NodeId, NodeCapacity]:
         """Nodes on which a place is looked for."""

@@ -97,7 +97,7 @@ class _CheapestPlaces:
     def _guess(self, search: Search, number: int) -> list[_Entry]:
         """What a node costs at least: most cost too much to be looked at closely."""
         node = search.candidates.nodes[self._names[number]]
-        least = search.least_lost(node, self._worker)
+        least = search.trial(node).least_lost(self._worker)
         return [] if least is None else [(((least,),), number, self._versions[number], None)]
 
     def _exact(self, search: Search, number: int) -> list[_Entry]:
