@@ -15,6 +15,11 @@ _HOUR_MS = 3_600_000
 _WHOLE_MILLI_GPU = 1000
 
 
+def in_hours(milli_gpu_ms: int) -> int:
+    """Milli-GPU·milliseconds as milli-GPU·hours, to the nearest."""
+    return round(milli_gpu_ms / _HOUR_MS)
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
     """Of what had a price, and how much had none, in milli-GPU·milliseconds."""

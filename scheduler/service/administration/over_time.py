@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from gpucommons.scheduler.core.model.types import Millis, PoolName, TeamName
 from gpucommons.scheduler.models.reports import FinishedWeek, ReportDay, UsePoint
+from gpucommons.scheduler.service.costs import in_hours
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.store.quota_minutes.base import WHOLE_POOL, QuotaMinute
 from gpucommons.scheduler.store.reports.base import Steps, UsageSum
@@ -201,13 +202,13 @@ def days(past: Past, from_ms: int, to_ms: int) -> list[ReportDay]:
     return [
         ReportDay(
             from_ms=day_ms,
-            held_milli_gpu_h=_hours(tally.held or 0),
-            used_milli_gpu_h=None if tally.used is None else _hours(tally.used),
-            idle_milli_gpu_h=_hours(tally.idle),
-            borrowed_milli_gpu_h=_hours(tally.borrowed),
-            lost_milli_gpu_h=_hours(tally.lost),
+            held_milli_gpu_h=in_hours(tally.held or 0),
+            used_milli_gpu_h=None if tally.used is None else in_hours(tally.used),
+            idle_milli_gpu_h=in_hours(tally.idle),
+            borrowed_milli_gpu_h=in_hours(tally.borrowed),
+            lost_milli_gpu_h=in_hours(tally.lost),
             there_milli_gpu_h=(
-                None if past.teams is not None or tally.there is None else _hours(tally.there)
+                None if past.teams is not None or tally.there is None else in_hours(tally.there)
             ),
         )
         for tally, (day_ms, end_ms) in zip(tallies, _spans(past.steps), strict=True)
@@ -229,7 +230,7 @@ def weeks(service: Service, past: Past) -> list[FinishedWeek]:
             from_ms=start_ms,
             to_ms=stop_ms,
             finished=finished[start_ms],
-            held_milli_gpu_h=_hours(held[start_ms]),
+            held_milli_gpu_h=in_hours(held[start_ms]),
         )
         for start_ms, stop_ms in _spans(steps)
     ]
@@ -262,7 +263,3 @@ def _point(tally: Tally, from_ms: int, to_ms: int) -> UsePoint:
         used_milli_gpu=None if tally.used is None else round(tally.used / known_ms),
         there_milli_gpu=None if tally.there is None else round(tally.there / known_ms),
     )
-
-
-def _hours(milli_gpu_ms: int) -> int:
-    return round(milli_gpu_ms / HOUR_MS)

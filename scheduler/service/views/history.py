@@ -10,7 +10,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.curves.shown_curve import without_repeats
 from gpucommons.scheduler.principal import Principal
-from gpucommons.scheduler.service.costs import Cost
+from gpucommons.scheduler.service.costs import Cost, in_hours
 from gpucommons.scheduler.store.base import LogPoint, StoredEvent
 from gpucommons.scheduler.store.quota_minutes.base import WHOLE_POOL, QuotaMinute
 from gpucommons.scheduler.store.reports.base import UsageSum
@@ -82,13 +82,13 @@ def _report_row(several: Sequence[tuple[UsageSum, Cost]], currency: str) -> mode
         team=parts[0].team,
         owner=parts[0].owner,
         project=parts[0].project,
-        held_milli_gpu_h=_hours(sum(one.held for one in parts)),
-        used_milli_gpu_h=_hours(sum(used)) if used else None,
-        idle_milli_gpu_h=_hours(sum(one.idle for one in parts)),
-        borrowed_milli_gpu_h=_hours(sum(one.borrowed for one in parts)),
-        lost_milli_gpu_h=_hours(sum(one.lost for one in parts)),
+        held_milli_gpu_h=in_hours(sum(one.held for one in parts)),
+        used_milli_gpu_h=in_hours(sum(used)) if used else None,
+        idle_milli_gpu_h=in_hours(sum(one.idle for one in parts)),
+        borrowed_milli_gpu_h=in_hours(sum(one.borrowed for one in parts)),
+        lost_milli_gpu_h=in_hours(sum(one.lost for one in parts)),
         cost_micro=cost.micro if currency else None,
-        unpriced_milli_gpu_h=_hours(cost.unpriced) if currency else 0,
+        unpriced_milli_gpu_h=in_hours(cost.unpriced) if currency else 0,
     )
 
 
@@ -122,13 +122,13 @@ def lent_fields(
             models.LentRow(
                 team=team,
                 lent_milli_gpu_h=hour,
-                quota_milli_gpu_h=_hours(sum(row.size for row in of_teams[team])),
+                quota_milli_gpu_h=in_hours(sum(row.size for row in of_teams[team])),
             )
             for team, hour in zip(sorted(of_teams), hours, strict=True)
         ],
         "lent_unknown_milli_gpu_h": unknown_h,
         "lent_by_none_milli_gpu_h": none_h,
-        "capacity_milli_gpu_h": _hours(size) if known else None,
+        "capacity_milli_gpu_h": in_hours(size) if known else None,
     }
 
 
@@ -140,8 +140,8 @@ def _adding_up(parts: Sequence[int], total_h: int | None) -> list[int]:
     """
     there = [place for place, part in enumerate(parts) if part]
     most_off = 1 if total_h is None else 1 + total_h // _PER_MILLE
-    if total_h is None or not there or abs(total_h - _hours(sum(parts))) > most_off:
-        return [_hours(part) for part in parts]
+    if total_h is None or not there or abs(total_h - in_hours(sum(parts))) > most_off:
+        return [in_hours(part) for part in parts]
     down = [part // _HOUR_MS for part in parts]
     each, more = divmod(total_h - sum(down), len(there))
     largest = sorted(there, key=lambda place: (-(parts[place] % _HOUR_MS), place))[:more]
@@ -149,7 +149,3 @@ def _adding_up(parts: Sequence[int], total_h: int | None) -> list[int]:
         max(0, hours + each + (place in largest)) if parts[place] else 0
         for place, hours in enumerate(down)
     ]
-
-
-def _hours(milli_gpu_ms: int) -> int:
-    return round(milli_gpu_ms / _HOUR_MS)

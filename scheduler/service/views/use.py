@@ -19,7 +19,7 @@ from gpucommons.scheduler.money import money_words
 from gpucommons.scheduler.service import costs
 from gpucommons.scheduler.store.base import LedgerRow
 
-_MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
+_MINUTE_MS = 60_000
 #: As many as a drawing can show.
 MAX_SPANS = 240
 _WHOLE_MILLI = 1000
@@ -57,7 +57,7 @@ def use_view(
         memory_held_mib=_memory_held_mib(workload, cluster.nodes),
         text=f"{said}{_cost_text(cost, currency, is_over=is_over)}",
         cost_micro=cost.micro if cost.priced else None,
-        unpriced_milli_gpu_h=_hours(cost.unpriced) if currency else 0,
+        unpriced_milli_gpu_h=costs.in_hours(cost.unpriced) if currency else 0,
         currency=currency,
         is_pending=is_pending,
     )
@@ -67,17 +67,13 @@ def _cost_text(cost: costs.Cost, currency: str, *, is_over: bool) -> str:
     """The part that had a price, with what had none beside."""
     if not currency:
         return ""
-    unpriced = _hours(cost.unpriced)
+    unpriced = costs.in_hours(cost.unpriced)
     said = f"{gpu_hours(unpriced)} GPU hours had no price" if unpriced else ""
     if not cost.priced:
         return f", {said}" if said else ""
     so_far = "" if is_over else " so far"
     without = f" ({said})" if said else ""
     return f", cost {money_words(cost.micro, currency)}{so_far}{without}"
-
-
-def _hours(milli_gpu_ms: int) -> int:
-    return round(milli_gpu_ms / _HOUR_MS)
 
 
 def _comes_yet(workload: Workload, rows: Sequence[LedgerRow], now_ms: int) -> bool:
