@@ -23,7 +23,7 @@ from gpucommons.gpu.hibernation.criu import Criu, find_criu
 from gpucommons.gpu.hibernation.self_test import Ability, self_test
 from gpucommons.scheduler.core.going_on.sentences import as_clause
 from gpucommons.scheduler.core.model.going_on import HibernationAbility
-from gpucommons.scheduler.executors.local.attempt import saving_speed
+from gpucommons.scheduler.executors.local import saving_speed
 from gpucommons.scheduler.executors.local.attempt.saving_turns import TURNS, note_trial, speed_of
 from gpucommons.scheduler.files.durable_files import write_whole
 

@@ -16,7 +16,7 @@ from typing import Any
 from gpucommons.gpu.hibernation.folder import SAVED_STATUS
 from gpucommons.gpu.hibernation.inside.processes import MemoryLooks
 from gpucommons.scheduler.core.going_on import saving_time
-from gpucommons.scheduler.executors.local.attempt import saving_speed
+from gpucommons.scheduler.executors.local import saving_speed
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, write_json
 from gpucommons.scheduler.executors.local.attempt.descendants import memory_bytes
 from gpucommons.scheduler.executors.local.attempt.errand_answers import Answer, Done

@@ -16,9 +16,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gpucommons.scheduler.executors.local.attempt import saving_speed
+from gpucommons.scheduler.executors.local import saving_speed
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, read_json
-from gpucommons.scheduler.executors.local.attempt.saving_speed import SavingSpeed
+from gpucommons.scheduler.executors.local.saving_speed import SavingSpeed
 from gpucommons.scheduler.working_folder.own_image import NAME
 from gpucommons.scheduler.working_folder.reported_image import image_facts
 

@@ -12,8 +12,8 @@ from gpucommons.scheduler.core.going_on import saving_time
 from gpucommons.scheduler.core.going_on.image_places import hindered_since
 from gpucommons.scheduler.core.model.going_on import Hibernation, HibernationAbility
 from gpucommons.scheduler.core.model.state import AttemptStarted, MemoryReported, NodesObserved
-from gpucommons.scheduler.executors.local.attempt import saving_speed
-from gpucommons.scheduler.executors.local.attempt.saving_speed import (
+from gpucommons.scheduler.executors.local import saving_speed
+from gpucommons.scheduler.executors.local.saving_speed import (
     HALF_LIFE_MS,
     LEAST_MIB,
     SLOWEST,
