@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.gpu.hibernation.inside import runs
-from gpucommons.gpu.hibernation.inside.settings import Settings
+from gpucommons.gpu.hibernation.inside import criu_runs
+from gpucommons.gpu.hibernation.inside.tree_settings import TreeSettings
 
 #: Goes on for a while after it may write no more, as CRIU does on a busy machine.
 _SLOW = """
@@ -28,7 +28,7 @@ sys.exit(1)
 )
 def test_one_that_takes_long_to_let_go_is_waited_for(tmp_path: Path) -> None:
     has_let_go = tmp_path / "has-let-go"
-    settings = Settings(
+    settings = TreeSettings(
         folder=tmp_path,
         wake=False,
         command=(),
@@ -36,7 +36,7 @@ def test_one_that_takes_long_to_let_go_is_waited_for(tmp_path: Path) -> None:
     )
     begun = time.monotonic()
 
-    done = runs.criu(settings, ["dump"], tmp_path, timeout_s=0.1)
+    done = criu_runs.criu(settings, ["dump"], tmp_path, timeout_s=0.1)
 
     assert done.late
     assert not done.ok
