@@ -49,7 +49,7 @@ class Growing:
         if not wanted and not there and not self._refused:
             return
         self._refused = {pool: said for pool, said in self._refused.items() if pool in wanted}
-        found = due(wanted, there, lambda node: self._around.pool_of(node) is not None)
+        found = due(wanted, there, lambda node: self._around.pool_of_node(node) is not None)
         for pool, number in found.make:
             self._make(pool, number)
         for pod in found.remove:
