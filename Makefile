@@ -9,9 +9,9 @@ export PYTHONDONTWRITEBYTECODE :=
 LAB := build/labextensions/gpucommons
 PANEL := $(shell find labextension/src labextension/style labextension/schema -type f)
 TRACES ?= traces
-# Three where there are two cores: much of a test's time is another program's start or a deadline.
+# Four where there are two cores: much of a test's time is another program's start or a deadline.
 # In the order of tests/conftest.py: stories first, so that none is left for one process alone.
-PYTEST := $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup setup-hibernation setup-kubernetes setup-kubernetes-programs setup-frameworks demo test test-here test-kubernetes test-panel test-frameworks test-slurm check fix properties peers tour tour-kubernetes tour-training tour-z2jh bench docs translations moving-picture dist images release clean
 
@@ -51,7 +51,7 @@ test-here: setup ## Those in Python, without Kubernetes
 	$(PYTEST) -m "not kubernetes and not frameworks and not slurm"
 
 test-kubernetes: setup ## Those on real API servers and kubelets
-	$(PYTEST) -n 2 -m kubernetes tests/kubernetes tests/contracts/test_executor.py # one cluster a process
+	$(PYTEST) -n 3 -m kubernetes tests/kubernetes tests/contracts/test_executor.py # one cluster a process
 
 test-panel: setup ## Those in TypeScript
 	$(BIN)/npm test
