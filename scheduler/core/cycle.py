@@ -3,8 +3,11 @@
 The order of the steps is the policy. Each step works on what the earlier ones left. Steps 3 to 7 are a
 round: it is repeated, at most five times in all, while somebody whose turn is over could have more. Steps
 3 to 6 may stop running work for work that waits. Step 7 moves running jobs. Steps 8 and 9 stop a job for
-its own sake. A search that found nothing is not repeated for the same kind of job until something that it
-depends on has changed, so a long queue costs little.
+its own sake. A search that found nothing is remembered (`cycle_state.memo`) and not repeated for the same kind
+of job until something that it depends on has changed, so a long queue costs little.
+
+A nomination is a promise of devices that others still have to leave; a ticket is a notebook that waits for its
+slice, and redeems it when its server starts (`docs/explanation/words.md`).
 """
 
 from __future__ import annotations
@@ -59,7 +62,8 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
         withdraw(cycle, workload)
     # 3 to 7 Everybody has a turn. There is another round if somebody could have more after its turn.
     for _ in range(_ROUNDS):
-        # Nobody has asked for another round yet, and no place is kept for a guarantee: step 4 decides anew.
+        # A new round forgets who asked for one, and the places that the last one kept for guarantees: step 4
+        # decides anew which to keep.
         cycle.begin_round()
         _take_turns(cycle)
         if _is_settled(cycle):
@@ -81,19 +85,21 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
 
 
 def _take_turns(cycle: CycleState) -> None:
-    # 3 Notebooks within fixed quota, oldest first. A block of fixed quota swaps its place with an unused
-    #   one where that spares a borrower. Else borrowers are stopped for notebooks that wait. A server that
-    #   starts right now takes the slice that it was granted, or a free one: nobody is stopped for it.
+    # 3 Notebooks within fixed quota, oldest first. The devices of a fixed block may have been lent: if as
+    #   many others are idle, the block takes those instead, and no borrower is stopped. Else borrowers are
+    #   stopped for notebooks that wait. A server that starts right now takes the slice that it was granted,
+    #   or a free one: nobody is stopped for it.
     tickets = cycle.among(cycle.index.tickets - cycle.turns.obstacles.keys())
     for workload in sorted(tickets, key=ordering.by_age):
         notebooks.admit_or_reclaim(cycle, cycle.workloads[workload.workload_id])
     _redeem(cycle)
-    # 4 In-guarantee work by priority, share and age. Borrowers that fit their team's guarantee by now come
-    #   before all that wait with the same priority. A job that finds nothing free wins back what others
-    #   borrow. Where it could do so but GPUs are idle elsewhere, it borrows those and nobody is stopped.
-    #   Where it can win nothing back, a place is kept for it from other work inside guarantees; borrowers
-    #   may have that place. Then it is worked out what borrowers may not have: headroom, what a team may
-    #   come back for, what a pool does not lend, and fair-share claims.
+    # 4 In-guarantee work by priority, share and age. A running borrower that fits its team's guarantee by
+    #   now is counted inside it, before any waiting job of its priority gets that part of the guarantee. A
+    #   waiting job that finds nothing free wins back what others borrow; if GPUs are idle outside its
+    #   guarantee, it borrows those instead, and nobody is stopped. Where it can win nothing back, a place is
+    #   kept for it: other work inside guarantees may not have it, borrowers may. Then it is worked out what
+    #   borrowers may not have: headroom, what a team may come back for, what a pool does not lend, and
+    #   fair-share claims.
     entitled = partial(unused_quota.entitled, cycle)
     for workload in ordering.for_guarantee(cycle, entitled, guarantee.upgradable(cycle)):
         guarantee.consider(cycle, workload)
@@ -133,15 +139,16 @@ def _is_settled(cycle: CycleState) -> bool:
         return False
     if _spare_the_unneeded(cycle):
         return False
-    # Fair-share claims are not as the turns took them to be. That other GPUs than before are held back from
-    # borrowers for another reason asks for no other round.
+    # Another round is needed if fair-share claims are not as the turns took them to be; not if GPUs are held
+    # back from borrowers for any other reason than before.
     return not over_quota.update_hold_backs(cycle)
 
 
 def _redeem(cycle: CycleState) -> None:
-    """Servers that start right now get their granted slice in this cycle.
+    """The end of step 3: servers that start right now get their granted slice in this cycle.
 
-    Nobody is refused here: for a start that got none, ``advance`` decides the step again without it.
+    Nobody is refused here. Where a server got none, ``advance`` refuses its start and decides the whole step
+    again without that start.
     """
     for workload_id in sorted(cycle.turns.redeeming):
         leases.redeem(cycle, cycle.workloads[workload_id])
