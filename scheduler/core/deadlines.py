@@ -29,7 +29,7 @@ from gpucommons.scheduler.core.passes import consolidation, drill_selection, ela
 from gpucommons.scheduler.core.placement import narrowed_pools
 from gpucommons.scheduler.core.queue import back_off, reclaim_cooldown, retry_limits
 from gpucommons.scheduler.core.queue.reasons_not_eligible import not_met
-from gpucommons.scheduler.core.queue.run_limits import run_left, run_limit
+from gpucommons.scheduler.core.queue.run_time_limit import run_left, run_limit
 from gpucommons.scheduler.core.quota.fair_share import LOOKS, half_life_of, looked_at_ms
 from gpucommons.scheduler.core.stopping import grace
 

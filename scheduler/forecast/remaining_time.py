@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import REPORTED, Millis, Workload
-from gpucommons.scheduler.core.queue.run_limits import run_left
+from gpucommons.scheduler.core.queue.run_time_limit import run_left
 from gpucommons.scheduler.forecast.runs import Curve, History, attempt_ms, likeness, ran_ms
 from gpucommons.scheduler.forecast.typical import Typical, typical
 

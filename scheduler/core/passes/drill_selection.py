@@ -26,7 +26,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
 )
 from gpucommons.scheduler.core.placement.can_start import waited_for
-from gpucommons.scheduler.core.queue.run_limits import run_left
+from gpucommons.scheduler.core.queue.run_time_limit import run_left
 from gpucommons.scheduler.core.quota.quota import pool_name_of
 from gpucommons.scheduler.core.stopping import notice
 

@@ -24,7 +24,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkerPlacement,
     Workload,
 )
-from gpucommons.scheduler.core.queue.run_limits import run_left
+from gpucommons.scheduler.core.queue.run_time_limit import run_left
 from gpucommons.scheduler.core.quota import quota
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
