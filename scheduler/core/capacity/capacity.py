@@ -378,7 +378,7 @@ class Capacity:
                 continue
             home.block_share = home.block_share.plus(home.share(block.milli_gpu))
             for device_id in block.device_ids:
-                home.devices[device_id].blocks |= block_mask(block)
+                home.devices[device_id].blocks |= block_mask(block.offset, block.milli_gpu)
 
 
 def _held_by(one: Attempt | None) -> object:

@@ -117,7 +117,7 @@ def _free(cycle: CycleState, lease: Workload, held: _Slice) -> int:
     taken = capacity.held & ~mask_of(held.placement) | own | capacity.promised | capacity.reserved
     for block in cycle.blocks:
         if device_id in block.device_ids and block.team != lease.spec.team:
-            taken |= block_mask(block)
+            taken |= block_mask(block.offset, block.milli_gpu)
     return FULL & ~taken
 
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.model.evolving import quick
-from gpucommons.scheduler.core.model.resources import Block
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
@@ -53,9 +52,9 @@ def mask_of(placement: WorkerPlacement) -> int:
     return share
 
 
-def block_mask(block: Block) -> int:
-    """Bits that a block takes of each of its devices."""
-    return span(block.offset, min(block.milli_gpu, WHOLE_MILLI_GPU))
+def block_mask(offset: int, milli_gpu: int) -> int:
+    """Bits that a block of this place and size takes of each of its devices."""
+    return span(offset, min(milli_gpu, WHOLE_MILLI_GPU))
 
 
 class HoldKey(NamedTuple):

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.money import from_micro
 
 
@@ -15,7 +14,7 @@ from gpucommons.scheduler.money import from_micro
 class Price:
     """What a GPU costs per hour from a moment on, in millionths of the currency."""
 
-    from_ms: Millis = Millis(0)
+    from_ms: int = 0
     micro_per_gpu_h: int
 
     def __str__(self) -> str:
@@ -24,7 +23,7 @@ class Price:
         )
 
 
-def _day(at_ms: Millis) -> str:
+def _day(at_ms: int) -> str:
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d}"
 
 

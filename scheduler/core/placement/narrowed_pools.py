@@ -68,4 +68,4 @@ def next_prices(cycle: CycleState) -> Iterator[Millis]:
     for pool in cycle.pools.values():
         for price in pool.prices:
             if price.from_ms > cycle.now_ms:
-                yield price.from_ms
+                yield Millis(price.from_ms)

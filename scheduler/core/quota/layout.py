@@ -157,7 +157,7 @@ class _Sheet:
     def blocked_by_blocks(self, region: Region) -> bool:
         return any(
             block.node_id == region.node_id
-            and block_mask(block) & region.mask
+            and block_mask(block.offset, block.milli_gpu) & region.mask
             and not set(block.device_ids).isdisjoint(region.device_ids)
             for block in self.laid
         )

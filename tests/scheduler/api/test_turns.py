@@ -187,7 +187,7 @@ async def test_one_person_does_not_take_all_threads(
 async def test_tars_of_results_are_looked_for_in_turn(
     http: httpx.AsyncClient, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(_service: Any, _principal: Any, _ref: str) -> Iterator[bytes]:
+    def slow(*_asked: Any) -> Iterator[bytes]:
         gate.pass_through()
         return iter((b"tar",))
 
