@@ -165,7 +165,7 @@ async def test_the_next_one_decides_while_the_first_still_serves_its_last_caller
     assert not reader.at_eof()
     writer.close()
     assert await first.end() == 0
-    assert (await second.answer("/healthz")).status_code == 200
+    await second.until("/healthz", 200)
     await second.end()
 
 

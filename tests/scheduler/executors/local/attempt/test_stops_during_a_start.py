@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from gpucommons.gpu.hibernation.tree import this_process
 from gpucommons.scheduler.executors import supervisor as supervisor_module
 from gpucommons.scheduler.executors.local.attempt import starts
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, write_json
@@ -131,6 +132,7 @@ def test_a_limit_that_cannot_be_had_is_said_also_of_a_tree_that_root_starts(
     saved = HibernationPlan(criu=("criu",), by_root=True)
     plan = replace(_plan(), workers=(worker,), account=account, hibernation=saved)
     monkeypatch.setattr(Hibernating, "ready", lambda _: Start(prefix=("tree",)))
+    this_process()  # one for all trees, and kept
     before = len(list(Path("/proc/self/fd").iterdir()))
     supervisor = Supervisor(AttemptFolder(tmp_path), plan)
     said = supervisor._start() or ""
