@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, PoolName
-from gpucommons.scheduler.core.whatif.nodes_to_bring import NodesToBring, nodes_to_bring
+from gpucommons.scheduler.core.whatif.nodes_to_bring import NodesToBring, come_of, nodes_to_bring
 from gpucommons.scheduler.forecast.estimating import Coming
 
 #: As many times as long as it took, what was worked out holds.
@@ -28,7 +28,8 @@ class NodeGrowth:
         self._cluster = cluster
         self._now_ms = now_ms
         self._now_s = now_s
-        self._found = NodesToBring()
+        #: None before the first look.
+        self._found: NodesToBring | None = None
         #: Since when each of them was asked for, by pool, the oldest first.
         self._asked: Mapping[PoolName, tuple[Millis, ...]] = {}
         self._rests_until_s = now_s()
@@ -43,9 +44,9 @@ class NodeGrowth:
             return
         self._found = nodes_to_bring(cluster, self._now_ms())
         self._rests_until_s = self._now_s() + _REST * (self._now_s() - began_s)
-        self._note()
+        self._note(self._found)
 
-    def _note(self) -> None:
+    def _note(self, found: NodesToBring) -> None:
         """Those that came were asked for first."""
         now_ms = self._now_ms()
         self._asked = {
@@ -53,28 +54,44 @@ class NodeGrowth:
                 *before[max(0, len(before) - len(nodes)) :],
                 *[now_ms] * (len(nodes) - len(before)),
             )
-            for pool, nodes in self._found.nodes.items()
+            for pool, nodes in found.nodes.items()
             for before in (self._asked.get(pool, ()),)
         }
 
-    def missing(self) -> Mapping[PoolName, int]:
-        """How many nodes of each pool are to be brought; those that have come since are not."""
-        found, nodes = self._found, self._cluster().nodes
-        come = Counter(node.pool for name, node in nodes.items() if name not in found.known)
+    def missing(self) -> Mapping[PoolName, int] | None:
+        """How many nodes of each pool are to be brought; those that have come since are not.
+
+        None while nobody has looked yet: what was asked for before a restart may still be needed.
+        """
+        found, cluster = self._found, self._cluster()
+        if found is None:
+            return None
+        come = Counter(cluster.nodes[name].pool for name in come_of(cluster) - found.known)
         left = {pool: len(asked) - come[pool] for pool, asked in found.nodes.items()}
         return {pool: count for pool, count in left.items() if count > 0}
 
     def coming(self) -> Sequence[Coming]:
-        """The same nodes, each with the time at which it is likely to take work."""
-        pools, asked, missing = self._cluster().pools, self._asked, self.missing()
-        nodes = self._found.nodes
+        """The same nodes, each with the time at which it is likely to take work.
+
+        One that is overdue is reckoned with as if it were asked for now: a cloud may have none left.
+        """
+        found, missing = self._found, self.missing()
+        if found is None or missing is None:
+            return ()
+        pools, asked, nodes = self._cluster().pools, self._asked, found.nodes
+        now_ms = self._now_ms()
         return tuple(
-            Coming(node=node, at_ms=Millis(since_ms + _boot_ms(pools.get(pool))))
+            Coming(node=node, at_ms=_likely_ms(since_ms, _boot_ms(pools.get(pool)), now_ms))
             for pool, count in missing.items()
             for node, since_ms in zip(
                 nodes.get(pool, ())[:count], asked.get(pool, ()), strict=False
             )
         )
+
+
+def _likely_ms(since_ms: Millis, boot_ms: int, now_ms: Millis) -> Millis:
+    at_ms = since_ms + boot_ms
+    return Millis(at_ms if at_ms > now_ms else now_ms + boot_ms)
 
 
 def _boot_ms(pool: Pool | None) -> int:

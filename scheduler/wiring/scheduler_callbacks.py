@@ -29,7 +29,7 @@ class Asked:
     leading: Callable[[], bool] = lambda: True
     #: The same, and already while what runs is adopted.
     may_act: Callable[[], bool] = lambda: True
-    #: How many nodes are missing in pools that grow.
-    nodes_to_bring: Callable[[], Mapping[PoolName, int]] = dict
+    #: How many nodes are missing in pools that grow; None while that is not known yet.
+    nodes_to_bring: Callable[[], Mapping[PoolName, int] | None] = dict
     #: The time by which the loop stamps what it decides.
     now_ms: Callable[[], Millis] = wall_ms

@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.lifecycle import with_attempt
-from gpucommons.scheduler.core.model.resources import Block, Node, NodeState, Quota, Team
+from gpucommons.scheduler.core.model.resources import Block, NodeState, Quota, Team
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     HoldClass,
@@ -72,7 +72,7 @@ def lay_out_all(cycle: CycleState, teams: Teams) -> tuple[Block, ...]:
         fixed, guaranteed = _sums(teams, pool)
         fixed_before, guaranteed_before = _sums(cycle.teams, pool)
         if fixed > fixed_before or guaranteed > guaranteed_before:
-            come = sum(len(one.devices) for one in _nodes_to_come(cycle, pool))
+            come = _devices_to_come(cycle, pool)
             layout.check_sum(pool, capacity, _quotas(teams, pool), come=come)
         blocks.extend(layout.lay_out(pool, wanted, capacity, cycle.blocks, strict=more_fixed))
     return tuple(blocks)
@@ -109,9 +109,9 @@ def _room(cycle: CycleState) -> Capacity:
     return Capacity.of(cycle.nodes.values(), cycle.workloads.values(), cycle.blocks)
 
 
-def _nodes_to_come(cycle: CycleState, pool: PoolName) -> tuple[Node, ...]:
+def _devices_to_come(cycle: CycleState, pool: PoolName) -> int:
     """They back guarantees. Fixed quota has to lie on devices that are there."""
-    return nodes_to_come(cycle.pools[pool], cycle.nodes.values())
+    return sum(len(one.devices) for one in nodes_to_come(cycle.pools[pool], cycle.nodes.values()))
 
 
 def _demote(cycle: CycleState, pool: PoolName) -> None:
@@ -135,7 +135,9 @@ def _demote(cycle: CycleState, pool: PoolName) -> None:
 def _shrunk(cycle: CycleState, pool: PoolName, usable: set[NodeId]) -> dict[TeamName, int]:
     """Guarantees that are left once all fixed quota is laid out."""
     quotas = {n: t.quotas[pool] for n, t in cycle.teams.items() if pool in t.quotas}
-    total = WHOLE_MILLI_GPU * sum(len(cycle.nodes[one].devices) for one in usable)
+    total = WHOLE_MILLI_GPU * (
+        sum(len(cycle.nodes[one].devices) for one in usable) + _devices_to_come(cycle, pool)
+    )
     outside = max(0, total - sum(quota.fixed_milli_gpu for quota in quotas.values()))
     saved = {name: quota.guaranteed_milli_gpu for name, quota in quotas.items()}
     promised = sum(saved.values())

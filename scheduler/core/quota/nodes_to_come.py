@@ -15,13 +15,21 @@ from gpucommons.scheduler.core.quota.quota import backs_quotas
 def nodes_to_come(pool: Pool, nodes: Iterable[Node]) -> tuple[Node, ...]:
     """As many as the pool may still have; ``nodes``: all of the cluster.
 
-    Those that are lost or fenced are gone, or others are wanted in their place.
+    Those that are lost or fenced are gone, or others are wanted in their place. One that offers no GPU yet
+    is still on its way.
     """
     growth = pool.growth
     if growth is None:
         return ()
-    there = sum(node.pool == pool.name and backs_quotas(node) for node in nodes)
+    there = sum(
+        node.pool == pool.name and backs_quotas(node) and has_come(node, growth) for node in nodes
+    )
     return _made(pool.name, pool.gpu_kind or "", growth, max(0, growth.max_nodes - there))
+
+
+def has_come(node: Node, growth: Growth | None) -> bool:
+    """Whether a node of a pool offers what it was brought for: it is ready before its GPUs are."""
+    return growth is None or not growth.gpus or bool(node.devices)
 
 
 @lru_cache(maxsize=64)

@@ -16,7 +16,7 @@ from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_lease
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName, Workload
-from gpucommons.scheduler.core.quota.nodes_to_come import nodes_to_come
+from gpucommons.scheduler.core.quota.nodes_to_come import has_come, nodes_to_come
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +32,7 @@ def nodes_to_bring(cluster: Cluster, now_ms: Millis) -> NodesToBring:
 
     An elastic job has nodes brought for its fewest workers; it takes more where there are more.
     """
-    known = frozenset(cluster.nodes)
+    known = come_of(cluster)
     come = {
         name: found
         for name, pool in cluster.pools.items()
@@ -48,6 +48,18 @@ def nodes_to_bring(cluster: Cluster, now_ms: Millis) -> NodesToBring:
         if (taken := tuple(node for node in found if node.node_id in used))
     }
     return NodesToBring(nodes=nodes, known=known)
+
+
+def come_of(cluster: Cluster) -> frozenset[NodeId]:
+    """Nodes that nobody waits for any more."""
+    return frozenset(name for name in cluster.nodes if takes_work(cluster, name))
+
+
+def takes_work(cluster: Cluster, node_id: NodeId) -> bool:
+    """Whether a node is there and offers what it was brought for."""
+    node = cluster.nodes.get(node_id)
+    pool = None if node is None else cluster.pools.get(node.pool)
+    return node is not None and has_come(node, None if pool is None else pool.growth)
 
 
 def _waits(workload: Workload, pools: Iterable[PoolName]) -> bool:

@@ -91,6 +91,7 @@ def test_every_document_is_one_that_these_versions_take(path: Path | None) -> No
         ({"jobs.runAsUser": 0}, "/jobs/runAsUser"),
         ({"hub.apiUrl": "hub:8081"}, "/hub/apiUrl"),
         ({"image.pullPolicy": "Sometimes"}, "/image/pullPolicy"),
+        ({"priorityClasses.placeholder": -11}, "/priorityClasses/placeholder"),
         ({"jobs.pools.train.provider": "mig"}, "/jobs/pools/train/provider"),
         ({"jobs.pools.train.shared_memory": "yes"}, "/jobs/pools/train/shared_memory"),
         ({"networkPolicy.metadataAddresses": ["metadata"]}, "/networkPolicy/metadataAddresses"),

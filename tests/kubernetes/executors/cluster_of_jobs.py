@@ -81,6 +81,7 @@ class Jobs:
             current=lambda: frozenset(self.live),
             fractions=lambda: frozenset(self.fractions),
             nodes_to_bring=lambda: self.missing,
+            takes_work=lambda _node: True,
             files=files,
         )
         return KubernetesExecutor(connection, self.settings, around)

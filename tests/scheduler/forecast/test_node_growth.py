@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from builders import World, a_job, a_node, a_pool, a_team
 
+from gpucommons.scheduler.background_tasks import node_growth
 from gpucommons.scheduler.background_tasks.node_growth import NodeGrowth
 from gpucommons.scheduler.core.model.resources import Growth
 from gpucommons.scheduler.core.model.state import NodesObserved
 from gpucommons.scheduler.core.model.types import PoolName
+from gpucommons.scheduler.core.whatif.nodes_to_bring import NodesToBring
 from gpucommons.scheduler.forecast.estimating import Budget, estimate
 from gpucommons.scheduler.forecast.runs import History
 
@@ -25,8 +30,13 @@ class Clock:
             lambda: self.world.cluster, lambda: self.world.now, lambda: self.seconds
         )
 
-    def come(self, *names: str) -> None:
-        nodes = (a_node("h1", pool="here"), *(a_node(name, pool="cloud") for name in names))
+    def come(self, *names: str, boots: tuple[str, ...] = ()) -> None:
+        """``boots``: nodes that are ready, and whose GPUs are not."""
+        nodes = (
+            a_node("h1", pool="here"),
+            *(a_node(name, pool="cloud") for name in names),
+            *(replace(a_node(name, pool="cloud"), devices=()) for name in boots),
+        )
         self.world.step(NodesObserved(executor="fake", nodes=nodes))
 
 
@@ -41,6 +51,39 @@ def test_a_node_that_came_is_not_asked_for_again_before_that_is_worked_out() -> 
     clock.growth.step()
     assert clock.growth.missing() == {CLOUD: 1}
     clock.come("c1", "c2")
+    assert clock.growth.missing() == {}
+
+
+def test_a_node_has_come_when_it_offers_its_gpus_and_not_before() -> None:
+    clock = Clock()
+    clock.world.submit(a_job("a", 4000, pools=(CLOUD,)))
+    clock.growth.step()
+    clock.come(boots=("c1",))
+    assert clock.growth.missing() == {CLOUD: 1}, "before that is worked out"
+    clock.growth.step()
+    assert clock.growth.missing() == {CLOUD: 1}, "and after"
+    clock.come("c1")
+    assert clock.growth.missing() == {}
+    clock.growth.step()
+    assert clock.growth.missing() == {}
+
+
+def test_the_last_node_that_a_pool_may_have_is_awaited_until_it_offers_its_gpus() -> None:
+    clock = Clock()
+    for name in ("a", "b", "c"):
+        clock.world.submit(a_job(name, 4000, pools=(CLOUD,)))
+    clock.growth.step()
+    clock.come("c1", "c2", boots=("c3",))
+    clock.growth.step()
+    assert clock.growth.missing() == {CLOUD: 1}
+    clock.come("c1", "c2", "c3")
+    assert clock.growth.missing() == {}
+
+
+def test_nothing_is_said_of_missing_nodes_before_the_first_look() -> None:
+    clock = Clock()
+    assert (clock.growth.missing(), clock.growth.coming()) == (None, ())
+    clock.growth.step()
     assert clock.growth.missing() == {}
 
 
@@ -63,6 +106,15 @@ def test_each_is_likely_a_boot_after_it_was_asked_for() -> None:
     assert [one.at_ms for one in clock.growth.coming()] == [first_ms + 60_000 + BOOT_MS]
 
 
+def test_a_node_that_is_overdue_is_awaited_as_if_it_were_asked_for_now() -> None:
+    clock = Clock()
+    clock.world.submit(a_job("a", 4000, pools=(CLOUD,)))
+    clock.growth.step()
+    clock.world.wait(BOOT_MS + 60_000)
+    clock.growth.step()
+    assert [one.at_ms for one in clock.growth.coming()] == [clock.world.now + BOOT_MS]
+
+
 def test_a_forecast_counts_the_time_that_a_node_takes_to_boot() -> None:
     clock = Clock()
     job = clock.world.submit(a_job("a", 4000, pools=(CLOUD,)))
@@ -81,9 +133,18 @@ def test_a_forecast_counts_the_time_that_a_node_takes_to_boot() -> None:
     assert waits() == (None, None)
 
 
-def test_where_no_pool_grows_nothing_is_worked_out() -> None:
+def test_where_no_pool_grows_nothing_is_worked_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[object] = []
+
+    def look(*asked: object) -> NodesToBring:
+        looks.append(asked)
+        return NodesToBring()
+
+    monkeypatch.setattr(node_growth, "nodes_to_bring", look)
     world = World(a_node(), teams=[a_team()])
     growth = NodeGrowth(lambda: world.cluster, lambda: world.now)
     world.submit(a_job("a", 9000))
     growth.step()
-    assert (growth.missing(), growth.coming()) == ({}, ())
+    assert (looks, growth.missing(), growth.coming()) == ([], {}, ())
+    Clock().growth.step()
+    assert len(looks) == 1

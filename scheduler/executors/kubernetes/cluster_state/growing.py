@@ -45,11 +45,13 @@ class Growing:
     def beat(self) -> None:
         """Order what is missing, and remove what nothing needs."""
         wanted = self._around.nodes_to_bring()
+        if wanted is None:
+            return
         there = self._view.placeholders.values()
         if not wanted and not there and not self._refused:
             return
         self._refused = {pool: said for pool, said in self._refused.items() if pool in wanted}
-        found = due(wanted, there, lambda node: self._around.pool_of_node(node) is not None)
+        found = due(wanted, there, self._around.takes_work)
         for pool, number in found.make:
             self._make(pool, number)
         for pod in found.remove:

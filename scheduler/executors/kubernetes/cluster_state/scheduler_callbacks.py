@@ -37,8 +37,10 @@ class Around:
     fractions: Callable[[], Set[DeviceId]] = frozenset
     #: Slots that the next notebooks with a part of a GPU would be given, in some pools.
     next_shares: Callable[[Set[PoolName]], Set[DeviceId]] = lambda _pools: frozenset()
-    #: How many nodes are missing in pools that grow.
-    nodes_to_bring: Callable[[], Mapping[PoolName, int]] = dict
+    #: How many nodes are missing in pools that grow; None while that is not known yet.
+    nodes_to_bring: Callable[[], Mapping[PoolName, int] | None] = dict
+    #: Whether a node offers what it was brought for.
+    takes_work: Callable[[NodeId], bool] = lambda _node: False
     #: Leases that hold something, in the scheduler's books.
     leases: Callable[[], Leases] = dict
     #: Attempts that are on record as live; None where nobody says.

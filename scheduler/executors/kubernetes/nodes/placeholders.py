@@ -34,8 +34,10 @@ class PlaceholderSeen:
     pool: PoolName
     #: The node that it was bound to; None while there is none for it.
     node: str | None = None
-    #: It ended or is being deleted.
+    #: It is being deleted.
     leaving: bool = False
+    #: Its node ran it no more, as where it was evicted: it stays until it is deleted.
+    ended: bool = False
 
 
 def read_placeholder(pod: Mapping[str, Any]) -> PlaceholderSeen:
@@ -46,7 +48,8 @@ def read_placeholder(pod: Mapping[str, Any]) -> PlaceholderSeen:
         uid=meta["uid"],
         pool=PoolName((meta.get("annotations") or {}).get(names.POOL, "")),
         node=pod["spec"].get("nodeName"),
-        leaving="deletionTimestamp" in meta or status.get("phase") in {"Succeeded", "Failed"},
+        leaving="deletionTimestamp" in meta,
+        ended=status.get("phase") in {"Succeeded", "Failed"},
     )
 
 
@@ -115,7 +118,9 @@ def due(
 def _is_over(
     pod: PlaceholderSeen, wanted: Mapping[PoolName, int], takes_work: Callable[[NodeId], bool]
 ) -> bool:
-    return pod.pool not in wanted or (pod.node is not None and takes_work(NodeId(pod.node)))
+    if pod.ended or pod.pool not in wanted:
+        return True
+    return pod.node is not None and takes_work(NodeId(pod.node))
 
 
 def _missing(pool: PoolName, nodes: int, taken: Set[str]) -> Iterable[tuple[PoolName, int]]:

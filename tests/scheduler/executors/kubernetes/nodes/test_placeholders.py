@@ -93,3 +93,19 @@ def test_nothing_is_left_of_a_pool_that_needs_none_any_more() -> None:
     found = due({OTHER: 1}, [seen(1), seen(2, "n1"), seen(3, leaving=True)], lambda _node: False)
     assert [pod.uid for pod in found.remove] == ["u1", "u2"]
     assert found.make == ((OTHER, 1),)
+
+
+def test_one_that_its_node_runs_no_more_is_removed_and_made_anew() -> None:
+    found = due({CLOUD: 1}, [replace(seen(1, "n1"), ended=True)], lambda _node: False)
+    assert [pod.uid for pod in found.remove] == ["u1"]
+    assert found.make == ((CLOUD, 2),)
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_a_pod_that_ended_stays_until_it_is_deleted(phase: str) -> None:
+    made = placeholder_pod(POOL, GROWTH, 1, KubernetesSettings())
+    made["metadata"]["uid"], made["status"] = "u", {"phase": phase}
+    found = read_placeholder(made)
+    assert (found.ended, found.leaving) == (True, False)
+    made["metadata"]["deletionTimestamp"] = "2026-11-29T20:00:00Z"
+    assert read_placeholder(made).leaving
