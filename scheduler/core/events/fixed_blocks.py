@@ -2,7 +2,8 @@
 
 Fixed quota comes first: where nodes are lost, guarantees shrink pro rata. In-guarantee work that a
 shrunk guarantee no longer covers becomes borrowed, the newest first: it runs on, but no longer stands in
-the way of the blocks that need its place.
+the way of the blocks that need its place. Nodes that may still come back guarantees: where a lost node can be
+replaced nobody's shrinks, and the blocks wait for it.
 """
 
 from __future__ import annotations

@@ -11,7 +11,14 @@ from builders import World, a_job, a_node, a_pool, a_team
 from gpucommons.scheduler.core.model.intents import PutTeams, SetBudget
 from gpucommons.scheduler.core.model.resources import Budget, BudgetPolicy, Growth, Price, Quota
 from gpucommons.scheduler.core.model.state import NodesObserved
-from gpucommons.scheduler.core.model.types import PoolName, Role, State, TeamName, WorkloadId
+from gpucommons.scheduler.core.model.types import (
+    HoldClass,
+    PoolName,
+    Role,
+    State,
+    TeamName,
+    WorkloadId,
+)
 from gpucommons.scheduler.core.whatif.nodes_to_bring import nodes_to_bring
 
 CLOUD, HERE = PoolName("cloud"), PoolName("here")
@@ -114,6 +121,27 @@ def test_who_runs_in_its_guarantee_is_not_stopped_where_a_node_may_come() -> Non
     assert world.stop_of(runs) is None
     assert world.state(other) is State.QUEUED
     assert brought(world) == {"cloud": 1}
+
+
+def test_who_runs_in_its_guarantee_keeps_it_where_a_lost_node_may_be_replaced() -> None:
+    teams = [
+        a_team("vision", "cloud", fixed_milli_gpu=4000),
+        a_team("nlp", "cloud", guaranteed_milli_gpu=8000),
+    ]
+    nodes = [a_node(f"c{number}", pool="cloud") for number in (1, 2, 3)]
+    pools = [a_pool("cloud", gpu_kind="A100-40", growth=GROWTH)]
+    world = World(*nodes, teams=teams, pools=pools)
+    (block,) = world.cluster.blocks
+    runs = [world.run(a_job(n, 4000, pools=(CLOUD,), team=TeamName("nlp"))) for n in ("a", "b")]
+    there = tuple(node for node in nodes if node.node_id != block.node_id)
+    world.step(NodesObserved(executor="fake", nodes=there))
+    owner = world.submit(a_job("c", 4000, pools=(CLOUD,)))
+    held = [world.get(one).current for one in runs]
+    assert [one and one.hold_class for one in held] == [HoldClass.GUARANTEED] * 2
+    assert brought(world) == {"cloud": 1}, "for the team whose fixed quota was lost"
+    world.step(NodesObserved(executor="fake", nodes=(*there, a_node("c4", pool="cloud"))))
+    assert [one.node_id for one in world.cluster.blocks] == ["c4"]
+    assert world.state(owner) is State.STARTING
 
 
 def test_a_limit_bounds_what_is_brought() -> None:
