@@ -28,15 +28,6 @@ class Peer:
     uid: int
 
 
-#: Name of a socket at which one process asks for many others: who is at the other end says nothing.
-FOR_OTHERS = "forwarded.sock"
-
-
-def is_for_others(connection: socket.socket) -> bool:
-    """Whether a connection was accepted at such a socket."""
-    return Path(os.fsdecode(connection.getsockname())).name == FOR_OTHERS
-
-
 def peer_of(connection: socket.socket) -> Peer | None:
     """The process that connected; None on systems that do not tell."""
     option = getattr(socket, "SO_PEERCRED", None)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Generator, Hashable, Sequence
+from collections.abc import Container, Generator, Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -54,8 +55,16 @@ class PeerProtocol(H11Protocol):
     longest, else the one whose body has been on its way for longest.
     """
 
-    def __init__(self, *arguments: Any, quiet: Quiet | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        quiet: Quiet | None = None,
+        for_others: bool = False,
+        **options: Any,
+    ) -> None:
+        """``for_others``: one process asks for many, so who is at the other end says nothing."""
         super().__init__(*arguments, **options)
+        self._for_others = for_others
         self._quiet = quiet or Quiet()
         self._peer: Hashable = None
 
@@ -67,7 +76,7 @@ class PeerProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
         """Ask the kernel once per connection."""
         super().connection_made(transport)
-        uid = peer_uid(transport.get_extra_info("socket"))
+        uid = None if self._for_others else peer_uid(transport.get_extra_info("socket"))
         self._peer = uid if uid is not None else self.client and self.client[0]
         if uid is not None:
             self.app_state = {**self.app_state, "peer_uid": uid}
@@ -188,10 +197,8 @@ class PeerProtocol(H11Protocol):
 
 
 def peer_uid(connection: Any) -> int | None:
-    """The user id of the process at the other end of a unix socket; None where that is nobody's identity."""
+    """The user id of the process at the other end of a unix socket; None where there is none."""
     if connection is None or connection.family != socket.AF_UNIX:
-        return None
-    if unix_sockets.is_for_others(connection):
         return None
     peer = unix_sockets.peer_of(connection)
     return None if peer is None else peer.uid
@@ -200,8 +207,11 @@ def peer_uid(connection: Any) -> int | None:
 class Server(uvicorn.Server):
     """Signals belong to the process, which has more to shut down than this."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(
+        self, config: uvicorn.Config, *, for_others: Container[socket.socket] = ()
+    ) -> None:
         super().__init__(config)
+        self._for_others = for_others
         self._quiet = Quiet()
         self._listening: list[HeadsFirst] = []
         self._beginning: set[asyncio.Task[Any]] = set()
@@ -216,7 +226,8 @@ class Server(uvicorn.Server):
         await super().startup(sockets=[])
         bounds = HalfOpen(most=max_half_open())
         for one in sockets or ():
-            self._listening.append(HeadsFirst(one, self._begin, bounds=bounds))
+            begin = partial(self._begin, for_others=one in self._for_others)
+            self._listening.append(HeadsFirst(one, begin, bounds=bounds))
 
     async def shutdown(self, sockets: Sequence[socket.socket] | None = None) -> None:
         """Take no more connections, finish those under way."""
@@ -224,12 +235,12 @@ class Server(uvicorn.Server):
             one.close()
         await super().shutdown(sockets=list(sockets or ()))
 
-    def _begin(self, connection: socket.socket, _peer: Hashable) -> None:
-        task = asyncio.ensure_future(self._served(connection))
+    def _begin(self, connection: socket.socket, _peer: Hashable, *, for_others: bool) -> None:
+        task = asyncio.ensure_future(self._served(connection, for_others=for_others))
         self._beginning.add(task)
         task.add_done_callback(self._beginning.discard)
 
-    async def _served(self, connection: socket.socket) -> None:
+    async def _served(self, connection: socket.socket, *, for_others: bool) -> None:
         loop = asyncio.get_running_loop()
 
         def protocol() -> PeerProtocol:
@@ -238,6 +249,7 @@ class Server(uvicorn.Server):
                 server_state=self.server_state,
                 app_state=self.lifespan.state,
                 quiet=self._quiet,
+                for_others=for_others,
                 _loop=loop,
             )
 
@@ -247,8 +259,11 @@ class Server(uvicorn.Server):
             connection.close()  # gone meanwhile
 
 
-def make_server(app: FastAPI) -> Server:
-    """A server for the application; ``serve(sockets=…)`` runs it until ``should_exit``."""
+def make_server(app: FastAPI, *, for_others: Container[socket.socket] = ()) -> Server:
+    """A server for the application; ``serve(sockets=…)`` runs it until ``should_exit``.
+
+    ``for_others``: those of the sockets at which one process asks for many others.
+    """
     config = uvicorn.Config(
         app,
         http=PeerProtocol,
@@ -260,4 +275,4 @@ def make_server(app: FastAPI) -> Server:
         timeout_graceful_shutdown=_GRACEFUL_S,
         timeout_keep_alive=30,
     )
-    return Server(config)
+    return Server(config, for_others=for_others)

@@ -25,7 +25,7 @@ Own = Callable[[bytes], bytes | None]
 
 def api_socket(state: Path) -> Path:
     """Where the one that leads takes forwarded calls of its API."""
-    return state / unix_sockets.FOR_OTHERS
+    return state / "forwarded.sock"
 
 
 def pages_socket(state: Path) -> Path:

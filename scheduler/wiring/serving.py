@@ -7,7 +7,8 @@ import contextlib
 import importlib
 import logging
 import signal
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Container
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -63,13 +64,14 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
             return 0
         scheduler = await _started(stack, settings, settings.api_url or api_url)
         unix = unix_sockets.listen(settings.state / "api.sock", backlog=BACKLOG)
-        listening = [tcp, unix]
-        if settings.stand_by:
-            listening.append(
-                unix_sockets.listen(forwarding.api_socket(settings.state), backlog=BACKLOG)
-            )
+        forwarded = (
+            [unix_sockets.listen(forwarding.api_socket(settings.state), backlog=BACKLOG)]
+            if settings.stand_by
+            else []
+        )
+        listening = [tcp, unix, *forwarded]
         stack.callback(close_all, listening)
-        server = await asyncio.to_thread(_server, scheduler)
+        server = await asyncio.to_thread(_server, scheduler, forwarded)
         for work in (
             _run_housekeeping(scheduler),
             _look_at(scheduler, scheduler.schedules.step, "a look at the schedules"),
@@ -97,12 +99,12 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
         return 0 if scheduler.loop.lost is None else 1
 
 
-def _server(scheduler: Scheduler) -> Server:
+def _server(scheduler: Scheduler, for_others: Container[socket.socket]) -> Server:
     """The HTTP server; imported in a thread, while the loop decides already."""
     from gpucommons.scheduler.api.server import make_server  # noqa: PLC0415 - see above
     from gpucommons.scheduler.wiring.rest_api import web_app  # noqa: PLC0415 - see above
 
-    return make_server(web_app(scheduler))
+    return make_server(web_app(scheduler), for_others=for_others)
 
 
 async def _started(

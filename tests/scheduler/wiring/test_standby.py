@@ -14,10 +14,10 @@ import pytest
 from free_ports import free_port
 
 from gpucommons.gpu.connections.trusted_authorities import trusted_at
-from gpucommons.gpu.connections.unix_sockets import FOR_OTHERS
 from gpucommons.scheduler.api import server
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.store.opening import is_led
+from gpucommons.scheduler.wiring.forwarding import api_socket
 from gpucommons.scheduler.wiring.options import SchedulerSettings
 from gpucommons.scheduler.wiring.serving import serve
 
@@ -126,7 +126,7 @@ async def test_while_the_first_takes_no_more_callers_the_next_one_says_to_come_a
     await first.until("/healthz", 200)
     second = Beside(state)
     await second.until("/readyz", 200)
-    (state / FOR_OTHERS).unlink()
+    api_socket(state).unlink()
     refused = await second.answer("/healthz")
     assert refused.status_code == 503
     assert refused.headers["retry-after"] == "1"
