@@ -154,6 +154,10 @@ def _together(arguments: argparse.Namespace) -> int:
         )
     if found.unknown:
         lines.append(f"Without a plan, and so left out: {', '.join(found.unknown)}")
+    if found.ran:
+        lines.append(f"Ran already, and so left out: {', '.join(found.ran)}")
+    if found.later:
+        lines.append(f"Submitted after the ones looked at: {', '.join(found.later)}")
     show(found, "\n".join(lines), output=arguments.output)
     return 0
 

@@ -25,13 +25,19 @@ class TogetherPool(View):
     #: Until a job is done, on average.
     mean_s: float
     mean_as_asked_s: float
+    #: No other numbers are better by 2 %; else these are the best that were found.
+    is_best: bool = True
     jobs: list[TogetherJob]
 
 
 class TogetherView(View):
-    """Sizes with which they are done soonest. Nothing is changed by it."""
+    """Sizes with which they are done soonest, of those that were tried. Nothing is changed by it."""
 
     pools: list[TogetherPool] = []
     #: Names of those of which no formula is known: they took no plan.
     unknown: list[str] = []
+    #: Names of those that ran already: how much of them is left is not reckoned.
+    ran: list[str] = []
+    #: Names of those that took a plan and were submitted after as many as are looked at.
+    later: list[str] = []
     text: str

@@ -1,7 +1,8 @@
 """One person's waiting jobs at once: what is best for each alone may be the worse for all.
 
 Jobs that took a plan carry the numbers from which their formula follows again on other GPUs. Others are
-named and left as they are. Nothing is changed: who wants it resizes the jobs.
+named and left as they are, and so are those that ran already: how much of them is left is not reckoned.
+Nothing is changed: who wants it resizes the jobs.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from gpucommons.scheduler.service.service import Service
 #: Who gains less than this part of the time keeps the jobs as they are.
 _WORTH = 0.02
 _TWO = 2
+#: So many jobs are looked at, oldest first: each takes a formula of its own, and all of them the GIL.
+_MOST_JOBS = 12
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,20 +54,34 @@ def waiting_together(service: Service, principal: Principal) -> models.TogetherV
         ),
         key=lambda one: (one.submitted_ms, one.workload_id),
     )
+    ran = [one for one in mine if _ran(one)]
+    fresh = [one for one in mine if not _ran(one)]
+    planned = [one for one in fresh if one.spec.plan is not None]
     known: dict[PoolName, list[_Waiting]] = defaultdict(list)
-    unknown = []
-    for workload in mine:
+    unknown = [one.spec.name for one in fresh if one.spec.plan is None]
+    for workload in planned[:_MOST_JOBS]:
         found = _seconds(service, workload)
         if found is None:
             unknown.append(workload.spec.name)
         else:
             known[workload.spec.pools[0]].append(found)
     pools = [_of_pool(pool, jobs) for pool, jobs in known.items() if len(jobs) >= _TWO]
-    return models.TogetherView(pools=pools, unknown=unknown, text=_text(pools, len(mine)))
+    later = [one.spec.name for one in planned[_MOST_JOBS:]]
+    return models.TogetherView(
+        pools=pools,
+        unknown=unknown,
+        ran=[one.spec.name for one in ran],
+        later=later,
+        text=_text(pools, len(mine)),
+    )
+
+
+def _ran(workload: Workload) -> bool:
+    return any(one.started_ms is not None for one in workload.attempts)
 
 
 def _seconds(service: Service, workload: Workload) -> _Waiting | None:
-    """None of a job without a plan, or whose plan is not for whole GPUs of its pool alone."""
+    """None of a job whose plan is not read any more, or not for whole GPUs of its pool alone."""
     spec, cluster = workload.spec, service.loop.cluster
     plan = spec.plan
     training = None if plan is None else read(plan.training)
@@ -98,7 +115,8 @@ def _of_pool(pool: PoolName, jobs: Sequence[_Waiting]) -> models.TogetherPool:
     gpus = max(max(one.seconds) for one in jobs)
     tables = [one.seconds for one in jobs]
     asked = [one.asked for one in jobs]
-    best: Sequence[int] = together(tables, gpus)
+    dealt = together(tables, asked, gpus)
+    best: Sequence[int] = dealt.sizes
     before_s = mean_finish_s(tables, asked, gpus)
     after_s = mean_finish_s(tables, best, gpus)
     if after_s > (1 - _WORTH) * before_s:
@@ -108,6 +126,7 @@ def _of_pool(pool: PoolName, jobs: Sequence[_Waiting]) -> models.TogetherPool:
         gpus=gpus,
         mean_s=after_s,
         mean_as_asked_s=before_s,
+        is_best=dealt.is_best,
         jobs=[
             models.TogetherJob(
                 id=one.workload.workload_id,
@@ -125,12 +144,19 @@ def _of_pool(pool: PoolName, jobs: Sequence[_Waiting]) -> models.TogetherPool:
 def _text(pools: Sequence[models.TogetherPool], waiting: int) -> str:
     if not pools:
         return (
-            "Two or more of your jobs that wait in one pool and took a plan can be looked at together;"
-            f" {waiting} of yours wait."
+            "Two or more of your jobs that wait in one pool, took a plan and never ran can be looked at"
+            f" together; {waiting} of yours wait."
         )
+    proved = all(pool.is_best for pool in pools)
     if all(job.gpus == job.gpus_asked for pool in pools for job in pool.jobs):
-        return "Your waiting jobs are done soonest, on average, as they were submitted."
-    return (
+        if proved:
+            return "Your waiting jobs are done soonest, on average, as they were submitted."
+        return (
+            "No other numbers of GPUs were found with which your waiting jobs are done sooner, on average,"
+            " than as they were submitted; not all were tried."
+        )
+    text = (
         "On average your waiting jobs are done sooner with other numbers of GPUs, by the formulas of their"
         " plans and if they get the GPUs one after the other."
     )
+    return text if proved else f"{text} These are the best found; not all were tried."

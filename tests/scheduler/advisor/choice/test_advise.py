@@ -14,7 +14,6 @@ from gpucommons.scheduler.advisor.choice.advise import CANNOT_SAY, advise
 from gpucommons.scheduler.advisor.choice.interruption_cost import Terms, interval_h, useful_share
 from gpucommons.scheduler.advisor.choice.question import Objective, Question, Range, Verdict
 from gpucommons.scheduler.advisor.choice.ranking import beside
-from gpucommons.scheduler.advisor.choice.together import mean_finish_s, together
 from gpucommons.scheduler.advisor.history import Asked, Grade, Run
 from gpucommons.scheduler.advisor.kinds import Pool, shipped
 from gpucommons.scheduler.advisor.network import Traced, Transformer, Unknown
@@ -228,12 +227,3 @@ def test_saving_as_often_as_young_and_daly_say_loses_least() -> None:
     assert useful_share(terms) == pytest.approx(1 - 0.05 - 0.1 * (0.5 + 0.1))
     assert useful_share(Terms()) == 1
     assert useful_share(replace(terms, interruptions_per_h=100.0)) == 0
-
-
-def test_jobs_together_share_what_each_alone_would_take() -> None:
-    job = {1: 100.0, 2: 55.0, 4: 32.0, 8: 25.0}
-    assert together([job, job], 8) == (4, 4)
-    assert mean_finish_s([job, job], (8, 8), 8) == pytest.approx((25 + 50) / 2)
-    assert together([job], 8) == (8,)
-    assert together([], 8) == ()
-    assert together([{16: 1.0}], 8) == ()

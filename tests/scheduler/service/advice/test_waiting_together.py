@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from builders import a_node
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.types import State, WorkloadId
+from gpucommons.scheduler.core.model.types import AttemptState, State, WorkloadId
 from gpucommons.scheduler.errors import Forbidden
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import advice
@@ -101,6 +102,39 @@ def test_what_cannot_be_better_is_left_as_it_was_asked(world: ServiceWorld) -> N
     again = waiting_together(world.service, world.principal("ann"))
 
     assert again.text == "Your waiting jobs are done soonest, on average, as they were submitted."
+
+
+def test_of_many_jobs_the_first_are_looked_at_and_the_others_named(world: ServiceWorld) -> None:
+    plan = plan_of(world, 1)
+    ids = [submitted(world, 1, plan=plan) for _ in range(14)]
+    world.pass_time(1000)
+
+    found = waiting_together(world.service, world.principal("ann"))
+
+    (pool,) = found.pools
+    assert [job.id for job in pool.jobs] == ids[:12]
+    assert found.later == [world.cluster.workloads[WorkloadId(one)].spec.name for one in ids[12:]]
+    assert pool.mean_s <= pool.mean_as_asked_s
+    assert not pool.is_best
+    assert "not all were tried" in found.text
+
+
+def test_a_job_that_ran_already_is_named_and_left_out(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(world, 1)
+    ids = [submitted(world, 1, plan=plan) for _ in range(3)]
+    world.pass_time(1000)
+    running = next(one for one in world.cluster.workloads.values() if one.spec.owner == "alf")
+    first = world.cluster.workloads[WorkloadId(ids[0])]
+    lost = replace(running.attempts[0], state=AttemptState.ENDED, started_ms=running.submitted_ms)
+    workloads = {**world.cluster.workloads, first.workload_id: replace(first, attempts=(lost,))}
+    monkeypatch.setattr(world.loop, "_cluster", replace(world.cluster, workloads=workloads))
+
+    found = waiting_together(world.service, world.principal("ann"))
+
+    assert [job.id for pool in found.pools for job in pool.jobs] == ids[1:]
+    assert (found.ran, found.unknown) == ([first.spec.name], [])
 
 
 def test_nobody_sees_another_s_jobs_and_one_alone_is_not_compared(world: ServiceWorld) -> None:
