@@ -178,9 +178,8 @@ def _starts(
         future.step(step_ms)
         yield
         started = [one for one in missing if _holds(future.cluster, one)]
-        begun = {one: future.vacated.begun.get(one, step_ms) for one in started}
         # Where nothing tells, at the first that the cycle stands for.
-        found.update({one: at if at < step_ms else next_ms for one, at in begun.items()})
+        found.update({one: future.vacated.begun.get(one, next_ms) for one in started})
         missing = [one for one in missing if one not in found]
     return found
 

@@ -146,7 +146,7 @@ class Simulation:
         """One step of the core on everything that has come due by now."""
         self.now_ms = now_ms
         began_ms = self._clock_ms()
-        self.vacated.nothing()
+        self.vacated.nothing(now_ms)
         intents, observations = self._come_due()
         with garbage.left_for_later():
             outcome = advance(
@@ -316,7 +316,7 @@ class Simulation:
             return
         workload = started[attempt_id]
         if workload.current is not None:
-            at_ms = self.vacated.begun_ms(workload, self.now_ms)
+            at_ms = self.vacated.begun_ms(workload, self.now_ms, self.record.stories)
             self._begin(workload, workload.current, at_ms)
             self._push(at_ms + self._conditions.start_ms, _Start(attempt_id))
 

@@ -6,7 +6,7 @@ workers takes twice as long, unless it is said how fast it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gpucommons.gpu.devices.devices import DeviceId
@@ -17,38 +17,70 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.simulation.record import Story
 
 
 class Vacated:
     """Devices that were left since the step before.
 
     A step may stand for hours: what it starts on a device that was left within them began then, as it
-    would have with a step for each end.
+    would have with a step for each end; but not before it might. A team's limit is not looked at.
     """
 
     def __init__(self) -> None:
         self._left: dict[DeviceId, Millis] = {}
-        #: When workloads began by this account.
+        #: When attempts of these workloads ended.
+        self._ended: dict[WorkloadId, Millis] = {}
+        self._from_ms = self._now_ms = Millis(0)
+        #: When workloads began by this account; not of those of which nothing tells.
         self.begun: dict[WorkloadId, Millis] = {}
 
-    def nothing(self) -> None:
+    def nothing(self, now_ms: Millis) -> None:
         """A step begins."""
         self._left.clear()
+        self._ended.clear()
+        self._from_ms, self._now_ms = self._now_ms or now_ms, now_ms
 
     def left(self, workload: Workload | None, at_ms: Millis) -> None:
         """An attempt has ended."""
         attempt = None if workload is None else workload.current
+        if workload is not None:
+            self._ended[workload.workload_id] = at_ms
         for placement in () if attempt is None else attempt.placements:
             self._left.update(dict.fromkeys(placement.device_ids, at_ms))
 
-    def begun_ms(self, workload: Workload, now_ms: Millis) -> Millis:
-        """When a workload that this step starts began: as soon as it was asked for and its devices were left."""
+    def begun_ms(
+        self, workload: Workload, now_ms: Millis, stories: Mapping[WorkloadId, Story]
+    ) -> Millis:
+        """When a workload that this step starts began: as soon as it might, and its devices were left."""
         attempt = workload.current
         held = () if attempt is None else attempt.placements
-        left = [self._left[d] for one in held for d in one.device_ids if d in self._left]
-        begun = min(now_ms, max(*left, workload.submitted_ms)) if left else now_ms
+        told = [self._left[d] for one in held for d in one.device_ids if d in self._left]
+        told += self._held_back(workload, stories)
+        if not told:
+            self.begun.pop(workload.workload_id, None)
+            return now_ms
+        begun = min(now_ms, max(*told, workload.submitted_ms))
         self.begun[workload.workload_id] = begun
         return begun
+
+    def _held_back(
+        self, workload: Workload, stories: Mapping[WorkloadId, Story]
+    ) -> Iterator[Millis]:
+        """When within this step its time had come, and its last attempt and what it runs after ended."""
+        spec = workload.spec
+        resumed = [one.to_ms for one in workload.pauses[-1:]]
+        for at_ms in (workload.not_before_ms, spec.not_before_ms, *resumed):
+            if at_ms > self._from_ms:
+                yield at_ms
+        if workload.workload_id in self._ended:
+            yield self._ended[workload.workload_id]
+        for before in spec.after:
+            story = stories.get(before)
+            if before in self._ended:
+                yield self._ended[before]
+            elif story is not None and story.ended_ms == self._now_ms:
+                yield self._now_ms  # without an attempt: cancelled in line
 
 
 @dataclass(slots=True)
