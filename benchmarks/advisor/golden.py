@@ -72,7 +72,7 @@ def _together() -> bool:
     """Two jobs that do not scale well: each alone takes all GPUs, both together half of them."""
     job = {1: 100.0, 2: 55.0, 4: 32.0, 8: 25.0}
     greedy = (8, 8)
-    chosen = together([job, job], 8)
+    chosen = together([job, job], greedy, 8).sizes
     return mean_finish_s([job, job], chosen, 8) < mean_finish_s([job, job], greedy, 8)
 
 
