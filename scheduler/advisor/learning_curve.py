@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
+from itertools import dropwhile
+from statistics import NormalDist, median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,10 @@ LEAST_POINTS = 12
 FURTHEST = 10.0
 #: What happens in the first part of a run (warm-up, a falling start) is no part of its law.
 _LEFT_OUT = 0.1
+#: Beyond it, squares of many come near the end of what a float holds.
+_LARGEST = 1e100
+#: So many at least tell where a curve comes from.
+_FIRST_POINTS = 3
 #: More are averaged, block by block.
 _MOST_POINTS = 300
 _POWERS = np.geomspace(0.1, 3.0, 14)
@@ -82,12 +87,17 @@ class Fit:
             return np.where(self.is_power, part**-self.exponents, np.exp(-self.exponents * part))
 
 
+def is_number(value: float) -> bool:
+    """Neither NaN nor infinite, and its square is none of them either."""
+    return abs(value) < _LARGEST
+
+
 def fit(steps: Sequence[float], values: Sequence[float]) -> Fit | None:
     """All shapes; None where the points are too few to tell anything.
 
     ``steps`` ascend from above 0; points that are no numbers are left out.
     """
-    pairs = [(x, y) for x, y in zip(steps, values, strict=True) if x > 0 and math.isfinite(y)]
+    pairs = [(x, y) for x, y in zip(steps, values, strict=True) if x > 0 and is_number(y)]
     if not pairs:
         return None
     last = pairs[-1][0]
@@ -118,6 +128,43 @@ def reach(fitted: Fit, goal: float) -> Reach:
     low, middle, high = (_quantile(part, fitted.weights, q) for q in (_LOW, 0.5, _HIGH))
     known = [None if one > FURTHEST else one * fitted.last for one in (low, middle, high)]
     return Reach(low=known[0], middle=known[1], high=known[2], share=inside)
+
+
+def reached_at(steps: Sequence[float], values: Sequence[float], goal: float) -> float | None:
+    """The step at which a curve first came to a goal; None where it has not.
+
+    Which way it goes there is told by the first points after the first tenth of the run: a first
+    point that lies apart from the rest (a loss before anything is averaged) tells nothing. A curve
+    that lay beyond the goal by then, and does not come back to it, passed it in the first tenth.
+    """
+    kept = [one for one in zip(steps, values, strict=True) if one[0] >= _LEFT_OUT * steps[-1]]
+    if not kept:
+        return None
+    some = max(_FIRST_POINTS, round(_LEFT_OUT * len(kept)))
+    rises = goal > median(value for _, value in kept[:some])
+    after = dropwhile(lambda one: _is_there(one[1], goal, rises=rises), kept)
+    there = next((step for step, value in after if _is_there(value, goal, rises=rises)), None)
+    if there is not None or _comes_nearer([value for _, value in kept[1:]], goal):
+        return there
+    rises = goal > values[0]
+    every = zip(steps, values, strict=True)
+    return next((step for step, value in every if _is_there(value, goal, rises=rises)), None)
+
+
+def _is_there(value: float, goal: float, *, rises: bool) -> bool:
+    return value >= goal if rises else value <= goal
+
+
+def _comes_nearer(values: Sequence[float], goal: float) -> bool:
+    """By more than chance where that can be told; also where too few points tell anything."""
+    half = len(values) // 2
+    if half == 0:
+        return True
+    first, last = (abs(goal - float(np.mean(part))) for part in (values[:half], values[half:]))
+    if len(values) < LEAST_POINTS:
+        return last < first
+    noise = float(np.std(np.diff(values))) / math.sqrt(2)
+    return first - last > 2 * noise * math.sqrt(2 / half)
 
 
 def is_flat(fitted: Fit) -> bool:

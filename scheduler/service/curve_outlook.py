@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -13,7 +14,9 @@ from gpucommons.scheduler.advisor.learning_curve import (
     Reach,
     fit,
     is_flat,
+    is_number,
     reach,
+    reached_at,
     rises_since,
 )
 from gpucommons.scheduler.core.model.lifecycle import is_final
@@ -44,10 +47,14 @@ def curve_outlook(
     found = find_job(service, principal, ref)
     authorization.curve_outlook(principal, found)
     curve = logs.curve(service, principal, ref)
-    steps, values = _series(curve, metric)
+    series = _series(curve, metric)
+    steps, values = list(series), list(series.values())
     names = sorted({name for point in curve.points for name in point.metrics})
     if not names:
         text = f"No curve of {found.spec.name} is known yet."
+        return models.CurveOutlook(metric=metric, goal=goal, unit=_unit(curve), text=text)
+    if metric in names and not steps:
+        text = f"{metric} was no number at any {_unit(curve)} so far."
         return models.CurveOutlook(metric=metric, goal=goal, unit=_unit(curve), text=text)
     if not steps:
         message = f"{found.spec.name} tells no {metric!r}; its curve has: {', '.join(names)}."
@@ -72,21 +79,11 @@ class _Asked:
         self.steps, self.values = steps, values
         self.unit = _unit(curve)
 
-    def reached_at(self) -> float | None:
-        """Where a point first lay there."""
-        rises = self.goal > self.values[0]
-        there = (
-            step
-            for step, value in zip(self.steps, self.values, strict=True)
-            if (value >= self.goal if rises else value <= self.goal)
-        )
-        return next(there, None)
-
 
 def _said(asked: _Asked, fitted: Fit | None, *, is_over: bool) -> models.CurveOutlook:
     view = models.CurveOutlook(metric=asked.metric, goal=asked.goal, unit=asked.unit, text="")
     name, goal = asked.metric, f"{asked.goal:.6g}"
-    there = asked.reached_at()
+    there = reached_at(asked.steps, asked.values, asked.goal)
     if there is not None:
         text = f"{name} came to {goal} at {asked.unit} {_count(there)}."
         return view.model_copy(update={"reached_at": there, "text": text})
@@ -145,7 +142,7 @@ def _seconds(asked: _Asked, found: Reach) -> models.OpenRangeView | None:
     points = points[len(points) // 2 :]
     if len(points) < _POINTS_OF_A_PACE:
         return None
-    done = _at(asked.curve, points[-1]) - _at(asked.curve, points[0])
+    done = _at(asked.unit, points[-1]) - _at(asked.unit, points[0])
     spent_s = (points[-1].at_ms - points[0].at_ms) / 1000
     if done <= 0 or spent_s <= 0:
         return None
@@ -172,10 +169,9 @@ def _hints(curve: models.Curve, metric: str, fitted: Fit | None) -> Iterator[str
         )
         if "loss" not in base or base == name or not trained:
             continue
-        both = [one for one in curve.points if {name, trained} <= one.metrics.keys()]
-        steps = [_at(curve, one) for one in both]
-        train = [one.metrics[trained] for one in both]
-        since = rises_since(steps, train, [one.metrics[name] for one in both])
+        held, fell = _series(curve, name), _series(curve, trained)
+        both = sorted(held.keys() & fell.keys())
+        since = rises_since(both, [fell[one] for one in both], [held[one] for one in both])
         if since is not None:
             yield (
                 f"{name} was lowest at {unit} {_count(since)} and has risen since, while {trained} fell:"
@@ -183,23 +179,23 @@ def _hints(curve: models.Curve, metric: str, fitted: Fit | None) -> Iterator[str
             )
 
 
-def _series(curve: models.Curve, metric: str) -> tuple[list[float], list[float]]:
-    """Steps that go up, with the metric at each."""
-    found: dict[float, float] = {}
+def _series(curve: models.Curve, metric: str) -> dict[float, float]:
+    """The metric at each step, which go up; what is no number is left out."""
+    unit, found = _unit(curve), {}
     for point in curve.points:
-        if metric in point.metrics:
-            found[_at(curve, point)] = point.metrics[metric]
-    steps = sorted(found)
-    return steps, [found[step] for step in steps]
+        at, value = _at(unit, point), point.metrics.get(metric, math.nan)
+        if is_number(at) and is_number(value):
+            found[at] = value
+    return dict(sorted(found.items()))
 
 
 def _unit(curve: models.Curve) -> str:
     return next((point.unit for point in reversed(curve.points) if point.unit), "step")
 
 
-def _at(curve: models.Curve, point: models.CurvePoint) -> float:
+def _at(unit: str, point: models.CurvePoint) -> float:
     """Parts of epochs are counted in thousandths; the metric has them as they are."""
-    return point.metrics.get("epoch", point.step) if _unit(curve) == "epoch" else float(point.step)
+    return point.metrics.get("epoch", point.step) if unit == "epoch" else float(point.step)
 
 
 def _count(step: float) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from gpucommons.scheduler.advisor.learning_curve import (
     fit,
     is_flat,
     reach,
+    reached_at,
     rises_since,
 )
 
@@ -122,3 +124,41 @@ def test_a_validation_loss_that_rises_is_seen_and_noise_is_not() -> None:
     assert lowest is not None
     assert 12 <= lowest <= 28
     assert rises_since(list(STEPS), list(train), list(level)) is None
+
+
+FALLING = 3.2 - 0.02 * STEPS
+QUICK = np.where(STEPS < 4, 0.2 * STEPS, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("values", "goal", "step"),
+    [
+        # A first point apart from the rest tells nothing, be the goal ahead or passed.
+        ([0.05, *FALLING[1:]], 0.5, None),
+        ([0.05, *FALLING[1:]], 3.0, 10),
+        ([0.05, 3.2, 3.1], 0.5, None),
+        # What rose within the first tenth came there, though all that follows lies beyond.
+        (QUICK, 0.5, 3),
+        (QUICK + NOISE, 0.5, 3),
+        (QUICK + 0.001 * STEPS, 0.5, 3),
+        (QUICK, 0.95, None),
+        ([0.1, 0.4, 0.6, 0.8, 0.9], 0.3, 2),
+        # Down and up again, by way of the goal.
+        (0.5 + 0.001 * (STEPS - 20) ** 2, 0.6, 10),
+        ([0.9], 0.8, None),
+        ([], 0.8, None),
+    ],
+)
+def test_a_goal_is_reached_in_the_direction_of_the_run(
+    values: Sequence[float], goal: float, step: float | None
+) -> None:
+    assert reached_at([*STEPS[: len(values)]], values, goal) == step
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf, 1e200])
+def test_what_is_no_number_is_left_out_of_a_fit(odd: float) -> None:
+    values = [*(3 / STEPS)]
+    values[20] = odd
+    found = fit([*STEPS], values)
+    assert found is not None
+    assert found.now == pytest.approx(3 / 50, abs=0.02)
