@@ -149,7 +149,10 @@ class Results:
             "text": f"{words.files(count)} ({words.size(total)}) came to {found.folder}/.",
             "count": count,
             "size_bytes": total,
-            "files": [ResultFileView(path=path, size_bytes=size) for path, size in files[:NAMED]],
+            "files": [
+                ResultFileView(path=words.shown(path), size_bytes=size)
+                for path, size in files[:NAMED]
+            ],
         }
         return job.model_copy(update={"results": found.model_copy(update=here)})
 

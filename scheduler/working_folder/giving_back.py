@@ -146,8 +146,7 @@ def _chosen(run: Path, since: Baseline, wanted: Wanted) -> _Chosen:
             size = words.size(source.file.size_bytes)
             reason = (
                 f"({size}) is beyond the {words.size(wanted.max_bytes)} that are copied for a job;"
-                f" it is still with the job: gpucommons results {wanted.job}"
-                f" --file {shlex.quote(source.file.path)} --to FOLDER"
+                f" {_how_to_fetch(wanted.job, source.file.path)}"
             )
             chosen.left_out.append(LeftOut(path=source.file.path, reason=reason))
         else:
@@ -156,6 +155,14 @@ def _chosen(run: Path, since: Baseline, wanted: Wanted) -> _Chosen:
         reason = f"not looked at: there are more than {wanted.max_files:,} files"
         chosen.left_out.append(LeftOut(path="…", reason=reason))
     return chosen
+
+
+def _how_to_fetch(job: str, path: str) -> str:
+    """With the command, where its name can be typed."""
+    if path.isprintable():
+        option = f"--file{'=' if path.startswith('-') else ' '}{shlex.quote(path)}"
+        return f"it is still with the job: gpucommons results {job} {option} --to FOLDER"
+    return "it is still with the job; its name cannot be typed in a command"
 
 
 def _outcome(chosen: _Chosen, *, folder: str | None, problem: str = "") -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,15 @@ async def test_while_the_scheduler_is_away_they_are_tried_again_after_growing_pa
     assert (tmp_path / "work" / "model").read_bytes() == b"new"
     assert patience.pauses == [2, 4, 8, 16, 32, 64, 128, 256, 300]
     assert (scheduler.asked, patience.said) == (10, [])
+
+
+async def test_a_name_that_is_no_text_is_told_in_text(results: Results, tmp_path: Path) -> None:
+    await results.fetch(a_job(), None)
+    (tmp_path / "work" / os.fsdecode(b"model-\xff")).touch()
+    told = results.told(a_job()).results
+    assert told is not None
+    assert "model-" in told.model_dump_json()
+    assert "model-\\udcff" in [file.path for file in told.files]
 
 
 async def test_what_will_not_mend_itself_is_said_once(scheduler: Scheduler, tmp_path: Path) -> None:

@@ -180,18 +180,18 @@ def outcome_view(found: Workload, outcome: Outcome | None) -> models.ResultsView
         count=outcome.count,
         size_bytes=outcome.size_bytes,
         files=[
-            models.ResultFileView(path=_shown(one.path), size_bytes=one.size_bytes)
+            models.ResultFileView(path=words.shown(one.path), size_bytes=one.size_bytes)
             for one in outcome.files
         ],
         not_brought=[
-            models.NotBroughtView(path=_shown(one.path), reason=one.reason)
+            models.NotBroughtView(path=words.shown(one.path), reason=words.shown(one.reason))
             for one in outcome.left_out
         ],
         not_brought_count=outcome.left_out_count,
     )
     if outcome.problem:
         text = (
-            f"What it wrote was not copied: {outcome.problem.rstrip('.')}. It is still with the job;"
+            f"What it wrote was not copied: {words.shown(outcome.problem).rstrip('.')}. It is still with the job;"
             f" bring it to another folder with: gpucommons results {found.spec.name} --to FOLDER"
         )
         return view.model_copy(update={"state": "stayed", "text": text})
@@ -203,11 +203,6 @@ def outcome_view(found: Workload, outcome: Outcome | None) -> models.ResultsView
     text = f"{_amount(outcome)} in {outcome.folder}/ in {_home(found)}."
     path = f"{outcome.home.rstrip('/')}/{outcome.folder}"
     return view.model_copy(update={"state": "here", "text": text, "path": path})
-
-
-def _shown(path: str) -> str:
-    """A name may be bytes that are no text."""
-    return path.encode(errors="backslashreplace").decode()
 
 
 def place_of(found: Workload) -> str:

@@ -238,6 +238,27 @@ def test_beyond_the_limit_the_smallest_come_and_the_others_are_named(run: Path, 
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (b"big\xff", "its name cannot be typed in a command"),
+        (b"big\x1b[2J\nx", "its name cannot be typed in a command"),
+        (b"-big", "--file=-big --to FOLDER"),
+        (b"a b", "--file 'a b' --to FOLDER"),
+    ],
+)
+def test_a_command_is_said_only_for_a_name_that_can_be_typed(
+    run: Path, home: Path, name: bytes, said: str
+) -> None:
+    with open(os.fsencode(run / "work") + b"/" + name, "wb") as file:  # noqa: PTH123 - bytes
+        file.truncate(50 << 30)
+
+    (left_out,) = give_back(run, {}, wanted(home)).left_out
+
+    assert left_out.reason.endswith(said)
+    assert left_out.reason.isprintable()
+
+
 def test_of_very_many_files_some_come_and_the_others_are_said(run: Path, home: Path) -> None:
     for number in range(20):
         (run / "work" / f"f{number}").touch()

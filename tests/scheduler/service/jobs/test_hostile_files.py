@@ -12,6 +12,7 @@ from builders import World, a_job, a_node, a_team
 from gpucommons.scheduler.files.confined_files import unpack
 from gpucommons.scheduler.service.jobs import environments
 from gpucommons.scheduler.service.jobs.results import outcome_view
+from gpucommons.scheduler.working_folder import words
 from gpucommons.scheduler.working_folder.changes import ChangedFile, LeftOut, baseline
 from gpucommons.scheduler.working_folder.giving_back import Outcome
 
@@ -25,12 +26,21 @@ def test_a_name_that_is_no_text_is_shown_and_can_be_sent() -> None:
         folder="results/digits-1",
         count=1,
         files=(ChangedFile(path=NO_TEXT, size_bytes=1),),
-        left_out=(LeftOut(path=NO_TEXT, reason="is a link"),),
+        left_out=(LeftOut(path=NO_TEXT, reason=f"has the name of {NO_TEXT}"),),
         left_out_count=1,
     )
     view = outcome_view(job, outcome)
     assert "model-" in view.model_dump_json()
+    assert view.not_brought[0].reason == "has the name of model-\\udcff.pt"
     assert view.files[0].path == view.not_brought[0].path == "model-\\udcff.pt"
+
+
+def test_a_name_stays_one_line_and_moves_no_cursor() -> None:
+    assert words.shown("a\x1b[2J\nb\N{RIGHT-TO-LEFT OVERRIDE}c") == "a\\x1b[2J\\nb\\u202ec"
+    assert (
+        words.shown("3\N{NARROW NO-BREAK SPACE}PM ä 猫.png")
+        == "3\N{NARROW NO-BREAK SPACE}PM ä 猫.png"
+    )
 
 
 class Endless(io.RawIOBase):
