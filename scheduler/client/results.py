@@ -66,7 +66,10 @@ def _unpacked(
         message = f"The results of {job.name} were not taken: {error}."
         raise BadRequest(message) from None
     except tarfile.TarError:
-        message = f"The results of {job.name} did not come whole; fetch them again."
+        message = (
+            f"The results of {job.name} did not come whole: the connection broke, or a file changed"
+            " while it was sent. Fetch them again."
+        )
         raise Unavailable(message) from None
     except OSError as error:
         message = f"The results of {job.name} cannot be written to {below}: {error.strerror}."

@@ -240,7 +240,10 @@ def checked(
 
 
 def archive(files: tuple[ResultFile, ...]) -> Iterator[bytes]:
-    """A tar whose headers keep their word, even if somebody writes to the files meanwhile."""
+    """A tar of them; where one has shrunk since it was listed, it ends there: no reader takes it for whole.
+
+    Of one that has grown comes what was listed.
+    """
     for file in files:
         header = tarfile.TarInfo(file.path)
         header.size, header.mode = file.size_bytes, 0o644
@@ -251,5 +254,7 @@ def archive(files: tuple[ResultFile, ...]) -> Iterator[bytes]:
             left -= min(left, len(chunk))
             if not left:
                 break
-        yield b"\0" * (left + -file.size_bytes % _BLOCK)
+        if left:
+            return
+        yield b"\0" * (-file.size_bytes % _BLOCK)
     yield b"\0" * (2 * _BLOCK)

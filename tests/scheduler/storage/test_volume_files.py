@@ -12,10 +12,11 @@ import pytest
 
 from gpucommons.scheduler.core.model.types import AttemptId, Checkpoint, Millis
 from gpucommons.scheduler.errors import BadRequest, Conflict, TooLarge
-from gpucommons.scheduler.files.confined_files import MAX_MEMBERS
+from gpucommons.scheduler.files.confined_files import MAX_MEMBERS, unpack_into
 from gpucommons.scheduler.service.jobs.results import archive, checked
 from gpucommons.scheduler.storage.job_files import ResultFile
 from gpucommons.scheduler.storage.volume_files import VolumeFiles
+from gpucommons.scheduler.working_folder.pieces import Pieces
 
 MINE = AttemptId("attempt-1")
 
@@ -94,20 +95,39 @@ def test_a_folder_swapped_for_a_link_after_it_was_listed_is_not_followed(
         list(listed.chunks())
 
 
-def test_a_file_that_grows_or_shrinks_meanwhile_leaves_the_archive_whole(
-    files: VolumeFiles,
+def test_a_file_that_grows_meanwhile_leaves_the_archive_whole(files: VolumeFiles) -> None:
+    results = mine(files) / "results"
+    for name in ("a", "b"):
+        (results / name).write_bytes(b"x" * 700)
+    listed = tuple(files.results(MINE, {}))
+    (results / "a").write_bytes(b"y" * 5000)
+    stream = io.BytesIO(b"".join(archive(checked(listed, "digits-1"))))
+    with tarfile.open(fileobj=stream) as found:
+        contents = [found.extractfile(member) for member in found]
+        sizes = [len(content.read()) for content in contents if content is not None]
+    assert sizes == [700, 700]
+
+
+@pytest.mark.parametrize("left", [b"z" * 600, b"z", b""])
+def test_a_file_that_shrinks_meanwhile_is_not_taken_for_whole(
+    files: VolumeFiles, tmp_path: Path, left: bytes
 ) -> None:
     results = mine(files) / "results"
     for name in ("a", "b", "c"):
         (results / name).write_bytes(b"x" * 700)
     listed = tuple(files.results(MINE, {}))
-    (results / "a").write_bytes(b"y" * 5000)
-    (results / "b").write_bytes(b"z")
-    stream = io.BytesIO(b"".join(archive(checked(listed, "digits-1"))))
-    with tarfile.open(fileobj=stream) as found:
-        contents = [found.extractfile(member) for member in found]
-        sizes = [len(content.read()) for content in contents if content is not None]
-    assert sizes == [700, 700, 700]
+    (results / "b").write_bytes(left)
+    stream = io.BufferedReader(Pieces(archive(checked(listed, "digits-1"))))
+    to = tmp_path / "to"
+    to.mkdir()
+    with pytest.raises(tarfile.ReadError):
+        unpack_into(stream, to, ".", job="digits-1", max_bytes=1 << 20)
+    assert [path.name for path in to.iterdir()] == ["a"]
+
+
+def test_a_file_that_said_it_is_an_exabyte_fills_no_memory() -> None:
+    shrunk = ResultFile(path="a", size_bytes=1 << 60, chunks=lambda: iter([b"x"]))
+    assert sum(len(piece) for piece in archive((shrunk,))) < 1 << 20
 
 
 def test_a_trillion_zeros_are_refused_before_any_is_read(files: VolumeFiles) -> None:
