@@ -14,8 +14,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gpucommons.scheduler.client.transport import SchedulerClient
-from gpucommons.scheduler.errors import BadRequest, Unavailable
-from gpucommons.scheduler.files.confined_files import Refused, open_folder, unpack_into
+from gpucommons.scheduler.errors import BadRequest, Conflict, Unavailable
+from gpucommons.scheduler.files.confined_files import Refused, Selection, open_folder, unpack_into
 from gpucommons.scheduler.files.size_limits import MAX_RESULTS_BYTES
 from gpucommons.scheduler.models import JobView
 from gpucommons.scheduler.working_folder.giving_back import write_mark
@@ -41,38 +41,53 @@ def fetch_results(
         When the scheduler refuses, the results do not come whole, or hold what is not taken.
     """
     with scheduler.stream(_path_of(job)) as chunks:
-        return _unpacked(chunks, job, (home, below), max_bytes)
+        return len(_unpacked(chunks, home, below, Selection(job=job.name, max_bytes=max_bytes)))
 
 
-def fetch_one_result(scheduler: SchedulerClient, job: JobView, file: str, to: Path) -> int:
-    """Bring one of them, also one that was too large for a copy. Raises as :func:`fetch_results` does."""
-    with scheduler.stream(f"{_path_of(job)}?file={quote(file, safe='')}") as chunks:
-        return _unpacked(chunks, job, (to, "."), _ANY_SIZE)
+def fetch_one_result(scheduler: SchedulerClient, job: JobView, file: str, to: Path) -> str:
+    """Bring one of them, also one that was too large for a copy; returns where it lies below ``to``.
+
+    Raises
+    ------
+    SchedulerError
+        As :func:`fetch_results` does, and when nothing came.
+    """
+    try:
+        asked = quote(file, safe="")
+    except UnicodeEncodeError:
+        message = (
+            f"{file!r} is not UTF-8, and a file can be asked for only by such a name. Bring all files"
+            f" with: gpucommons results {job.name} --to FOLDER"
+        )
+        raise BadRequest(message) from None
+    is_home = Path.home().exists() and to.samefile(Path.home())
+    with scheduler.stream(f"{_path_of(job)}?file={asked}") as chunks:
+        chosen = Selection(job=job.name, max_bytes=_ANY_SIZE, only=file, is_home=is_home)
+        lie = _unpacked(chunks, to, ".", chosen)
+    if not lie:
+        message = f"{file} of {job.name} did not come: it is no regular file any more, or gone."
+        raise Conflict(message)
+    return lie[0]
 
 
 def _path_of(job: JobView) -> str:
     return f"/v1/jobs/{quote(job.id, safe='')}/results"
 
 
-def _unpacked(
-    chunks: Iterator[bytes], job: JobView, place: tuple[Path, str], max_bytes: int
-) -> int:
-    home, below = place
+def _unpacked(chunks: Iterator[bytes], home: Path, below: str, chosen: Selection) -> list[str]:
     try:
-        return unpack_into(
-            io.BufferedReader(Pieces(chunks)), home, below, job=job.name, max_bytes=max_bytes
-        )
+        return unpack_into(io.BufferedReader(Pieces(chunks)), home, below, chosen)
     except Refused as error:
-        message = f"The results of {job.name} were not taken: {error}."
+        message = f"The results of {chosen.job} were not taken: {error}."
         raise BadRequest(message) from None
     except tarfile.TarError:
         message = (
-            f"The results of {job.name} did not come whole: the connection broke, or a file changed"
+            f"The results of {chosen.job} did not come whole: the connection broke, or a file changed"
             " while it was sent. Fetch them again."
         )
         raise Unavailable(message) from None
     except OSError as error:
-        message = f"The results of {job.name} cannot be written to {below}: {error.strerror}."
+        message = f"The results of {chosen.job} cannot be written to {below}: {error.strerror}."
         raise BadRequest(message) from None
 
 

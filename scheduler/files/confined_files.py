@@ -11,6 +11,7 @@ import stat
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path, PurePath
 from typing import IO, Self
@@ -42,6 +43,18 @@ class Refused(Exception):
     """These files cannot be taken; the message says which and why."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selection:
+    """Which results are taken from a tar, see :func:`unpack_into`."""
+
+    job: str
+    max_bytes: int
+    #: The one file that was asked for; empty = all.
+    only: str = ""
+    #: They come to a home: programs obey its hidden folders.
+    is_home: bool = True
+
+
 class ShortHeaders(tarfile.TarInfo):
     """Of a tar from others: a header may say of itself that it is a gigabyte, and is read whole."""
 
@@ -69,8 +82,12 @@ def open_folder(path: Path, parts: tuple[str, ...]) -> int:
     return descriptor
 
 
-def add_file(folder: int, name: str, read: Callable[[int], bytes], *, left: int, job: str) -> int:
-    """Write what ``read`` gives to a regular file, at most ``left`` bytes; returns how many.
+def add_file(
+    folder: int, name: str, read: Callable[[int], bytes], *, left: int, job: str
+) -> tuple[str, int]:
+    """Write what ``read`` gives to a regular file, at most ``left`` bytes.
+
+    Returns the name under which it lies now, and how many bytes were read.
 
     Nothing that lies there is replaced: where the name is taken, the file bears the job's name too
     (``model.digits-2.pt``), unless the very same content lies there already. It gets its name when it
@@ -86,26 +103,27 @@ def add_file(folder: int, name: str, read: Callable[[int], bytes], *, left: int,
     writing = os.open(partial, _NEW | os.O_EXCL, 0o644, dir_fd=folder)
     try:
         written = _write(writing, name, read, left)
-        _settle(folder, partial, name, job)
+        name = _settle(folder, partial, name, job)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(partial, dir_fd=folder)
-    return written
+    return name, written
 
 
-def _settle(folder: int, partial: str, name: str, job: str) -> None:
+def _settle(folder: int, partial: str, name: str, job: str) -> str:
     """Give a whole file its name, or one beside it, or neither where it is there already."""
     try:
         # Taken before it is used: a rename alone would replace what lies there.
         os.close(os.open(name, _NEW | os.O_EXCL, 0o644, dir_fd=folder))
     except FileExistsError:
         if _are_equal(folder, name, partial):
-            return
+            return name
         path = PurePath(name)
         name = f"{path.stem}.{job}{path.suffix}"
         # Only what an earlier fetch may have left there goes.
         os.close(os.open(name, _NEW, 0o644, dir_fd=folder))
     os.rename(partial, name, src_dir_fd=folder, dst_dir_fd=folder)
+    return name
 
 
 def _are_equal(folder: int, name: str, other: str) -> bool:
@@ -196,8 +214,8 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) ->
     archive.extract(member, target)
 
 
-def unpack_into(stream: IO[bytes], home: Path, below: str, *, job: str, max_bytes: int) -> int:
-    """Unpack a tar of results into an existing folder of the user's; returns how many files.
+def unpack_into(stream: IO[bytes], home: Path, below: str, chosen: Selection) -> list[str]:
+    """Unpack a tar of results into an existing folder of the user's; returns where its files lie now.
 
     Unlike :func:`unpack` the folder is not new: what lies there may have links, which are never
     followed, and things of the same name, which stay (see :func:`add_file`).
@@ -205,14 +223,20 @@ def unpack_into(stream: IO[bytes], home: Path, below: str, *, job: str, max_byte
     Raises
     ------
     Refused
-        When it holds more than files and folders, leads out of its folder, or is too large.
+        When it holds more than files and folders, or than was asked for, leads out of its folder, or is
+        too large.
     """
-    count, left = 0, max_bytes
+    count, left = 0, chosen.max_bytes
+    lie: list[str] = []
     base = _inside(below)
     with tarfile.open(fileobj=stream, mode="r|", tarinfo=ShortHeaders) as archive:
         for member in archive:
             parts = _inside(member.name)
-            _refuse_settings((*base, *parts))
+            if chosen.only and member.name != chosen.only:
+                message = f"{member.name!r} came, where {chosen.only!r} was asked for"
+                raise Refused(message)
+            if chosen.is_home:
+                _refuse_settings((*base, *parts))
             if not (member.isreg() or member.isdir()):
                 message = f"the results hold {member.name!r}, which is no regular file"
                 raise Refused(message)
@@ -227,16 +251,23 @@ def unpack_into(stream: IO[bytes], home: Path, below: str, *, job: str, max_byte
                 continue
             folder = open_folder(home, (*base, *parts[:-1]))
             try:
-                left -= add_file(folder, parts[-1], source.read, left=left, job=job)
+                name, size_bytes = add_file(
+                    folder, parts[-1], source.read, left=left, job=chosen.job
+                )
             finally:
                 os.close(folder)
-    return count
+            left -= size_bytes
+            lie.append("/".join((*parts[:-1], name)))
+    return lie
 
 
 def _refuse_settings(path: tuple[str, ...]) -> None:
-    """Hidden folders of a home hold what programs obey; no job's code writes there from afar."""
+    """Hidden folders of a home, or of a project, hold what programs obey: nothing comes unless it was named."""
     if path and path[0].startswith("."):
-        message = f"{path[0]!r} is a hidden folder of your home: results are not written there"
+        message = (
+            f"{path[0]!r} is a hidden folder of your home, or of the folder that they go to: results are"
+            " not written there"
+        )
         raise Refused(message)
 
 

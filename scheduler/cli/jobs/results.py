@@ -65,10 +65,13 @@ def _one_file(arguments: argparse.Namespace) -> int:
     arguments.to.mkdir(parents=True, exist_ok=True)
     with connect(arguments) as scheduler:
         job = _brought(scheduler, arguments.job)
-        count = fetch_one_result(scheduler, job, arguments.file, arguments.to)
+        lies = fetch_one_result(scheduler, job, arguments.file, arguments.to)
+    text = f"{words.shown(arguments.file)} of {job.name} lies in {arguments.to}"
+    if lies != arguments.file:
+        text += f" as {words.shown(lies)}: a file of its own name was there and stays"
     show(
-        {"job": job.name, "folder": str(arguments.to), "files": count},
-        f"{arguments.file} of {job.name} lies in {arguments.to}",
+        {"job": job.name, "folder": str(arguments.to), "files": 1, "file": lies},
+        text,
         output=arguments.output,
     )
     return 0

@@ -22,7 +22,13 @@ from weakref import WeakKeyDictionary
 
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import AttemptId, Workload, WorkloadId
-from gpucommons.scheduler.errors import Conflict, TooLarge, TooManyRequests, Unavailable
+from gpucommons.scheduler.errors import (
+    Conflict,
+    SchedulerError,
+    TooLarge,
+    TooManyRequests,
+    Unavailable,
+)
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
     AttemptFolder,
     read_json,
@@ -240,7 +246,8 @@ class LocalResults:
                 message = f"The files of {job.spec.name} cannot be read: {error.strerror}."
                 raise Unavailable(message) from None
             self._sending[errand] = _Sent(job.spec.owner, self._clock())
-        return _begun(errand, job.spec.name)
+        # Of one file any size is sent: it is refused only where there is none.
+        return _begun(errand, job.spec.name, Conflict if only else TooLarge)
 
     def _refuse_too_many(self, owner: str) -> None:
         """Each of them may hold a thread of the service for as long as its user wants to be silent."""
@@ -283,7 +290,9 @@ def _runs(plan: Plan, cut: Event | None = None) -> Callable[[Sequence[str], Path
     return run
 
 
-def _begun(errand: subprocess.Popen[bytes], name: str) -> Iterator[bytes]:
+def _begun(
+    errand: subprocess.Popen[bytes], name: str, refusal: type[SchedulerError]
+) -> Iterator[bytes]:
     """The errand's bytes, once there are some: a refusal comes before any."""
     assert errand.stdout is not None  # noqa: S101 - it is a pipe
     assert errand.stderr is not None  # noqa: S101 - it is a pipe
@@ -293,7 +302,7 @@ def _begun(errand: subprocess.Popen[bytes], name: str) -> Iterator[bytes]:
         errand.kill()
         errand.wait()
         _close(errand)
-        raise TooLarge(f"The files of {name} are not sent: {said.removeprefix('gpucommons: ')}.")
+        raise refusal(f"The files of {name} are not sent: {said.removeprefix('gpucommons: ')}.")
     return _rest(errand, first)
 
 

@@ -215,6 +215,14 @@ def test_a_file_that_was_too_large_is_brought_by_its_name(
     brought = cli("results", job.name, "--file", "a & b/model.bin", "--to", str(tmp_path))
     assert brought.out == f"a & b/model.bin of {job.name} lies in {tmp_path}\n"
     assert (tmp_path / "a & b" / "model.bin").exists()
+    (tmp_path / "model.bin").write_text("the user's own")
+    brought = cli("results", job.name, "--file", "model.bin", "--to", str(tmp_path))
+    name = f"model.{job.name}.bin"
+    assert (tmp_path / name).exists()
+    assert brought.out == (
+        f"model.bin of {job.name} lies in {tmp_path} as {name}: a file of its own name was there and"
+        " stays\n"
+    )
     assert "--to FOLDER" in cli("results", job.name, "--file", "model.bin").err
 
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from gpucommons.scheduler.client import SchedulerClient
-from gpucommons.scheduler.client.results import fetch_results
+from gpucommons.scheduler.client.results import fetch_one_result, fetch_results
 from gpucommons.scheduler.errors import BadRequest, Conflict, Unavailable
 from gpucommons.scheduler.models import JobView
 
@@ -53,6 +53,57 @@ def fetch(content: bytes | httpx.Response, home: Path, below: str = "work", **op
     client = SchedulerClient("http://scheduler", transport=httpx.MockTransport(answer))
     with client:
         return fetch_results(client, JOB, home, below, **options)
+
+
+def fetch_one(content: bytes, to: Path, file: str) -> str:
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert dict(request.url.params) == {"file": file}
+        return httpx.Response(200, content=content)
+
+    client = SchedulerClient("http://scheduler", transport=httpx.MockTransport(answer))
+    with client:
+        return fetch_one_result(client, JOB, file, to)
+
+
+def test_one_file_is_named_as_it_lies_there(home: Path) -> None:
+    to = home / "work"
+    (to / "model.pt").write_bytes(b"the user's own")
+    content = a_tar(a_file("model.pt", b"new"))
+    for _ in range(2):
+        assert fetch_one(content, to, "model.pt") == "model.digits-1.pt"
+    assert (to / "model.digits-1.pt").read_bytes() == b"new"
+    (to / "model.pt").write_bytes(b"new")
+    assert fetch_one(content, to, "model.pt") == "model.pt"
+    assert fetch_one(a_tar(a_file("a/b.pt")), to, "a/b.pt") == "a/b.pt"
+
+
+def test_of_one_file_nothing_that_came_is_an_error(home: Path) -> None:
+    with pytest.raises(Conflict, match="did not come"):
+        fetch_one(a_tar(), home / "work", "model.pt")
+
+
+def test_another_file_than_was_asked_for_is_not_taken(home: Path) -> None:
+    with pytest.raises(BadRequest, match=r"'\.bashrc' came, where 'model\.pt' was asked for"):
+        fetch_one(a_tar(a_file(".bashrc", b"evil")), home / "work", "model.pt")
+    assert list((home / "work").iterdir()) == []
+
+
+def test_one_file_of_a_hidden_folder_comes_anywhere_but_to_the_home(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(home))
+    (home.parent / "link").symlink_to(home)
+    content = a_tar(a_file(".hydra/big.pt"))
+    assert fetch_one(content, home / "work", ".hydra/big.pt") == ".hydra/big.pt"
+    for to in (home, home / "work" / "..", home.parent / "link"):
+        with pytest.raises(BadRequest, match="hidden folder of your home"):
+            fetch_one(content, to, ".hydra/big.pt")
+    assert not (home / ".hydra").exists()
+
+
+def test_a_file_whose_name_is_no_text_cannot_be_asked_for(home: Path) -> None:
+    with pytest.raises(BadRequest, match=r"'m\\udcff' is not UTF-8.*results digits-1 --to FOLDER"):
+        fetch_one(a_tar(), home / "work", "m\udcff")
 
 
 def test_files_come_to_their_places_and_replace_nothing(home: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from gpucommons.scheduler.core.model.types import AttemptId, Checkpoint, Millis
 from gpucommons.scheduler.errors import BadRequest, Conflict, TooLarge
-from gpucommons.scheduler.files.confined_files import MAX_MEMBERS, unpack_into
+from gpucommons.scheduler.files.confined_files import MAX_MEMBERS, Selection, unpack_into
 from gpucommons.scheduler.service.jobs.results import archive, checked
 from gpucommons.scheduler.storage.job_files import ResultFile
 from gpucommons.scheduler.storage.volume_files import VolumeFiles
@@ -121,7 +121,7 @@ def test_a_file_that_shrinks_meanwhile_is_not_taken_for_whole(
     to = tmp_path / "to"
     to.mkdir()
     with pytest.raises(tarfile.ReadError):
-        unpack_into(stream, to, ".", job="digits-1", max_bytes=1 << 20)
+        unpack_into(stream, to, ".", Selection(job="digits-1", max_bytes=1 << 20))
     assert [path.name for path in to.iterdir()] == ["a"]
 
 

@@ -176,7 +176,7 @@ def test_one_file_is_sent_however_large_all_are(executor: LocalExecutor) -> None
     large = job.results.chunks(job.workload, "zeros")
     assert next(large)
     large.close()  # type: ignore[attr-defined] # a generator
-    with pytest.raises(TooLarge, match=r"there is no file '\.\./x' among what it wrote"):
+    with pytest.raises(Conflict, match=r"there is no file '\.\./x' among what it wrote"):
         job.results.chunks(job.workload, "../x")
 
 
