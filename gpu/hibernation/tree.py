@@ -87,13 +87,17 @@ class HibernatableTree:
         """What wakes the image; it stands for the tree as the command before did."""
         return self._init("wake", alive)
 
-    def save(self, timeout_s: float, *, most_bytes: int | None = None) -> Saved | Refused:
+    def save(
+        self, timeout_s: float, *, most_bytes: int | None = None, let_go_s: float | None = None
+    ) -> Saved | Refused:
         """Save the tree and end its processes. A tree that cannot be saved runs on.
 
-        The answer comes when the processes are gone, or soon after the time is over. One of which it
+        The answer comes when the processes are gone, or after the time is over. CRIU may need
+        seconds then to let go of them, and they hear no signal meanwhile: after ``let_go_s`` of it is
+        ended, which may end them, too; None = as long as it is worth while to wait. One of which it
         can be told before that it takes more than ``most_bytes`` is not begun with.
         """
-        asked = {"save_within_s": timeout_s, "most_bytes": most_bytes}
+        asked = {"save_within_s": timeout_s, "most_bytes": most_bytes, "let_go_s": let_go_s}
         told = self._ask(asked, timeout_s + _REST_S, "saved")
         return told if isinstance(told, Refused) else Saved(**told["saved"])
 

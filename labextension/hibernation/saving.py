@@ -33,6 +33,8 @@ CHOSEN = "Its server was stopped because it was idle, and nothing is kept then, 
 _LIMITS_EVERY = 10
 #: A kernel that takes longer ends as it always did; its tree ends the save by itself.
 SAVE_S = 120.0
+#: Of the time for saving, for who is late: CRIU lets go of its processes before others are killed for it.
+_LET_GO_SHARE = 0.25
 
 
 async def keep_notes(server: Any, keeper: Keeper) -> None:
@@ -190,7 +192,10 @@ async def _save(
     if refusal is None:
         silent = await _fallen_silent(keeper, kernel)
         left_s = max(1.0, until_s - time.monotonic())
-        outcome = await asyncio.to_thread(kernel.provisioner.tree.save, left_s)
+        let_go_s = left_s * _LET_GO_SHARE
+        outcome = await asyncio.to_thread(
+            kernel.provisioner.tree.save, left_s - let_go_s, let_go_s=let_go_s
+        )
     else:
         outcome = Refused(because=refusal, alive=True)
     if isinstance(outcome, Refused):

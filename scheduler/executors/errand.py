@@ -99,7 +99,8 @@ def _keep_image(arguments: argparse.Namespace) -> None:
 
 def _save_tree(arguments: argparse.Namespace) -> None:
     bounds = (arguments.max_bytes, arguments.rate)
-    _say(_image_of(arguments).save(arguments.number, arguments.until, bounds))
+    image, let_go_s = _image_of(arguments), arguments.let_go
+    _say(image.save(arguments.number, arguments.until, bounds, let_go_s=let_go_s))
 
 
 def _image_facts(arguments: argparse.Namespace) -> None:
@@ -167,6 +168,7 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--criu", type=json.loads, default=[])
         one.add_argument("--seconds", type=float, default=0)
         one.add_argument("--until", type=float, default=0)
+        one.add_argument("--let-go", type=float, default=None)
         one.add_argument("--max-bytes", type=int, default=0)
         # Asked by supervisors that began before they looked at it themselves.
         one.add_argument("--rate", type=int, default=0)

@@ -233,8 +233,11 @@ class Tree:
         if allowed is None:
             return False
         self._tried = True
-        half_s = told_s + self._told["grace_s"] / 2 - time.monotonic()
-        saving = threading.Thread(target=self._save, args=(half_s, allowed), daemon=True)
+        grace_s = self._told["grace_s"]
+        half_s = told_s + grace_s / 2 - time.monotonic()
+        # What saves may be slow to let go of the processes; until then they don't hear SIGTERM.
+        times = (half_s, grace_s / 4)
+        saving = threading.Thread(target=self._save, args=(times, allowed), daemon=True)
         saving.start()
         saving.join(max(0.0, half_s) + _LATE_S)
         if saving.is_alive():
@@ -253,10 +256,11 @@ class Tree:
             return None
         return int(told["max_bytes"]) if told["saves"] else None
 
-    def _save(self, seconds: float, most_bytes: int) -> None:
+    def _save(self, times: tuple[float, float], most_bytes: int) -> None:
+        (seconds, let_go_s), bounds = times, (most_bytes, self._mib_per_s)
         try:
-            bounds = (most_bytes, self._mib_per_s)
-            found = self._image.save(self._told["number"], time.time() + seconds, bounds)
+            until_s = time.time() + seconds
+            found = self._image.save(self._told["number"], until_s, bounds, let_go_s=let_go_s)
         except (OSError, ValueError, KeyError) as error:
             found = {"refused": str(error)}
         if not found.get("saved"):

@@ -86,20 +86,32 @@ class OwnImage:
         """Take the image back from whoever is waking it, unless it has come to life already."""
         return {"kept": self.tree.take_back()}
 
-    def save(self, number: int, until_s: float, bounds: tuple[int, int]) -> dict[str, Any]:
+    def save(
+        self,
+        number: int,
+        until_s: float,
+        bounds: tuple[int, int],
+        *,
+        let_go_s: float | None = None,
+    ) -> dict[str, Any]:
         """Save the tree and end it; a refusal leaves it running.
 
-        ``until_s`` is by the wall clock, ``bounds`` are bytes that it may take and MiB in a second: what
+        ``until_s`` is by the wall clock, ``let_go_s`` how long after it what saves may keep hold of the
+        processes, ``bounds`` are bytes that it may take and MiB in a second: what
         cannot be written in time is not begun. 0 = whoever asks has looked at that.
         """
         # Before it, as nothing may fail behind it.
         lived = json.loads((self.folder / _LIVED).read_text())
         self._note_lived(Path(lived["run"]), number)
-        seconds = max(0.0, until_s - time.time())
+        now_s = time.time()
+        seconds = max(0.0, until_s - now_s)
+        if let_go_s is not None:
+            # One that begins late has no more time for that.
+            let_go_s = max(0.0, until_s + let_go_s - now_s - seconds)
         most_bytes, mib_per_s = bounds
         if mib_per_s:
             most_bytes = min(most_bytes, int(seconds * mib_per_s * _MIB))
-        found = self.tree.save(seconds, most_bytes=most_bytes)
+        found = self.tree.save(seconds, most_bytes=most_bytes, let_go_s=let_go_s)
         if isinstance(found, Saved):
             return {"saved": True}
         return {"refused": found.because, "alive": found.alive}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import signal
@@ -20,13 +21,22 @@ from gpucommons.gpu.hibernation.inside.tree_settings import TreeSettings
 OPENED = Path("/proc/self/fd")
 _GHOST_LIMIT = 1 << 30
 #: Between the end of its time and its end: on a busy machine it needs seconds to let go, and who is killed
-#: with processes in its hands ends them, too. Less than its callers wait for the answer.
+#: with processes in its hands ends them, too. Whoever has less time says when it has to be over.
 _LET_GO_S = 20.0
 _LOOK_S = 0.005
 _FLAGS = (
     "--unprivileged", "-v4", "--file-locks", "--manage-cgroups=ignore",
     "--ghost-limit", str(_GHOST_LIMIT),
 )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Patience:
+    """How long a run of CRIU may take."""
+
+    timeout_s: float
+    #: Of the monotonic clock: from then on nobody waits for it to let go of the processes.
+    ends_at_s: float = math.inf
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,8 +53,8 @@ def criu(
     settings: TreeSettings,
     arguments: Sequence[str],
     images: Path,
+    patience: Patience,
     *,
-    timeout_s: float,
     meanwhile: Callable[[], bool] = lambda: False,
 ) -> Run:
     """Dump to or restore from this folder; ``meanwhile`` does a piece of other work, if there is one.
@@ -54,7 +64,7 @@ def criu(
     OSError
         When CRIU cannot be started.
     """
-    started = time.monotonic()
+    started, timeout_s = time.monotonic(), patience.timeout_s
     # It gives up freezing by itself a little earlier, and then it cleans up what it touched.
     own_limit = max(1, int(timeout_s))
     full = [*settings.criu, *arguments, "-D", str(images), *_FLAGS, "--timeout", str(own_limit)]
@@ -70,7 +80,7 @@ def criu(
             _wait(process, started + timeout_s, meanwhile)
         except subprocess.TimeoutExpired:
             late = True
-            _end(process)
+            _end(process, patience.ends_at_s)
         code = process.wait()
     return Run(ok=code == 0 and not late, seconds=time.monotonic() - started, late=late)
 
@@ -83,7 +93,7 @@ def _wait(process: subprocess.Popen[bytes], until_s: float, meanwhile: Callable[
             time.sleep(_LOOK_S)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], ends_at_s: float) -> None:
     """Have it give up: it can write no more, so it lets go of the processes as with a full disk.
 
     Killed in the middle it would leave code of its own in them.
@@ -91,7 +101,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     with suppress(OSError):
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, 0))
         with suppress(subprocess.TimeoutExpired):
-            process.wait(_LET_GO_S)
+            process.wait(max(0.0, min(_LET_GO_S, ends_at_s - time.monotonic())))
     process.kill()
 
 

@@ -7,6 +7,7 @@ through a socket there; while it saves it needs nobody, and nobody's end disturb
 from __future__ import annotations
 
 import json
+import math
 import os
 import selectors
 import signal
@@ -261,9 +262,11 @@ def _listen(folder: Path) -> socket.socket:
 
 def _bounds(asked: dict[str, Any]) -> saving.Bounds:
     """What a save may take."""
-    most = asked.get("most_bytes")
+    most, let_go = asked.get("most_bytes"), asked.get("let_go_s")
     return saving.Bounds(
-        timeout_s=float(asked["save_within_s"]), most_bytes=None if most is None else int(most)
+        timeout_s=float(asked["save_within_s"]),
+        most_bytes=None if most is None else int(most),
+        let_go_s=math.inf if let_go is None else float(let_go),
     )
 
 

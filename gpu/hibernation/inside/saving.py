@@ -5,6 +5,7 @@ What fails half-way leaves the tree running and nothing on the disk.
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import signal
@@ -37,6 +38,8 @@ class Bounds:
 
     timeout_s: float
     most_bytes: int | None = None
+    #: So long after its time CRIU may still let go of the processes.
+    let_go_s: float = math.inf
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +48,8 @@ class _Begun:
 
     at_s: float
     deadline: images.Deadline
+    #: When CRIU has to have let go of the processes.
+    ends_at_s: float
     checksums: images.Checksums
 
 
@@ -63,7 +68,12 @@ def save(
     started = time.monotonic()
     deadline = images.Deadline(started + bounds.timeout_s)
     partial = settings.folder / layout.SAVING
-    begun = _Begun(at_s=started, deadline=deadline, checksums=images.Checksums(partial, deadline))
+    begun = _Begun(
+        at_s=started,
+        deadline=deadline,
+        ends_at_s=started + bounds.timeout_s + bounds.let_go_s,
+        checksums=images.Checksums(partial, deadline),
+    )
     layout.discard(partial)
     parked = on_host
     try:
@@ -119,8 +129,9 @@ def _dump(
         arguments.append("--tcp-close")
     for pipe in sorted(set(pipes.values())):
         arguments += ["--external", pipe]
+    patience = criu_runs.Patience(timeout_s=timeout_s, ends_at_s=begun.ends_at_s)
     meanwhile = begun.checksums.advance
-    done = criu_runs.criu(settings, arguments, partial, timeout_s=timeout_s, meanwhile=meanwhile)
+    done = criu_runs.criu(settings, arguments, partial, patience, meanwhile=meanwhile)
     if done.ok:
         return None
     log = partial / layout.DUMP_LOG

@@ -51,7 +51,8 @@ def wake(settings: TreeSettings, image: Image, unseen: int | None = None) -> str
         arguments.append("--tcp-close")
     for number, pipe in image.pipes.items():
         arguments += ["--inherit-fd", f"fd[{number}]:{pipe}"]
-    done = criu_runs.criu(settings, arguments, images, timeout_s=_TIMEOUT_S)
+    patience = criu_runs.Patience(timeout_s=_TIMEOUT_S)
+    done = criu_runs.criu(settings, arguments, images, patience)
     script.unlink(missing_ok=True)
     if done.ok and unseen is not None and rights.any_of(processes.numbers):
         # Whatever the image was: nothing goes on that could do more than its user.

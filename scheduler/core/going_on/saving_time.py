@@ -1,7 +1,8 @@
 """Whether saving a job's processes takes no longer than it may.
 
 The one rule for who saves them at the stop and for whoever says before what a stop costs. Saving may
-take half of the grace at most, so that SIGTERM still finds the other half.
+take half of the grace at most, so that SIGTERM still finds the other half; or a quarter, where what
+saves is slow to let go of the processes.
 """
 
 from __future__ import annotations
@@ -28,6 +29,14 @@ def transfer_ms(memory_mib: int, mib_per_s: int) -> int:
 def may_take_ms(grace_ms: int) -> int:
     """How much of a grace a save may take."""
     return max(0, grace_ms) // 2
+
+
+def may_let_go_ms(grace_ms: int) -> int:
+    """How much of a grace a save that comes too late may take to let go of the processes.
+
+    They hear SIGTERM only after it: what is left then is theirs.
+    """
+    return max(0, grace_ms) // 4
 
 
 def most_mib(grace_ms: int, mib_per_s: int) -> int:

@@ -77,7 +77,8 @@ def test_a_save_that_nobody_answers_is_given_up_with_a_sentence(
             asked.append(seconds)
 
         def sendall(self, content: bytes) -> None:
-            asked.append(json.loads(content)["save_within_s"])
+            told = json.loads(content)
+            asked.append((told["save_within_s"], told["let_go_s"]))
 
         def makefile(self, _mode: str) -> SimpleNamespace:
             raise TimeoutError
@@ -85,4 +86,4 @@ def test_a_save_that_nobody_answers_is_given_up_with_a_sentence(
     monkeypatch.setattr(trees, "_connected", lambda _folder: Silent())
     assert living.save(120) == Refused(because="It was not saved in time.", alive=True)
     # CRIU has its time, and all that comes after it has some more.
-    assert asked == [150, 120]
+    assert asked == [150, (120, None)]

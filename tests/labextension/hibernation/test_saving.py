@@ -98,7 +98,7 @@ async def test_what_a_kernel_says_until_it_stands_still_is_on_record(
     of, said = keeper(tmp_path), [BufferedMessage(channel="iopub", parts=["00"])]
 
     class Tree:
-        def save(self, _seconds: float) -> Saved:
+        def save(self, _seconds: float, **_: object) -> Saved:
             said.append(BufferedMessage(channel="iopub", parts=["01"]))
             return Saved(image_bytes=1, seconds=0.1)
 
@@ -134,8 +134,8 @@ async def test_all_kernels_share_one_bound_and_what_was_looked_at_before_counts(
         return {}
 
     class Tree:
-        def save(self, seconds: float) -> Refused:
-            asked.append(seconds)
+        def save(self, seconds: float, *, let_go_s: float) -> Refused:
+            asked.append((seconds, let_go_s))
             return Refused(because="Saving it took too long.", alive=True)
 
     kernel = SimpleNamespace(stop_restarter=lambda: None, provisioner=SimpleNamespace(tree=Tree()))
@@ -146,8 +146,9 @@ async def test_all_kernels_share_one_bound_and_what_was_looked_at_before_counts(
     monkeypatch.setattr(saving, "_refused", refusals)
 
     assert await saving.save_all(server, of, within_s=SAVE_S) == ()
-    assert asked == [20, 20]
+    # CRIU has let go by then of a kernel that came too late: variables of others are stored after it.
+    assert asked == [(15, 5), (15, 5)]
     # Nothing is asked to be done in no time at all.
     await saving.save_all(server, of, within_s=60)
-    assert asked[2:] == [1, 1]
+    assert asked[2:] == [(0.75, 0.25), (0.75, 0.25)]
     assert {loss.because for loss in of.losses} == {"Saving it took too long."}

@@ -1,7 +1,8 @@
 """The supervisor's part in saving a worker's processes and waking them: when, and what became of it.
 
 All that touches an image is an errand of the job's user. A save may take half of the grace at most, so
-that SIGTERM still finds the other half; one that would take longer is not begun.
+that SIGTERM still finds the other half; one that would take longer is not begun. SIGTERM is sent then
+in any case, and heard once CRIU has let go of the processes: a quarter of the grace later at the latest.
 """
 
 from __future__ import annotations
@@ -300,7 +301,9 @@ class Hibernating:
         self.tried, self._began_s = True, time.time()
         words = ["save-tree", str(self._folder.run), "--number", str(self._plan.number)]
         # Whether there is time was decided here: an errand that starts late only has to end in time.
-        words += [f"--until={self._until_s:.3f}", f"--max-bytes={most_bytes}"]
+        let_go_s = saving_time.may_let_go_ms(self._grace_ms) / 1000
+        words += [f"--until={self._until_s:.3f}", f"--let-go={let_go_s:.3f}"]
+        words.append(f"--max-bytes={most_bytes}")
         try:
             self._answer = Answer(send_on_errand(self._plan, words, None))
         except OSError as error:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
+import pytest
 from cluster_objects import a_launch, an_attempt
 from published_schemas import validate
 
@@ -19,7 +23,7 @@ from gpucommons.scheduler.executors.kubernetes.manifests.laying_out import expec
 from gpucommons.scheduler.executors.kubernetes.manifests.pod_files import PodPlace
 from gpucommons.scheduler.executors.kubernetes.objects.observed_objects import NodeSeen
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
-from gpucommons.scheduler.in_pod.tree import VARIABLE
+from gpucommons.scheduler.in_pod.tree import VARIABLE, Tree
 
 POOL = Pool(name=PoolName("train"), executor="kubernetes", grace_ms=30_000)
 FILES = PlannedFiles(place=PodPlace(image="ours", storage="volume", claim="jobs"))
@@ -117,3 +121,20 @@ def test_an_attempt_of_several_workers_is_not_saved() -> None:
     plan = lay_out(gang, SETTINGS, POOL, FILES, node_of(gang))
     assert "jobs of several workers are not hibernated" in str(plan.jobs)
     assert RESOURCE not in str(plan.jobs)
+
+
+def test_what_saves_lets_go_of_a_job_while_some_of_its_grace_is_left(tmp_path: Path) -> None:
+    told = {"hindrance": "", "number": 1, "grace_s": 60.0, "max_bytes": 1}
+    api = MagicMock()
+    api.hasty.return_value.once.return_value = {"saves": True, "max_bytes": 1}
+    tree = Tree(told, api, tmp_path, tmp_path / "begun")
+    tree._image = MagicMock()
+    tree._image.save.return_value = {"refused": "It was not saved in time."}
+    begun_s = time.time()
+
+    assert not tree.stop(MagicMock(), time.monotonic(), may_save=True)
+
+    [call] = tree._image.save.call_args_list
+    _, until_s, _ = call.args
+    assert until_s == pytest.approx(begun_s + 30, abs=10)
+    assert call.kwargs == {"let_go_s": 15}

@@ -14,11 +14,14 @@ from typing import Any
 
 import pytest
 
+from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused
+from gpucommons.scheduler.executors import errand
 from gpucommons.scheduler.executors.local.attempt import hibernating
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, write_json
 from gpucommons.scheduler.executors.local.attempt.errand_answers import Done
 from gpucommons.scheduler.executors.local.attempt.hibernating import Hibernating
 from gpucommons.scheduler.executors.local.attempt.plan import HibernationPlan, Plan, WorkerPlan
+from gpucommons.scheduler.working_folder import own_image
 from gpucommons.scheduler.working_folder.own_image import NAME
 
 MIB = 1 << 20
@@ -152,12 +155,39 @@ def test_a_save_that_says_nothing_leaves_half_of_the_grace_to_sigterm(disk: Disk
     assert job.turn()
     [errand] = disk.errands
     assert f"--until={begun_s + GRACE_S / 2:.3f}" in errand.words
+    # What saves has let go of it by then, and it hears SIGTERM.
+    assert f"--let-go={GRACE_S / 4:.3f}" in errand.words
     disk.now_s = begun_s + GRACE_S / 2
     assert job.turn()
     disk.now_s += 0.5
     assert not job.turn()
     assert job.not_saved == "it took longer than half of its grace"
     assert not job.is_at_it()
+
+
+@pytest.mark.parametrize(("late_s", "expected"), [(0, (15, 7.5)), (20, (0, 2.5)), (60, (0, 0))])
+def test_an_errand_that_begins_late_lets_go_no_later(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch, late_s: float, expected: tuple[float, float]
+) -> None:
+    asked: list[tuple[float, float]] = []
+
+    def save(_tree: object, seconds: float, *, let_go_s: float, **_: object) -> Refused:
+        asked.append((seconds, let_go_s))
+        return Refused(because="It was not saved in time.", alive=True)
+
+    job = disk.job("slow", 1_000)
+    assert disk.stop(job, 40)
+    assert job.turn()
+    monkeypatch.setattr(HibernatableTree, "save", save)
+    monkeypatch.setattr(own_image, "time", SimpleNamespace(time=lambda: disk.now_s))
+    (disk.root / "slow" / "run" / NAME / "lived.json").write_text(json.dumps({"run": "/"}))
+    disk.now_s += late_s
+
+    monkeypatch.setattr("sys.argv", ["errand", *disk.errands[-1].words])
+    assert errand.main() == 0
+
+    [found] = asked
+    assert found == pytest.approx(expected)
 
 
 def test_who_has_no_grace_left_is_told_to_leave_at_once(disk: Disk) -> None:
