@@ -32,7 +32,7 @@ Cursor = Annotated[str | None, Query(max_length=200)]
 #: Names and ids may contain a slash (``vision/digits-7``).
 JobRef = Annotated[models.Ref, Path()]
 #: Compared with the names of what a job wrote; never opened as a path.
-FileOfResults = Annotated[str, Query(max_length=4096)]
+FileOfResults = Annotated[str, Query(max_length=4096, pattern=r"^[^\x00]*$")]
 
 
 @router.post("/jobs", status_code=201)
