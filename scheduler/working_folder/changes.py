@@ -12,6 +12,7 @@ import stat
 import tarfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -21,6 +22,7 @@ from gpucommons.scheduler.files.confined_files import MAX_DEPTH, MAX_MEMBERS, Sh
 #: Made anew by programs, and of no use elsewhere.
 CACHES = frozenset({"__pycache__", ".ipynb_checkpoints", ".cache", "node_modules"})
 _CHUNK_BYTES = 1 << 20
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 #: Size and SHA-256 by path.
 Baseline = Mapping[str, tuple[int, str]]
@@ -82,7 +84,7 @@ def changes(
     found, looked_at = Changes(), 0
     until_s = None if max_s is None else now_s() + max_s
     try:
-        top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        top = os.open(folder, _FOLDER)
     except FileNotFoundError:
         return found
     except OSError as error:
@@ -100,6 +102,29 @@ def changes(
     finally:
         os.close(top)
     return found
+
+
+def change_at(folder: Path, path: str, since: Baseline) -> ChangedFile | None:
+    """That file as :func:`changes` would name it, among however many; None where it would not."""
+    *parents, name = parts = path.split("/")
+    if (
+        CACHES.intersection(parents)
+        or {"", ".", ".."}.intersection(parts)
+        or len(parents) > MAX_DEPTH
+    ):
+        return None
+    found = Changes()
+    with suppress(OSError):
+        descriptor = os.open(folder, _FOLDER)
+        try:
+            for parent in parents:
+                below = os.open(parent, _FOLDER, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = below
+            _look_at(path, name, descriptor, since, found)
+        finally:
+            os.close(descriptor)
+    return found.files[0] if found.files else None
 
 
 def _no_folder(name: str, error: OSError) -> LeftOut:

@@ -20,7 +20,13 @@ from typing import Any, Self
 
 from gpucommons.scheduler.files.confined_files import MAX_MEMBERS, Refused, add_file, open_folder
 from gpucommons.scheduler.working_folder import words
-from gpucommons.scheduler.working_folder.changes import Baseline, ChangedFile, LeftOut, changes
+from gpucommons.scheduler.working_folder.changes import (
+    Baseline,
+    ChangedFile,
+    LeftOut,
+    change_at,
+    changes,
+)
 
 #: Beside the notebook or script.
 FOLDER = "results"
@@ -121,7 +127,7 @@ def sources(
     found: list[Source] = []
     left_out: list[LeftOut] = []
     more = False
-    for root, known in ((run / FOLDER, {}), (run / "work", since)):
+    for root, known in _places(run, since):
         seen = changes(root, known, max_files=max_files)
         named = {source.file.path for source in found}
         found += (Source(root=root, file=file) for file in seen.files if file.path not in named)
@@ -133,6 +139,19 @@ def sources(
         left_out += seen.left_out
         more = more or seen.more
     return found, left_out, more
+
+
+def source_of(run: Path, since: Baseline, path: str) -> Source | None:
+    """That one of them alone, also where they are more than are looked at."""
+    for root, known in _places(run, since):
+        file = change_at(root, path, known)
+        if file is not None:
+            return Source(root=root, file=file)
+    return None
+
+
+def _places(run: Path, since: Baseline) -> tuple[tuple[Path, Baseline], ...]:
+    return (run / FOLDER, {}), (run / "work", since)
 
 
 def _chosen(run: Path, since: Baseline, wanted: Wanted) -> _Chosen:

@@ -10,7 +10,7 @@ from typing import IO
 
 from gpucommons.scheduler.files.confined_files import MAX_MEMBERS, Refused
 from gpucommons.scheduler.working_folder.changes import Baseline
-from gpucommons.scheduler.working_folder.giving_back import opened, sources
+from gpucommons.scheduler.working_folder.giving_back import Source, opened, source_of, sources
 
 
 def send(run: Path, since: Baseline, to: IO[bytes], *, max_bytes: int, only: str = "") -> None:
@@ -21,19 +21,7 @@ def send(run: Path, since: Baseline, to: IO[bytes], *, max_bytes: int, only: str
     Refused
         When they are more than are sent, or there is no such file; nothing was written then.
     """
-    found, _, more = sources(run, since, max_files=MAX_MEMBERS)
-    total = sum(source.file.size_bytes for source in found)
-    if only:
-        found = [source for source in found if source.file.path == only]
-        if not found:
-            message = f"there is no file {only!r} among what it wrote"
-            raise Refused(message)
-    elif more or total > max_bytes:
-        message = (
-            f"these are more files than are sent, {len(found):,} of {total >> 20:,} MiB or more; at"
-            f" most {MAX_MEMBERS:,} of {max_bytes >> 20:,} MiB"
-        )
-        raise Refused(message)
+    found = _one(run, since, only) if only else _all(run, since, max_bytes)
     with tarfile.open(fileobj=to, mode="w|", format=tarfile.PAX_FORMAT) as archive:
         for source in found:
             with os.fdopen(opened(source.root, source.file.path), "rb") as file:
@@ -42,3 +30,23 @@ def send(run: Path, since: Baseline, to: IO[bytes], *, max_bytes: int, only: str
                     member = tarfile.TarInfo(source.file.path)
                     member.size, member.mode = status.st_size, 0o644
                     archive.addfile(member, file)
+
+
+def _one(run: Path, since: Baseline, path: str) -> list[Source]:
+    found = source_of(run, since, path)
+    if found is None:
+        message = f"there is no file {path!r} among what it wrote"
+        raise Refused(message)
+    return [found]
+
+
+def _all(run: Path, since: Baseline, max_bytes: int) -> list[Source]:
+    found, _, more = sources(run, since, max_files=MAX_MEMBERS)
+    total = sum(source.file.size_bytes for source in found)
+    if more or total > max_bytes:
+        message = (
+            f"these are more files than are sent, {len(found):,} of {total >> 20:,} MiB or more; at"
+            f" most {MAX_MEMBERS:,} of {max_bytes >> 20:,} MiB"
+        )
+        raise Refused(message)
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import json
 import os
@@ -15,7 +16,8 @@ from launches import a_launch, ended, python
 
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import read_json
 from gpucommons.scheduler.executors.local.local import LocalExecutor
-from gpucommons.scheduler.working_folder import giving_back
+from gpucommons.scheduler.files.confined_files import MAX_DEPTH, Refused
+from gpucommons.scheduler.working_folder import giving_back, sending
 from gpucommons.scheduler.working_folder.changes import baseline, changes
 from gpucommons.scheduler.working_folder.giving_back import MARK, Outcome, Wanted, give_back
 
@@ -291,3 +293,55 @@ def test_a_folder_says_whose_results_it_holds(run: Path, home: Path) -> None:
 
     mark = json.loads((home / "results" / "digits-1" / MARK).read_text())
     assert mark == {"job": "digits-1", "job_id": "one"}
+
+
+def test_one_file_is_sent_however_many_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "MAX_MEMBERS", 1)
+    work, deep, deeper = (
+        tmp_path / "work",
+        "/".join("d" * MAX_DEPTH),
+        "/".join("d" * MAX_DEPTH + "e"),
+    )
+    paths = ["a", "changed", "same", f"{deep}/f", f"{deeper}/f", "__pycache__/x", "out/model.pt"]
+    for path in paths:
+        (work / path).parent.mkdir(parents=True, exist_ok=True)
+        (work / path).write_text(path)
+    (work / "link").symlink_to("a")
+    (work / "linked").symlink_to("out")
+    os.mkfifo(work / "pipe")
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "a").write_text("the best")
+    as_submitted = hashlib.sha256(b"same").hexdigest()
+    since = {"same": (4, as_submitted), "changed": (7, as_submitted)}
+
+    def sent(path: str) -> str | None:
+        to = io.BytesIO()
+        try:
+            sending.send(tmp_path, since, to, max_bytes=0, only=path)
+        except Refused:
+            return None
+        to.seek(0)
+        with tarfile.open(fileobj=to) as archive:
+            [member] = archive
+            file = archive.extractfile(member)
+            assert member.name == path
+            return None if file is None else file.read().decode()
+
+    assert sent("a") == "the best"
+    others = [
+        "link",
+        "linked/model.pt",
+        "pipe",
+        "out",
+        "out/",
+        "./a",
+        "../work/a",
+        "no/such",
+        "a/b",
+    ]
+    all_paths = [*paths[1:], *others, "x" * 300]
+    found = {path for path in all_paths if sent(path) is not None}
+    assert found == {file.path for file in changes(work, since).files} - {"a"}
+    assert found == {"changed", f"{deep}/f", "out/model.pt"}
