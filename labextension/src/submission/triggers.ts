@@ -51,7 +51,7 @@ export type WrongTrigger = 'data' | 'after' | 'metric' | 'below' | 'promote';
 
 /** As the server takes them. */
 const METRIC = /^[A-Za-z0-9_./@ -]{1,100}$/;
-const JOB = /^[A-Za-z0-9][A-Za-z0-9._/-]*$/;
+const JOB = /^[a-z0-9][a-z0-9/-]{0,101}$/;
 const ADDRESS = /^https?:\/\/\S+$/;
 
 /** The first field that is missing or wrong; null where all can be sent. */

@@ -17,7 +17,7 @@ import type { ExitMeaning, IFilesPreview, NoticeSignal } from '../server/types';
 export type TrainMessages = ReturnType<typeof trainMessages>;
 
 /** As the scheduler has it. */
-const NAME = /^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$/;
+export const NAME = /^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$/;
 /** Of a package's own words, none of them a path. */
 const MODULE = /^(?!.*\.py$)[^\s./\\]+(\.[^\s./\\]+)*$/;
 

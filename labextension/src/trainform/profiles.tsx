@@ -14,10 +14,8 @@ import {
 } from '../server/profiles';
 import { keyOf, leaving, profileOf, taking } from '../submission/profile';
 import { marksOf, Mistake, SelectField } from './fields';
-import { trainMessages } from './messages';
+import { NAME, trainMessages } from './messages';
 
-/** As the scheduler has it. */
-const NAME = /^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$/;
 const NAME_FIELD = 'gc-profile-name';
 
 /** So often at most: whoever moves over the form looks each time. */
