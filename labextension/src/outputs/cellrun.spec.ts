@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest';
 
 import type { ICellRun } from './cellruns';
 import {
+  FirstWords,
   FollowedRun,
-  firstOf,
   follows,
   joined,
   Listener,
@@ -163,10 +163,13 @@ describe('a cell that another page has begun', () => {
 
   it('tells by its first word whether something was missed before it', async () => {
     const kernel = new FakeKernel();
-    const first = firstOf(kernel.connection, RUN);
+    const words: Heard[] = [];
+    new FirstWords().of(kernel.connection, RUN, word => words.push(word));
     kernel.iopubMessage.emit(heard('x', 'stream', { text: 'x' }, 'other'));
     kernel.iopubMessage.emit(heard('m4', 'stream', { text: 'd' }));
-    const word = await first;
+    kernel.iopubMessage.emit(heard('m5', 'stream', { text: 'e' }));
+    expect(words).toHaveLength(1);
+    const word = words[0]!;
 
     const now = (recent: string[]) => ({ ...RUN, recent });
     expect(follows(word, RUN, now(['m1', 'm4', 'm5']))).toBe(true);
@@ -174,6 +177,49 @@ describe('a cell that another page has begun', () => {
     expect(follows(word, RUN, now(['m1', 'm2', 'm3', 'm4']))).toBe(false);
     expect(follows(word, RUN, now(['m1']))).toBe(false);
     expect(follows(word, RUN, undefined)).toBe(false);
+  });
+
+  it('asks once about the first word, however often it was looked at', () => {
+    const kernel = new FakeKernel();
+    const firsts = new FirstWords();
+    const told: number[] = [];
+    for (const look of [1, 2, 3]) {
+      firsts.of(kernel.connection, RUN, () => told.push(look));
+    }
+    const other = { ...RUN, id: 'r2' };
+    firsts.of(kernel.connection, other, () => told.push(4));
+
+    kernel.iopubMessage.emit(heard('m4', 'stream', { text: 'd' }));
+    expect(told).toEqual([3]);
+    kernel.iopubMessage.emit(heard('m5', 'stream', { text: 'e' }, 'r2'));
+    expect(told).toEqual([3, 4]);
+  });
+
+  it.each([
+    [
+      'its kernel has started anew',
+      (kernel: FakeKernel) => {
+        kernel.iopubMessage.emit(
+          heard('m4', 'status', { execution_state: 'starting' }, 'start')
+        );
+      }
+    ],
+    [
+      'its notebook is closed',
+      (_: FakeKernel, firsts: FirstWords) => {
+        firsts.dispose();
+      }
+    ]
+  ])('waits for no first word once %s', (_, happens) => {
+    const kernel = new FakeKernel();
+    const firsts = new FirstWords();
+    const told: Heard[] = [];
+    firsts.of(kernel.connection, RUN, word => told.push(word));
+
+    happens(kernel, firsts);
+    kernel.iopubMessage.emit(heard('m5', 'stream', { text: 'e' }));
+
+    expect(told).toEqual([]);
   });
 
   it('has the number that it is given later', () => {

@@ -98,20 +98,36 @@ export async function joined(
   }
 }
 
-/** The first that the kernel says of this run from now on. */
-export function firstOf(
-  kernel: Pick<Kernel.IKernelConnection, 'iopubMessage'>,
-  run: ICellRun
-): Promise<Heard> {
-  return new Promise(resolve => {
+/** Waits for the first that a kernel says of runs of one notebook: once for each, until it starts anew. */
+export class FirstWords {
+  /** Whoever asks again for the same run is told, and nobody before. */
+  of(
+    kernel: Pick<Kernel.IKernelConnection, 'iopubMessage'>,
+    run: ICellRun,
+    tell: (first: Heard) => unknown
+  ): void {
+    this._ends.get(run.id)?.();
+    const end = () => {
+      kernel.iopubMessage.disconnect(hear);
+      this._ends.delete(run.id);
+    };
     const hear = (_: unknown, message: Heard) => {
-      if (isOf(message, run)) {
-        kernel.iopubMessage.disconnect(hear);
-        resolve(message);
+      if (stateIn(message) === 'starting') {
+        end();
+      } else if (isOf(message, run)) {
+        end();
+        void tell(message);
       }
     };
     kernel.iopubMessage.connect(hear);
-  });
+    this._ends.set(run.id, end);
+  }
+
+  dispose(): void {
+    this._ends.forEach(end => end());
+  }
+
+  private readonly _ends = new Map<string, () => void>();
 }
 
 /** Whether this came right after what was kept then, as far as what is kept now can tell. */

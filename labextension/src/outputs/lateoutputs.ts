@@ -9,8 +9,8 @@ import type { Kernel } from '@jupyterlab/services';
 import type { Api } from '../server/api';
 import type { ICellRun } from './cellruns';
 import {
+  FirstWords,
   FollowedRun,
-  firstOf,
   follows,
   joined,
   Listener,
@@ -56,6 +56,11 @@ export class LateOutputs {
   private async _open(panel: NotebookPanel): Promise<void> {
     await panel.context.ready;
     await panel.sessionContext.ready;
+    const firsts = new FirstWords();
+    this._firsts.set(panel, firsts);
+    panel.disposed.connect(() => {
+      firsts.dispose();
+    });
     let isAway = false;
     panel.sessionContext.connectionStatusChanged.connect((_, status) => {
       if (status !== 'connected') {
@@ -120,7 +125,7 @@ export class LateOutputs {
     for (const [run, cell] of toShow(runs, cells, kernel?.clientId)) {
       const since = listener?.after(run) ?? [];
       if (run.state === 'running' && listener?.of(run).length === 0) {
-        void this._lookAtFirst(run, panel);
+        this._lookAtFirst(run, panel);
       }
       const own = cell.outputArea.future as Kernel.IShellFuture | undefined;
       if (own && run.session === kernel?.clientId && run.state === 'running') {
@@ -149,22 +154,20 @@ export class LateOutputs {
   }
 
   /** A run that was silent may not have been heard yet: the first word that is heard of it tells. */
-  private async _lookAtFirst(
-    run: ICellRun,
-    panel: NotebookPanel
-  ): Promise<void> {
+  private _lookAtFirst(run: ICellRun, panel: NotebookPanel): void {
     const kernel = panel.sessionContext.session?.kernel;
     if (!kernel) {
       return;
     }
-    const first = await firstOf(kernel, run);
-    const runs = await this._runs(panel.context.path, kernel.id).catch(
-      () => []
-    );
-    const now = runs.find(each => each.id === run.id);
-    if (!follows(first, run, now)) {
-      await this._look(panel);
-    }
+    this._firsts.get(panel)?.of(kernel, run, async first => {
+      const runs = await this._runs(panel.context.path, kernel.id).catch(
+        () => []
+      );
+      const now = runs.find(each => each.id === run.id);
+      if (!follows(first, run, now)) {
+        await this._look(panel);
+      }
+    });
   }
 
   /** Until then another page needs them, should this one be closed. */
@@ -179,4 +182,6 @@ export class LateOutputs {
     };
     context.saveState.connect(saved);
   }
+
+  private readonly _firsts = new WeakMap<NotebookPanel, FirstWords>();
 }
