@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Protocol
 from uuid import uuid4
@@ -33,6 +33,7 @@ SILENT_WITHIN_S = 2.0
 _HEARD_WITHIN_S, _MARK_AGAIN_S, _LOOK_S = 30.0, 0.25, 0.01
 #: A message by which a listener knows that it has heard all before it.
 MARK = "gpucommons_mark"
+_ANSWER = "gpucommons"
 
 #: Of the server and its hub; all other variables stay as the kernel has them.
 _PREFIXES = ("JUPYTERHUB_", "GPUCOMMONS_", "NVIDIA_", "CUDA_")
@@ -67,15 +68,19 @@ del _gpucommons_renew
 """
 
 
+#: Of the thread by which ipykernel says what its cells print; what is no ipykernel has no such thread.
+_OF_THREAD = ("_really_send", "schedule", "io_loop")
+#: Whether it can be asked to keep its words. The answer of a kernel that can may come before its mark.
+_OBEYS = f"all(hasattr(get_ipython().kernel.iopub_thread, name) for name in {_OF_THREAD})"
 #: What is sent goes through one method in one thread: whatever it is given is kept, in its order. Kept
 #: words are said all the same once there are too many of them, or nobody has asked for long. That this
 #: order is done is said at once: the next server would take it for the end of a cell.
 _SILENCE = """
-def _gpucommons_silence(order, mark, kind, most=100_000, longest_s=60):
+def _gpucommons_silence(order, mark, kind, names, most=100_000, longest_s=60):
     import os
     kernel = get_ipython().kernel
     thread = getattr(kernel, 'iopub_thread', None)
-    if not all(hasattr(thread, name) for name in ('_really_send', 'schedule', 'io_loop')):
+    if not all(hasattr(thread, name) for name in names):
         return
     parent, own = kernel.get_parent('control'), vars(thread)
     asks = parent['header']['session'].encode()
@@ -107,7 +112,7 @@ def _gpucommons_silence(order, mark, kind, most=100_000, longest_s=60):
             speak(own.get('_gpucommons_kept'))
         kernel.session.send(thread.socket, kind, {'mark': mark}, parent=parent)
     thread.schedule(obey)
-_gpucommons_silence(%r, %r, %r)
+_gpucommons_silence(%r, %r, %r, %r)
 del _gpucommons_silence
 """
 
@@ -180,32 +185,49 @@ class Acquaintance:
         """Have a woken kernel say what it has kept, once that is heard."""
         if listener.listens(self.kernel_id):
             await self._order("mark", listener, within_s)
-        self._run(_SILENCE % ("speak", uuid4().hex, MARK))
+        self._run(_SILENCE % ("speak", uuid4().hex, MARK, _OF_THREAD))
 
     async def _order(self, order: str, listener: Listener, within_s: float) -> None:
         if not self._is_python():
             return
         mark, end = uuid4().hex, time.monotonic() + within_s
-        ask_at = 0.0
+        ask_at, cannot = 0.0, asyncio.Event()
+
+        def answered(reply: dict[str, Any]) -> None:
+            if not _obeys(reply):
+                cannot.set()
+
         while not listener.has_heard(self.kernel_id, mark) and time.monotonic() < end:
+            if cannot.is_set():
+                return
             if time.monotonic() >= ask_at:
                 ask_at = time.monotonic() + _MARK_AGAIN_S
-                self._run(_SILENCE % (order, mark, MARK))
+                self._run(_SILENCE % (order, mark, MARK, _OF_THREAD), _OBEYS, answered)
             await asyncio.sleep(_LOOK_S)
 
     def _is_python(self) -> bool:
         return (self._kernel.kernel_spec.language or "").lower() == "python"
 
-    def _run(self, text: str) -> None:
+    def _run(
+        self,
+        text: str,
+        asks: str = "",
+        answered: Callable[[dict[str, Any]], None] = lambda _reply: None,
+    ) -> None:
         if not self._is_python():
             return
         channel = self._kernel.connect_control()
-        channel.on_recv(lambda _answer: channel.close())
+
+        def hear(parts: list[bytes]) -> None:
+            channel.close()
+            answered(self._session.deserialize(self._session.feed_identities(parts)[1]))
+
+        channel.on_recv(hear)
         content = {
             "code": text,
             "silent": True,
             "store_history": False,
-            "user_expressions": {},
+            "user_expressions": {_ANSWER: asks} if asks else {},
             "allow_stdin": False,
             "stop_on_error": False,
         }
@@ -238,3 +260,9 @@ class Acquaintance:
                     return
         finally:
             channel.close()
+
+
+def _obeys(reply: dict[str, Any]) -> bool:
+    """What was answered to :data:`_OBEYS`."""
+    told = reply["content"].get("user_expressions", {}).get(_ANSWER, {})
+    return bool(told.get("data", {}).get("text/plain") == "True")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,7 +28,8 @@ class Channel:
         _, message = self._session.feed_identities(parts)
         self._asked.put_nowait(self._session.deserialize(message))
 
-    def on_recv(self, _: object) -> None: ...
+    def on_recv(self, hear: Callable[[list[bytes]], None]) -> None:
+        self.hear = hear
 
     def close(self) -> None: ...
 
@@ -56,7 +58,12 @@ class Kernel:
         self._hear = hear
 
     def connect_control(self) -> Channel:
-        return Channel(self.control, Session(key=b"secret"))
+        self.last = Channel(self.control, Session(key=b"secret"))
+        return self.last
+
+    def answer(self, content: dict[str, Any], asked: dict[str, Any]) -> None:
+        message = self.session.msg("execute_reply", content, parent=asked)
+        self.last.hear(self.session.serialize(message))
 
     def connect_shell(self) -> Channel:
         return Channel(self.shell, Session(key=b"secret"))
@@ -136,7 +143,7 @@ class _Listener:
         self.asked_by.add(parent.get("session", ""))
         if header["msg_type"] == MARK:
             self.marks.add(content["mark"])
-        elif header["msg_type"] == "stream":
+        elif content.get("name") == "stdout":
             self.lines += map(int, content["text"].split())
 
     def listens(self, _kernel_id: str) -> bool:
@@ -208,3 +215,75 @@ async def test_a_kernel_that_nobody_listens_to_is_not_asked_to_be_silent() -> No
     await Acquaintance(kernel).fall_silent(deaf)
 
     assert kernel.control.empty()
+
+
+#: As in a kernel that is not ipykernel.
+_NO_IPYKERNEL = "get_ipython().kernel.iopub_thread = None"
+
+
+@pytest.mark.timeout(120)
+async def test_a_kernel_that_cannot_keep_its_words_is_not_waited_for() -> None:
+    kernel: Any = AsyncIOLoopKernelManager()
+    await kernel.start_kernel()
+    kernel._activity_stream = kernel.connect_iopub()
+    kernel._activity_stream.on_recv(lambda _parts: None)
+    shell = kernel.connect_shell()
+    answered = asyncio.Event()
+    shell.on_recv(lambda _parts: answered.set())
+    listener = _Listener(kernel)
+    try:
+        await Acquaintance(kernel).fall_silent(listener, 600)
+        assert listener.marks
+        await Acquaintance(kernel).speak(listener, 600)
+        heard = set(listener.marks)
+        kernel.session.send(shell, "execute_request", {"code": _NO_IPYKERNEL, "silent": True})
+        await answered.wait()
+
+        await Acquaintance(kernel).fall_silent(listener, 600)
+        await Acquaintance(kernel).speak(listener, 600)
+        assert listener.marks - heard == set()
+    finally:
+        for stream in (shell, listener.stream, kernel._activity_stream):
+            stream.close()
+        await kernel.shutdown_kernel(now=True)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"status": "error", "ename": "NameError", "evalue": "get_ipython", "traceback": []},
+        {"status": "ok", "user_expressions": {}},
+        {"status": "ok", "user_expressions": {"gpucommons": {"status": "error"}}},
+    ],
+)
+async def test_a_python_kernel_of_another_kind_ends_the_wait_by_its_answer(
+    content: dict[str, Any],
+) -> None:
+    kernel = Kernel()
+    deaf = SimpleNamespace(listens=lambda _kernel_id: True, has_heard=lambda *_: False)
+
+    waiting = asyncio.create_task(Acquaintance(kernel).fall_silent(deaf, 600))
+    asked = await kernel.control.get()
+    kernel.answer(content, asked)
+
+    await waiting
+
+
+async def test_one_that_can_is_waited_for_until_its_mark_is_heard() -> None:
+    kernel, marks = Kernel(), set[str]()
+    listener = SimpleNamespace(
+        listens=lambda _kernel_id: True, has_heard=lambda _kernel_id, mark: mark in marks
+    )
+    able = {"status": "ok", "data": {"text/plain": "True"}, "metadata": {}}
+
+    waiting = asyncio.create_task(Acquaintance(kernel).fall_silent(listener, 600))
+    asked = await kernel.control.get()
+    kernel.answer({"status": "ok", "user_expressions": {"gpucommons": able}}, asked)
+    # It is asked again: its word may have been lost.
+    again = await kernel.control.get()
+    assert not waiting.done()
+    [mark] = set(re.findall(r"[0-9a-f]{32}", again["content"]["code"]))
+    marks.add(mark)
+
+    await waiting
