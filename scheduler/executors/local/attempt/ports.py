@@ -29,8 +29,15 @@ def hold(port: int) -> socket.socket | None:
     OSError
         When it cannot be found out, which says nothing of the port.
     """
+    # Frameworks listen at all addresses, of IPv6 too, so one that is taken at any will not do.
+    if socket.has_dualstack_ipv6():
+        try:
+            return socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return None
+            # A machine may know IPv6 and have no address of it.
     try:
-        # Frameworks listen at all addresses, so one that is taken at any will not do.
         return socket.create_server(("", port))
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
