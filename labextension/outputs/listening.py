@@ -12,6 +12,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,7 +32,18 @@ log = logging.getLogger("gpucommons.labextension")
 _WRITE_EVERY_S = 15.0
 #: A kernel that is idle so long after a request has done it.
 _SURELY_BEGUN_MS = 5_000
+#: A mark of ours is shorter, and so is a message with one; a kernel may say anything.
+_MOST_MARK_CHARACTERS, _MOST_MARKING_BYTES = 64, 1024
 _V1 = "v1.kernel.websocket.jupyter.org"
+
+
+@dataclass(kw_only=True, slots=True)
+class _Heard:
+    """One kernel's connection, and what it said there last to mark how far it is heard."""
+
+    stream: Any
+    ports: list[int]
+    mark: str | None = None
 
 
 class _Hears(Protocol):
@@ -71,8 +83,7 @@ class Outputs:
 
     def __init__(self, server: Any, folder: Path) -> None:
         self._server = server
-        self._streams: dict[str, tuple[Any, list[int]]] = {}
-        self._marks: dict[str, str] = {}
+        self._heard: dict[str, _Heard] = {}
         self.runs = CellRuns(folder, self._is_there, wall_clock_ms())
 
     def begin(self, settings: dict[str, Any]) -> bool:
@@ -98,12 +109,13 @@ class Outputs:
 
     def listens(self, kernel_id: str) -> bool:
         """Whether cells of this kernel are listened to."""
-        stream, _ = self._streams.get(kernel_id, (None, []))
-        return stream is not None and not stream.closed()
+        heard = self._heard.get(kernel_id)
+        return heard is not None and not heard.stream.closed()
 
     def has_heard(self, kernel_id: str, mark: str) -> bool:
         """Whether the kernel was heard to say this mark, and so all that it said before."""
-        return self._marks.get(kernel_id) == mark
+        heard = self._heard.get(kernel_id)
+        return heard is not None and heard.mark == mark
 
     def of(self, kernel_id: str, path: str) -> list[CellRun]:
         """What a page of this notebook may have to show."""
@@ -165,14 +177,14 @@ class Outputs:
 
     def stop(self, kept: set[str]) -> None:
         """With the server; cells of kernels that are kept go on later."""
-        for stream, _ in tuple(self._streams.values()):
+        for heard in tuple(self._heard.values()):
             # What a kernel said last came while it was saved, and may not have been read yet.
-            if not stream.closed():
-                _quietly(stream.flush, zmq.POLLIN)
+            if not heard.stream.closed():
+                _quietly(heard.stream.flush, zmq.POLLIN)
         self.runs.end_where_not(lambda kernel_id: kernel_id in kept)
-        for stream, _ in self._streams.values():
+        for heard in self._heard.values():
             with suppress(OSError):
-                stream.close()
+                heard.stream.close()
         self._write()
 
     def _write(self) -> None:
@@ -183,26 +195,35 @@ class Outputs:
 
     def _listen(self, kernel_id: str) -> None:
         kernel = self._server.kernel_manager.get_kernel(kernel_id)
-        stream, ports = self._streams.get(kernel_id, (None, []))
-        if stream is not None and not stream.closed() and ports == kernel.ports:
-            return
-        if stream is not None and not stream.closed():
-            stream.close()
+        heard = self._heard.get(kernel_id)
+        if heard is not None and not heard.stream.closed():
+            if heard.ports == kernel.ports:
+                return
+            heard.stream.close()
         stream = kernel.connect_iopub()
         stream.on_recv(lambda parts: _quietly(self._hear, kernel_id, parts))
-        self._streams[kernel_id] = (stream, list(kernel.ports))
+        self._heard[kernel_id] = _Heard(stream=stream, ports=list(kernel.ports))
+        self._let_go_of_the_ended()
+
+    def _let_go_of_the_ended(self) -> None:
+        """Of kernels that are gone without a word."""
+        kernels = self._server.kernel_manager
+        for kernel_id, heard in tuple(self._heard.items()):
+            if kernel_id not in kernels and (heard.stream.closed() or not _has_more(heard.stream)):
+                del self._heard[kernel_id]
+                heard.stream.close()
 
     def _hear(self, kernel_id: str, parts: list[bytes]) -> None:
-        stream, _ = self._streams[kernel_id]
-        if kernel_id not in self._server.kernel_manager and not _has_more(stream):
-            del self._streams[kernel_id]
-            stream.close()
+        heard = self._heard[kernel_id]
+        if kernel_id not in self._server.kernel_manager and not _has_more(heard.stream):
+            del self._heard[kernel_id]
+            heard.stream.close()
         header, parent, metadata, content = parts[parts.index(DELIM) + 2 :][:4]
         if b'"starting"' in content and json.loads(header)["msg_type"] == "status":
             self.runs.end_where_not(lambda each: each != kernel_id)
             return
-        if MARK.encode() in header:
-            self._marks[kernel_id] = json.loads(content)["mark"]
+        if MARK.encode() in header and json.loads(header)["msg_type"] == MARK:
+            heard.mark = _mark(content)
             return
         request = json.loads(parent).get("msg_id")
         if request is not None and self.runs.has(request):
@@ -236,6 +257,13 @@ def _request(
     cell_id = metadata.get("cellId")
     is_run = header["msg_type"] == "execute_request" and not content.get("silent")
     return (header, cell_id, content) if is_run and isinstance(cell_id, str) else None
+
+
+def _mark(content: bytes) -> str | None:
+    """The mark in a message that is meant to have one."""
+    told = json.loads(content) if len(content) <= _MOST_MARKING_BYTES else None
+    mark = told.get("mark") if isinstance(told, dict) else None
+    return mark[:_MOST_MARK_CHARACTERS] if isinstance(mark, str) else None
 
 
 def _has_more(stream: Any) -> bool:

@@ -1,0 +1,155 @@
+"""What a kernel says is heard, and what it may cost its server is bounded: a kernel may say anything."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from jupyter_client.session import Session
+
+from gpucommons.labextension.hibernation.after_wake import MARK
+from gpucommons.labextension.outputs.cell_run import CellRun
+from gpucommons.labextension.outputs.listening import Outputs
+
+
+class _Stream:
+    """A kernel's connection, of which all is read."""
+
+    def __init__(self) -> None:
+        self.say: Callable[[list[bytes]], None]
+        self.is_closed = False
+        self.socket = SimpleNamespace(get=lambda _option: 0)
+
+    def on_recv(self, hear: Callable[[list[bytes]], None]) -> None:
+        self.say = hear
+
+    def closed(self) -> bool:
+        return self.is_closed
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class _Kernels(dict[str, Any]):
+    """A server's kernels, each with the connections that were opened to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kernel_buffers: dict[str, Any] = {}
+
+    get_kernel = dict.__getitem__
+
+    def start(self, kernel_id: str) -> list[_Stream]:
+        streams: list[_Stream] = []
+
+        def connect_iopub() -> _Stream:
+            streams.append(_Stream())
+            return streams[-1]
+
+        self[kernel_id] = SimpleNamespace(
+            ports=[1, 2], provisioner=None, connect_iopub=connect_iopub
+        )
+        return streams
+
+
+class _Heard:
+    """Outputs of a server that has some kernels, to each of which a page has come."""
+
+    def __init__(self, folder: Path) -> None:
+        self.kernels = _Kernels()
+        self.outputs = Outputs(SimpleNamespace(kernel_manager=self.kernels), folder)
+        self.session = Session(key=b"")
+
+    def open(self, kernel_id: str) -> _Stream:
+        streams = self.kernels.start(kernel_id)
+        self.come(kernel_id)
+        return streams[-1]
+
+    def come(self, kernel_id: str) -> None:
+        self.outputs.page_comes(SimpleNamespace(kernel_id=kernel_id, session=self.session))
+
+    def says(self, kind: str, content: Any, parent: dict[str, Any] | None = None) -> list[bytes]:
+        return self.session.serialize(self.session.msg(kind, content, parent=parent))
+
+
+@pytest.fixture
+def heard(tmp_path: Path) -> _Heard:
+    return _Heard(tmp_path)
+
+
+def test_a_mark_is_heard_until_the_next_one(heard: _Heard) -> None:
+    stream = heard.open("k1")
+    assert not heard.outputs.has_heard("k1", "a" * 32)
+    stream.say(heard.says(MARK, {"mark": "a" * 32}))
+    assert heard.outputs.has_heard("k1", "a" * 32)
+    stream.say(heard.says(MARK, {"mark": "b" * 32}))
+    assert heard.outputs.has_heard("k1", "b" * 32)
+    assert not heard.outputs.has_heard("k1", "a" * 32)
+
+
+@pytest.mark.parametrize("mark", ["x" * 100_000, "x" * 65])
+def test_of_a_mark_that_is_none_of_ours_little_is_kept(heard: _Heard, mark: str) -> None:
+    stream = heard.open("k1")
+    stream.say(heard.says(MARK, {"mark": mark}))
+    assert not heard.outputs.has_heard("k1", mark)
+
+
+@pytest.mark.parametrize("content", [{}, {"mark": 1}, {"mark": None}, [], "x", 1, None])
+def test_a_message_of_ours_without_a_mark_is_worth_no_line_in_the_log(
+    heard: _Heard, content: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = heard.open("k1")
+    with caplog.at_level(logging.WARNING):
+        stream.say([*heard.says(MARK, {})[:-1], json.dumps(content).encode()])
+    assert not caplog.records
+
+
+def test_who_has_our_mark_for_a_name_loses_no_output(heard: _Heard) -> None:
+    stream = heard.open("k1")
+    heard.session.username = MARK
+    asked = heard.session.msg("execute_request")
+    heard.outputs.runs.begin(
+        CellRun(
+            id=asked["header"]["msg_id"],
+            kernel_id="k1",
+            path="a.ipynb",
+            cell_id="c1",
+            code="print('seen')",
+            session="s",
+            begun_ms=1,
+        )
+    )
+    stream.say(heard.says("stream", {"name": "stdout", "text": "seen\n"}, parent=asked))
+    [run] = heard.outputs.runs
+    assert [one["content"]["text"] for one in run.messages] == ["seen\n"]
+
+
+def test_with_a_kernel_that_is_gone_its_connection_and_its_mark_go(heard: _Heard) -> None:
+    stream = heard.open("k1")
+    stream.say(heard.says(MARK, {"mark": "a" * 32}))
+    del heard.kernels["k1"]
+    heard.open("k2")
+    assert stream.is_closed
+    assert not heard.outputs.has_heard("k1", "a" * 32)
+
+
+def test_of_the_last_word_of_a_kernel_nothing_is_kept(heard: _Heard) -> None:
+    stream = heard.open("k1")
+    del heard.kernels["k1"]
+    stream.say(heard.says(MARK, {"mark": "a" * 32}))
+    assert stream.is_closed
+    assert not heard.outputs.has_heard("k1", "a" * 32)
+
+
+def test_a_new_connection_to_a_kernel_has_heard_no_mark_yet(heard: _Heard) -> None:
+    stream = heard.open("k1")
+    stream.say(heard.says(MARK, {"mark": "a" * 32}))
+    heard.kernels["k1"].ports = [3, 4]
+    heard.come("k1")
+    assert stream.is_closed
+    assert not heard.outputs.has_heard("k1", "a" * 32)
