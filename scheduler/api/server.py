@@ -21,15 +21,18 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from gpucommons.gpu.connections import unix_sockets
 from gpucommons.gpu.connections.peer_limits import Crowds
 from gpucommons.gpu.connections.request_heads import HalfOpen, HeadsFirst
-from gpucommons.scheduler.api.limits.connections import max_connections, max_half_open, max_idle
+from gpucommons.scheduler.api.limits.connections import (
+    READ_S,
+    max_connections,
+    max_half_open,
+    max_idle,
+)
 
 #: Long polls end by themselves after 25 s; a shutdown does not wait for them.
 _GRACEFUL_S = 2
 #: A request has to be here by then, head and body; an upload may take longer.
 REQUEST_S = 30.0
 UPLOAD_S = 600.0
-#: Who reads an answer takes some of it in this time: what nobody takes would fill the memory here.
-READ_S = 30.0
 _LEAST_READ_BYTES = 16 << 10
 #: Whose answer has waited for them so long is the first to make room.
 _STUCK_S = 3.0

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Hashable
 from pathlib import Path
 
-from gpucommons.gpu.connections import unix_sockets
+from gpucommons.gpu.connections import open_file_limit, unix_sockets
+from gpucommons.gpu.connections.peer_limits import Crowds
+from gpucommons.gpu.connections.request_heads import MAX_HEAD_BYTES, HalfOpen, HeadsFirst
+from gpucommons.scheduler.api.limits.connections import READ_S, max_half_open
 
-#: A caller that asks nothing, or slowly, is let go.
+#: Until the one that leads is reached, or an answer of our own is taken.
 _PATIENCE_S = 2.0
-_MOST_HEAD_BYTES = 64 << 10
-_PIECE_BYTES = 64 << 10
+#: Who takes less of an answer in `READ_S` is cut off, as where it comes from.
+_PIECE_BYTES = 16 << 10
 
 #: An answer of our own by the path of a request; None: it is the leader's to answer.
 Own = Callable[[bytes], bytes | None]
@@ -33,86 +37,101 @@ def pages_socket(state: Path) -> Path:
     return state / "pages.sock"
 
 
-class Forwarding:
-    """Serves one connection after the other; for ``asyncio.start_server``."""
+def most_calls() -> int:
+    """How many of the API may be forwarded at once, with two descriptors each; of the pages half as many.
 
-    def __init__(self, to: Path, *, own: Own, unanswered: bytes) -> None:
+    Some may be under way still when we lead: with all that we may then have ourselves they fit into
+    what this process may have open.
+    """
+    return open_file_limit.limit() // 16
+
+
+class Forwarding:
+    """Serves who comes to one listener, inside a running loop, with the bounds of all endpoints."""
+
+    def __init__(
+        self, listener: socket.socket, to: Path, *, own: Own, unanswered: bytes, most: int
+    ) -> None:
         """``unanswered``: said where nobody listens at ``to``."""
+        self._listener = listener
         self._to = to
         self._own = own
         self._unanswered = unanswered
-        self._serving: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+        self._serving: Crowds[asyncio.Task[None]] = Crowds(most)
+        self._ending: asyncio.TimerHandle | None = None
+        bounds = HalfOpen(most=max_half_open())
+        self._listening = HeadsFirst(listener, self._begin, bounds=bounds)
 
-    def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer, or pass on until the one that answers closes."""
-        task = asyncio.ensure_future(self._serve(reader, writer))
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
+    def __len__(self) -> int:
+        return len(self._serving)
+
+    def take_no_more(self) -> None:
+        """Close the listener; who is served has ``READ_S`` more, which the one that led has not."""
+        if self._ending is None:
+            self._listening.close()
+            self._listener.close()
+            self._ending = self._loop.call_later(READ_S, self._cut_off)
 
     async def end(self) -> None:
-        """Let go of who is still connected."""
-        for task in self._serving:
+        """Take no more, and let go of who is still connected."""
+        self.take_no_more()
+        if self._ending is not None:
+            self._ending.cancel()
+        await asyncio.gather(*self._cut_off(), return_exceptions=True)
+
+    def _cut_off(self) -> list[asyncio.Task[None]]:
+        served = list(self._serving)
+        for task in served:
             task.cancel()
-        await asyncio.gather(*self._serving, return_exceptions=True)
+        return served
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            with contextlib.suppress(OSError, ValueError, TimeoutError):
-                async with asyncio.timeout(_PATIENCE_S):
-                    head = await _head(reader)
-                words = head.split(None, 2)
-                answer = self._own(words[1] if len(words) > 1 else b"")
-                if answer is None and not await self._passed_on(head, reader, writer):
-                    answer = self._unanswered
-                if answer is not None:
-                    writer.write(answer)
-                    async with asyncio.timeout(_PATIENCE_S):
-                        await writer.drain()
-        finally:
-            writer.close()
+    def _begin(self, connection: socket.socket, peer: Hashable) -> None:
+        task = self._loop.create_task(self._serve(connection))
+        task.add_done_callback(self._serving.remove)
+        # Also of one that is cancelled before its first step.
+        task.add_done_callback(lambda _done: connection.close())
+        goes = self._serving.add(task, peer, now_s=self._loop.time())
+        if goes is not None:
+            goes.cancel()
 
-    async def _passed_on(
-        self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> bool:
+    async def _serve(self, caller: socket.socket) -> None:
+        """Answer, or pass on until the one that answers closes."""
+        with contextlib.suppress(OSError):
+            head = caller.recv(MAX_HEAD_BYTES)
+            words = head.split(None, 2)
+            answer = self._own(words[1] if len(words) > 1 else b"")
+            if answer is None and not await self._passed_on(head, caller):
+                answer = self._unanswered
+            if answer is not None:
+                await asyncio.wait_for(self._loop.sock_sendall(caller, answer), _PATIENCE_S)
+
+    async def _passed_on(self, head: bytes, caller: socket.socket) -> bool:
         try:
-            connection = await asyncio.to_thread(
-                unix_sockets.connect, self._to, timeout_s=_PATIENCE_S
-            )
-            connection.setblocking(False)
-            there, back = await asyncio.open_unix_connection(sock=connection)
+            leader = await asyncio.to_thread(unix_sockets.connect, self._to, timeout_s=_PATIENCE_S)
         except OSError:
             return False
-        try:
-            back.write(head)
-            asked = asyncio.create_task(_copy(reader, back))
+        with leader:
+            leader.setblocking(False)
+            # What the leader refuses to read must not keep us from its answer.
+            asked = self._loop.create_task(self._copy(caller, leader, begun=head))
             try:
-                await _copy(there, writer)
+                await self._copy(leader, caller)
             finally:
                 asked.cancel()
                 await asyncio.gather(asked, return_exceptions=True)
-        finally:
-            back.close()
         return True
 
+    async def _copy(self, source: socket.socket, to: socket.socket, *, begun: bytes = b"") -> None:
+        """Everything until the end, which is passed on too.
 
-async def _head(reader: asyncio.StreamReader) -> bytes:
-    """A request up to its first empty line."""
-    lines: list[bytes] = []
-    length = 0
-    while (line := await reader.readline()).strip() or not lines:
-        lines.append(line)
-        length += len(line)
-        if not line or length > _MOST_HEAD_BYTES:
-            break
-    if line.strip() or not line:
-        raise ValueError
-    return b"".join([*lines, line])
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Everything until the end, which is passed on too."""
-    while piece := await reader.read(_PIECE_BYTES):
-        writer.write(piece)
-        await writer.drain()
-    if writer.can_write_eof():
-        writer.write_eof()
+        Raises
+        ------
+        OSError
+            When a piece of it is not taken in time, or one of the two has gone.
+        """
+        piece = begun or await self._loop.sock_recv(source, _PIECE_BYTES)
+        while piece:
+            await asyncio.wait_for(self._loop.sock_sendall(to, piece), READ_S)
+            piece = await self._loop.sock_recv(source, _PIECE_BYTES)
+        to.shutdown(socket.SHUT_WR)

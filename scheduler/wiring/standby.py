@@ -13,6 +13,7 @@ import logging
 import socket
 from http import HTTPStatus
 
+from gpucommons.gpu.connections.listening import listen_tcp
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.models import ErrorView
 from gpucommons.scheduler.store.opening import check_tables, is_led
@@ -48,31 +49,36 @@ async def until_led_no_more(
     """Wait until nobody leads the store; False when told to stop before.
 
     Probes at the socket are told that we are ready: the one that leads is ended only then. All others'
-    requests go on to that one, also those that it still serves when it leads no more: they are cut off
-    ``at_end``.
+    requests go on to that one, also those that it still serves when it leads no more. These have a little
+    while then, and end ``at_end`` at the latest.
     """
     if not is_led(settings.database):
         return True
     began = asyncio.get_running_loop().time()
     await asyncio.to_thread(_warm, settings)
-    async with contextlib.AsyncExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         # Closed without waiting for callers who keep their connection to the one that led.
         api = Forwarding(
-            forwarding.api_socket(settings.state), own=_probe, unanswered=_LATER_ANSWER
+            listening.dup(),
+            forwarding.api_socket(settings.state),
+            own=_probe,
+            unanswered=_LATER_ANSWER,
+            most=forwarding.most_calls(),
         )
         at_end.push_async_callback(api.end)
-        stack.callback((await asyncio.start_server(api, sock=listening.dup())).close)
+        stack.callback(api.take_no_more)
         if settings.hub is not None and settings.pages_port:
             pages = Forwarding(
+                listen_tcp(settings.pages_port, settings.api_host),
                 forwarding.pages_socket(settings.state),
                 own=lambda _path: None,
                 unanswered=_LATER_ANSWER,
+                most=forwarding.most_calls() // 2,
             )
             at_end.push_async_callback(pages.end)
-            server = await asyncio.start_server(pages, settings.api_host, settings.pages_port)
-            stack.callback(server.close)
+            stack.callback(pages.take_no_more)
         _LOG.info("stands by: another scheduler leads %s", settings.state)
-        while is_led(settings.database):
+        while _is_still_led(settings):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), _TRY_S)
             if stop.is_set():
@@ -80,6 +86,15 @@ async def until_led_no_more(
     stood_s = asyncio.get_running_loop().time() - began
     _LOG.info("takes over after %.1f s", stood_s)
     return True
+
+
+def _is_still_led(settings: SchedulerSettings) -> bool:
+    """What cannot be found out now, for want of a descriptor, is found out at the next try."""
+    try:
+        return is_led(settings.database)
+    except OSError as error:
+        _LOG.warning("whether another scheduler still leads is not known: %s", error)
+        return True
 
 
 def _warm(settings: SchedulerSettings) -> None:

@@ -1,4 +1,4 @@
-"""How many connections the API may have, and how many of them may wait or do nothing.
+"""How many connections the API may have, how many of them may wait or do nothing, and for how long.
 
 It shares its process and its descriptors with the pages, the store and the snapshots: all these
 together stay within three quarters of what the process may have open.
@@ -11,6 +11,8 @@ from gpucommons.gpu.connections import open_file_limit
 #: Enough for people and their proxies; each costs some kilobytes where it is in use.
 _MOST_HALF_OPEN = 1024
 _MOST_IDLE = 2048
+#: Who reads an answer takes some of it in this time: what nobody takes would fill the memory here.
+READ_S = 30.0
 
 
 def max_connections() -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import shutil
 import sqlite3
 import tempfile
@@ -17,6 +19,7 @@ from gpucommons.gpu.connections.trusted_authorities import trusted_at
 from gpucommons.scheduler.api import server
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.store.opening import is_led
+from gpucommons.scheduler.wiring import standby
 from gpucommons.scheduler.wiring.forwarding import api_socket
 from gpucommons.scheduler.wiring.options import SchedulerSettings
 from gpucommons.scheduler.wiring.serving import serve
@@ -169,6 +172,31 @@ async def test_the_next_one_decides_while_the_first_still_serves_its_last_caller
     await second.end()
 
 
+async def test_one_that_is_out_of_descriptors_for_a_moment_stands_by_on(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Beside(state)
+    await first.until("/healthz", 200)
+    second = Beside(state)
+    await second.until("/readyz", 200)
+    looks = 0
+
+    def out_of_descriptors(_database: str) -> bool:
+        nonlocal looks
+        looks += 1
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(standby, "is_led", out_of_descriptors)
+    while looks < 3:
+        assert not second.serving.done(), second.serving
+        await asyncio.sleep(0.05)  # it looks again
+    monkeypatch.undo()
+
+    assert await first.end() == 0
+    await second.until("/healthz", 200)
+    await second.end()
+
+
 async def test_one_that_is_told_to_end_while_it_stands_by_ends(state: Path) -> None:
     first = Beside(state)
     await first.until("/healthz", 200)
@@ -216,7 +244,8 @@ async def test_probes_that_say_nonsense_do_no_harm(state: Path) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(said)
         writer.write_eof()
-        await asyncio.wait_for(reader.read(), 5)
+        with contextlib.suppress(ConnectionResetError):
+            await asyncio.wait_for(reader.read(), 5)
         writer.close()
     await second.until("/readyz", 200)
     await second.end()
