@@ -29,7 +29,7 @@ class Vacated:
 
     def __init__(self) -> None:
         self._left: dict[DeviceId, Millis] = {}
-        #: When attempts of these workloads ended.
+        #: When the last attempts of workloads ended.
         self._ended: dict[WorkloadId, Millis] = {}
         self._from_ms = self._now_ms = Millis(0)
         #: When workloads began by this account; not of those of which nothing tells.
@@ -38,7 +38,6 @@ class Vacated:
     def nothing(self, now_ms: Millis) -> None:
         """A step begins."""
         self._left.clear()
-        self._ended.clear()
         self._from_ms, self._now_ms = self._now_ms or now_ms, now_ms
 
     def left(self, workload: Workload | None, at_ms: Millis) -> None:
@@ -55,32 +54,31 @@ class Vacated:
         """When a workload that this step starts began: as soon as it might, and its devices were left."""
         attempt = workload.current
         held = () if attempt is None else attempt.placements
-        told = [self._left[d] for one in held for d in one.device_ids if d in self._left]
-        told += self._held_back(workload, stories)
-        if not told:
+        left = [self._left[d] for one in held for d in one.device_ids if d in self._left]
+        might_ms = max(self._held_back(workload, stories))
+        if not left and might_ms <= self._from_ms:
             self.begun.pop(workload.workload_id, None)
             return now_ms
-        begun = min(now_ms, max(*told, workload.submitted_ms))
+        begun = min(now_ms, max(*left, might_ms, workload.submitted_ms))
         self.begun[workload.workload_id] = begun
         return begun
 
     def _held_back(
         self, workload: Workload, stories: Mapping[WorkloadId, Story]
     ) -> Iterator[Millis]:
-        """When within this step its time had come, and its last attempt and what it runs after ended."""
+        """When its time had come, and its last attempt and what it runs after had ended.
+
+        Also before this step: what was dated back may end in a later step, at an earlier time.
+        """
         spec = workload.spec
-        resumed = [one.to_ms for one in workload.pauses[-1:]]
-        for at_ms in (workload.not_before_ms, spec.not_before_ms, *resumed):
-            if at_ms > self._from_ms:
-                yield at_ms
-        if workload.workload_id in self._ended:
-            yield self._ended[workload.workload_id]
+        yield from (workload.not_before_ms, spec.not_before_ms)
+        yield from (one.to_ms for one in workload.pauses[-1:])
+        yield self._ended.get(workload.workload_id, Millis(0))
         for before in spec.after:
             story = stories.get(before)
-            if before in self._ended:
-                yield self._ended[before]
-            elif story is not None and story.ended_ms == self._now_ms:
-                yield self._now_ms  # without an attempt: cancelled in line
+            # Who ended without an attempt (cancelled in line) did so by the time of that step.
+            ended_ms = None if story is None else story.ended_ms
+            yield self._ended.get(before, ended_ms or Millis(0))
 
 
 @dataclass(slots=True)

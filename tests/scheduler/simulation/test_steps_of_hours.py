@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from builders import T0, World, a_job, a_node, a_pool, a_team
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gpucommons.scheduler.core.model.intents import Cancel
 from gpucommons.scheduler.core.model.types import AttemptState, Millis, Spec, TeamName, WorkloadId
@@ -101,3 +105,41 @@ def test_a_job_that_is_stopped_in_the_step_does_not_run_twice() -> None:
     assert len(attempts) == 2
     assert simulation.vacated.begun[borrower] == left_ms
     assert owner in simulation.vacated.begun
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    asks=st.lists(
+        st.tuples(
+            st.integers(0, 300), st.sampled_from([500, 1000]), st.integers(1, 200), st.booleans()
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+    hours=st.sampled_from([0, 1, 4]),
+)
+def test_no_more_gpus_are_held_than_there_are_and_each_job_begins_after_the_one_before_it(
+    asks: list[tuple[int, int, int, bool]], hours: int
+) -> None:
+    simulation = Simulation(machines().cluster, now_ms=Millis(T0))
+    jobs: list[WorkloadId] = []
+    for number, (at, milli_gpu, minutes, follows) in enumerate(sorted(asks)):
+        after = (jobs[-1],) if jobs and follows else ()
+        spec = a_job(f"j-{number}", milli_gpu, after=after)
+        jobs.append(simulation.submit(T0 + at * MINUTE, spec, minutes * MINUTE))
+    while (next_ms := simulation.next_ms()) is not None:
+        simulation.step(Millis(next_ms + hours * HOUR))
+
+    level = 0
+    for _, _, change in sorted(simulation.record.levels, key=lambda one: (one[0], one[2])):
+        level += change
+        assert 0 <= level <= 2000
+    stories = [simulation.record.stories[one] for one in jobs]
+    for (before, story), (_, _, _, follows) in zip(
+        pairwise(stories), sorted(asks)[1:], strict=True
+    ):
+        if follows:
+            assert before.started_ms is not None
+            assert before.run_ms is not None
+            assert story.started_ms is not None
+            assert story.started_ms >= before.started_ms + before.run_ms
