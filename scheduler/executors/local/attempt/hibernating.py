@@ -2,7 +2,7 @@
 
 All that touches an image is an errand of the job's user. A save may take half of the grace at most, so
 that SIGTERM still finds the other half; one that would take longer is not begun. SIGTERM is sent then
-in any case, and heard once CRIU has let go of the processes: a quarter of the grace later at the latest.
+in any case, and heard once CRIU has let go of the processes, or was ended a quarter of the grace later.
 """
 
 from __future__ import annotations
