@@ -34,6 +34,7 @@ class Leader:
         self.answer = b"HTTP/1.1 200 OK\r\n\r\nanswered"
         self.may_answer = asyncio.Event()
         self.may_answer.set()
+        self.patience_s = 10.0
         self.asked = 0
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -42,7 +43,7 @@ class Leader:
             await reader.readuntil(b"\r\n\r\n")
             await self.may_answer.wait()
             writer.write(self.answer)
-            await asyncio.wait_for(writer.drain(), 0.2)
+            await asyncio.wait_for(writer.drain(), self.patience_s)
             writer.close()
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             writer.transport.abort()
@@ -119,6 +120,7 @@ async def test_a_caller_that_reads_nothing_is_let_go_when_the_leader_has_let_it_
     standing: Standing, leader: Leader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forwarding, "READ_S", 0.2)
+    leader.patience_s = 0.2
     leader.answer *= 300_000
     callers = [await standing.stuck(_ASKS * 200) for _ in range(3)]
     await _until(lambda: leader.asked == 3)
