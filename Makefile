@@ -51,7 +51,7 @@ test-here: setup ## Those in Python, without Kubernetes
 	$(PYTEST) -m "not kubernetes and not frameworks and not slurm"
 
 test-kubernetes: setup ## Those on real API servers and kubelets
-	$(PYTEST) -n 3 -m kubernetes tests/kubernetes tests/contracts/test_executor.py # one cluster a process
+	$(PYTEST) -n 2 -m kubernetes tests/kubernetes tests/contracts/test_executor.py # one cluster a process
 
 test-panel: setup ## Those in TypeScript
 	$(BIN)/npm test
