@@ -124,7 +124,9 @@ export class FirstWords {
   }
 
   dispose(): void {
-    this._ends.forEach(end => end());
+    for (const end of this._ends.values()) {
+      end();
+    }
   }
 
   private readonly _ends = new Map<string, () => void>();
