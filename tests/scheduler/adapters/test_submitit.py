@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from gpucommons.scheduler.client import SchedulerClient, calls
+
 submitit = pytest.importorskip("submitit", reason="the package submitit is not installed here")
 
 ROOT = Path(__file__).parents[3]
@@ -67,6 +69,9 @@ def place() -> Iterator[Path]:
                 break
             assert up.poll() is None, (path / "up.log").read_text()
             time.sleep(0.05)
+        with SchedulerClient(f"unix:{path / 'state' / 'api.sock'}") as client:
+            while not client.send(calls.pools()).pools:  # its configuration is in force
+                time.sleep(0.05)
         yield path
         up.send_signal(signal.SIGINT)
         up.wait(60)
