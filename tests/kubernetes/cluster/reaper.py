@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.kubernetes.cluster.network import NUMBER, choose
 from tests.kubernetes.cluster.processes import end_recorded
-from tests.kubernetes.cluster.remains import remove_remains
+from tests.kubernetes.cluster.remains import remove_lost_bridges, remove_remains
 from tests.kubernetes.toolchain.toolchain import cache_folder
 
 PREFIX = "gck-"
@@ -75,6 +75,7 @@ def _sweep() -> list[Path]:
         if folder.stat().st_uid == os.getuid() and not _is_watched(folder):
             clean(folder)
             swept.append(folder)
+    remove_lost_bridges(PREFIX, Path(tempfile.gettempdir()))
     return swept
 
 

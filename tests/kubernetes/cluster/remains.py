@@ -17,6 +17,13 @@ def remove_remains(folder: Path) -> None:
         remove_cgroup(group)
 
 
+def remove_lost_bridges(prefix: str, place: Path) -> None:
+    """Remove bridges whose cluster's folder is gone: their routes lead a new cluster's packets nowhere."""
+    for bridge in Path("/sys/class/net").glob(f"{prefix}*"):
+        if not any(bridge_name(folder) == bridge.name for folder in place.glob(f"{prefix}*")):
+            subprocess.run(["ip", "link", "delete", bridge.name], check=False)
+
+
 def bridge_name(folder: Path) -> str:
     """The network bridge of a cluster; the kernel allows 15 letters."""
     return folder.name[:15]

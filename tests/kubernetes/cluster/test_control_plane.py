@@ -15,7 +15,9 @@ from kubernetes.client.exceptions import ApiException
 from tests.kubernetes.api import api_client, wait_for
 from tests.kubernetes.cluster.cluster import Cluster
 from tests.kubernetes.cluster.control_plane import PROGRAMS, Options
+from tests.kubernetes.cluster.network import ip
 from tests.kubernetes.cluster.processes import start_time
+from tests.kubernetes.cluster.remains import remove_lost_bridges
 from tests.kubernetes.fixtures import need
 
 ROOT = Path(__file__).parents[3]
@@ -158,6 +160,20 @@ def test_a_start_sweeps_up_what_a_killed_reaper_left() -> None:
     assert start_time(pid) is None
     left.processes.stop_all()
     left.reaper.finish()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes bridges")
+def test_the_bridge_of_a_cluster_whose_folder_is_gone_is_removed(tmp_path: Path) -> None:
+    prefix = f"gct{os.getpid()}-"
+    (tmp_path / f"{prefix}kept").mkdir()
+    for name in ("kept", "lost"):
+        ip("link", "add", f"{prefix}{name}", "type", "bridge")
+    try:
+        remove_lost_bridges(prefix, tmp_path)
+        left = [each.name for each in Path("/sys/class/net").glob(f"{prefix}*")]
+    finally:
+        ip("link", "delete", f"{prefix}kept")
+    assert left == [f"{prefix}kept"]
 
 
 def _creates(core: client.CoreV1Api, name: str) -> bool:
