@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.model.demand import bounds, elastic
+from gpucommons.scheduler.core.model.demand import bounds, elastic, on_cpu_only
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_lease
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Cluster
@@ -62,13 +62,21 @@ def takes_work(cluster: Cluster, node_id: NodeId) -> bool:
     return node is not None and has_come(node, None if pool is None else pool.growth)
 
 
-def _waits(workload: Workload, pools: Iterable[PoolName]) -> bool:
-    """A job for one of these pools, to which nothing is promised yet."""
+def _waits(workload: Workload, come: Mapping[PoolName, tuple[Node, ...]]) -> bool:
+    """A job for one of these pools, to which nothing is promised yet.
+
+    Quotas, budgets and prices are of GPUs: work without them is held by none, so it brings no node that has
+    some.
+    """
+    spec = workload.spec
     return (
         workload.state in WAITING_STATES
         and workload.nomination is None
         and not is_lease(workload)
-        and any(pool in workload.spec.pools for pool in pools)
+        and any(
+            pool in spec.pools and not (on_cpu_only(spec) and found[0].devices)
+            for pool, found in come.items()
+        )
     )
 
 

@@ -66,6 +66,13 @@ def test_what_fits_where_nodes_are_brings_none() -> None:
     assert brought(world) == {}
 
 
+def test_work_without_gpus_that_no_limit_holds_brings_no_node_with_gpus() -> None:
+    world = a_world()
+    for number in range(3):
+        world.submit(a_job(f"j{number}", 0, pools=(CLOUD,), cpu_milli=60_000))
+    assert brought(world) == {}
+
+
 @pytest.mark.parametrize(
     "changes",
     [
