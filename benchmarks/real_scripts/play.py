@@ -211,13 +211,20 @@ def cluster(config: Path, folder: Path) -> Path:
 
 
 @contextmanager
-def stage(environment: Path) -> Iterator[Stage]:
-    """A machine for as long as the block lasts; scripts are submitted by hand, so it needs no hub."""
+def machine_without_hub(config: Path) -> Iterator[tuple[Machine, SchedulerClient]]:
+    """A machine for as long as the block lasts, for who uses the command line and the API alone."""
     with (
         tempfile.TemporaryDirectory(prefix="gcscripts") as folder,
         Machine(
-            cluster(CLUSTER, Path(folder)), idle_after_s=3600, warn_after_s=3000, hub=False
+            cluster(config, Path(folder)), idle_after_s=3600, warn_after_s=3000, hub=False
         ) as machine,
         SchedulerClient(f"unix:{machine.state / 'api.sock'}") as scheduler,
     ):
+        yield machine, scheduler
+
+
+@contextmanager
+def stage(environment: Path) -> Iterator[Stage]:
+    """Where scripts are submitted by hand."""
+    with machine_without_hub(CLUSTER) as (machine, scheduler):
         yield Stage(machine, scheduler, environment)

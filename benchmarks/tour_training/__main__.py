@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,8 +18,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks.real_scripts.play import cluster
-from benchmarks.tour.machine import Machine
+from benchmarks.real_scripts.play import machine_without_hub
 from benchmarks.tour.playing import played
 from benchmarks.tour.timeline import Timeline
 from benchmarks.tour_training import (
@@ -32,7 +30,6 @@ from benchmarks.tour_training import (
     rows_triggers,
 )
 from benchmarks.tour_training.researcher import Researcher
-from gpucommons.scheduler.client import SchedulerClient
 
 T = TypeVar("T")
 CONFIG = Path(__file__).with_name("cluster.yaml")
@@ -63,15 +60,8 @@ def _swept(line: Timeline) -> rows_sweep.Swept:
 
 @contextmanager
 def _at_work() -> Iterator[Researcher]:
-    """A machine of its own, and who works on it by the command line and the API."""
-    with (
-        tempfile.TemporaryDirectory(prefix="gctour") as folder,
-        # The notebook's machine alone has a hub.
-        Machine(
-            cluster(CONFIG, Path(folder)), idle_after_s=3600, warn_after_s=3000, hub=False
-        ) as machine,
-        SchedulerClient(f"unix:{machine.state / 'api.sock'}") as scheduler,
-    ):
+    """Who works on a machine of their own; the notebook's alone has a hub."""
+    with machine_without_hub(CONFIG) as (machine, scheduler):
         yield Researcher(machine, scheduler)
 
 
