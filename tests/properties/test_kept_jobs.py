@@ -70,7 +70,7 @@ class PretendedTree:
         place = layout.complete_image(self.folder)
         return None if place is None else OnDisk(place)
 
-    def save(self, _seconds: float, *, most_bytes: int) -> Saved | Refused:
+    def save(self, _seconds: float, *, most_bytes: int, let_go_s: float | None) -> Saved | Refused:
         remembered = self.memory()
         if remembered is None or not most_bytes:
             return Refused(because="It holds a network connection.", alive=remembered is not None)
