@@ -122,6 +122,8 @@ class KubernetesSettings(Model):
     reservation_priority_class: str | None = "gpucommons-reservation"
     #: Below all work: the cluster's scheduler removes such a pod for any other.
     placeholder_priority_class: str | None = "gpucommons-placeholder"
+    #: The scheduler's own Deployment, in its namespace: placeholders go with it. None = they have no owner.
+    placeholder_owner: str | None = None
     #: The scheduler's own image: of reservation pods, and of what prepares a job's files.
     own_image: str = OWN_IMAGE
     #: The node agent runs on the GPU nodes: fractions and usage come through it.

@@ -18,12 +18,30 @@ from tests.kubernetes.executors.cluster_of_jobs import POOL_LABEL, Jobs
 GROWTH = Growth(max_nodes=2, gpus=4, cpu_milli=60_000, memory_mib=400_000, boot_ms=60_000)
 
 
+OWNER = "gpucommons-scheduler"
+
+
 @pytest.fixture
 def jobs(api: client.ApiClient, kubeconfig: Path, restricted_namespace: str) -> Iterator[Jobs]:
-    made = Jobs(api, kubeconfig, restricted_namespace, vanished_hold_s=1)
+    client.AppsV1Api(api).create_namespaced_deployment(
+        restricted_namespace, a_deployment_without_pods()
+    )
+    made = Jobs(api, kubeconfig, restricted_namespace, vanished_hold_s=1, placeholder_owner=OWNER)
     made.pool = replace(made.pool, growth=GROWTH)
     yield made
     made.close()
+
+
+def a_deployment_without_pods() -> dict[str, Any]:
+    labels = {"app": OWNER}
+    container = {"name": "scheduler", "image": "gpucommons.test/tools:1"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": OWNER},
+        "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template},
+    }
 
 
 def placeholders(jobs: Jobs) -> Sequence[Any]:
@@ -70,4 +88,14 @@ def test_where_nothing_waits_any_more_no_node_is_asked_for(jobs: Jobs) -> None:
     jobs.missing = {jobs.pool.name: 1}
     wait_for(lambda: len(placeholders(jobs)) == 1, "one of them, after a restart too")
     jobs.missing = {}
+    wait_for(lambda: not placeholders(jobs), "none")
+
+
+def test_placeholders_go_with_the_release_that_made_them(jobs: Jobs, api: client.ApiClient) -> None:
+    """The scheduler is ended before it could take them back."""
+    jobs.executor.nodes()
+    jobs.missing = {jobs.pool.name: 2}
+    wait_for(lambda: len(placeholders(jobs)) == 2, "two placeholders")
+    jobs.executor.close()
+    client.AppsV1Api(api).delete_namespaced_deployment(OWNER, jobs.namespace)
     wait_for(lambda: not placeholders(jobs), "none")

@@ -104,6 +104,7 @@ securityContext:
   "priority_class" "gpucommons-training"
   "reservation_priority_class" "gpucommons-reservation"
   "placeholder_priority_class" "gpucommons-placeholder"
+  "placeholder_owner" "gpucommons-scheduler"
   "own_image" (include "gpucommons.image" .)
   "image_pull_policy" $jobs.imagePullPolicy
   "agents" .Values.agent.enabled

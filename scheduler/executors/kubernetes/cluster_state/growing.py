@@ -6,14 +6,20 @@ from collections.abc import Mapping
 from functools import partial
 
 from gpucommons.scheduler.core.model.types import PoolName
-from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError, Connection
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import (
+    NOT_FOUND,
+    ApiError,
+    Connection,
+)
 from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
 from gpucommons.scheduler.executors.kubernetes.api_server.refusals import is_refusal
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView
 from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.nodes.placeholders import (
+    Document,
     PlaceholderSeen,
     due,
+    owner_of,
     placeholder_pod,
 )
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
@@ -61,10 +67,12 @@ class Growing:
         pool = next((one for one in self._around.pools() if one.name == name), None)
         if pool is None or pool.growth is None:
             return
-        body = placeholder_pod(pool, pool.growth, number, self._settings)
+        growth = pool.growth
         path = f"/api/v1/namespaces/{self._settings.system_namespace}/pods"
 
         def work() -> None:
+            owner = self._owner()
+            body = placeholder_pod(pool, growth, number, self._settings, owner=owner)
             try:
                 self._connection.post(path, body)
             except ApiError as error:
@@ -73,11 +81,19 @@ class Growing:
 
         self._orders.give(("bring", name, number), work, partial(self._told, name))
 
+    def _owner(self) -> Document | None:
+        """Asked each time: another Deployment of the same name is another owner."""
+        settings = self._settings
+        if settings.placeholder_owner is None:
+            return None
+        path = f"/apis/apps/v1/namespaces/{settings.system_namespace}/deployments"
+        return owner_of(self._connection.get(f"{path}/{settings.placeholder_owner}"))
+
     def _told(self, pool: PoolName, error: ApiError | None) -> None:
         with self._view.lock:
             if error is None:
                 self._refused.pop(pool, None)
-            elif is_refusal(error):
+            elif is_refusal(error) or error.status == NOT_FOUND:
                 self._refused[pool] = (
                     f"No node can be asked for in pool {pool}, as the cluster refuses the placeholder pod"
                     f" that an autoscaler would see: {error.message}"

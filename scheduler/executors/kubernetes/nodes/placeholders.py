@@ -1,7 +1,8 @@
 """Placeholder pods: each takes a whole node of a pool that has too few, so that an autoscaler brings one. Pure.
 
 Pods of jobs wait behind a gate until their node is there, and no autoscaler looks behind gates. As soon as
-a node takes work its placeholder goes.
+a node takes work its placeholder goes. Where nobody is left to remove it, it ends all the same: with the
+scheduler's Deployment, and some time after it got a node.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ Document = dict[str, Any]
 
 #: Leaves at once when told to.
 _SLEEPS = "import os, signal; signal.signal(signal.SIGTERM, lambda *_: os._exit(0)); signal.pause()"
+#: A node that takes no work so long after its placeholder got it is not kept for it; at least…
+_DEADLINE_S = 3600
+#: …and twice the time that nodes of the pool need.
+_BOOTS = 2
 _NAME = re.compile(r"gc-node-(?P<pool>.+)-(?P<number>[0-9]+)")
 
 
@@ -64,8 +69,24 @@ def is_named_so(pod: PlaceholderSeen) -> bool:
     return found is not None and found["pool"] == names.slug(pod.pool)
 
 
+def owner_of(deployment: Mapping[str, Any]) -> Document:
+    """What the cluster removes a placeholder with; the Deployment itself does not look after it."""
+    meta = deployment["metadata"]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "name": meta["name"],
+        "uid": meta["uid"],
+    }
+
+
 def placeholder_pod(
-    pool: Pool, growth: Growth, number: int, settings: KubernetesSettings
+    pool: Pool,
+    growth: Growth,
+    number: int,
+    settings: KubernetesSettings,
+    *,
+    owner: Document | None = None,
 ) -> Document:
     """A pod that needs a whole node of the pool, and is the first to go."""
     place = settings.place_of(pool.name)
@@ -82,6 +103,9 @@ def placeholder_pod(
         priority_class=settings.placeholder_priority_class,
     )
     pod["metadata"]["annotations"] = {names.POOL: pool.name}
+    if owner is not None:
+        pod["metadata"]["ownerReferences"] = [owner]
+    pod["spec"]["activeDeadlineSeconds"] = max(_DEADLINE_S, _BOOTS * growth.boot_ms // 1000)
     pod["spec"]["nodeSelector"] = dict(settings.selector_of(pool.name))
     pod["spec"]["tolerations"] = [toleration_of(pool.name)]
     return pod

@@ -15,6 +15,7 @@ from gpucommons.scheduler.core.model.resources import Growth
 from gpucommons.scheduler.core.model.state import NodesObserved
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.core.whatif.nodes_to_bring import takes_work
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import NOT_FOUND, ApiError
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView, Hears
 from gpucommons.scheduler.executors.kubernetes.cluster_state.growing import Growing
 from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
@@ -36,11 +37,13 @@ class Played:
         self.pods: dict[str, dict[str, Any]] = {}
         #: How many pods were ever made.
         self.made = 0
+        #: Uid of the scheduler's Deployment; None where there is none.
+        self.deployment: str | None = "d1"
         self.start()
 
     def start(self) -> None:
         """The scheduler begins, and knows what the cluster shows."""
-        settings = KubernetesSettings()
+        settings = KubernetesSettings(placeholder_owner="gpucommons-scheduler")
         hears = Hears(
             changed=lambda _id: None, warned=lambda _id, _why: None, nodes_changed=lambda: None
         )
@@ -82,11 +85,23 @@ class Played:
 
     # --- the cluster -------------------------------------------------------------------------
 
-    def give(self, _key: object, work: Callable[[], None], told: Callable[[None], None]) -> None:
+    def give(
+        self, _key: object, work: Callable[[], None], told: Callable[[ApiError | None], None]
+    ) -> None:
         """Orders are carried out at once."""
-        work()
-        told(None)
+        try:
+            work()
+            told(None)
+        except ApiError as error:
+            told(error)
         self._show()
+
+    def get(self, path: str) -> Mapping[str, Any]:
+        name = "gpucommons-scheduler"
+        assert path == f"/apis/apps/v1/namespaces/gpucommons/deployments/{name}"
+        if self.deployment is None:
+            raise ApiError(NOT_FOUND, "NotFound", f'deployments.apps "{name}" not found')
+        return {"metadata": {"name": name, "uid": self.deployment}}
 
     def post(self, _path: str, body: Mapping[str, Any]) -> None:
         self.made += 1
@@ -141,3 +156,25 @@ def test_a_placeholder_that_was_evicted_is_replaced_and_removed() -> None:
     assert played.beat() == ["gc-node-cloud-1"]
     played.become("gc-node-cloud-1", status={"phase": "Failed", "reason": "Evicted"})
     assert played.beat() == ["gc-node-cloud-2"]
+
+
+def test_a_placeholder_belongs_to_the_deployment_of_its_time() -> None:
+    played = Played()
+    played.world.submit(a_job("a", 4000, pools=(CLOUD,)))
+    played.beat()
+    played.deployment = "d2"
+    played.become("gc-node-cloud-1", status={"phase": "Failed"})
+    (name,) = played.beat()
+    (owner,) = played.pods[name]["metadata"]["ownerReferences"]
+    assert owner["uid"] == "d2"
+
+
+def test_where_the_release_is_gone_no_node_is_asked_for_and_an_admin_reads_why() -> None:
+    played = Played()
+    played.deployment = None
+    played.world.submit(a_job("a", 4000, pools=(CLOUD,)))
+    assert played.beat() == []
+    assert "gpucommons-scheduler" in played.growing.sentences()["pools/cloud"]
+    played.deployment = "d1"
+    assert played.beat() == ["gc-node-cloud-1"]
+    assert played.growing.sentences() == {}

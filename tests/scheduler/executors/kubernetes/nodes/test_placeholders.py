@@ -13,6 +13,7 @@ from gpucommons.scheduler.executors.kubernetes.nodes.placeholders import (
     PlaceholderSeen,
     due,
     is_named_so,
+    owner_of,
     placeholder_name,
     placeholder_pod,
     read_placeholder,
@@ -49,6 +50,22 @@ def test_a_placeholder_needs_a_whole_node_of_its_pool_and_keeps_none() -> None:
     assert "schedulingGates" not in pod["spec"]
     assert not set(KEEPS_A_NODE) & pod["metadata"]["annotations"].keys()
     assert [one.get("key") for one in pod["spec"]["tolerations"]] == ["gpucommons.io/pool"]
+
+
+@pytest.mark.parametrize(("boot_s", "deadline_s"), [(240, 3600), (3000, 6000)])
+def test_a_node_that_takes_no_work_is_not_kept_for_ever(boot_s: int, deadline_s: int) -> None:
+    growth = replace(GROWTH, boot_ms=boot_s * 1000)
+    pod = placeholder_pod(POOL, growth, 1, KubernetesSettings())
+    assert pod["spec"]["activeDeadlineSeconds"] == deadline_s
+
+
+def test_it_goes_with_its_owner() -> None:
+    deployment = {"metadata": {"name": "gpucommons-scheduler", "uid": "d1", "labels": {}}}
+    pod = placeholder_pod(POOL, GROWTH, 1, KubernetesSettings(), owner=owner_of(deployment))
+    validate(pod, "1.35", strict=True)
+    assert pod["metadata"]["ownerReferences"] == [
+        {"apiVersion": "apps/v1", "kind": "Deployment", "name": "gpucommons-scheduler", "uid": "d1"}
+    ]
 
 
 def test_a_pool_without_gpus_asks_for_none() -> None:
