@@ -87,7 +87,8 @@ def _gpucommons_silence(order, mark, kind, names, most=100_000, longest_s=60):
     def is_answer(message):
         return asks in bytes(message[message.index(b'<IDS|MSG>') + 3])
     def speak(words):
-        if own.get('_gpucommons_kept') is not words:
+        # None: it never fell silent, or has said its words already.
+        if words is None or own.get('_gpucommons_kept') is not words:
             return
         del thread._gpucommons_kept, thread._really_send
         for given, options in words:

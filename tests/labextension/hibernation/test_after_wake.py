@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -133,6 +133,7 @@ class _Listener:
 
     def __init__(self, kernel: AsyncIOLoopKernelManager) -> None:
         self.lines: list[int] = []
+        self.complaints = ""
         self.marks: set[str] = set()
         self.asked_by: set[str] = set()
         self.stream: Any = kernel.connect_iopub()
@@ -145,6 +146,8 @@ class _Listener:
             self.marks.add(content["mark"])
         elif content.get("name") == "stdout":
             self.lines += map(int, content["text"].split())
+        elif content.get("name") == "stderr":
+            self.complaints += content["text"]
 
     def listens(self, _kernel_id: str) -> bool:
         return True
@@ -161,19 +164,32 @@ async def _until(look: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-async def printing(tmp_path: Path) -> AsyncIterator[Any]:
-    """A real kernel at a cell that prints all the time."""
+async def real(tmp_path: Path) -> AsyncIterator[Any]:
+    """A real kernel as a server holds it."""
     kernel: Any = AsyncIOLoopKernelManager()
     await kernel.start_kernel(cwd=str(tmp_path))
     kernel._activity_stream = kernel.connect_iopub()
     kernel._activity_stream.on_recv(lambda _parts: None)
-    shell = kernel.connect_shell()
-    shell.on_recv(lambda _parts: None)
-    kernel.session.send(shell, "execute_request", {"code": _PRINTS, "silent": False})
     yield kernel
-    shell.close()
     kernel._activity_stream.close()
     await kernel.shutdown_kernel(now=True)
+
+
+@pytest.fixture
+def printing(real: Any) -> Iterator[Any]:
+    """At a cell that prints all the time."""
+    shell = real.connect_shell()
+    shell.on_recv(lambda _parts: None)
+    real.session.send(shell, "execute_request", {"code": _PRINTS, "silent": False})
+    yield real
+    shell.close()
+
+
+@pytest.fixture
+def listener(real: Any) -> Iterator[_Listener]:
+    heard = _Listener(real)
+    yield heard
+    heard.stream.close()
 
 
 @pytest.mark.timeout(120)
@@ -217,35 +233,41 @@ async def test_a_kernel_that_nobody_listens_to_is_not_asked_to_be_silent() -> No
     assert kernel.control.empty()
 
 
+@pytest.mark.timeout(60)
+async def test_a_kernel_that_never_fell_silent_has_nothing_to_say(
+    real: Any, listener: _Listener
+) -> None:
+    """As one whose server was killed: it saved itself, and nobody had asked it to be silent."""
+    await Acquaintance(real).speak(listener, 60)
+
+    # One mark says that it is heard, the other that it has obeyed.
+    await _until(lambda: len(listener.marks) == 2)
+    assert listener.complaints == ""
+
+
 #: As in a kernel that is not ipykernel.
 _NO_IPYKERNEL = "get_ipython().kernel.iopub_thread = None"
 
 
 @pytest.mark.timeout(120)
-async def test_a_kernel_that_cannot_keep_its_words_is_not_waited_for() -> None:
-    kernel: Any = AsyncIOLoopKernelManager()
-    await kernel.start_kernel()
-    kernel._activity_stream = kernel.connect_iopub()
-    kernel._activity_stream.on_recv(lambda _parts: None)
-    shell = kernel.connect_shell()
-    answered = asyncio.Event()
+async def test_a_kernel_that_cannot_keep_its_words_is_not_waited_for(
+    real: Any, listener: _Listener
+) -> None:
+    shell, answered = real.connect_shell(), asyncio.Event()
     shell.on_recv(lambda _parts: answered.set())
-    listener = _Listener(kernel)
-    try:
-        await Acquaintance(kernel).fall_silent(listener, 600)
-        assert listener.marks
-        await Acquaintance(kernel).speak(listener, 600)
-        heard = set(listener.marks)
-        kernel.session.send(shell, "execute_request", {"code": _NO_IPYKERNEL, "silent": True})
-        await answered.wait()
+    await Acquaintance(real).fall_silent(listener, 600)
+    await Acquaintance(real).speak(listener, 600)
+    # It is silent, it is heard, and it speaks: nobody waits for the last of these marks.
+    await _until(lambda: len(listener.marks) == 3)
+    heard = set(listener.marks)
+    real.session.send(shell, "execute_request", {"code": _NO_IPYKERNEL, "silent": True})
+    await answered.wait()
 
-        await Acquaintance(kernel).fall_silent(listener, 600)
-        await Acquaintance(kernel).speak(listener, 600)
-        assert listener.marks - heard == set()
-    finally:
-        for stream in (shell, listener.stream, kernel._activity_stream):
-            stream.close()
-        await kernel.shutdown_kernel(now=True)
+    await Acquaintance(real).fall_silent(listener, 600)
+    await Acquaintance(real).speak(listener, 600)
+
+    assert listener.marks == heard
+    shell.close()
 
 
 @pytest.mark.timeout(60)
