@@ -27,6 +27,7 @@ from gpucommons.gpu.agent.options import parse
 from gpucommons.gpu.agent.state.state_file import StateFile
 from gpucommons.gpu.agent.watch import Watch
 from gpucommons.gpu.connections import open_file_limit
+from gpucommons.gpu.devices.topology import SimulatedTopology, simulated_links
 from gpucommons.gpu.linux.processes import Processes, node_processes
 from gpucommons.gpu.node.fake import SimulatedGpus, simulated_devices
 from gpucommons.gpu.node.node_traits import Ground, Wishes, survey
@@ -79,7 +80,8 @@ def _telemetry(options: argparse.Namespace, processes: Processes) -> Telemetry:
             return real
         real.close()
     logger.info("%d simulated GPUs (%s).", len(simulated), options.simulated_kind)
-    return SimulatedGpus(simulated, processes)
+    links = simulated_links(simulated, SimulatedTopology(options.simulated_topology))
+    return SimulatedGpus(simulated, processes, links=links)
 
 
 def _own(folder: Path) -> TextIO:
@@ -117,7 +119,7 @@ def _serve(options: argparse.Namespace, telemetry: Telemetry, processes: Process
     )
     watch.restore(now_ms=time.time_ns() // 1_000_000)
     stack = provider_stack(ground.traits, ground.providers)
-    facts = node_facts(options.node, stack, watch.devices, telemetry.driver)
+    facts = node_facts(options.node, stack, telemetry)
     notices = _notices(options)
     told = None if notices is None else (lambda: notices.notice)
     requests = Requests(watch, facts, folders, audit, told)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpucommons.gpu.clouds.notice_source import LINK_LOCAL, NAMES, host_and_port
 from gpucommons.gpu.connections.addresses import is_loopback
+from gpucommons.gpu.devices.topology import SimulatedTopology
 from gpucommons.gpu.extras import missing
 from gpucommons.gpu.node.fake import DEFAULT_DEVICES, DEFAULT_KIND, MAX_DEVICES
 from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
@@ -58,6 +59,13 @@ def _add_devices(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_KIND,
         metavar="KIND",
         help="model and GiB of a simulated GPU (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--simulated-topology",
+        choices=tuple(SimulatedTopology),
+        default=SimulatedTopology.UNKNOWN,
+        help="what simulated GPUs say of their links: pairs = by NVLink in pairs, on two sockets; "
+        "all = by NVLink; unknown = nothing (default)",
     )
     parser.add_argument(
         "--ignore-real", action="store_true", help="simulate even where NVML finds a real GPU"

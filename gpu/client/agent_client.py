@@ -17,6 +17,7 @@ from gpucommons.gpu.client.agent_transports import SocketTransport, Transport
 from gpucommons.gpu.clouds.notice_source import CloudNotice
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.devices.driver_versions import driver_version_from
+from gpucommons.gpu.devices.topology import DeviceLink, links_from
 from gpucommons.gpu.errors import AgentUnavailable, GpuError
 from gpucommons.gpu.providers.base import Injection
 from gpucommons.gpu.shim import Overlay
@@ -55,6 +56,8 @@ class NodeReport:
     isolations: Mapping[DeviceId, str] = field(default_factory=dict)
     #: Version of the GPUs' driver; "" where the agent does not tell one.
     driver: str = ""
+    #: Pairs of GPUs of which it tells how near they are to each other; an older agent tells of none.
+    links: tuple[DeviceLink, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,6 +156,7 @@ class AgentClient:
             unhealthy=unhealthy,
             isolations=answer.get("isolations", {}),
             driver=driver,
+            links=links_from(answer.get("links")),
         )
 
     def open(self, gpu_slice: GpuSlice, *, used: bool = False) -> Path:

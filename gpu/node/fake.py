@@ -15,6 +15,7 @@ from types import MappingProxyType
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
 from gpucommons.gpu.devices.kinds import memory_mib_of
 from gpucommons.gpu.devices.memory_limits import MemoryLimits
+from gpucommons.gpu.devices.topology import DeviceLink
 from gpucommons.gpu.linux.processes import Processes, ProcessLoad, ProcessStat
 from gpucommons.gpu.linux.servers import is_page_helper, is_server
 from gpucommons.gpu.node.telemetry import DeviceReading, Holding, ProcessReading
@@ -79,7 +80,11 @@ class SimulatedGpus:
         devices: Sequence[Device],
         processes: Processes,
         monotonic_ns: Callable[[], int] = time.monotonic_ns,
+        *,
+        links: Sequence[DeviceLink] = (),
     ) -> None:
+        """``links`` are what these devices say of how they are linked."""
+        self.links = tuple(links)
         self._devices = tuple(devices)
         self._processes = processes
         self._monotonic_ns = monotonic_ns

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.devices.memory_limits import MemoryLimits
+from gpucommons.gpu.devices.topology import DeviceLink
 from gpucommons.gpu.linux.processes import ProcessStat
 from gpucommons.gpu.providers.base import MigProfile
 from gpucommons.gpu.slices.slices import DeviceShare
@@ -65,6 +66,11 @@ class Telemetry(Protocol):
     @property
     def mig_profiles(self) -> Mapping[DeviceId, tuple[MigProfile, ...]]:
         """Sizes that each card can be cut into."""
+        ...
+
+    @property
+    def links(self) -> tuple[DeviceLink, ...]:
+        """Pairs of devices of which it is known how near they are to each other."""
         ...
 
     def limits(self) -> MemoryLimits | None:

@@ -13,10 +13,12 @@ from typing import Any
 import pynvml
 
 from gpucommons.gpu.devices.devices import Device, DeviceId
+from gpucommons.gpu.devices.topology import DeviceLink
 from gpucommons.gpu.node.telemetry import DeviceReading, Holding, ProcessReading
 from gpucommons.gpu.nvml.calls import BYTES_PER_MIB, ERRORS, ask, driver_version, memory_mib, words
 from gpucommons.gpu.nvml.cards import Card, find_cards
 from gpucommons.gpu.nvml.limits import NvmlMemoryLimits
+from gpucommons.gpu.nvml.links import find_links
 from gpucommons.gpu.providers.base import MigProfile
 
 #: Utilisation samples this old are still news: drivers take one every second at most.
@@ -40,6 +42,8 @@ class NvmlTelemetry:
         self.driver: str | None = None
         #: Sizes that each card can be cut into.
         self.mig_profiles: Mapping[DeviceId, tuple[MigProfile, ...]] = {}
+        #: Which cards are near each other; a pair that is not among them is unknown.
+        self.links: tuple[DeviceLink, ...] = ()
         #: One sentence on what was found.
         self.greeting = ""
         try:
@@ -52,6 +56,7 @@ class NvmlTelemetry:
         found = find_cards()
         self._cards = found.cards
         self.mig_profiles = found.profiles
+        self.links = find_links(found.cards)
         self.driver = driver_version()
         version = self.driver or "of unknown version"
         self.greeting = f"{len(self._cards)} real GPUs, driver {version}."

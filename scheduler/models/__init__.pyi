@@ -10,6 +10,7 @@ from gpucommons.scheduler.models.administration.configuration import (
 from gpucommons.scheduler.models.administration.nodes import (
     DeviceView,
     HoldView,
+    LinkView,
     NodeList,
     NodeNoticeRequest,
     NodeStateRequest,
@@ -312,6 +313,7 @@ __all__ = [
     "LeaseRequest",
     "LeaseView",
     "LentRow",
+    "LinkView",
     "LogView",
     "MeasuredModel",
     "MemoryTermView",

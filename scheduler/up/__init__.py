@@ -16,6 +16,7 @@ from pathlib import Path
 
 from gpucommons.gpu.account_names import ACCOUNTS_HELP, USERNAME, account_template
 from gpucommons.gpu.clouds.notice_source import LINK_LOCAL, NAMES
+from gpucommons.gpu.devices.topology import SimulatedTopology
 from gpucommons.gpu.extras import MissingExtra, check_installed
 
 DEFAULT_PORT = 8000
@@ -42,6 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         metavar="N|auto",
         help="simulated GPUs where NVML finds no real one: a number, or auto = 4 (default)",
+    )
+    parser.add_argument(
+        "--simulated-topology",
+        choices=tuple(SimulatedTopology),
+        default=None,
+        help="what simulated GPUs say of their links: pairs = by NVLink in pairs, on two sockets "
+        "(in the demo); all = by NVLink; unknown = nothing (else)",
     )
     parser.add_argument("--port", type=_port, default=DEFAULT_PORT, help="of the hub's pages")
     parser.add_argument("--config", type=Path, help="pools, teams and quotas (YAML)")

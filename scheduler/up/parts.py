@@ -109,6 +109,7 @@ def agent_part(settings: Settings, folder: StateFolder, env: Mapping[str, str]) 
         *_module("gpucommons.gpu.agent"),
         *("--state", str(folder.agent)),
         *("--simulate", settings.simulate),
+        *("--simulated-topology", settings.simulated_topology),
     ]
     if settings.only_watch:
         argv.append("--only-watch")

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from gpucommons.gpu.account_names import USERNAME
 from gpucommons.gpu.clouds.notice_source import LINK_LOCAL, host_and_port
+from gpucommons.gpu.devices.topology import SimulatedTopology
 
 #: Who may log in. ``one``: the account that runs ``up``. ``trusted``: several users who share that
 #: account. ``accounts``: real accounts of this machine (as root).
@@ -39,6 +40,7 @@ class Settings:
     idle_after_s: int
     warn_after_s: int
     only_watch: bool = False
+    simulated_topology: SimulatedTopology = SimulatedTopology.UNKNOWN
     #: Reports can show sample data.
     sample_data: bool = False
     #: How people are told by mail and webhook; None = not at all.
@@ -101,6 +103,7 @@ def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
     return Settings(
         state=(arguments.state or default_state).expanduser().absolute(),
         simulate=arguments.simulate,
+        simulated_topology=_simulated_topology(arguments),
         port=arguments.port,
         config=config.absolute() if config else None,
         hub=not (arguments.no_hub or arguments.beside_hub),
@@ -120,6 +123,12 @@ def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
         beside=_hub_api(arguments.beside_hub),
         account_template=arguments.account_template,
     )
+
+
+def _simulated_topology(arguments: argparse.Namespace) -> SimulatedTopology:
+    """The demo has links to show; elsewhere nobody finds more than was asked for."""
+    unless_said = SimulatedTopology.PAIRS if arguments.demo else SimulatedTopology.UNKNOWN
+    return SimulatedTopology(arguments.simulated_topology or unless_said)
 
 
 def _hub_api(url: str) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gpucommons.gpu.client.agent_client import NodeReport
 from gpucommons.gpu.devices.devices import Device, DeviceId
+from gpucommons.gpu.devices.topology import links_among
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import NodeId, PoolName
@@ -48,6 +49,7 @@ def _node(report: NodeReport, pool: Pool, devices: tuple[Device, ...], cluster: 
         cpu_milli=max(report.cpu_milli, _booked_cpu_milli(devices)),
         memory_mib=max(report.memory_mib, _booked_memory_mib(devices)),
         driver=report.driver if devices else "",
+        links=links_among(report.links, (device.device_id for device in devices)),
     )
     return node.with_unhealthy(report.unhealthy)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
-from collections.abc import Sequence
 from pathlib import Path
 
 from gpucommons.gpu.agent.control.requests import NodeFacts
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device
 from gpucommons.gpu.errors import SliceTooSmall
+from gpucommons.gpu.node.telemetry import Telemetry
 from gpucommons.gpu.providers.stack import ProviderStack
 from gpucommons.gpu.slices.usage import ISOLATION_MODES
 
@@ -19,21 +19,17 @@ _BYTES_PER_MIB = 1 << 20
 _MILLI = 1000
 
 
-def node_facts(
-    name: str | None,
-    stack: ProviderStack,
-    devices: Sequence[Device],
-    driver: str | None = None,
-) -> NodeFacts:
+def node_facts(name: str | None, stack: ProviderStack, telemetry: Telemetry) -> NodeFacts:
     """Facts of this machine, or of the container that the agent is in."""
-    isolations = {device.device_id: isolation_of(stack, device) for device in devices}
+    isolations = {one.device_id: isolation_of(stack, one) for one in telemetry.devices()}
     return NodeFacts(
         name=name or socket.gethostname(),
         cpu_milli=cpu_milli(),
         memory_mib=memory_mib(),
         isolation=max(isolations.values(), key=ISOLATION_MODES.index, default="none"),
         isolations=isolations,
-        driver=driver or "",
+        driver=telemetry.driver or "",
+        links=telemetry.links,
     )
 
 

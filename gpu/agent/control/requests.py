@@ -16,6 +16,7 @@ from gpucommons.gpu.client import wire
 from gpucommons.gpu.client.wire import Json
 from gpucommons.gpu.clouds.notice_source import CloudNotice
 from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.gpu.devices.topology import DeviceLink, links_json
 from gpucommons.gpu.errors import BadAgentRequest, GpuError, LimitNotInForce, UnknownDevice
 from gpucommons.gpu.providers.node.shim import SHIM
 from gpucommons.gpu.slices.slice_folders import SliceFolders
@@ -44,6 +45,8 @@ class NodeFacts:
     isolations: Mapping[DeviceId, str] = field(default_factory=dict)
     #: Version of the GPUs' driver; "" where there is none, or it does not tell.
     driver: str = ""
+    #: Pairs of GPUs of which the driver tells how near they are to each other.
+    links: tuple[DeviceLink, ...] = ()
 
 
 def refusal(error: GpuError) -> bytes:
@@ -115,6 +118,7 @@ class Requests:
             "isolation": self._node.isolation,
             "isolations": dict(self._node.isolations),
             "driver": self._node.driver,
+            "links": links_json(self._node.links),
             "troubles": dict(self._watch.troubles),
             "unhealthy": dict(self._watch.unhealthy),
         }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from gpucommons.gpu.devices.devices import Device, DeviceId
+from gpucommons.gpu.devices.topology import DeviceLink
 from gpucommons.gpu.slices.slices import MpsDaemon
 from gpucommons.scheduler import pool_defaults
 from gpucommons.scheduler.core.model.going_on import OFF, ON, HibernationAbility
@@ -71,6 +72,8 @@ class Node:
     hibernation: HibernationAbility | None = None
     #: Version of its GPUs' driver; "" = nobody has told.
     driver: str = ""
+    #: Pairs of its GPUs of which it is known how near they are to each other; none: nobody has told.
+    links: tuple[DeviceLink, ...] = ()
     #: Those that take nothing new; who had one before has it still.
     unhealthy: tuple[UnhealthyDevice, ...] = ()
 

@@ -45,6 +45,15 @@ class DeviceView(View):
     holds: list[HoldView] = []
 
 
+class LinkView(View):
+    """The best way between two GPUs of a node, as their driver tells it."""
+
+    first: str
+    second: str
+    #: ``nvlink``; ``switch`` of PCIe; ``socket``: one NUMA node; ``node``: across NUMA nodes.
+    kind: str
+
+
 class NodeView(View):
     """One node of the capacity map."""
 
@@ -60,6 +69,8 @@ class NodeView(View):
     #: Version of its GPUs' driver; "" where nobody tells it.
     driver: str = ""
     devices: list[DeviceView] = []
+    #: Pairs that are not among them: nobody knows.
+    links: list[LinkView] = []
 
 
 class NodeList(View):

@@ -167,6 +167,9 @@ def node_view(node: Node, principal: Principal, cluster: Cluster) -> models.Node
             )
             for device in node.all_devices
         ],
+        links=[
+            models.LinkView(first=one.first, second=one.second, kind=one.kind) for one in node.links
+        ],
     )
 
 

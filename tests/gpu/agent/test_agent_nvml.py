@@ -13,6 +13,7 @@ import pytest
 
 from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.gpu.devices.topology import DeviceLink, LinkKind
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.gpu.slices.usage import UsageSample
 
@@ -133,3 +134,23 @@ def test_a_driver_without_process_use_gives_the_device_s_for_a_whole_one(
     slice_on(1000)
     machine.process(worker.pid, memory_mib=500)
     assert until(lambda s: s.memory_used_mib == 500).compute_percent == 33
+
+
+def test_the_agent_tells_which_cards_are_linked(
+    machine: Any, build_fake_nvml: Callable[..., Path], start_agent: Any
+) -> None:
+    machine.link(0, 1, nvlink=0)
+    env = {"LD_LIBRARY_PATH": str(build_fake_nvml()), "FAKE_NVML_STATE": str(machine.path)}
+    client: AgentClient = start_agent(env=env)[1]
+    assert client.devices().links == (
+        DeviceLink(
+            first=DeviceId(machine.uuid(0)), second=DeviceId(machine.uuid(1)), kind=LinkKind.NVLINK
+        ),
+    )
+
+
+def test_simulated_gpus_are_linked_as_they_were_asked_to_be(start_agent: Any) -> None:
+    options = ("--simulate", "4", "--ignore-real", "--simulated-topology", "pairs")
+    client: AgentClient = start_agent(*options)[1]
+    kinds = [link.kind for link in client.devices().links]
+    assert (kinds.count(LinkKind.NVLINK), kinds.count(LinkKind.NODE)) == (2, 4)

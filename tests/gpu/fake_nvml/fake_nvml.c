@@ -106,6 +106,9 @@ typedef struct {
     profile_state profiles[MAX_PROFILES];
     uint32_t call_us; /* how long the driver thinks about every call */
     uint32_t unused_too;
+    /* between two cards, one more than what NVML would say; 0: it does not say */
+    uint32_t ancestors[MAX_DEVICES][MAX_DEVICES];
+    uint32_t nvlinks[MAX_DEVICES][MAX_DEVICES];
 } state;
 
 _Static_assert(sizeof(device_state) == 224, "device_state");
@@ -452,6 +455,28 @@ API int nvmlDeviceGetMemoryLimits_v1(void *handle, get_limits *out) {
     return SUCCESS;
 }
 #endif
+
+/* ---- topology ------------------------------------------------------------------------------ */
+
+enum { P2P_NVLINK = 2 };
+
+static int told(const uint32_t said[MAX_DEVICES][MAX_DEVICES], void *one, void *other, int *out) {
+    uint32_t first = index_of(one), second = index_of(other);
+    if (first >= MAX_DEVICES || second >= snapshot.device_count) return INVALID_ARGUMENT;
+    if (!said[first][second]) return NOT_SUPPORTED;
+    *out = (int)said[first][second] - 1;
+    return SUCCESS;
+}
+
+API int nvmlDeviceGetTopologyCommonAncestor(void *one, void *other, int *level) {
+    ENTER_DEVICE(one);
+    return told(snapshot.ancestors, one, other, level);
+}
+
+API int nvmlDeviceGetP2PStatus(void *one, void *other, int of, int *status) {
+    ENTER_DEVICE(one);
+    return of == P2P_NVLINK ? told(snapshot.nvlinks, one, other, status) : NOT_SUPPORTED;
+}
 
 /* ---- instances (MIG) ------------------------------------------------------------------------------- */
 

@@ -13,6 +13,7 @@ json.dump(
     {
         "greeting": telemetry.greeting,
         "devices": [asdict(device) for device in telemetry.devices()],
+        "links": [asdict(link) for link in telemetry.links],
         "readings": {device_id: asdict(reading) for device_id, reading in readings.items()},
     },
     sys.stdout,

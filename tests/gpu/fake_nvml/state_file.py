@@ -72,6 +72,7 @@ class _State(ctypes.Structure):
         ("instance_count", _U32), ("limits_refused", _U32), ("limits", _Limit * MAX_LIMITS),
         ("instances", _Instance * MAX_INSTANCES), ("profiles", _Profile * MAX_PROFILES),
         ("call_us", _U32), ("unused_too", _U32),
+        ("ancestors", _U32 * MAX_DEVICES * MAX_DEVICES), ("nvlinks", _U32 * MAX_DEVICES * MAX_DEVICES),
     ]  # fmt: skip
 
 
@@ -162,6 +163,15 @@ class FakeNvml:
     def driver(self, version: str) -> None:
         with self._edit() as state:
             state.driver = version.encode()
+
+    def link(
+        self, one: int, other: int, *, ancestor: int | None = None, nvlink: int | None = None
+    ) -> None:
+        """What the driver says of two cards: a level of NVML, and a status of NVLink; None = no answer."""
+        with self._edit() as state:
+            for first, second in ((one, other), (other, one)):
+                state.ancestors[first][second] = 0 if ancestor is None else ancestor + 1
+                state.nvlinks[first][second] = 0 if nvlink is None else nvlink + 1
 
     def slow_down(self, call_ms: int) -> None:
         """Let every call take so long."""

@@ -204,3 +204,60 @@ def test_without_the_library_there_are_no_devices_and_a_reason(look: Any, tmp_pa
     answer = look(library=tmp_path)
     assert answer["devices"] == []
     assert answer["greeting"].startswith("No real GPU:")
+
+
+LINKED, NOT_LINKED, STATUS_UNKNOWN = 0, 5, 6
+ON_ONE_SWITCH, AT_ONE_BRIDGE, ON_ONE_NUMA_NODE, ACROSS_NUMA_NODES = 10, 30, 40, 50
+
+
+@pytest.mark.parametrize(
+    ("ancestor", "nvlink", "kind"),
+    [
+        (ACROSS_NUMA_NODES, LINKED, "nvlink"),
+        (None, LINKED, "nvlink"),
+        (ON_ONE_SWITCH, NOT_LINKED, "switch"),
+        (AT_ONE_BRIDGE, NOT_LINKED, "socket"),
+        (ON_ONE_NUMA_NODE, NOT_LINKED, "socket"),
+        (ACROSS_NUMA_NODES, NOT_LINKED, "node"),
+    ],
+)
+def test_two_cards_are_as_near_as_the_driver_says(
+    look: Any, machine: Any, ancestor: int | None, nvlink: int, kind: str
+) -> None:
+    machine.link(0, 1, ancestor=ancestor, nvlink=nvlink)
+    assert look()["links"] == [{"first": machine.uuid(0), "second": machine.uuid(1), "kind": kind}]
+
+
+@pytest.mark.parametrize(
+    ("ancestor", "nvlink"),
+    [
+        (None, None),
+        # A link may be there of which it does not tell.
+        (ON_ONE_SWITCH, None),
+        (ON_ONE_SWITCH, STATUS_UNKNOWN),
+        (None, NOT_LINKED),
+        (77, NOT_LINKED),
+    ],
+)
+def test_what_the_driver_leaves_open_is_unknown(
+    look: Any, machine: Any, ancestor: int | None, nvlink: int | None
+) -> None:
+    machine.link(0, 1, ancestor=ancestor, nvlink=nvlink)
+    assert look()["links"] == []
+
+
+def test_a_card_that_tells_nothing_of_its_links_is_a_card(
+    look: Any, machine: Any, nvml_state: ModuleType
+) -> None:
+    machine.link(0, 1, ancestor=ON_ONE_SWITCH, nvlink=NOT_LINKED)
+    machine.fault("nvmlDeviceGetTopologyCommonAncestor", nvml_state.UNKNOWN, device=0)
+    answer = look()
+    assert len(answer["devices"]) == 2
+    assert answer["links"] == []
+
+
+def test_instances_of_a_card_are_no_pair(look: Any, machine: Any) -> None:
+    machine.can_be_cut(("1g.5gb", 1, 7, 4864))
+    machine.cut(("1g.5gb", 4864), ("1g.5gb", 4864))
+    machine.link(0, 1, nvlink=LINKED)
+    assert look()["links"] == []

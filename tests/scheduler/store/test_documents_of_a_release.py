@@ -40,7 +40,7 @@ STORED = (
 #: In its parts, and as a table of counts.
 IN_ANOTHER_FORM = (Cluster, LearnedDemand)
 #: By the newest number of the tables: the fields that documents have there.
-FIELDS_OF = ("0019", "384e00544f90aeda")
+FIELDS_OF = ("0019", "67a89a4a80686459")
 
 
 def stored_types() -> Iterator[type]:

@@ -6,6 +6,7 @@ from builders import a_device, a_node, a_pool
 
 from gpucommons.gpu.client.agent_client import NodeReport
 from gpucommons.gpu.devices.devices import Device
+from gpucommons.gpu.devices.topology import SimulatedTopology, simulated_links
 from gpucommons.scheduler.core.model.resources import Node, Pool, UnhealthyDevice
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.wiring.local_nodes import local_nodes
@@ -39,6 +40,18 @@ def test_nodes_with_gpus_have_the_driver_that_the_agent_tells_and_those_without_
     report = replace(a_report(*devices(1)), driver="580.95.05")
     found = local_nodes(report, [a_local_pool("gpu"), a_local_pool("cpu")], Cluster())
     assert {node.pool: node.driver for node in found} == {"gpu": "580.95.05", "cpu": ""}
+
+
+def test_each_node_knows_the_links_among_its_own_gpus() -> None:
+    four = devices(4)
+    links = simulated_links(four, SimulatedTopology.PAIRS)
+    report = replace(a_report(*four), links=links)
+    pools = [a_local_pool("build"), a_local_pool("train"), a_local_pool("cpu")]
+    assert {node.pool: node.links for node in local_nodes(report, pools, Cluster())} == {
+        "build": (links[0],),
+        "train": (links[-1],),
+        "cpu": (),
+    }
 
 
 def test_an_unhealthy_gpu_stays_in_its_pool_and_takes_nothing() -> None:
