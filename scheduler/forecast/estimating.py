@@ -44,7 +44,7 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Coming:
+class UpcomingNode:
     """A node that an autoscaler was asked for, and when it is likely to take work."""
 
     node: Node
@@ -91,7 +91,7 @@ def estimate(  # noqa: PLR0913 - what is known of the future
     *,
     wanted: Sequence[WorkloadId] | None = None,
     arriving: Arriving = nothing_arrives,
-    coming: Sequence[Coming] = (),
+    upcoming: Sequence[UpcomingNode] = (),
 ) -> Generator[None, None, Lengths]:
     """Play all futures; yields after every cycle, returns the lengths of everybody wanted.
 
@@ -105,7 +105,7 @@ def estimate(  # noqa: PLR0913 - what is known of the future
         if not is_final(one)
     }
     all_futures = _Futures(
-        cluster=cluster, outlooks=outlooks, budget=budget, arriving=arriving, coming=coming
+        cluster=cluster, outlooks=outlooks, budget=budget, arriving=arriving, upcoming=upcoming
     )
     waits = yield from all_futures.played(wanted, thin=False)
     without = [one for one in wanted if raw_window(waits[one]) is None]
@@ -126,7 +126,7 @@ class _Futures:
     outlooks: Mapping[WorkloadId, Outlook]
     budget: Budget
     arriving: Arriving
-    coming: Sequence[Coming]
+    upcoming: Sequence[UpcomingNode]
 
     def played(
         self, wanted: Sequence[WorkloadId], *, thin: bool
@@ -139,7 +139,7 @@ class _Futures:
                 break
             ends = self._ends(number, thin=thin)
             future = Simulation(self.cluster.apart(), now_ms=now_ms, conditions=_HERE, left_ms=ends)
-            _bring(future, self.coming)
+            _bring(future, self.upcoming)
             arrivals = iter(self.arriving(number))
             starts.append((yield from _starts(future, in_sight, self.budget, arrivals)))
             # The end of a window needs a start in each future; a thin one is content with most.
@@ -184,8 +184,8 @@ def _starts(
     return found
 
 
-def _bring(future: Simulation, coming: Sequence[Coming]) -> None:
-    for one in coming:
+def _bring(future: Simulation, upcoming: Sequence[UpcomingNode]) -> None:
+    for one in upcoming:
         future.at(max(one.at_ms, future.now_ms), one.node)
 
 
@@ -215,7 +215,7 @@ def if_nothing_ends_early(
     budget: Budget,
     *,
     idle_after_ms: int | None = None,
-    coming: Sequence[Coming] = (),
+    upcoming: Sequence[UpcomingNode] = (),
 ) -> Generator[None, None, Mapping[WorkloadId, Millis]]:
     """The starts if everything runs up to its limit; who waits for what has none is left out.
 
@@ -223,7 +223,7 @@ def if_nothing_ends_early(
     """
     limits = _limits(cluster, idle_after_ms)
     future = Simulation(cluster.apart(), now_ms=cluster.now_ms, conditions=_HERE, left_ms=limits)
-    _bring(future, coming)
+    _bring(future, upcoming)
     return (yield from _starts(future, wanted, budget, iter(())))
 
 

@@ -27,8 +27,8 @@ from gpucommons.scheduler.forecast.arrivals import the_past_again
 from gpucommons.scheduler.forecast.ended_runs import Past
 from gpucommons.scheduler.forecast.estimating import (
     Budget,
-    Coming,
     Lengths,
+    UpcomingNode,
     at_a_limit,
     budget_for,
     endless_notebooks,
@@ -108,9 +108,9 @@ class Forecaster:
         now_ms: Callable[[], Millis],
         budget: Budget | None = None,
         idle_after_ms: int | None = None,
-        coming: Callable[[], Sequence[Coming]] = tuple,
+        upcoming: Callable[[], Sequence[UpcomingNode]] = tuple,
     ) -> None:
-        self._coming = coming
+        self._upcoming = upcoming
         self._loop = loop
         self._now_ms = now_ms
         self._budget = budget
@@ -253,7 +253,7 @@ class Forecaster:
             history=history,
             budget=budget,
             arriving=again,
-            coming=self._coming(),
+            upcoming=self._upcoming(),
             play=self._pace,
             told=lambda name: self._calibrations.get(name, Calibration()),
         )
@@ -270,7 +270,7 @@ class Forecaster:
                 budget,
                 wanted=asked,
                 arriving=known.arriving,
-                coming=known.coming,
+                upcoming=known.upcoming,
             )
         )
         if lengths is None:
@@ -339,7 +339,7 @@ class Forecaster:
         unknown = [one for one, said in found.items() if _is_vague(said)]
         one_by_one = replace(budget, cycles=min(_LIMITS, budget.cycles), coarse=0, finest_ms=0)
         starts = self._pace(
-            if_nothing_ends_early(cluster, unknown, one_by_one, coming=self._coming())
+            if_nothing_ends_early(cluster, unknown, one_by_one, upcoming=self._upcoming())
         )
         if starts is None:
             return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, UserName, Workload
 from gpucommons.scheduler.forecast.arrivals import Arriving
-from gpucommons.scheduler.forecast.estimating import Budget, Coming, Lengths, estimate
+from gpucommons.scheduler.forecast.estimating import Budget, Lengths, UpcomingNode, estimate
 from gpucommons.scheduler.forecast.forecast import Forecast, foreseen, told_of
 from gpucommons.scheduler.forecast.runs import History
 from gpucommons.scheduler.forecast.windows import Calibration, wait_class
@@ -29,7 +29,7 @@ class Playing:
     budget: Budget
     arriving: Arriving
     #: Nodes that were asked for.
-    coming: Sequence[Coming] = ()
+    upcoming: Sequence[UpcomingNode] = ()
     #: Paces; None when it is to stop.
     play: Play
     #: How right past windows of a class were.
@@ -134,7 +134,7 @@ def _said(cluster: Cluster, job: Workload, playing: Playing) -> Forecast | None:
             playing.budget,
             wanted=(job.workload_id,),
             arriving=playing.arriving,
-            coming=playing.coming,
+            upcoming=playing.upcoming,
         )
     )
     if lengths is None:

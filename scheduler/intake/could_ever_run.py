@@ -14,8 +14,8 @@ from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, must_have,
 from gpucommons.scheduler.core.model.resources import Node, Quota, Team
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Kind, PoolName, Spec, TeamName
-from gpucommons.scheduler.core.quota.nodes_to_come import nodes_to_come
 from gpucommons.scheduler.core.quota.quota import quota_of
+from gpucommons.scheduler.core.quota.template_nodes import template_nodes
 from gpucommons.scheduler.errors import Misconfigured, UnknownPool
 from gpucommons.scheduler.intake.paying_team import names
 
@@ -81,8 +81,8 @@ def check_can_run(spec: Spec, cluster: Cluster) -> None:
 
 def _obstacle(spec: Spec, pool: PoolName, cluster: Cluster) -> str | None:
     """Why the pool could never run it; None when it could."""
-    come = nodes_to_come(cluster.pools[pool], cluster.nodes.values())
-    nodes = [*(node for node in cluster.nodes.values() if node.pool == pool), *come]
+    templates = template_nodes(cluster.pools[pool], cluster.nodes.values())
+    nodes = [*(node for node in cluster.nodes.values() if node.pool == pool), *templates]
     if not nodes:
         return "it has no nodes."
     workers = must_have(spec)

@@ -19,12 +19,12 @@ from gpucommons.gpu.extras import coming_with
 from gpucommons.scheduler import models
 from gpucommons.scheduler.background_tasks.budgets import Budgets
 from gpucommons.scheduler.background_tasks.housekeeping import OPERATOR, Housekeeping
-from gpucommons.scheduler.background_tasks.node_growth import NodeGrowth
 from gpucommons.scheduler.background_tasks.notification_delivery import Delivery
 from gpucommons.scheduler.background_tasks.notifications import Notifications
 from gpucommons.scheduler.background_tasks.old_job_files import Kept, Retention
 from gpucommons.scheduler.background_tasks.pipelines import Pipelines
 from gpucommons.scheduler.background_tasks.plan_outcomes import Judging
+from gpucommons.scheduler.background_tasks.scale_up import PeriodicScaleUp
 from gpucommons.scheduler.background_tasks.schedules import Schedules
 from gpucommons.scheduler.background_tasks.sweeps import Sweeps
 from gpucommons.scheduler.core.events import due_actions
@@ -88,7 +88,7 @@ class Scheduler:
     pipelines: Pipelines
     judging: Judging
     budgets: Budgets
-    growth: NodeGrowth
+    scale_ups: PeriodicScaleUp
     notifications: Notifications
     notification_delivery: Delivery
     log_following: LogFollowing
@@ -135,11 +135,11 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         leading=lambda: loop.leading,
         may_act=lambda: loop.may_act,
         now_ms=now_ms,
-        nodes_to_bring=lambda: growth.missing(),  # noqa: PLW0108 - made below
+        missing_nodes=lambda: scale_ups.missing(),  # noqa: PLW0108 - made below
         # Before the first configuration is in force: those it will make.
         pools=lambda: tuple(loop.cluster.pools.values()) or first_pools,
     )
-    growth = NodeGrowth(asked.cluster, now_ms)
+    scale_ups = PeriodicScaleUp(asked.cluster, now_ms)
     servers = None if hub is None else _servers(hub, asked, lambda: service)
     where = execution_backend(settings, kept, asked)
     around = Surroundings(
@@ -161,7 +161,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
     loop = Loop(around)
     idle_after_ms = settings.idle_after_s * 1000
     forecaster = Forecaster(
-        loop, store, now_ms=now_ms, idle_after_ms=idle_after_ms, coming=growth.coming
+        loop, store, now_ms=now_ms, idle_after_ms=idle_after_ms, upcoming=scale_ups.upcoming
     )
     outside = Outside(where=where, hub=hub, forecaster=forecaster, kept=kept, key=key)
     service = _service(settings, around, loop, outside)
@@ -186,7 +186,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         pipelines=Pipelines(service, epoch=lambda: loop.epoch),
         judging=Judging(service, epoch=lambda: loop.epoch),
         budgets=Budgets(service),
-        growth=growth,
+        scale_ups=scale_ups,
         log_following=log_following,
         notifications=Notifications(service, epoch=lambda: loop.epoch),
         notification_delivery=Delivery(service, epoch=lambda: loop.epoch),

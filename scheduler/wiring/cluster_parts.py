@@ -25,7 +25,7 @@ from gpucommons.scheduler.core.model.resources import Pool, UnhealthyDevice
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Attempt, NodeId, PoolName
 from gpucommons.scheduler.core.whatif.next_shares import next_shares
-from gpucommons.scheduler.core.whatif.nodes_to_bring import takes_work
+from gpucommons.scheduler.core.whatif.scale_up import takes_work
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
 from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
 from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import LeaseHeld, Leases
@@ -102,7 +102,7 @@ def make_parts(
         held=lambda: held_slots(cluster()),
         fractions=lambda: shared_slots(cluster()),
         next_shares=NextShares(cluster),
-        nodes_to_bring=asked.nodes_to_bring,
+        missing_nodes=asked.missing_nodes,
         takes_work=lambda node_id: takes_work(cluster(), node_id),
         current=lambda: current_attempts(cluster()).keys(),
         reading=reading if settings.agents else None,

@@ -30,6 +30,6 @@ class Asked:
     #: The same, and already while what runs is adopted.
     may_act: Callable[[], bool] = lambda: True
     #: How many nodes are missing in pools that grow; None while that is not known yet.
-    nodes_to_bring: Callable[[], Mapping[PoolName, int] | None] = dict
+    missing_nodes: Callable[[], Mapping[PoolName, int] | None] = dict
     #: The time by which the loop stamps what it decides.
     now_ms: Callable[[], Millis] = wall_ms

@@ -28,7 +28,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.placement.admission import withdraw
 from gpucommons.scheduler.core.quota import layout
-from gpucommons.scheduler.core.quota.nodes_to_come import nodes_to_come
+from gpucommons.scheduler.core.quota.template_nodes import template_nodes
 
 Teams = Mapping[TeamName, Team]
 
@@ -73,8 +73,8 @@ def lay_out_all(cycle: CycleState, teams: Teams) -> tuple[Block, ...]:
         fixed, guaranteed = _sums(teams, pool)
         fixed_before, guaranteed_before = _sums(cycle.teams, pool)
         if fixed > fixed_before or guaranteed > guaranteed_before:
-            come = _devices_to_come(cycle, pool)
-            layout.check_sum(pool, capacity, _quotas(teams, pool), come=come)
+            to_scale_up = _devices_of_template_nodes(cycle, pool)
+            layout.check_sum(pool, capacity, _quotas(teams, pool), to_scale_up=to_scale_up)
         blocks.extend(layout.lay_out(pool, wanted, capacity, cycle.blocks, strict=more_fixed))
     return tuple(blocks)
 
@@ -110,9 +110,9 @@ def _room(cycle: CycleState) -> Capacity:
     return Capacity.of(cycle.nodes.values(), cycle.workloads.values(), cycle.blocks)
 
 
-def _devices_to_come(cycle: CycleState, pool: PoolName) -> int:
+def _devices_of_template_nodes(cycle: CycleState, pool: PoolName) -> int:
     """They back guarantees. Fixed quota has to lie on devices that are there."""
-    return sum(len(one.devices) for one in nodes_to_come(cycle.pools[pool], cycle.nodes.values()))
+    return sum(len(one.devices) for one in template_nodes(cycle.pools[pool], cycle.nodes.values()))
 
 
 def _demote(cycle: CycleState, pool: PoolName) -> None:
@@ -137,7 +137,8 @@ def _shrunk(cycle: CycleState, pool: PoolName, usable: set[NodeId]) -> dict[Team
     """Guarantees that are left once all fixed quota is laid out."""
     quotas = {n: t.quotas[pool] for n, t in cycle.teams.items() if pool in t.quotas}
     total = WHOLE_MILLI_GPU * (
-        sum(len(cycle.nodes[one].devices) for one in usable) + _devices_to_come(cycle, pool)
+        sum(len(cycle.nodes[one].devices) for one in usable)
+        + _devices_of_template_nodes(cycle, pool)
     )
     outside = max(0, total - sum(quota.fixed_milli_gpu for quota in quotas.values()))
     saved = {name: quota.guaranteed_milli_gpu for name, quota in quotas.items()}

@@ -16,10 +16,10 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.explain import (
     fragments,
-    growth,
     host_resources,
     limits,
     parked_notebook,
+    scale_up,
 )
 from gpucommons.scheduler.core.explain.draining import draining
 from gpucommons.scheduler.core.explain.impossible import (
@@ -178,8 +178,8 @@ def smaller_notebook(cycle: CycleState, workload: Workload) -> int | None:
 def for_job(cycle: CycleState, workload: Workload) -> Reason:
     """Why a job waits."""
     pools = _pools(cycle, workload)
-    to_come = growth.waits_for_growth(cycle, workload, pools)
-    impossible = None if to_come is not None else fits_nowhere(cycle, workload, pools)
+    scale_up_reason = scale_up.waits_for_scale_up(cycle, workload, pools)
+    impossible = None if scale_up_reason is not None else fits_nowhere(cycle, workload, pools)
     if impossible is not None:
         return impossible
     limited = limits.limited(cycle, workload, pools)
@@ -192,8 +192,8 @@ def for_job(cycle: CycleState, workload: Workload) -> Reason:
     )
     if limited is not None:
         return replace(limited, unblock=limited.unblock or unblock, startable_milli_gpu=smaller)
-    if to_come is not None:
-        return replace(to_come, unblock=unblock, startable_milli_gpu=smaller)
+    if scale_up_reason is not None:
+        return replace(scale_up_reason, unblock=unblock, startable_milli_gpu=smaller)
     halves, turn = _fragments(cycle, workload), _turn_of_others(cycle, workload)
     if turn:
         code, text = ReasonClass.SHARE, turn
@@ -205,8 +205,8 @@ def for_job(cycle: CycleState, workload: Workload) -> Reason:
     else:
         code, text = _no_place(cycle, workload)
         unblock = unblock or _leaner(cycle, workload)
-        grows = growth.pool_that_grows(cycle, workload, pools)
-        text = text if grows is None else f"{text} {growth.may_come(cycle, grows)}"
+        scalable = scale_up.pool_to_scale_up(cycle, workload, pools)
+        text = text if scalable is None else f"{text} {scale_up.may_scale_up(cycle, scalable)}"
     return Reason(code=code, text=text, unblock=unblock, startable_milli_gpu=smaller)
 
 

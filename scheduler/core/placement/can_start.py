@@ -27,12 +27,12 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.core.placement.placement import place
 from gpucommons.scheduler.core.queue import unused_quota
 from gpucommons.scheduler.core.quota import quota
-from gpucommons.scheduler.core.quota.nodes_to_come import nodes_to_come
+from gpucommons.scheduler.core.quota.template_nodes import template_nodes
 
 #: All nodes with nothing on them: as they are, and as if all of them took work.
 _EMPTY: Entry[bool, Capacity] = Entry("empty nodes", Fact.REFRESHED)
 #: All nodes with nothing on them, and those that the pool may still get.
-_GROWN: Entry[PoolName, Capacity] = Entry("empty nodes, and nodes to come", Fact.REFRESHED)
+_SCALED_UP: Entry[PoolName, Capacity] = Entry("empty nodes, and template nodes", Fact.REFRESHED)
 
 
 def waited_for(cycle: CycleState) -> Iterator[PoolName]:
@@ -114,16 +114,18 @@ def fits_empty(
     return False
 
 
-def fits_nodes_to_come(cycle: CycleState, workers: tuple[Worker, ...], pool: PoolName) -> bool:
+def fits_template_nodes(cycle: CycleState, workers: tuple[Worker, ...], pool: PoolName) -> bool:
     """All of these would fit on nodes that the pool may still get, and on those that take work."""
 
     def made() -> Capacity:
         nodes = cycle.nodes.values()
-        return Capacity.of((*nodes, *nodes_to_come(cycle.pools[pool], nodes)), (), ())
+        return Capacity.of((*nodes, *template_nodes(cycle.pools[pool], nodes)), (), ())
 
     if cycle.pools[pool].growth is None:
         return False
-    return bool(place(cycle.memo.remember(_GROWN, pool, made), workers, HoldClass.OVER_QUOTA, pool))
+    return bool(
+        place(cycle.memo.remember(_SCALED_UP, pool, made), workers, HoldClass.OVER_QUOTA, pool)
+    )
 
 
 def _empty(cycle: CycleState, *, all_usable: bool) -> Capacity:

@@ -10,7 +10,7 @@ from gpucommons.scheduler.core.elastic import gain
 from gpucommons.scheduler.core.model.demand import Worker, bounds, may_have, must_have, on_cpu_only
 from gpucommons.scheduler.core.model.types import Attempt, Kind, PoolName, TeamName, Workload
 from gpucommons.scheduler.core.quota import quota
-from gpucommons.scheduler.core.quota.nodes_to_come import nodes_to_come
+from gpucommons.scheduler.core.quota.template_nodes import template_nodes
 
 #: More than any cluster has: no limit.
 UNLIMITED = 1 << 60
@@ -34,7 +34,7 @@ def guarantees(cycle: CycleState, pool: PoolName) -> Mapping[TeamName, int]:
     # Asked several times for each decision.
     found = cycle.memo.get(_GUARANTEES, pool)
     if found is None:
-        nodes = (*cycle.nodes.values(), *nodes_to_come(cycle.pools[pool], cycle.nodes.values()))
+        nodes = (*cycle.nodes.values(), *template_nodes(cycle.pools[pool], cycle.nodes.values()))
         found = quota.effective_guarantees(nodes, cycle.blocks, cycle.teams, pool)
         cycle.memo.keep(_GUARANTEES, pool, found)
     return found

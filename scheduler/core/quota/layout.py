@@ -88,14 +88,14 @@ def areas_of(node: NodeCapacity, home: Region, size: int) -> Iterator[Region]:
 
 
 def check_sum(
-    pool: PoolName, capacity: Capacity, quotas: Mapping[TeamName, Quota], *, come: int = 0
+    pool: PoolName, capacity: Capacity, quotas: Mapping[TeamName, Quota], *, to_scale_up: int = 0
 ) -> None:
-    """Refuse more quota than there are devices, and than may still come.
+    """Refuse more quota than there are devices, and than scale-up may still bring (`to_scale_up`).
 
     Raises CannotLayOut with the numbers, by how much they are over, and whose could be lowered.
     """
     there = sum(len(node.devices) for node in capacity.usable(pool))
-    total = (there + come) * WHOLE_MILLI_GPU
+    total = (there + to_scale_up) * WHOLE_MILLI_GPU
     wanted = sum(_promised(one) for one in quotas.values())
     over = wanted - total
     if over > 0:

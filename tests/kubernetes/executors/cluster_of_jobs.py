@@ -80,7 +80,7 @@ class Jobs:
             pool_of_node=lambda _node: self.pool,
             current=lambda: frozenset(self.live),
             fractions=lambda: frozenset(self.fractions),
-            nodes_to_bring=lambda: self.missing,
+            missing_nodes=lambda: self.missing,
             takes_work=lambda _node: True,
             files=files,
         )

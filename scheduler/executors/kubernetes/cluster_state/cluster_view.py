@@ -29,7 +29,7 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import (
     read_notebook,
 )
 from gpucommons.scheduler.executors.kubernetes.cluster_state.watch_cache import WatchCache
-from gpucommons.scheduler.executors.kubernetes.nodes.placeholders import (
+from gpucommons.scheduler.executors.kubernetes.nodes.placeholder_pods import (
     PlaceholderSeen,
     is_named_so,
     read_placeholder,

@@ -17,12 +17,12 @@ from gpucommons.scheduler.executors.base import Bound
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
 from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView
-from gpucommons.scheduler.executors.kubernetes.cluster_state.growing import Growing
 from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import (
     Leases,
     is_in_books,
     is_parked,
 )
+from gpucommons.scheduler.executors.kubernetes.cluster_state.placeholder_upkeep import Placeholders
 from gpucommons.scheduler.executors.kubernetes.cluster_state.reserving import Reservations
 from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
@@ -59,14 +59,14 @@ class Offer:
         view: ClusterView,
         reservations: Reservations,
         installed: Installed,
-        growing: Growing,
+        placeholders: Placeholders,
     ) -> None:
         self._settings = settings
         self._around = around
         self._view = view
         self._reservations = reservations
         self._installed = installed
-        self._growing = growing
+        self._placeholders = placeholders
         self._taken_back = TakenBack(lambda: time.time_ns() // 1_000_000)
         self._nodes: tuple[tuple[object, ...], tuple[Node, ...]] | None = None
         self._slots: tuple[tuple[object, ...], tuple[Node, ...]] | None = None
@@ -186,7 +186,7 @@ class Offer:
             if (why := self._why_unusable(pool, self._of(pool))) is not None
         }
         lost = {str(slot): said for slot, said in self._reservations.sentences().items()}
-        return {**self._growing.sentences(), **pools, **lost}
+        return {**self._placeholders.sentences(), **pools, **lost}
 
     def open(self) -> None:
         """Ask what must be known before the first question; without the lock."""
@@ -195,7 +195,7 @@ class Offer:
     def beat(self) -> None:
         """Keep the reservations in step with what is shared out, and what is known of the cluster."""
         self._installed.beat()
-        self._growing.beat()
+        self._placeholders.beat()
         pools = self._around.pools()
         places = {pool.name: self._settings.place_of(pool.name) for pool in pools}
         ahead = {name for name, place in places.items() if holds_ahead(place)}
@@ -243,8 +243,8 @@ def offer_of(
 
     reservations = Reservations(connection, settings, view, orders)
     installed = Installed(connection, settings, orders, changed=changed)
-    growing = Growing(connection, settings, around, view, orders)
-    return Offer(settings, around, view, reservations, installed, growing)
+    placeholders = Placeholders(connection, settings, around, view, orders)
+    return Offer(settings, around, view, reservations, installed, placeholders)
 
 
 def _host(address: str) -> str:

@@ -38,7 +38,7 @@ class Around:
     #: Slots that the next notebooks with a part of a GPU would be given, in some pools.
     next_shares: Callable[[Set[PoolName]], Set[DeviceId]] = lambda _pools: frozenset()
     #: How many nodes are missing in pools that grow; None while that is not known yet.
-    nodes_to_bring: Callable[[], Mapping[PoolName, int] | None] = dict
+    missing_nodes: Callable[[], Mapping[PoolName, int] | None] = dict
     #: Whether a node offers what it was brought for.
     takes_work: Callable[[NodeId], bool] = lambda _node: False
     #: Leases that hold something, in the scheduler's books.

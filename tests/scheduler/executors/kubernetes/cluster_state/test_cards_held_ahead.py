@@ -14,8 +14,8 @@ from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import NodeId, PoolName, WorkerPlacement
 from gpucommons.scheduler.executors.base import Bound
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView, Hears
-from gpucommons.scheduler.executors.kubernetes.cluster_state.growing import Growing
 from gpucommons.scheduler.executors.kubernetes.cluster_state.offered_nodes import Offer
+from gpucommons.scheduler.executors.kubernetes.cluster_state.placeholder_upkeep import Placeholders
 from gpucommons.scheduler.executors.kubernetes.cluster_state.reserving import Reservations
 from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.nodes.installed import Installed
@@ -89,8 +89,8 @@ class World:
         orders = cast("Any", self.cluster)
         reserving = Reservations(connection, settings, self.view, orders, now_s=lambda: self.now_s)
         installed = Installed(connection, settings, orders, changed=lambda: None)
-        growing = Growing(connection, settings, around, self.view, orders)
-        self.offer = Offer(settings, around, self.view, reserving, installed, growing)
+        placeholders = Placeholders(connection, settings, around, self.view, orders)
+        self.offer = Offer(settings, around, self.view, reserving, installed, placeholders)
         self.offers(2)
 
     def offers(self, cards: int, **others: int) -> None:

@@ -16,7 +16,6 @@ from gpucommons.scheduler.core.model.types import NodeId, PoolName, WorkerPlacem
 from gpucommons.scheduler.executors.base import Bound
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError, Connection
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView, Hears
-from gpucommons.scheduler.executors.kubernetes.cluster_state.growing import Growing
 from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import (
     PATIENCE_MS,
     LeaseHeld,
@@ -26,6 +25,7 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import (
     read_notebook,
 )
 from gpucommons.scheduler.executors.kubernetes.cluster_state.offered_nodes import Offer
+from gpucommons.scheduler.executors.kubernetes.cluster_state.placeholder_upkeep import Placeholders
 from gpucommons.scheduler.executors.kubernetes.cluster_state.reserving import Reservations
 from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
 from gpucommons.scheduler.executors.kubernetes.nodes.installed import Installed
@@ -98,8 +98,8 @@ class World:
         )
         self.reserving = Reservations(connection, settings, self.view, cast("Any", None))
         installed = Installed(connection, settings, cast("Any", None), changed=lambda: None)
-        growing = Growing(connection, settings, around, self.view, cast("Any", None))
-        self.offer = Offer(settings, around, self.view, self.reserving, installed, growing)
+        placeholders = Placeholders(connection, settings, around, self.view, cast("Any", None))
+        self.offer = Offer(settings, around, self.view, self.reserving, installed, placeholders)
         reads = {one.path.rpartition("/")[2]: one.read for one, _ in self.view._subjects()}
         self._read_pod = reads["pods"]
         self.view._nodes.event("ADDED", reads["nodes"](A_NODE))

@@ -9,17 +9,17 @@ from typing import Any, cast
 
 from builders import World, a_job, a_node, a_pool, a_team
 
-from gpucommons.scheduler.background_tasks.node_growth import NodeGrowth
+from gpucommons.scheduler.background_tasks.scale_up import PeriodicScaleUp
 from gpucommons.scheduler.core.model.intents import Cancel
 from gpucommons.scheduler.core.model.resources import Growth
 from gpucommons.scheduler.core.model.state import NodesObserved
 from gpucommons.scheduler.core.model.types import PoolName
-from gpucommons.scheduler.core.whatif.nodes_to_bring import takes_work
+from gpucommons.scheduler.core.whatif.scale_up import takes_work
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import NOT_FOUND, ApiError
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView, Hears
-from gpucommons.scheduler.executors.kubernetes.cluster_state.growing import Growing
+from gpucommons.scheduler.executors.kubernetes.cluster_state.placeholder_upkeep import Placeholders
 from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
-from gpucommons.scheduler.executors.kubernetes.nodes.placeholders import read_placeholder
+from gpucommons.scheduler.executors.kubernetes.nodes.placeholder_pods import read_placeholder
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 
 CLOUD = PoolName("cloud")
@@ -49,23 +49,23 @@ class Played:
         )
         itself = cast("Any", self)
         self.view = ClusterView(itself, settings, threading.RLock(), hears)
-        self.growth = NodeGrowth(
+        self.scale_ups = PeriodicScaleUp(
             lambda: self.world.cluster, lambda: self.world.now, lambda: self.world.now / 1000
         )
         around = Around(
             pools=lambda: tuple(self.world.cluster.pools.values()),
-            nodes_to_bring=self.growth.missing,
+            missing_nodes=self.scale_ups.missing,
             takes_work=lambda node: takes_work(self.world.cluster, node),
         )
-        self.growing = Growing(itself, settings, around, self.view, itself)
+        self.placeholders = Placeholders(itself, settings, around, self.view, itself)
         self._show()
 
     def beat(self, *, look: bool = True) -> list[str]:
         """Let time go by; returns the placeholders that are there then."""
         if look:
-            self.growth.step()
-        self.growing.beat()
-        self.growing.beat()
+            self.scale_ups.step()
+        self.placeholders.beat()
+        self.placeholders.beat()
         return sorted(self.pods)
 
     def observe(self, *, gpus: bool) -> None:
@@ -174,7 +174,7 @@ def test_where_the_release_is_gone_no_node_is_asked_for_and_an_admin_reads_why()
     played.deployment = None
     played.world.submit(a_job("a", 4000, pools=(CLOUD,)))
     assert played.beat() == []
-    assert "gpucommons-scheduler" in played.growing.sentences()["pools/cloud"]
+    assert "gpucommons-scheduler" in played.placeholders.sentences()["pools/cloud"]
     played.deployment = "d1"
     assert played.beat() == ["gc-node-cloud-1"]
-    assert played.growing.sentences() == {}
+    assert played.placeholders.sentences() == {}

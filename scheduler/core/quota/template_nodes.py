@@ -1,4 +1,4 @@
-"""Nodes that a pool may still get from an autoscaler, as they would be: nothing is placed on them."""
+"""Template nodes: those that a pool may still get by scale-up, as they would be. Nothing is placed on them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpucommons.scheduler.core.model.types import NodeId, PoolName
 from gpucommons.scheduler.core.quota.quota import backs_quotas
 
 
-def nodes_to_come(pool: Pool, nodes: Iterable[Node]) -> tuple[Node, ...]:
+def template_nodes(pool: Pool, nodes: Iterable[Node]) -> tuple[Node, ...]:
     """As many as the pool may still have; ``nodes``: all of the cluster.
 
     Those that are lost or fenced are gone, or others are wanted in their place. One that offers no GPU yet
@@ -22,12 +22,13 @@ def nodes_to_come(pool: Pool, nodes: Iterable[Node]) -> tuple[Node, ...]:
     if growth is None:
         return ()
     there = sum(
-        node.pool == pool.name and backs_quotas(node) and has_come(node, growth) for node in nodes
+        node.pool == pool.name and backs_quotas(node) and has_arrived(node, growth)
+        for node in nodes
     )
     return _made(pool.name, pool.gpu_kind or "", growth, max(0, growth.max_nodes - there))
 
 
-def has_come(node: Node, growth: Growth | None) -> bool:
+def has_arrived(node: Node, growth: Growth | None) -> bool:
     """Whether a node of a pool offers what it was brought for: it is ready before its GPUs are."""
     return growth is None or not growth.gpus or bool(node.devices)
 
@@ -39,7 +40,7 @@ def _made(pool: PoolName, kind: str, growth: Growth, count: int) -> tuple[Node, 
 
 
 def _node(pool: PoolName, kind: str, growth: Growth, number: int) -> Node:
-    name = f"{pool}-to-come-{number:05d}"
+    name = f"{pool}-template-{number:05d}"
     return Node(
         node_id=NodeId(name),
         pool=pool,

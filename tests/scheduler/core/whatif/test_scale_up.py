@@ -19,7 +19,7 @@ from gpucommons.scheduler.core.model.types import (
     TeamName,
     WorkloadId,
 )
-from gpucommons.scheduler.core.whatif.nodes_to_bring import nodes_to_bring
+from gpucommons.scheduler.core.whatif.scale_up import plan_scale_up
 
 CLOUD, HERE = PoolName("cloud"), PoolName("here")
 GROWTH = Growth(max_nodes=3, gpus=4, cpu_milli=64_000, memory_mib=262_144, boot_ms=240_000)
@@ -33,7 +33,7 @@ def a_world(*nodes: Any, **quota: Any) -> World:
 
 
 def brought(world: World) -> dict[str, int]:
-    found = nodes_to_bring(world.cluster, world.now).nodes
+    found = plan_scale_up(world.cluster, world.now).nodes
     return {str(pool): len(nodes) for pool, nodes in found.items()}
 
 
@@ -218,7 +218,7 @@ def test_looking_changes_nothing() -> None:
     world = a_world()
     world.submit(a_job("waits", 4000, pools=(CLOUD,)))
     before = world.cluster
-    nodes_to_bring(world.cluster, world.now)
+    plan_scale_up(world.cluster, world.now)
     assert world.cluster == before
     world.step()
     assert world.outcome.changes.empty

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from builders import World, a_job, a_node, a_pool, a_team
 
-from gpucommons.scheduler.background_tasks import node_growth
-from gpucommons.scheduler.background_tasks.node_growth import NodeGrowth
+from gpucommons.scheduler.background_tasks import scale_up
+from gpucommons.scheduler.background_tasks.scale_up import PeriodicScaleUp
 from gpucommons.scheduler.core.model.resources import Growth
 from gpucommons.scheduler.core.model.state import NodesObserved
 from gpucommons.scheduler.core.model.types import PoolName
-from gpucommons.scheduler.core.whatif.nodes_to_bring import NodesToBring
+from gpucommons.scheduler.core.whatif.scale_up import ScaleUp
 from gpucommons.scheduler.forecast.estimating import Budget, estimate
 from gpucommons.scheduler.forecast.runs import History
 
@@ -26,7 +26,7 @@ class Clock:
         pools = [a_pool("here"), a_pool("cloud", gpu_kind="A100-40", growth=GROWTH)]
         self.world = World(a_node("h1", pool="here"), teams=[a_team(pool="cloud")], pools=pools)
         self.seconds = 0.0
-        self.growth = NodeGrowth(
+        self.scale_ups = PeriodicScaleUp(
             lambda: self.world.cluster, lambda: self.world.now, lambda: self.seconds
         )
 
@@ -44,107 +44,107 @@ def test_a_node_that_came_is_not_asked_for_again_before_that_is_worked_out() -> 
     clock = Clock()
     for name in ("a", "b"):
         clock.world.submit(a_job(name, 4000, pools=(CLOUD,)))
-    clock.growth.step()
-    assert clock.growth.missing() == {CLOUD: 2}
+    clock.scale_ups.step()
+    assert clock.scale_ups.missing() == {CLOUD: 2}
     clock.come("c1")
-    assert clock.growth.missing() == {CLOUD: 1}
-    clock.growth.step()
-    assert clock.growth.missing() == {CLOUD: 1}
+    assert clock.scale_ups.missing() == {CLOUD: 1}
+    clock.scale_ups.step()
+    assert clock.scale_ups.missing() == {CLOUD: 1}
     clock.come("c1", "c2")
-    assert clock.growth.missing() == {}
+    assert clock.scale_ups.missing() == {}
 
 
 def test_a_node_has_come_when_it_offers_its_gpus_and_not_before() -> None:
     clock = Clock()
     clock.world.submit(a_job("a", 4000, pools=(CLOUD,)))
-    clock.growth.step()
+    clock.scale_ups.step()
     clock.come(boots=("c1",))
-    assert clock.growth.missing() == {CLOUD: 1}, "before that is worked out"
-    clock.growth.step()
-    assert clock.growth.missing() == {CLOUD: 1}, "and after"
+    assert clock.scale_ups.missing() == {CLOUD: 1}, "before that is worked out"
+    clock.scale_ups.step()
+    assert clock.scale_ups.missing() == {CLOUD: 1}, "and after"
     clock.come("c1")
-    assert clock.growth.missing() == {}
-    clock.growth.step()
-    assert clock.growth.missing() == {}
+    assert clock.scale_ups.missing() == {}
+    clock.scale_ups.step()
+    assert clock.scale_ups.missing() == {}
 
 
 def test_the_last_node_that_a_pool_may_have_is_awaited_until_it_offers_its_gpus() -> None:
     clock = Clock()
     for name in ("a", "b", "c"):
         clock.world.submit(a_job(name, 4000, pools=(CLOUD,)))
-    clock.growth.step()
+    clock.scale_ups.step()
     clock.come("c1", "c2", boots=("c3",))
-    clock.growth.step()
-    assert clock.growth.missing() == {CLOUD: 1}
+    clock.scale_ups.step()
+    assert clock.scale_ups.missing() == {CLOUD: 1}
     clock.come("c1", "c2", "c3")
-    assert clock.growth.missing() == {}
+    assert clock.scale_ups.missing() == {}
 
 
 def test_nothing_is_said_of_missing_nodes_before_the_first_look() -> None:
     clock = Clock()
-    assert (clock.growth.missing(), clock.growth.coming()) == (None, ())
-    clock.growth.step()
-    assert clock.growth.missing() == {}
+    assert (clock.scale_ups.missing(), clock.scale_ups.upcoming()) == (None, ())
+    clock.scale_ups.step()
+    assert clock.scale_ups.missing() == {}
 
 
 def test_each_is_likely_a_boot_after_it_was_asked_for() -> None:
     clock = Clock()
     first_ms = clock.world.now
     clock.world.submit(a_job("a", 4000, pools=(CLOUD,)))
-    clock.growth.step()
+    clock.scale_ups.step()
     clock.world.wait(60_000)
     clock.world.submit(a_job("b", 4000, pools=(CLOUD,)))
-    clock.growth.step()
+    clock.scale_ups.step()
     clock.world.wait(30_000)
-    clock.growth.step()
-    assert [one.at_ms for one in clock.growth.coming()] == [
+    clock.scale_ups.step()
+    assert [one.at_ms for one in clock.scale_ups.upcoming()] == [
         first_ms + BOOT_MS,
         first_ms + 60_000 + BOOT_MS,
     ]
     clock.come("c1")
-    clock.growth.step()
-    assert [one.at_ms for one in clock.growth.coming()] == [first_ms + 60_000 + BOOT_MS]
+    clock.scale_ups.step()
+    assert [one.at_ms for one in clock.scale_ups.upcoming()] == [first_ms + 60_000 + BOOT_MS]
 
 
 def test_a_node_that_is_overdue_is_awaited_as_if_it_were_asked_for_now() -> None:
     clock = Clock()
     clock.world.submit(a_job("a", 4000, pools=(CLOUD,)))
-    clock.growth.step()
+    clock.scale_ups.step()
     clock.world.wait(BOOT_MS + 60_000)
-    clock.growth.step()
-    assert [one.at_ms for one in clock.growth.coming()] == [clock.world.now + BOOT_MS]
+    clock.scale_ups.step()
+    assert [one.at_ms for one in clock.scale_ups.upcoming()] == [clock.world.now + BOOT_MS]
 
 
 def test_a_forecast_counts_the_time_that_a_node_takes_to_boot() -> None:
     clock = Clock()
     job = clock.world.submit(a_job("a", 4000, pools=(CLOUD,)))
-    clock.growth.step()
+    clock.scale_ups.step()
     clock.world.wait(60_000)
 
-    def waits(**coming: object) -> object:
-        playing = estimate(clock.world.cluster, History(()), Budget(futures=2), **coming)  # type: ignore[arg-type] # by name
+    def waits(**upcoming: object) -> object:
+        playing = estimate(clock.world.cluster, History(()), Budget(futures=2), **upcoming)  # type: ignore[arg-type] # by name
         while True:
             try:
                 next(playing)
             except StopIteration as done:
                 return done.value.waits[job]
 
-    assert waits(coming=clock.growth.coming()) == (BOOT_MS - 60_000,) * 2
+    assert waits(upcoming=clock.scale_ups.upcoming()) == (BOOT_MS - 60_000,) * 2
     assert waits() == (None, None)
 
 
 def test_where_no_pool_grows_nothing_is_worked_out(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[object] = []
 
-    def look(*asked: object) -> NodesToBring:
+    def look(*asked: object) -> ScaleUp:
         looks.append(asked)
-        return NodesToBring()
+        return ScaleUp()
 
-    monkeypatch.setattr(node_growth, "nodes_to_bring", look)
+    monkeypatch.setattr(scale_up, "plan_scale_up", look)
     world = World(a_node(), teams=[a_team()])
-    growth = NodeGrowth(lambda: world.cluster, lambda: world.now)
+    scale_ups = PeriodicScaleUp(lambda: world.cluster, lambda: world.now)
     world.submit(a_job("a", 9000))
-    growth.step()
-    assert (looks, growth.missing(), growth.coming()) == ([], {}, ())
-    Clock().growth.step()
+    scale_ups.step()
+    assert (looks, scale_ups.missing(), scale_ups.upcoming()) == ([], {}, ())
+    Clock().scale_ups.step()
     assert len(looks) == 1

@@ -1,4 +1,7 @@
-"""Which nodes are asked for in pools that grow, worked out beside the loop: it takes as long as a cycle."""
+"""Scale-up over time: which nodes an autoscaler is asked for, worked out beside the loop.
+
+It takes as long as a cycle. Which nodes: :mod:`~gpucommons.scheduler.core.whatif.scale_up`.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, PoolName
-from gpucommons.scheduler.core.whatif.nodes_to_bring import NodesToBring, come_of, nodes_to_bring
-from gpucommons.scheduler.forecast.estimating import Coming
+from gpucommons.scheduler.core.whatif.scale_up import ScaleUp, arrived_nodes, plan_scale_up
+from gpucommons.scheduler.forecast.estimating import UpcomingNode
 
 #: As many times as long as it took, what was worked out holds.
 _REST = 9
 
 
-class NodeGrowth:
+class PeriodicScaleUp:
     """:meth:`step` is called by one thread of the leader; all else from any."""
 
     def __init__(
@@ -29,7 +32,7 @@ class NodeGrowth:
         self._now_ms = now_ms
         self._now_s = now_s
         #: None before the first look.
-        self._found: NodesToBring | None = None
+        self._found: ScaleUp | None = None
         #: Since when each of them was asked for, by pool, the oldest first.
         self._asked: Mapping[PoolName, tuple[Millis, ...]] = {}
         self._rests_until_s = now_s()
@@ -38,15 +41,15 @@ class NodeGrowth:
         """Work out what waiting work needs, never for more than a tenth of the time."""
         cluster, began_s = self._cluster(), self._now_s()
         if not any(pool.growth is not None for pool in cluster.pools.values()):
-            self._found, self._asked = NodesToBring(), {}
+            self._found, self._asked = ScaleUp(), {}
             return
         if began_s < self._rests_until_s:
             return
-        self._found = nodes_to_bring(cluster, self._now_ms())
+        self._found = plan_scale_up(cluster, self._now_ms())
         self._rests_until_s = self._now_s() + _REST * (self._now_s() - began_s)
         self._note(self._found)
 
-    def _note(self, found: NodesToBring) -> None:
+    def _note(self, found: ScaleUp) -> None:
         """Those that came were asked for first."""
         now_ms = self._now_ms()
         self._asked = {
@@ -66,11 +69,11 @@ class NodeGrowth:
         found, cluster = self._found, self._cluster()
         if found is None:
             return None
-        come = Counter(cluster.nodes[name].pool for name in come_of(cluster) - found.known)
-        left = {pool: len(asked) - come[pool] for pool, asked in found.nodes.items()}
+        arrived = Counter(cluster.nodes[name].pool for name in arrived_nodes(cluster) - found.known)
+        left = {pool: len(asked) - arrived[pool] for pool, asked in found.nodes.items()}
         return {pool: count for pool, count in left.items() if count > 0}
 
-    def coming(self) -> Sequence[Coming]:
+    def upcoming(self) -> Sequence[UpcomingNode]:
         """The same nodes, each with the time at which it is likely to take work.
 
         One that is overdue is reckoned with as if it were asked for now: a cloud may have none left.
@@ -81,7 +84,7 @@ class NodeGrowth:
         pools, asked, nodes = self._cluster().pools, self._asked, found.nodes
         now_ms = self._now_ms()
         return tuple(
-            Coming(node=node, at_ms=_likely_ms(since_ms, _boot_ms(pools.get(pool)), now_ms))
+            UpcomingNode(node=node, at_ms=_likely_ms(since_ms, _boot_ms(pools.get(pool)), now_ms))
             for pool, count in missing.items()
             for node, since_ms in zip(
                 nodes.get(pool, ())[:count], asked.get(pool, ()), strict=False

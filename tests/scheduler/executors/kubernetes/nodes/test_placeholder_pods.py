@@ -9,7 +9,7 @@ from published_schemas import validate
 
 from gpucommons.scheduler.core.model.resources import Growth, Pool
 from gpucommons.scheduler.core.model.types import PoolName
-from gpucommons.scheduler.executors.kubernetes.nodes.placeholders import (
+from gpucommons.scheduler.executors.kubernetes.nodes.placeholder_pods import (
     PlaceholderSeen,
     due,
     is_named_so,

@@ -9,11 +9,11 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.explain.host_resources import ask_in_words
 from gpucommons.scheduler.core.model.demand import must_have
 from gpucommons.scheduler.core.model.types import PoolName, Reason, ReasonClass, Workload
-from gpucommons.scheduler.core.placement.can_start import fits_empty, fits_nodes_to_come
-from gpucommons.scheduler.core.quota.nodes_to_come import nodes_to_come
+from gpucommons.scheduler.core.placement.can_start import fits_empty, fits_template_nodes
+from gpucommons.scheduler.core.quota.template_nodes import template_nodes
 
 
-def pool_that_grows(
+def pool_to_scale_up(
     cycle: CycleState, workload: Workload, pools: Sequence[PoolName]
 ) -> PoolName | None:
     """The first pool that may get nodes on which it would fit; None where there is none."""
@@ -22,33 +22,31 @@ def pool_that_grows(
         (
             pool
             for pool in pools
-            if nodes_to_come(cycle.pools[pool], cycle.nodes.values())
-            and fits_nodes_to_come(cycle, workers, pool)
+            if template_nodes(cycle.pools[pool], cycle.nodes.values())
+            and fits_template_nodes(cycle, workers, pool)
         ),
         None,
     )
 
 
-def waits_for_growth(
+def waits_for_scale_up(
     cycle: CycleState, workload: Workload, pools: Sequence[PoolName]
 ) -> Reason | None:
     """It fits no node that is there, were they all idle, and would fit one that may come."""
     workers = must_have(workload.spec)
     if any(fits_empty(cycle, workers, pool, all_usable=False) for pool in pools):
         return None
-    pool = pool_that_grows(cycle, workload, pools)
+    pool = pool_to_scale_up(cycle, workload, pools)
     if pool is None:
         return None
-    text = (
-        f"Needs {ask_in_words(workload)}, for which no node is there yet. {may_come(cycle, pool)}"
-    )
+    text = f"Needs {ask_in_words(workload)}, for which no node is there yet. {may_scale_up(cycle, pool)}"
     return Reason(code=ReasonClass.SHARE, text=text)
 
 
-def may_come(cycle: CycleState, pool: PoolName) -> str:
+def may_scale_up(cycle: CycleState, pool: PoolName) -> str:
     """``Pool cloud may get 3 more nodes; one takes work about 4 min after it is asked for.``."""
     growth = cycle.pools[pool].growth
-    more = len(nodes_to_come(cycle.pools[pool], cycle.nodes.values()))
+    more = len(template_nodes(cycle.pools[pool], cycle.nodes.values()))
     nodes = "1 more node; it" if more == 1 else f"{more} more nodes; one"
     boot = duration(growth.boot_ms // 1000) if growth is not None else ""
     return f"Pool {pool} may get {nodes} takes work about {boot} after it is asked for."

@@ -1,6 +1,6 @@
-"""How many nodes an autoscaler is to bring to each pool: decided by a real cycle, as if they were there.
+"""Scale-up: which nodes an autoscaler is to bring to each pool, decided by a real cycle as if they were there.
 
-So quotas, budgets, prices and the order of the line hold for nodes to come as for those that are there: no
+So quotas, budgets, prices and the order of the line hold for template nodes as for those that are there: no
 node is brought for work that would not get it.
 """
 
@@ -16,41 +16,41 @@ from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_lease
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName, Workload
-from gpucommons.scheduler.core.quota.nodes_to_come import has_come, nodes_to_come
+from gpucommons.scheduler.core.quota.template_nodes import has_arrived, template_nodes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NodesToBring:
+class ScaleUp:
     """What was found, and for which nodes: one that has come since is not to be brought again."""
 
     nodes: Mapping[PoolName, tuple[Node, ...]] = field(default_factory=dict)
     known: frozenset[NodeId] = frozenset()
 
 
-def nodes_to_bring(cluster: Cluster, now_ms: Millis) -> NodesToBring:
+def plan_scale_up(cluster: Cluster, now_ms: Millis) -> ScaleUp:
     """The nodes on which work that waits would start, were all there that may still come.
 
     An elastic job has nodes brought for its fewest workers; it takes more where there are more.
     """
-    known = come_of(cluster)
-    come = {
+    known = arrived_nodes(cluster)
+    templates = {
         name: found
         for name, pool in cluster.pools.items()
-        if (found := nodes_to_come(pool, cluster.nodes.values()))
+        if (found := template_nodes(pool, cluster.nodes.values()))
     }
-    waiting = [one for one in cluster.workloads.values() if _waits(one, come)]
+    waiting = [one for one in cluster.workloads.values() if _waits(one, templates)]
     if not waiting:
-        return NodesToBring(known=known)
-    used = _used(cluster, waiting, come, now_ms)
+        return ScaleUp(known=known)
+    used = _used(cluster, waiting, templates, now_ms)
     nodes = {
         name: taken
-        for name, found in come.items()
+        for name, found in templates.items()
         if (taken := tuple(node for node in found if node.node_id in used))
     }
-    return NodesToBring(nodes=nodes, known=known)
+    return ScaleUp(nodes=nodes, known=known)
 
 
-def come_of(cluster: Cluster) -> frozenset[NodeId]:
+def arrived_nodes(cluster: Cluster) -> frozenset[NodeId]:
     """Nodes that nobody waits for any more."""
     return frozenset(name for name in cluster.nodes if takes_work(cluster, name))
 
@@ -59,10 +59,10 @@ def takes_work(cluster: Cluster, node_id: NodeId) -> bool:
     """Whether a node is there and offers what it was brought for."""
     node = cluster.nodes.get(node_id)
     pool = None if node is None else cluster.pools.get(node.pool)
-    return node is not None and has_come(node, None if pool is None else pool.growth)
+    return node is not None and has_arrived(node, None if pool is None else pool.growth)
 
 
-def _waits(workload: Workload, come: Mapping[PoolName, tuple[Node, ...]]) -> bool:
+def _waits(workload: Workload, templates: Mapping[PoolName, tuple[Node, ...]]) -> bool:
     """A job for one of these pools, to which nothing is promised yet.
 
     Quotas, budgets and prices are of GPUs: work without them is held by none, so it brings no node that has
@@ -75,7 +75,7 @@ def _waits(workload: Workload, come: Mapping[PoolName, tuple[Node, ...]]) -> boo
         and not is_lease(workload)
         and any(
             pool in spec.pools and not (on_cpu_only(spec) and found[0].devices)
-            for pool, found in come.items()
+            for pool, found in templates.items()
         )
     )
 
@@ -83,12 +83,12 @@ def _waits(workload: Workload, come: Mapping[PoolName, tuple[Node, ...]]) -> boo
 def _used(
     cluster: Cluster,
     waiting: Iterable[Workload],
-    come: Mapping[PoolName, tuple[Node, ...]],
+    templates: Mapping[PoolName, tuple[Node, ...]],
     now_ms: Millis,
 ) -> set[NodeId]:
     """Nodes that jobs which wait would get something of."""
     asked = {one.workload_id: _smallest(one) for one in waiting}
-    more = {node.node_id: node for found in come.values() for node in found}
+    more = {node.node_id: node for found in templates.values() for node in found}
     outcome = advance(
         replace(
             cluster.apart(),
@@ -98,7 +98,7 @@ def _used(
         (),
         (),
         now_ms=now_ms,
-        new_ids=(f"to-come-{number}" for number in count(1)),
+        new_ids=(f"scale-up-{number}" for number in count(1)),
         explain=False,
     )
     started = (outcome.cluster.workloads.get(one) for one in asked)

@@ -1,4 +1,4 @@
-"""Keeps the placeholder pods in step with the nodes that are to be brought."""
+"""Keeps as many placeholder pods in the cluster as nodes are missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
 from gpucommons.scheduler.executors.kubernetes.api_server.refusals import is_refusal
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView
 from gpucommons.scheduler.executors.kubernetes.cluster_state.scheduler_callbacks import Around
-from gpucommons.scheduler.executors.kubernetes.nodes.placeholders import (
+from gpucommons.scheduler.executors.kubernetes.nodes.placeholder_pods import (
     Document,
     PlaceholderSeen,
     due,
@@ -25,7 +25,7 @@ from gpucommons.scheduler.executors.kubernetes.nodes.placeholders import (
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 
 
-class Growing:
+class Placeholders:
     """Used with the lock of the view held."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Growing:
 
     def beat(self) -> None:
         """Order what is missing, and remove what nothing needs."""
-        wanted = self._around.nodes_to_bring()
+        wanted = self._around.missing_nodes()
         if wanted is None:
             return
         there = self._view.placeholders.values()
