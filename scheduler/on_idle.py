@@ -1,6 +1,6 @@
-"""What may become of a notebook that was idle for too long: the one list for core, clients and culler.
+"""What may become of a notebook that was idle for too long, and how often its user may keep it.
 
-It stands below all of them, for clients do not import the core, and the core knows no bodies of requests.
+The one list for core, clients and culler. It stands below all of them, for clients do not import the core, and the core knows no bodies of requests.
 """
 
 from __future__ import annotations
@@ -14,6 +14,11 @@ OnIdle = Literal["hibernate", "park", "release", "cull"]
 ON_IDLE: tuple[OnIdle, ...] = get_args(OnIdle)
 #: Of a pool that says nothing: parking takes the machine's own memory, and its admin knows how much there is.
 UNLESS_SAID: tuple[OnIdle, ...] = ("hibernate", "release", "cull")
+
+#: So often a user may say *Keep 30 min* until work in the notebook begins a new count; and at most for so
+#: long each time.
+KEEPS = 2
+KEEP_MIN = 30
 
 
 def on_idle_of(chosen: str, allowed: tuple[str, ...]) -> str:

@@ -122,7 +122,7 @@ def read_rights(scopes: Iterable[str]) -> frozenset[Right]:
     return frozenset(rights)
 
 
-def groups_of_team(team: Team) -> frozenset[str]:
+def hub_groups_of(team: Team) -> frozenset[str]:
     """Hub groups whose members belong to the team; without any, the group of the same name."""
     return team.groups or frozenset({team.name})
 
@@ -134,7 +134,7 @@ def member_teams(
     return frozenset(
         team.name
         for team in teams.values()
-        if name in team.members or not groups.isdisjoint(groups_of_team(team))
+        if name in team.members or not groups.isdisjoint(hub_groups_of(team))
     )
 
 
@@ -162,7 +162,7 @@ def _led_teams(identity: Identity, teams: Mapping[TeamName, Team]) -> frozenset[
     led = {
         team.name
         for team in teams.values()
-        if identity.name in team.leads or not admin_groups.isdisjoint(groups_of_team(team))
+        if identity.name in team.leads or not admin_groups.isdisjoint(hub_groups_of(team))
     }
     return frozenset(
         team.name for team in teams.values() if not led.isdisjoint(_line_of(team, teams))

@@ -47,7 +47,7 @@ PLACES = {
     ),
     "kubernetes": (
         "gpucommons.scheduler.executors.kubernetes.*", "gpucommons.scheduler.operator.*",
-        "gpucommons.scheduler.leadership.*", "gpucommons.scheduler.storage.*",
+        "gpucommons.scheduler.leadership.*", "gpucommons.scheduler.file_storage.*",
         "gpucommons.gpu.kubelet.*", "gpucommons.scheduler.cli.cluster_doctor.*",
     ),
     "workstation": (

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from gpucommons.scheduler.client.transport import SchedulerClient
 from gpucommons.scheduler.errors import BadRequest, Conflict, Unavailable
 from gpucommons.scheduler.files.confined_files import Refused, Selection, open_folder, unpack_into
-from gpucommons.scheduler.files.size_limits import MAX_RESULTS_BYTES
+from gpucommons.scheduler.files.job_file_limits import MAX_RESULTS_BYTES
 from gpucommons.scheduler.models import JobView
 from gpucommons.scheduler.working_folder.giving_back import write_mark
 from gpucommons.scheduler.working_folder.pieces import Pieces

@@ -27,7 +27,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.passes import consolidation, drill_selection, elastic_sizes
 from gpucommons.scheduler.core.placement import narrowed_pools
-from gpucommons.scheduler.core.queue import back_off, reclaim_cooldown, retry_limits
+from gpucommons.scheduler.core.queue import back_off, giving_up, reclaim_cooldown
 from gpucommons.scheduler.core.queue.reasons_not_eligible import not_met
 from gpucommons.scheduler.core.queue.run_time_limit import run_left, run_limit
 from gpucommons.scheduler.core.quota.fair_share import LOOKS, half_life_of, looked_at_ms
@@ -72,11 +72,11 @@ def _lapse(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
     )
     workload = with_attempt(reclaim_cooldown.noted(cycle, workload), ended)
     lending_pause.begin(cycle, workload, ended)
-    if retry_limits.pointless(workload):
+    if giving_up.pointless(workload):
         leases.finish(
             cycle,
             workload,
-            f"Its turn came {retry_limits.in_vain(workload)} times, and its server did not start: see on JupyterHub's page"
+            f"Its turn came {giving_up.in_vain(workload)} times, and its server did not start: see on JupyterHub's page"
             " that it starts, then wait in line again",
         )
         return

@@ -24,7 +24,6 @@ from gpucommons.scheduler.core.whatif.counterfactuals import Counterfactual, way
 from gpucommons.scheduler.errors import LeaderLost
 from gpucommons.scheduler.forecast import words
 from gpucommons.scheduler.forecast.arrivals import the_past_again
-from gpucommons.scheduler.forecast.ended_runs import Past
 from gpucommons.scheduler.forecast.estimating import (
     Budget,
     Lengths,
@@ -47,6 +46,7 @@ from gpucommons.scheduler.forecast.forecast import (
 )
 from gpucommons.scheduler.forecast.forecast_records import EstimateLedger
 from gpucommons.scheduler.forecast.hypothetical_jobs import Playing, Supposed
+from gpucommons.scheduler.forecast.past_runs import PastRuns
 from gpucommons.scheduler.forecast.runs import History
 from gpucommons.scheduler.forecast.windows import Basis, Calibration, Unknown, wait_class
 from gpucommons.scheduler.store.base import Epoch, Store
@@ -115,7 +115,7 @@ class Forecaster:
         self._now_ms = now_ms
         self._budget = budget
         self._idle_after_ms = idle_after_ms
-        self._past = Past(store)
+        self._past = PastRuns(store)
         self._ledger = EstimateLedger(store)
         self._forecasts: Mapping[WorkloadId, Forecast] = {}
         self._calibrations: Mapping[str, Calibration] = {}

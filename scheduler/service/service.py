@@ -38,6 +38,7 @@ from gpucommons.scheduler.errors import (
     Unavailable,
     error_classes,
 )
+from gpucommons.scheduler.file_storage.job_files import JobFiles
 from gpucommons.scheduler.files.log_reader import LogChunk
 from gpucommons.scheduler.files.snapshots import SnapshotPlace
 from gpucommons.scheduler.forecast.forecast import Forecast
@@ -63,7 +64,6 @@ from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.in_memory.team_use_this_month import HeldSoFar
 from gpucommons.scheduler.service.in_memory.trial_cycles import KnownTrials
 from gpucommons.scheduler.service.views.leases import IdleLimits
-from gpucommons.scheduler.storage.job_files import JobFiles
 from gpucommons.scheduler.store.base import Admit, LogPoint, Store
 from gpucommons.scheduler.threads.pulse import Pulse
 from gpucommons.scheduler.working_folder.giving_back import Outcome

@@ -1,5 +1,4 @@
-"""Where jobs' files last: a folder that all replicas mount, or a bucket.
+"""A name that pods of an earlier release still start; jobs' files last in `file_storage`.
 
-What runs in a pod to bring them lies in `in_pod`, but for `prepare`, which pods start by its name.
-Read `base` first, then `job_files`.
+Nothing new goes here, and nothing of ours imports it. Read `prepare`.
 """

@@ -37,6 +37,7 @@ from gpucommons.scheduler.curves.following import LogFollowing
 from gpucommons.scheduler.errors import BadRequest, NotFound
 from gpucommons.scheduler.executors.base import Executor
 from gpucommons.scheduler.executors.local.local import LocalExecutor
+from gpucommons.scheduler.file_storage.parts import StorageParts, storage_parts
 from gpucommons.scheduler.files.log_reader import LogChunk
 from gpucommons.scheduler.forecast.forecaster import Forecaster
 from gpucommons.scheduler.hub import attempt_tokens
@@ -59,7 +60,6 @@ from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.service import Service, ServiceSettings
 from gpucommons.scheduler.service.views.leases import IdleLimits
 from gpucommons.scheduler.service.views.where_it_runs import AWAY
-from gpucommons.scheduler.storage.parts import StorageParts, storage_parts
 from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.store.opening import open_store
 from gpucommons.scheduler.wiring import plugins

@@ -35,9 +35,9 @@ from gpucommons.scheduler.executors.kubernetes.manifests.homes import WithHome
 from gpucommons.scheduler.executors.kubernetes.manifests.job_files import JobFiles, PlannedFiles
 from gpucommons.scheduler.executors.kubernetes.manifests.pod_files import PodPlace
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
+from gpucommons.scheduler.file_storage.parts import StorageParts
 from gpucommons.scheduler.loop.acting import current_attempts, parked_leases
 from gpucommons.scheduler.service.in_memory.slices import slice_ids
-from gpucommons.scheduler.storage.parts import StorageParts
 from gpucommons.scheduler.wiring.scheduler_callbacks import Asked
 
 #: As many times as long as it took, what was worked out holds.

@@ -32,12 +32,12 @@ from gpucommons.scheduler.executors.local.attempt.secret_files import is_missing
 from gpucommons.scheduler.executors.local.local import LocalExecutor, LocalSettings
 from gpucommons.scheduler.executors.local.local_results import LocalResults
 from gpucommons.scheduler.executors.local.machine_environments import MachineEnvironments
+from gpucommons.scheduler.file_storage.images_of_ended_jobs import remove_images
+from gpucommons.scheduler.file_storage.parts import StorageParts
+from gpucommons.scheduler.file_storage.volume_files import VolumeFiles
 from gpucommons.scheduler.files.snapshots import SnapshotPlace, Snapshots
 from gpucommons.scheduler.service.in_memory.slices import Agent
 from gpucommons.scheduler.service.service import Service
-from gpucommons.scheduler.storage.images_of_ended_jobs import remove_images
-from gpucommons.scheduler.storage.parts import StorageParts
-from gpucommons.scheduler.storage.volume_files import VolumeFiles
 from gpucommons.scheduler.wiring.local_nodes import local_nodes
 from gpucommons.scheduler.wiring.options import SchedulerSettings
 from gpucommons.scheduler.wiring.os_accounts import accounts, home_of

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gpucommons.scheduler.errors import BadRequest, NotFound
-from gpucommons.scheduler.storage.base import Changed, Storage
-from gpucommons.scheduler.storage.bucket import BucketStorage
-from gpucommons.scheduler.storage.folder import FolderStorage
+from gpucommons.scheduler.file_storage.base import Changed, Storage
+from gpucommons.scheduler.file_storage.bucket import BucketStorage
+from gpucommons.scheduler.file_storage.folder import FolderStorage
 
 
 @pytest.fixture(params=["folder", "memory", "local", "s3"])

@@ -19,9 +19,9 @@ import uvicorn
 from service_world import ServiceWorld, a_request, an_app, attempt_token
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.file_storage.bucket import BucketStorage
 from gpucommons.scheduler.in_pod.worker import Api
 from gpucommons.scheduler.service.jobs import jobs
-from gpucommons.scheduler.storage.bucket import BucketStorage
 
 
 @dataclass

@@ -43,6 +43,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.executors.base import Executor as JobExecutor
 from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld, Script
+from gpucommons.scheduler.file_storage.job_files import JobFiles
 from gpucommons.scheduler.files.log_reader import LogChunk
 from gpucommons.scheduler.files.snapshots import Snapshots
 from gpucommons.scheduler.hub.attempt_tokens import attempt_of, token_of
@@ -55,7 +56,6 @@ from gpucommons.scheduler.service.in_memory.activity import ActivityBoard
 from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.jobs import snapshots
 from gpucommons.scheduler.service.service import Pending, Service, ServiceSettings
-from gpucommons.scheduler.storage.job_files import JobFiles
 from gpucommons.scheduler.store.memory import MemoryStore
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote, urlsplit
 from obstore.store import MemoryStore
 
 from gpucommons.scheduler.errors import NotFound
-from gpucommons.scheduler.storage.bucket import BucketStorage
+from gpucommons.scheduler.file_storage.bucket import BucketStorage
 
 
 class LinkedMemory(BucketStorage):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.storage.bucket import BucketStorage, open_bucket
+from gpucommons.scheduler.file_storage.bucket import BucketStorage, open_bucket
 from tests.harness.free_ports import free_port
 from tests.kubernetes.fixtures import need
 from tests.kubernetes.toolchain import toolchain

@@ -15,7 +15,7 @@ from gpucommons.gpu.providers.cluster.cluster import (
     is_fraction,
     memory_each_mib,
 )
-from gpucommons.gpu.providers.sizes import share_mib
+from gpucommons.gpu.providers.fraction_memory import share_mib
 from gpucommons.gpu.slices.slices import GpuSlice
 
 SCHEDULER = "hami-scheduler"

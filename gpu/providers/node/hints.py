@@ -15,7 +15,7 @@ from gpucommons.gpu.providers.base import (
     NodeTraits,
     NothingOutside,
 )
-from gpucommons.gpu.providers.sizes import share_mib
+from gpucommons.gpu.providers.fraction_memory import share_mib
 
 #: Memory of a slice in MiB, for programs that size themselves.
 MEMORY_VARIABLE = "GPUCOMMONS_SLICE_MEMORY_MIB"

@@ -30,16 +30,16 @@ from gpucommons.scheduler.core.model.types import (
     Stop,
     Workload,
 )
-from gpucommons.scheduler.core.queue import back_off, reclaim_cooldown, retry_limits
+from gpucommons.scheduler.core.queue import back_off, giving_up, reclaim_cooldown
 
 #: Stops after which a job goes on, sooner or later.
 _GOES_ON_AFTER = (
     FOR_OTHERS
-    | retry_limits.ITS_OWN
+    | giving_up.ITS_OWN
     | {StopCause.PAUSE, StopCause.DRILL, StopCause.CONFINE, StopCause.SPOT, StopCause.GROW}
 )
 #: Stops whose text is a sentence of its own.
-_IN_FULL = retry_limits.ITS_OWN | {StopCause.PAUSE}
+_IN_FULL = giving_up.ITS_OWN | {StopCause.PAUSE}
 #: States of a lease whose server ran.
 _RAN = frozenset({State.ACTIVE, State.WARNED, State.PARKING, State.PARKED, State.HIBERNATING})
 
@@ -123,7 +123,7 @@ def _meaning(workload: Workload, attempt: Attempt, end: AttemptEnded) -> Meaning
     if stop is None or means is Meaning.SUCCEEDED:
         return means
     # What a stop of its own kind ends (its limit, its lost node) did not fail by itself.
-    failed = means is Meaning.FAILED and stop.why in _GOES_ON_AFTER - retry_limits.ITS_OWN
+    failed = means is Meaning.FAILED and stop.why in _GOES_ON_AFTER - giving_up.ITS_OWN
     return Meaning.FAILED if failed else Meaning.STOPPED
 
 
@@ -211,8 +211,8 @@ def _after_own_end(cycle: CycleState, workload: Workload, means: Meaning, text: 
 
 def _left_untold(cycle: CycleState, workload: Workload, text: str) -> Workload:
     """Nobody here told it to leave: its node did, or it only says so, and that for ever if it may."""
-    times = retry_limits.left_untold(workload)
-    if times >= retry_limits.LOSSES:
+    times = giving_up.left_untold(workload)
+    if times >= giving_up.LOSSES:
         return fail(
             cycle,
             workload,
@@ -252,12 +252,10 @@ def fail_or_retry(cycle: CycleState, workload: Workload, text: str) -> Workload:
 
 def requeue_later(cycle: CycleState, workload: Workload, kind: str, text: str) -> Workload:
     """Back into line with its age, considered again after a back-off; failed where that is no use."""
-    if retry_limits.pointless(workload):
-        return fail(
-            cycle, workload, f"It never ran in {retry_limits.in_vain(workload)} tries: {text}"
-        )
-    if retry_limits.always_lost(workload):
-        times = retry_limits.lost_in_a_row(workload)
+    if giving_up.pointless(workload):
+        return fail(cycle, workload, f"It never ran in {giving_up.in_vain(workload)} tries: {text}")
+    if giving_up.always_lost(workload):
+        times = giving_up.lost_in_a_row(workload)
         lost = f"It was lost {times} times in a row and saved no checkpoint in between: {text}"
         return fail(cycle, workload, lost)
     wait = back_off.of_job(workload)
@@ -297,7 +295,7 @@ def _stopped(cycle: CycleState, workload: Workload, stop: Stop) -> Workload:
         return fail(cycle, workload, stop.text)
     if workload.state is State.PAUSING:  # also where its node was lost meanwhile
         return cycle.put(move(workload, State.PAUSED, cycle.now_ms, nomination=None))
-    if stop.why in retry_limits.ITS_OWN:
+    if stop.why in giving_up.ITS_OWN:
         return requeue_later(cycle, workload, stop.why, stop.text)
     kept = workload.nomination if stop.why in GOES_ON else None
     workload = move(workload, State.QUEUED, cycle.now_ms, nomination=kept)

@@ -29,7 +29,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.queue import reclaim_cooldown, retry_limits
+from gpucommons.scheduler.core.queue import giving_up, reclaim_cooldown
 from gpucommons.scheduler.core.stopping import grace
 from gpucommons.scheduler.errors import InvalidTransition, PolicyRefused, SliceClearing
 
@@ -76,7 +76,7 @@ def _keeps_age(old: Workload, new: Spec) -> bool:
     same_line = old.spec.team == new.team and old.spec.pools == new.pools and not old.parked
     smaller = new.roles[0].milli_gpu < old.spec.roles[0].milli_gpu
     fits = same_line and (smaller or same_ask(old.spec, new))
-    return fits and old.current is None and not retry_limits.in_vain(old)
+    return fits and old.current is None and not giving_up.in_vain(old)
 
 
 def _handed_back(cycle: CycleState, old: Workload, spec: Spec, *, redeem: bool) -> WorkloadId:

@@ -1,7 +1,6 @@
 """The words of the core as types: what is asked, and who holds what.
 
-What exists and who pays stands in :mod:`.resources`. Everything is frozen: a change is a new value, made
-by :mod:`.lifecycle` and :mod:`.advance`, so a cycle can be simulated, replayed and thrown away.
+What exists and who pays: :mod:`.resources`. All is frozen, so a cycle can be replayed and thrown away.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from gpucommons.scheduler.core.model.going_on import (
 )
 from gpucommons.scheduler.core.model.reason import Reason as Reason  # noqa: PLC0414 - for others
 from gpucommons.scheduler.core.model.reason import ReasonClass as ReasonClass  # noqa: PLC0414 - for others
+from gpucommons.scheduler.on_idle import KEEPS
 from gpucommons.scheduler.parents import Parent
 from gpucommons.scheduler.plans import ChosenPlan
 
@@ -321,7 +321,7 @@ class Idleness:
     warned_ms: Millis | None = None
     #: When it will be returned unless something happens.
     returns_ms: Millis | None = None
-    keeps_left: int = 2
+    keeps_left: int = KEEPS
     #: No culling before this, by the user's *Keep 30 min*.
     kept_until_ms: Millis = Millis(0)
     #: The return is an admin's wish: it ends what was kept before; work and a later *Keep* end it.

@@ -1,13 +1,13 @@
 """How long one waits after a try that came to nothing until it is considered again: longer each time.
 
-When no further try is worth it says :mod:`.retry_limits`; who may stop nobody for a while, since others
+When no further try is worth it says :mod:`.giving_up`; who may stop nobody for a while, since others
 were stopped for them in vain, :mod:`.reclaim_cooldown`.
 """
 
 from __future__ import annotations
 
 from gpucommons.scheduler.core.model.types import Millis, Workload
-from gpucommons.scheduler.core.queue import retry_limits
+from gpucommons.scheduler.core.queue import giving_up
 
 #: After the first lost or late start of a job; the second time twice as long, and so on.
 _FIRST_OF_JOB_MS = 10_000
@@ -30,7 +30,7 @@ def doubling(first_ms: int, tries: int, *, longest_ms: int) -> Millis:
 
 def of_ticket(workload: Workload) -> Millis:
     """After a grant that lapsed."""
-    return Millis(_FIRST_OF_TICKET_MS << (retry_limits.in_vain(workload) - 1))
+    return Millis(_FIRST_OF_TICKET_MS << (giving_up.in_vain(workload) - 1))
 
 
 def _bad_ends(workload: Workload) -> int:
@@ -38,7 +38,7 @@ def _bad_ends(workload: Workload) -> int:
     count = 0
     for attempt in reversed(workload.attempts):
         stop = attempt.stop
-        if stop is not None and stop.why not in retry_limits.ITS_OWN:
+        if stop is not None and stop.why not in giving_up.ITS_OWN:
             break
         count += 1
     return max(1, count)

@@ -1,6 +1,6 @@
 """Who leaves the line after others were stopped for it, again and again: it may stop nobody for a while.
 
-A grant that nobody takes up, or a start that comes to nothing, is a try in vain (:mod:`.retry_limits`), and so is
+A grant that nobody takes up, or a start that comes to nothing, is a try in vain (:mod:`.giving_up`), and so is
 leaving once the work in the way has been told to stop: that work is stopped all the same, for nothing. All
 are noted on the workload and remembered, so neither another ticket nor a restart of the scheduler forgets a
 try.
@@ -16,7 +16,7 @@ from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import WITHDRAWALS_REMEMBERED_MS
 from gpucommons.scheduler.core.model.types import Millis, PoolName, UserName, Workload
-from gpucommons.scheduler.core.queue import retry_limits
+from gpucommons.scheduler.core.queue import giving_up
 
 #: So often, within the time that it is remembered, one may leave what others were stopped for.
 MOST = 3
@@ -30,7 +30,7 @@ def noted(cycle: CycleState, workload: Workload) -> Workload:
     if others were stopped for it.
     """
     last = workload.attempts[-1] if workload.attempts else None
-    if workload.nomination is None and (last is None or retry_limits.ran(last)):
+    if workload.nomination is None and (last is None or giving_up.ran(last)):
         return workload
     stopped = cycle.index.stopped_for.get(workload.workload_id)
     if not stopped or max(stopped.values()) < _since_ms(workload):
@@ -41,7 +41,7 @@ def noted(cycle: CycleState, workload: Workload) -> Workload:
 
 def _since_ms(workload: Workload) -> int:
     """Who was stopped for it before that has served, or has been noted."""
-    ran = [one.ended_ms or 0 for one in workload.attempts if retry_limits.ran(one)]
+    ran = [one.ended_ms or 0 for one in workload.attempts if giving_up.ran(one)]
     return max((*ran, *workload.withdrawn_ms), default=0)
 
 

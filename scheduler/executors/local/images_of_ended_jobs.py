@@ -1,6 +1,6 @@
 """Images of the processes of jobs that are over, which nothing will wake: they are removed.
 
-Those of jobs in pods: :mod:`gpucommons.scheduler.storage.images_of_ended_jobs`.
+Those of jobs in pods: :mod:`gpucommons.scheduler.file_storage.images_of_ended_jobs`.
 """
 
 from __future__ import annotations

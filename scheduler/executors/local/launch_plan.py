@@ -31,7 +31,7 @@ from gpucommons.scheduler.executors.local.attempt.plan import (
     WorkerPlan,
     passed_on,
 )
-from gpucommons.scheduler.files.size_limits import MAX_RESULTS_BYTES, MAX_UNPACKED_BYTES
+from gpucommons.scheduler.files.job_file_limits import MAX_RESULTS_BYTES, MAX_UNPACKED_BYTES
 from gpucommons.scheduler.launchers import starts
 from gpucommons.scheduler.launchers.gang import NOTEBOOK_RUNNER, PORTS
 

@@ -60,8 +60,8 @@ from gpucommons.scheduler.executors.local.launch_plan import (
     superseded,
 )
 from gpucommons.scheduler.executors.local.watch import Watch
+from gpucommons.scheduler.files.job_file_limits import MAX_RESULTS_BYTES, MAX_UNPACKED_BYTES
 from gpucommons.scheduler.files.log_reader import LogChunk, read_log
-from gpucommons.scheduler.files.size_limits import MAX_RESULTS_BYTES, MAX_UNPACKED_BYTES
 from gpucommons.scheduler.training import alone
 from gpucommons.scheduler.working_folder.reported_image import hibernation_of
 

@@ -11,7 +11,7 @@ from gpucommons.scheduler.models.administration.pools import MAX_KEPT_DAYS, MpsM
 from gpucommons.scheduler.models.fields import Line, Model, Name, UserName, View
 from gpucommons.scheduler.models.jobs.reasons import ForecastView, ReasonView
 from gpucommons.scheduler.models.notebooks.kept import KeptKernelsView
-from gpucommons.scheduler.on_idle import OnIdle
+from gpucommons.scheduler.on_idle import KEEP_MIN, OnIdle
 
 #: The keys of ours among a server's ``user_options``; ``offer`` is a card of the options form.
 NOTEBOOK_OPTIONS = frozenset(
@@ -218,7 +218,7 @@ class EndReport(Model):
 class KeepRequest(Model):
     """*Keep 30 min*."""
 
-    minutes: int = Field(default=30, strict=True, ge=1, le=30)
+    minutes: int = Field(default=KEEP_MIN, strict=True, ge=1, le=KEEP_MIN)
 
 
 class ResizeRequest(Model):

@@ -8,13 +8,13 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.state import FilesKept
 from gpucommons.scheduler.core.model.types import Attempt, Workload
 from gpucommons.scheduler.errors import Misconfigured, NotFound
-from gpucommons.scheduler.files.size_limits import MAX_UNPACKED_BYTES
+from gpucommons.scheduler.file_storage.job_files import JobFiles
+from gpucommons.scheduler.files.job_file_limits import MAX_UNPACKED_BYTES
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.lookup import speaker
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.where_it_runs import executor_of
-from gpucommons.scheduler.storage.job_files import JobFiles
 
 
 def files_of(service: Service, workload: Workload, attempt: Attempt) -> JobFiles | None:

@@ -16,13 +16,13 @@ from gpucommons.scheduler.curves.points import Counter, Point, Source, Unit
 from gpucommons.scheduler.curves.storing import progress_of, stored_point
 from gpucommons.scheduler.curves.trainer_status import point_of
 from gpucommons.scheduler.errors import StaleAttempt
+from gpucommons.scheduler.file_storage.job_files import JobFiles
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs.attempt_files import files_of
 from gpucommons.scheduler.service.lookup import speaker
 from gpucommons.scheduler.service.service import Pending, Service
 from gpucommons.scheduler.service.views.jobs import stop_view
-from gpucommons.scheduler.storage.job_files import JobFiles
 
 
 def report_progress(

@@ -11,8 +11,9 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Attempt, Workload
 from gpucommons.scheduler.errors import Conflict, Forbidden, TooLarge
+from gpucommons.scheduler.file_storage.job_files import JobFiles, ResultFile
 from gpucommons.scheduler.files.confined_files import MAX_MEMBERS
-from gpucommons.scheduler.files.size_limits import MAX_RESULTS_BYTES
+from gpucommons.scheduler.files.job_file_limits import MAX_RESULTS_BYTES
 from gpucommons.scheduler.models.text.state_words import state_words
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
@@ -26,7 +27,6 @@ from gpucommons.scheduler.service.views.where_it_runs import (
     results_are_away,
     runs_away,
 )
-from gpucommons.scheduler.storage.job_files import JobFiles, ResultFile
 from gpucommons.scheduler.working_folder import words
 from gpucommons.scheduler.working_folder.changes import Baseline, baseline
 from gpucommons.scheduler.working_folder.giving_back import FOLDER, Outcome

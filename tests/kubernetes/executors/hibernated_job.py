@@ -32,7 +32,7 @@ from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecuto
 from gpucommons.scheduler.executors.kubernetes.manifests.job_files import PlannedFiles
 from gpucommons.scheduler.executors.kubernetes.manifests.pod_files import PodPlace
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace
-from gpucommons.scheduler.storage.volume_files import VolumeFiles
+from gpucommons.scheduler.file_storage.volume_files import VolumeFiles
 from tests.kubernetes.api import wait_for
 from tests.kubernetes.attempts_api import AttemptsApi
 from tests.kubernetes.node.real_node import REAL

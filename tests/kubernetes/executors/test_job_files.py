@@ -24,8 +24,8 @@ from gpucommons.scheduler.core.model.types import Attempt, Workload, WorkloadId
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.executors.kubernetes.manifests.pod_files import PodPlace, plan_pod
+from gpucommons.scheduler.file_storage.volume_files import VolumeFiles
 from gpucommons.scheduler.service.jobs import jobs
-from gpucommons.scheduler.storage.volume_files import VolumeFiles
 from tests.kubernetes.attempts_api import gateway
 from tests.kubernetes.pods import RESTRICTED, Pods, make_volume
 

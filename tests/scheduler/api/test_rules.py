@@ -17,13 +17,13 @@ from storages import LinkedMemory
 from gpucommons.scheduler import models
 from gpucommons.scheduler.background_tasks.pipelines import Pipelines
 from gpucommons.scheduler.executors.fake import Script
+from gpucommons.scheduler.file_storage.bucket_files import BucketFiles
 from gpucommons.scheduler.notifications.preferences import Choice
 from gpucommons.scheduler.notifications.settings import NotificationSettings
 from gpucommons.scheduler.service import authorization, leases
 from gpucommons.scheduler.service.jobs import jobs, profiles, sweeps
 from gpucommons.scheduler.service.pipelines import pipelines
 from gpucommons.scheduler.service.schedules import schedules
-from gpucommons.scheduler.storage.bucket_files import BucketFiles
 
 #: Routes without a rule: they say nothing about anybody.
 PUBLIC = {"healthz", "livez", "readyz"}

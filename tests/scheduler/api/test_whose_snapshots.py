@@ -15,12 +15,12 @@ from storages import LinkedMemory
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.environments.base import AsAsked
+from gpucommons.scheduler.file_storage.folder import FolderStorage
+from gpucommons.scheduler.file_storage.snapshots import StoredSnapshots
 from gpucommons.scheduler.files.snapshots import Receiving, SnapshotPlace, Snapshots
 from gpucommons.scheduler.principal import PrincipalKind
 from gpucommons.scheduler.service.administration import settings
 from gpucommons.scheduler.service.jobs import jobs
-from gpucommons.scheduler.storage.folder import FolderStorage
-from gpucommons.scheduler.storage.snapshots import StoredSnapshots
 
 FILES = b"train.py of ann's"
 SHA = hashlib.sha256(FILES).hexdigest()

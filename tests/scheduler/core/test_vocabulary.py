@@ -125,7 +125,6 @@ ORDINARY = frozenset(
         "restart",
         "restarted",
         "resume",
-        "retry",
         "role",
         "row",
         "rows",

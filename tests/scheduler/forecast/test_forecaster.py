@@ -16,11 +16,11 @@ from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.errors import UnknownWorkload
 from gpucommons.scheduler.executors.fake import Script
-from gpucommons.scheduler.forecast.ended_runs import Past
 from gpucommons.scheduler.forecast.estimating import Budget, estimate
 from gpucommons.scheduler.forecast.forecast import told_of
 from gpucommons.scheduler.forecast.forecast_records import EstimateLedger
 from gpucommons.scheduler.forecast.forecaster import FRESH_MS, REFRESH_S, STALE_MS, Forecaster
+from gpucommons.scheduler.forecast.past_runs import PastRuns
 from gpucommons.scheduler.forecast.runs import History
 from gpucommons.scheduler.forecast.windows import Calibration
 from gpucommons.scheduler.service import idle, leases, why
@@ -102,7 +102,7 @@ def test_a_waiting_job_shows_its_window_and_a_running_one_none(world: Foreseen) 
 def test_the_past_says_up_to_when_it_has_forgotten_some(world: Foreseen) -> None:
     world.past(4)
     by_age = sorted(one.submitted_ms for one in world.store.workloads(WorkloadFilter()).items)
-    whole, short = (Past(world.store, remembered=number) for number in (4, 2))
+    whole, short = (PastRuns(world.store, remembered=number) for number in (4, 2))
     whole.look(world.loop.cluster)
     short.look(world.loop.cluster)
     assert (whole.forgotten_ms, short.forgotten_ms) == (0, by_age[1])

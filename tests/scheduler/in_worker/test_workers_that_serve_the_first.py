@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from gpucommons.scheduler.file_storage.prepare import copy_in_worker
 from gpucommons.scheduler.in_worker import worker_messages
-from gpucommons.scheduler.storage.prepare import copy_in_worker
 
 OURS = (sys.executable, "-m", "gpucommons.scheduler.in_worker")
 SERVES = ("sleep", "300")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.storage.bucket_files import BucketFiles
-from gpucommons.scheduler.storage.parts import storage_parts
-from gpucommons.scheduler.storage.volume_files import VolumeFiles
+from gpucommons.scheduler.file_storage.bucket_files import BucketFiles
+from gpucommons.scheduler.file_storage.parts import storage_parts
+from gpucommons.scheduler.file_storage.volume_files import VolumeFiles
 from gpucommons.scheduler.wiring.options import read_settings
 
 REPLICA = (

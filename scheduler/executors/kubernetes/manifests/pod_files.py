@@ -15,7 +15,7 @@ from gpucommons.scheduler.curves.event_watch import TOKEN_FILE
 from gpucommons.scheduler.curves.trainer_status import TRAINER_STATUS_PATH
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes.objects.names import PYTHON
-from gpucommons.scheduler.storage.job_files import attempt_folder
+from gpucommons.scheduler.file_storage.job_files import attempt_folder
 from gpucommons.scheduler.training.checkpoints import folder_name
 
 ROOT = "/gpucommons"
@@ -115,7 +115,7 @@ def _init_container(
             place.python,
             "-I",
             "-m",
-            "gpucommons.scheduler.storage.prepare",
+            "gpucommons.scheduler.file_storage.prepare",
             "--root",
             ROOT,
             "--work",

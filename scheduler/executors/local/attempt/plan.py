@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from gpucommons.scheduler.files.size_limits import MAX_RESULTS_BYTES
+from gpucommons.scheduler.files.job_file_limits import MAX_RESULTS_BYTES
 
 #: Variables of the service that are handed on; nothing else is.
 PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "PATH", "TZ", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")

@@ -13,7 +13,7 @@ from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.state import AttemptEnded, AttemptFinished, NodesObserved
 from gpucommons.scheduler.core.model.types import NodeId, State, TeamName, UserName
 from gpucommons.scheduler.core.queue.back_off import LONGEST_OF_JOB_MS
-from gpucommons.scheduler.core.queue.retry_limits import LOSSES
+from gpucommons.scheduler.core.queue.giving_up import LOSSES
 from gpucommons.scheduler.in_pod.command import exit_status
 
 

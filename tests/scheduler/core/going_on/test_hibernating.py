@@ -33,7 +33,7 @@ from gpucommons.scheduler.core.model.state import (
 )
 from gpucommons.scheduler.core.model.types import Checkpoint, NodeId, State, WorkloadId
 from gpucommons.scheduler.core.queue.back_off import LONGEST_OF_JOB_MS
-from gpucommons.scheduler.core.queue.retry_limits import LOSSES, lost_in_a_row
+from gpucommons.scheduler.core.queue.giving_up import LOSSES, lost_in_a_row
 
 ABLE = HibernationAbility(able=True, save_mib_per_s=100, wake_mib_per_s=200)
 CAN = Hibernation(cost_ms=15_000)

@@ -28,10 +28,10 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.errors import StaleAttempt
 from gpucommons.scheduler.executors.fake import Script
+from gpucommons.scheduler.file_storage.job_files import JobFiles
 from gpucommons.scheduler.principal import Identity, Principal, PrincipalKind, resolve
 from gpucommons.scheduler.service.jobs import attempt_files, hibernation, jobs
 from gpucommons.scheduler.service.service import Deciding
-from gpucommons.scheduler.storage.job_files import JobFiles
 
 IMAGE = ProcessImage(user="ann", size_bytes=3 << 30, save_ms=5, sha256="0" * 64)
 

@@ -12,11 +12,11 @@ from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
+from gpucommons.scheduler.file_storage.job_files import JobFiles
 from gpucommons.scheduler.service.jobs import jobs, results
 from gpucommons.scheduler.service.jobs.results import results_view
 from gpucommons.scheduler.service.service import Deciding, Service
 from gpucommons.scheduler.service.views.where_it_runs import AWAY
-from gpucommons.scheduler.storage.job_files import JobFiles
 from gpucommons.scheduler.working_folder.giving_back import Outcome
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gpucommons.scheduler.errors import NotFound
+from gpucommons.scheduler.file_storage.base import Storage
 from gpucommons.scheduler.files.snapshots import MAX_SNAPSHOT_BYTES, Receiving, Snapshots, is_name
-from gpucommons.scheduler.storage.base import Storage
 
 
 class StoredSnapshots:

@@ -6,8 +6,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.storage.base import Storage
-from gpucommons.scheduler.storage.folder import FolderStorage
+from gpucommons.scheduler.file_storage.base import Storage
+from gpucommons.scheduler.file_storage.folder import FolderStorage
 
 BUCKETS = ("s3", "gs", "az")
 
@@ -45,7 +45,7 @@ def open_storage(url: str) -> Storage:
         message = f"{scheme or url[:40]!r} is no storage: use folder:/PATH, s3://, gs:// or az://."
         raise BadRequest(message)
     try:
-        from gpucommons.scheduler.storage.bucket import open_bucket  # noqa: PLC0415 - an extra
+        from gpucommons.scheduler.file_storage.bucket import open_bucket  # noqa: PLC0415 - an extra
     except ImportError as error:
         message = (
             f"Object storage needs its client ({error}): pip install 'gpucommons[kubernetes]'."

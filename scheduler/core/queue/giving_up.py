@@ -1,4 +1,6 @@
-"""When trying again has become pointless: a ticket that no server takes up, a job that never runs.
+"""When trying again is given up: a ticket that no server takes up, a job that never runs or is lost each time.
+
+How often a job that *fails* is started again is its own setting, `max_restarts`, read in `events.endings`.
 
 Each try holds GPUs, and others may have been stopped for them. So tries that came to nothing are
 counted, by the same rule for grants that lapse, starts that take too long and attempts that are lost

@@ -18,9 +18,8 @@ from itertools import islice
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Checkpoint, Workload
 from gpucommons.scheduler.errors import BadRequest, Conflict, TooLarge, Unavailable
-from gpucommons.scheduler.files.confined_files import MAX_MEMBERS
-from gpucommons.scheduler.storage.base import Changed, Storage, Stored, checked_key
-from gpucommons.scheduler.storage.job_files import (
+from gpucommons.scheduler.file_storage.base import Changed, Storage, Stored, checked_key
+from gpucommons.scheduler.file_storage.job_files import (
     LOOKED_BACK,
     ResultFile,
     attempt_folder,
@@ -28,6 +27,7 @@ from gpucommons.scheduler.storage.job_files import (
     superseded,
     version_of,
 )
+from gpucommons.scheduler.files.confined_files import MAX_MEMBERS
 from gpucommons.scheduler.working_folder.changes import CACHES, Baseline
 
 #: Larger files go in parts: S3 takes 5 GB at once, and a part must travel within a link's hour.
@@ -44,7 +44,7 @@ _FOLDER = re.compile(r"^(results|work|checkpoints/step-\d{1,16}(\.\d{1,16})?)$")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BucketFiles:
-    """See :class:`gpucommons.scheduler.storage.job_files.JobFiles`."""
+    """See :class:`gpucommons.scheduler.file_storage.job_files.JobFiles`."""
 
     storage: Storage
     part_bytes: int = PART_BYTES

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpucommons.scheduler.file_storage.bucket_files import BucketFiles
+from gpucommons.scheduler.file_storage.job_files import JobFiles
+from gpucommons.scheduler.file_storage.opening import folder_of, open_storage
+from gpucommons.scheduler.file_storage.snapshots import StoredSnapshots
+from gpucommons.scheduler.file_storage.volume_files import VolumeFiles
 from gpucommons.scheduler.files.snapshots import SnapshotPlace, Snapshots
-from gpucommons.scheduler.storage.bucket_files import BucketFiles
-from gpucommons.scheduler.storage.job_files import JobFiles
-from gpucommons.scheduler.storage.opening import folder_of, open_storage
-from gpucommons.scheduler.storage.snapshots import StoredSnapshots
-from gpucommons.scheduler.storage.volume_files import VolumeFiles
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

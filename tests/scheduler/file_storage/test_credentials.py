@@ -12,8 +12,8 @@ from versitygw import S3Server
 
 from gpucommons.scheduler.errors import BadRequest, SchedulerError, Unavailable
 from gpucommons.scheduler.executors.kubernetes.manifests.pod_files import PodPlace, plan_pod
-from gpucommons.scheduler.storage.bucket import BucketStorage, open_bucket
-from gpucommons.scheduler.storage.opening import open_storage
+from gpucommons.scheduler.file_storage.bucket import BucketStorage, open_bucket
+from gpucommons.scheduler.file_storage.opening import open_storage
 
 SECRET = "s3cr3t-of-the-bucket"
 

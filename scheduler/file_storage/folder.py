@@ -1,7 +1,7 @@
 """Storage in a folder: a volume that every replica mounts.
 
 Only for what the service itself writes. What users write lies in folders beside it and is read as
-:mod:`gpucommons.scheduler.storage.volume_files` does.
+:mod:`gpucommons.scheduler.file_storage.volume_files` does.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Literal
 
 from gpucommons.scheduler.errors import NotFound, Unavailable
+from gpucommons.scheduler.file_storage.base import Changed, Stored, checked_key
 from gpucommons.scheduler.files.durable_files import sync_folder, write_whole
-from gpucommons.scheduler.storage.base import Changed, Stored, checked_key
 
 _CHUNK_BYTES = 1 << 20
 #: Of an object that somebody is writing.
@@ -26,7 +26,7 @@ _PARTIAL = ".partial-"
 
 
 class FolderStorage:
-    """See :class:`gpucommons.scheduler.storage.base.Storage`."""
+    """See :class:`gpucommons.scheduler.file_storage.base.Storage`."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Checkpoint, Workload
 from gpucommons.scheduler.errors import Unavailable
-from gpucommons.scheduler.storage.base import Changed, Storage
+from gpucommons.scheduler.file_storage.base import Changed, Storage
 from gpucommons.scheduler.working_folder.changes import Baseline
 
 #: Whoever loses so many races with itself is in trouble.

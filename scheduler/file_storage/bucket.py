@@ -19,7 +19,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import ObjectStore, from_url
 
 from gpucommons.scheduler.errors import BadRequest, NotFound, Unavailable
-from gpucommons.scheduler.storage.base import LINK_S, Changed, Stored, checked_key
+from gpucommons.scheduler.file_storage.base import LINK_S, Changed, Stored, checked_key
 
 _LISTED = 1000
 _RETRY = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
@@ -49,7 +49,7 @@ def open_bucket(url: str, environ: Mapping[str, str] = os.environ) -> BucketStor
 
 
 class BucketStorage:
-    """See :class:`gpucommons.scheduler.storage.base.Storage`."""
+    """See :class:`gpucommons.scheduler.file_storage.base.Storage`."""
 
     def __init__(self, store: ObjectStore, *, blob_header: bool = False) -> None:
         self._store = store

@@ -21,11 +21,11 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Workload
 from gpucommons.scheduler.errors import Conflict
 from gpucommons.scheduler.executors.fake import Script
+from gpucommons.scheduler.file_storage.bucket_files import BucketFiles
+from gpucommons.scheduler.file_storage.prepare import LeftOut, prepare
+from gpucommons.scheduler.file_storage.volume_files import VolumeFiles
 from gpucommons.scheduler.files.confined_files import Refused as BadFiles
 from gpucommons.scheduler.service.jobs import jobs
-from gpucommons.scheduler.storage.bucket_files import BucketFiles
-from gpucommons.scheduler.storage.prepare import LeftOut, prepare
-from gpucommons.scheduler.storage.volume_files import VolumeFiles
 
 COUNTS = """
 import pathlib

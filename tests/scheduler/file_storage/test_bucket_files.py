@@ -29,11 +29,11 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import BadRequest, Conflict, TooLarge
+from gpucommons.scheduler.file_storage import bucket_files
+from gpucommons.scheduler.file_storage.base import Changed, Stored
+from gpucommons.scheduler.file_storage.bucket_files import BucketFiles
+from gpucommons.scheduler.file_storage.job_files import publish_latest
 from gpucommons.scheduler.in_pod.worker import batches
-from gpucommons.scheduler.storage import bucket_files
-from gpucommons.scheduler.storage.base import Changed, Stored
-from gpucommons.scheduler.storage.bucket_files import BucketFiles
-from gpucommons.scheduler.storage.job_files import publish_latest
 
 
 @pytest.fixture

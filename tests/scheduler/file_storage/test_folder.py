@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpucommons.scheduler.errors import Unavailable
-from gpucommons.scheduler.storage.folder import FolderStorage
+from gpucommons.scheduler.file_storage.folder import FolderStorage
 
 ASKED: dict[str, Callable[[FolderStorage], object]] = {
     "read": lambda storage: storage.read("ill/a"),

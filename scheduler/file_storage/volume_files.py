@@ -18,15 +18,15 @@ from pathlib import Path
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Checkpoint, Workload
 from gpucommons.scheduler.errors import Conflict, Misconfigured, TooLarge, Unavailable
-from gpucommons.scheduler.files.confined_files import MAX_DEPTH, MAX_MEMBERS, remove, too_deep
-from gpucommons.scheduler.storage.base import Storage, checked_key
-from gpucommons.scheduler.storage.folder import FolderStorage
-from gpucommons.scheduler.storage.job_files import (
+from gpucommons.scheduler.file_storage.base import Storage, checked_key
+from gpucommons.scheduler.file_storage.folder import FolderStorage
+from gpucommons.scheduler.file_storage.job_files import (
     ResultFile,
     attempt_folder,
     publish_latest,
     superseded,
 )
+from gpucommons.scheduler.files.confined_files import MAX_DEPTH, MAX_MEMBERS, remove, too_deep
 from gpucommons.scheduler.working_folder.changes import Baseline, changes
 from gpucommons.scheduler.working_folder.own_image import NAME as IMAGE
 from gpucommons.scheduler.working_folder.taking_over import NAME as WORK
@@ -39,7 +39,7 @@ _SHARED = 0o2770
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VolumeFiles:
-    """See :class:`gpucommons.scheduler.storage.job_files.JobFiles`."""
+    """See :class:`gpucommons.scheduler.file_storage.job_files.JobFiles`."""
 
     root: Path
 

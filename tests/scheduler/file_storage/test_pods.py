@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import signal
 import subprocess
@@ -24,12 +25,12 @@ from versitygw import S3Server
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.executors.fake import Script
+from gpucommons.scheduler.file_storage.bucket import BucketStorage
+from gpucommons.scheduler.file_storage.bucket_files import BucketFiles
+from gpucommons.scheduler.file_storage.prepare import main as prepare_main
+from gpucommons.scheduler.file_storage.prepare import prepare
 from gpucommons.scheduler.in_pod.worker import Refused
 from gpucommons.scheduler.service.jobs import jobs
-from gpucommons.scheduler.storage.bucket import BucketStorage
-from gpucommons.scheduler.storage.bucket_files import BucketFiles
-from gpucommons.scheduler.storage.prepare import main as prepare_main
-from gpucommons.scheduler.storage.prepare import prepare
 from gpucommons.scheduler.training.checkpoints import describe
 
 TRAIN = """
@@ -74,6 +75,11 @@ def root(tmp_path: Path) -> Path:
     folder = tmp_path / "pod"
     folder.mkdir()
     return folder
+
+
+def test_a_pod_that_an_earlier_release_made_finds_its_program_by_the_name_of_then() -> None:
+    earlier = importlib.import_module("gpucommons.scheduler.storage.prepare")
+    assert earlier.main is prepare_main
 
 
 def test_a_job_runs_from_its_snapshot_and_its_results_come_back(

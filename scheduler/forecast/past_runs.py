@@ -15,7 +15,7 @@ from gpucommons.scheduler.store.stored_jobs import stored_workloads
 REMEMBERED = 5_000
 
 
-class Past:
+class PastRuns:
     """What has run here, newest last."""
 
     def __init__(self, store: Store, *, remembered: int = REMEMBERED) -> None:

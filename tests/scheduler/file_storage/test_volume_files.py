@@ -12,10 +12,10 @@ import pytest
 
 from gpucommons.scheduler.core.model.types import AttemptId, Checkpoint, Millis
 from gpucommons.scheduler.errors import BadRequest, Conflict, TooLarge
+from gpucommons.scheduler.file_storage.job_files import ResultFile
+from gpucommons.scheduler.file_storage.volume_files import VolumeFiles
 from gpucommons.scheduler.files.confined_files import MAX_MEMBERS, Selection, unpack_into
 from gpucommons.scheduler.service.jobs.results import archive, checked
-from gpucommons.scheduler.storage.job_files import ResultFile
-from gpucommons.scheduler.storage.volume_files import VolumeFiles
 from gpucommons.scheduler.working_folder.pieces import Pieces
 
 MINE = AttemptId("attempt-1")

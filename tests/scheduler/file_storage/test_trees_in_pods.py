@@ -28,12 +28,12 @@ from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import Attempt, State, Workload, WorkloadId
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.executors.kubernetes.attempts.endings import told_of_image
+from gpucommons.scheduler.file_storage.images_of_ended_jobs import remove_images
+from gpucommons.scheduler.file_storage.prepare import prepare
+from gpucommons.scheduler.file_storage.volume_files import VolumeFiles
 from gpucommons.scheduler.in_pod.tree import VARIABLE
 from gpucommons.scheduler.in_pod.worker import Api
 from gpucommons.scheduler.service.jobs import jobs
-from gpucommons.scheduler.storage.images_of_ended_jobs import remove_images
-from gpucommons.scheduler.storage.prepare import prepare
-from gpucommons.scheduler.storage.volume_files import VolumeFiles
 
 pytestmark = [pytest.mark.criu, pytest.mark.timeout(300)]
 #: Nothing of its state is on disk: it is in memory alone.

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 
+from gpucommons.scheduler.file_storage.volume_files import VolumeFiles
 from gpucommons.scheduler.files.confined_files import remove
-from gpucommons.scheduler.storage.volume_files import VolumeFiles
 from gpucommons.scheduler.working_folder.own_image import NAME as IMAGE
 
 
