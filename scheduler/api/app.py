@@ -55,6 +55,8 @@ class ApiSettings:
     max_snapshot_bytes: int = 256 << 20
     #: Whether the scheduler still decides; False makes ``/healthz`` say so.
     healthy: Callable[[], bool] = field(default=lambda: True)
+    #: Whether the configuration of a first start is in force; False makes ``/readyz`` say so.
+    ready: Callable[[], bool] = field(default=lambda: True)
     #: Whether it need not be restarted; False makes ``/livez`` say so.
     alive: Callable[[], bool] = field(default=lambda: True)
     #: Where the replica that leads answers; None = there is one scheduler.
@@ -77,7 +79,7 @@ def create_app(
         service=service, authenticator=authenticator, waiting=waiting
     )
     app.state.metrics = counted.registry
-    app.state.health = health.Health(healthy=chosen.healthy, alive=chosen.alive)
+    app.state.health = health.Health(healthy=chosen.healthy, ready=chosen.ready, alive=chosen.alive)
     take_routes(app, *_ROUTERS)
     errors.install(app)
     if chosen.leader is not None:

@@ -7,6 +7,7 @@ GPUs there are: quotas that cannot be laid out are refused.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -26,7 +27,11 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import SchedulerError
-from gpucommons.scheduler.models.history import CONFIGURATION_IN_FORCE, CONFIGURATION_WAITS
+from gpucommons.scheduler.models.history import (
+    CONFIGURATION_IN_FORCE,
+    CONFIGURATION_WAITS,
+    NODES_MAY_HELP,
+)
 from gpucommons.scheduler.principal import Principal, PrincipalKind, read_rights
 from gpucommons.scheduler.service.administration import settings
 from gpucommons.scheduler.service.in_memory.slices import slice_ids
@@ -48,12 +53,15 @@ OPERATOR = Principal(
 )
 #: Who wrote the settings of the first start, as the list of changes names it.
 FIRST_START = replace(OPERATOR, name=UserName("first configuration"))
+#: Nobody is kept waiting any longer for nodes that may never come.
+PATIENCE_S = 30.0
+_NO_NODE = "No node is there yet."
 
 
 class Housekeeping:
     """One pass after the other, from one thread."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is another part's
         self,
         service: Service,
         *,
@@ -61,6 +69,7 @@ class Housekeeping:
         first_config: models.ConfigModel | None,
         record: Callable[[int], Sequence[AuditEntry]] | None = None,
         also: Callable[[], None] = lambda: None,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._service = service
         self._report = report
@@ -72,6 +81,8 @@ class Housekeeping:
         self._first_config = first_config
         self._pending: Pending[models.TeamList] | None = None
         self._refusal = ""
+        self._now_s = now_s
+        self._patient_until_s = now_s() + PATIENCE_S
         self._node: str | None = None
         #: Those that there were when profiles were looked at last.
         self._teams: frozenset[TeamName] = frozenset()
@@ -80,6 +91,15 @@ class Housekeeping:
     def configured(self) -> bool:
         """Whether the configuration of a first start is in force, or none was needed."""
         return self._first_config is None
+
+    @property
+    def ready(self) -> bool:
+        """Whether who asks now finds teams; where these cannot be, admins find out why."""
+        first, cluster = self._first_config, self._service.loop.cluster
+        if first is None or cluster.teams:
+            return True
+        refused_for_good = bool(self._refusal) and not lacks_nodes(first, cluster)
+        return refused_for_good or self._now_s() >= self._patient_until_s
 
     def step(self) -> None:
         """One pass."""
@@ -103,13 +123,16 @@ class Housekeeping:
             return
         grows = any(pool.growth is not None for pool in self._first_config.pools)
         if not self._service.loop.cluster.nodes and not grows:
-            return  # and where some pool grows, nodes come only once it is known
+            # And where some pool grows, nodes come only once it is known.
+            if self._now_s() >= self._patient_until_s:
+                self._refused(self._first_config, _NO_NODE)
+            return
         if self._service.loop.cluster.teams and self._pending is None:
             self._first_config = None  # configured by an earlier start: admins have the word
             return
+        config = self._first_config
         try:
             if self._pending is None:
-                config = self._first_config
                 self._pending = settings.put_config(self._service, FIRST_START, config)
             if self._pending.probe() is not None:
                 self._first_config = None
@@ -117,12 +140,19 @@ class Housekeeping:
                 self._note_configuration(CONFIGURATION_IN_FORCE, "The configuration is in force.")
         except SchedulerError as error:
             self._pending = None
-            if str(error) != self._refusal:
-                self._refusal = str(error)
-                log.warning("the configuration is not in force yet: %s", error)
-                self._note_configuration(CONFIGURATION_WAITS, self._refusal)
+            self._refused(config, str(error))
 
-    def _note_configuration(self, kind: str, text: str) -> None:
+    def _refused(self, config: models.ConfigModel, why: str) -> None:
+        if why == self._refusal:
+            return
+        self._refusal = why
+        log.warning("the configuration is not in force yet: %s", why)
+        nodes = lacks_nodes(config, self._service.loop.cluster)
+        self._note_configuration(CONFIGURATION_WAITS, why, {NODES_MAY_HELP: nodes})
+
+    def _note_configuration(
+        self, kind: str, text: str, data: Mapping[str, object] | None = None
+    ) -> None:
         """Where admins read it, from any replica: once, and that it is over only where it was said."""
         kinds = frozenset({CONFIGURATION_WAITS, CONFIGURATION_IN_FORCE})
         last = [one.event for one in self._service.store.events(kinds=kinds, limit=1, newest=True)]
@@ -132,7 +162,9 @@ class Housekeeping:
             else (last[0].kind, last[0].text) != (kind, text)
         )
         if is_news:
-            note = NoteAgent(node="", at_ms=self._service.now_ms(), kind=kind, text=text)
+            note = NoteAgent(
+                node="", at_ms=self._service.now_ms(), kind=kind, text=text, data=data or {}
+            )
             self._service.ask(OPERATOR, note)
 
     def _forget(self) -> None:
@@ -193,6 +225,18 @@ class Housekeeping:
             # A scheduler that was killed in between asks again for what it has.
             self._service.ask(OPERATOR, action, key=f"agent-{entry.key}")
             self._noted = entry.number
+
+
+def lacks_nodes(config: models.ConfigModel, cluster: Cluster) -> bool:
+    """Whether a pool in which somebody has a quota has no node at all: then it may only be early."""
+    there = {node.pool for node in cluster.nodes.values()}
+    wanted = {
+        PoolName(pool)
+        for team in config.teams
+        for pool, quota in team.quotas.items()
+        if quota.fixed_milli_gpu or quota.guaranteed_milli_gpu
+    }
+    return not there or not wanted <= there
 
 
 def ask_facts(service: Service, said: Mapping[PoolName, PoolFacts | None]) -> None:

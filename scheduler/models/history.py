@@ -30,6 +30,8 @@ class EventList(View):
 RESTORED, RECONCILED = "restored", "reconciled"
 #: The first configuration is not in force, and why; it is in force after all.
 CONFIGURATION_WAITS, CONFIGURATION_IN_FORCE = "configuration-waits", "configuration-in-force"
+#: In its data: it may come into force by itself, as nodes of its pools are still to come.
+NODES_MAY_HELP = "nodes_may_help"
 #: Event kinds of what admins change: the audit rows.
 CHANGE_KINDS = (
     "quota-changed",

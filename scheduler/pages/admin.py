@@ -212,13 +212,13 @@ class Admin(PageHandler):
         found = (await self.ask(calls.events(kinds=[models.RECONCILED], newest=1))).events
         return found[0] if found and now_ms - found[0].at_ms < _NEWS_MS else None
 
-    async def _not_configured(self, me: models.WhoAmI) -> str:
-        """Why the first configuration is not in force, for admins; "" where it is."""
+    async def _not_configured(self, me: models.WhoAmI) -> models.EventView | None:
+        """Why the first configuration is not in force, for admins; None where it is."""
         if not me.admin:
-            return ""
+            return None
         kinds = [models.CONFIGURATION_WAITS, models.CONFIGURATION_IN_FORCE]
         found = (await self.ask(calls.events(kinds=kinds, newest=1))).events
-        return found[0].text if found and found[0].kind == models.CONFIGURATION_WAITS else ""
+        return found[0] if found and found[0].kind == models.CONFIGURATION_WAITS else None
 
     async def _tables(self, me: models.WhoAmI, shared: Shared) -> tuple[quotas.QuotaTable, ...]:
         teams = (await self.ask(calls.teams())).teams

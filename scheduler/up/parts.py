@@ -170,7 +170,7 @@ def _scheduler(machine: Machine) -> Part:
             **(_service_env(machine) if settings.hub or settings.beside else {}),
         },
         log=folder.logs / "scheduler.log",
-        ready_urls=(f"{machine.api_url}/healthz",),
+        ready_urls=(f"{machine.api_url}/readyz",),
     )
 
 

@@ -43,6 +43,7 @@ def web_app(scheduler: Scheduler) -> FastAPI:
         settings=ApiSettings(
             max_snapshot_bytes=scheduler.settings.max_snapshot_mib << 20,
             healthy=lambda: is_healthy(scheduler),
+            ready=lambda: scheduler.housekeeping.ready,
             alive=lambda: is_alive(scheduler),
             leader=None
             if scheduler.replica is None

@@ -18,6 +18,8 @@ class Health:
     """What probes ask for."""
 
     healthy: Callable[[], bool]
+    #: Whether who asks now finds the teams and pools of the configuration.
+    ready: Callable[[], bool]
     alive: Callable[[], bool]
 
 
@@ -34,8 +36,16 @@ async def healthz(request: Request) -> dict[str, bool]:
 @router.head("/readyz", include_in_schema=False)
 @router.get("/readyz")
 async def readyz(request: Request) -> dict[str, bool]:
-    """As ``/healthz``; one that stands by for the lead of its store says so, too; no token."""
-    return await healthz(request)
+    """As ``/healthz``, and the configuration of a first start is in force; needs no token.
+
+    One that stands by for the lead of its store says so, too; so does one whose configuration cannot be
+    in force, as admins read there why.
+    """
+    answer = await healthz(request)
+    if not _health(request).ready():
+        message = "The scheduler is up; its teams and pools are there in a moment."
+        raise Unavailable(message)
+    return answer
 
 
 @router.head("/livez", include_in_schema=False)

@@ -40,7 +40,8 @@ def _made(pool: PoolName, kind: str, growth: Growth, count: int) -> tuple[Node, 
 
 
 def _node(pool: PoolName, kind: str, growth: Growth, number: int) -> Node:
-    name = f"{pool}-template-{number:05d}"
+    # After any name of a node that is there: of two that are alike that one is taken.
+    name = f"~{pool}-template-{number:05d}"
     return Node(
         node_id=NodeId(name),
         pool=pool,

@@ -70,8 +70,9 @@ def place() -> Iterator[Path]:
             assert up.poll() is None, (path / "up.log").read_text()
             time.sleep(0.05)
         with SchedulerClient(f"unix:{path / 'state' / 'api.sock'}") as client:
-            while not client.send(calls.pools()).pools:  # its configuration is in force
-                time.sleep(0.05)
+            assert client.send(calls.teams()).teams, (
+                "said to be running before its teams were known"
+            )
         yield path
         up.send_signal(signal.SIGINT)
         up.wait(60)

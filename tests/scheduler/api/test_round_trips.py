@@ -258,6 +258,19 @@ async def test_a_scheduler_without_the_lead_is_not_healthy(world: ServiceWorld) 
             assert (await client.head(path)).status_code == 503
 
 
+async def test_one_whose_configuration_is_not_in_force_is_healthy_and_not_ready(
+    world: ServiceWorld,
+) -> None:
+    app = an_app(world, ready=lambda: False)
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="http://api"
+    ) as client:
+        answers = [
+            (await client.get(path)).status_code for path in ("/healthz", "/livez", "/readyz")
+        ]
+    assert answers == [200, 200, 503]
+
+
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
 async def test_a_balancer_may_ask_for_health_by_head(http: httpx.AsyncClient, path: str) -> None:
     assert (await http.head(path)).status_code == 200

@@ -12,11 +12,19 @@ from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.slices.slices import MpsDaemon, SliceId
 from gpucommons.gpu.slices.usage import AuditEntry
 from gpucommons.scheduler import models
-from gpucommons.scheduler.background_tasks.housekeeping import AGENT_EVENTS, Housekeeping
+from gpucommons.scheduler.background_tasks.housekeeping import (
+    AGENT_EVENTS,
+    PATIENCE_S,
+    Housekeeping,
+)
 from gpucommons.scheduler.core.model.state import Event
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.intake import configuration
-from gpucommons.scheduler.models.history import CONFIGURATION_IN_FORCE, CONFIGURATION_WAITS
+from gpucommons.scheduler.models.history import (
+    CONFIGURATION_IN_FORCE,
+    CONFIGURATION_WAITS,
+    NODES_MAY_HELP,
+)
 from gpucommons.scheduler.service import leases
 from gpucommons.scheduler.service.administration import settings
 from gpucommons.scheduler.service.jobs import profiles
@@ -36,27 +44,59 @@ def on_record(world: ServiceWorld) -> list[Event]:
 def test_the_first_configuration_waits_for_the_devices(tmp_path: Path) -> None:
     world = ServiceWorld(tmp_path, config={}, nodes=())
     housekeeping = Housekeeping(world.service, report=None, first_config=FIRST)
+    assert not housekeeping.ready
     housekeeping.step()
     assert (housekeeping.configured, world.cluster.teams) == (False, {})
+    assert not housekeeping.ready
     world.machine.nodes = (a_node("n1", 1, pool="gpu"),)
     world.pass_time(5000)
     housekeeping.step()
     assert not housekeeping.configured
+    assert housekeeping.ready, "admins find out why it cannot be"
     # Once, also by another start.
     Housekeeping(world.service, report=None, first_config=FIRST).step()
     world.pass_time(5000)
     (waits,) = on_record(world)
     assert waits.kind == CONFIGURATION_WAITS
+    assert not waits.data[NODES_MAY_HELP], "quotas are too large for the nodes that are there"
     assert "fixed+guarantee 4 of 1" in waits.text
     world.machine.nodes = NODES
     world.pass_time(5000)
     housekeeping.step()
     assert housekeeping.configured
+    assert housekeeping.ready
     world.pass_time(5000)
     assert [one.kind for one in on_record(world)] == [CONFIGURATION_WAITS, CONFIGURATION_IN_FORCE]
     assert set(world.cluster.teams) == {"vision", "nlp"}
     told = world.store.events(kinds=frozenset({"team-created"}))
     assert {one.event.by for one in told} == {"first configuration"}
+
+
+def test_where_nodes_may_be_late_nobody_waits_for_them_for_long(tmp_path: Path) -> None:
+    now_s = 0.0
+    world = ServiceWorld(tmp_path, config={}, nodes=(a_node("n1", 0, pool="cpu"),))
+    housekeeping = Housekeeping(world.service, report=None, first_config=FIRST, now_s=lambda: now_s)
+    world.pass_time(5000)
+    housekeeping.step()
+    assert not housekeeping.ready
+    now_s = PATIENCE_S
+    assert housekeeping.ready
+    (waits,) = on_record(world)
+    assert waits.data[NODES_MAY_HELP]
+
+
+def test_that_no_node_comes_is_said(tmp_path: Path) -> None:
+    now_s = 0.0
+    world = ServiceWorld(tmp_path, config={}, nodes=())
+    housekeeping = Housekeeping(world.service, report=None, first_config=FIRST, now_s=lambda: now_s)
+    housekeeping.step()
+    world.pass_time(1000)
+    assert on_record(world) == []
+    now_s = PATIENCE_S
+    housekeeping.step()
+    world.pass_time(1000)
+    (waits,) = on_record(world)
+    assert (waits.text, waits.data[NODES_MAY_HELP]) == ("No node is there yet.", True)
 
 
 def test_a_configuration_whose_pool_grows_from_no_node_waits_for_none(

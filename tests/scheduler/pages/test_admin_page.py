@@ -70,7 +70,15 @@ async def test_a_configuration_that_is_not_in_force_is_said_to_admins_with_why(
     shown = await (await visit("admin")).page("admin")
     assert "quotas is not in force yet" in shown
     assert text in shown
+    assert "Mend its file and start the scheduler anew" in shown
+    assert "whenever nodes come" not in shown
     assert text not in await (await visit("lead")).page("admin")
+
+    early = told.model_copy(update={"data": {"nodes_may_help": True}})
+    scheduler.answers["GET /v1/events"] = models.EventList(events=[early], last=7)
+    shown = await (await visit("admin")).page("admin")
+    assert "It is tried again whenever nodes come." in shown
+    assert "Mend its file" not in shown
 
     over = told.model_copy(update={"kind": "configuration-in-force"})
     scheduler.answers["GET /v1/events"] = models.EventList(events=[over], last=8)

@@ -66,6 +66,15 @@ def test_what_fits_where_nodes_are_brings_none() -> None:
     assert brought(world) == {}
 
 
+def test_a_free_node_that_is_there_goes_before_one_that_may_come() -> None:
+    """Both are alike, and the one that is there has the later name."""
+    world = a_world()
+    world.submit(a_job("a", 4000, pools=(CLOUD,)))
+    free = a_node("z1", pool="cloud")
+    there = replace(world.cluster, nodes={**world.cluster.nodes, free.node_id: free})
+    assert plan_scale_up(there, world.now).nodes == {}
+
+
 def test_work_without_gpus_that_no_limit_holds_brings_no_node_with_gpus() -> None:
     world = a_world()
     for number in range(3):
