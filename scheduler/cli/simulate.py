@@ -11,8 +11,8 @@ from typing import Any
 
 from gpucommons.gpu.extras import coming_with
 from gpucommons.scheduler import models
+from gpucommons.scheduler.cli.config_files import read_config
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.documents import read_config
 from gpucommons.scheduler.cli.options import positive
 from gpucommons.scheduler.cli.present import printable, show, table
 from gpucommons.scheduler.client import calls

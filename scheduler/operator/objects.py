@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from gpucommons.scheduler.client.documents.jobs import spec_of
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models import JobRequest, JobView, TeamModel, UserName
 from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL
@@ -63,22 +64,6 @@ def made_of(view: JobView) -> str:
 def label_of(view: JobView) -> str:
     """The object that a job was made of; empty where it was made of none."""
     return "" if view.request is None else view.request.labels.get(OBJECT_LABEL, "")
-
-
-def spec_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """A job as the command line's files have it: named by its object, unless it names itself.
-
-    Raises
-    ------
-    BadRequest
-        When it is no TrainingJob, or has no spec.
-    """
-    kind, spec = manifest.get("kind"), manifest.get("spec")
-    meta = manifest.get("metadata")
-    if kind != "TrainingJob" or not isinstance(spec, Mapping) or not isinstance(meta, Mapping):
-        message = f"{kind} is no TrainingJob with metadata and spec: only those are jobs."
-        raise BadRequest(message)
-    return {"name": meta.get("name", "job"), **spec}
 
 
 def job_request(spec: Mapping[str, Any], ref: ObjectRef, *, team: str | None) -> JobRequest:

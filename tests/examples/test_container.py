@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gpucommons.scheduler.cli.documents import read_job
+from gpucommons.scheduler.client.documents.jobs import read_job
 
 FOLDER = Path(__file__).parents[2] / "examples" / "container"
 #: As Caffe does with `--sigint_effect=stop`: it saves at the end of its iteration, and leaves with 0.

@@ -15,7 +15,8 @@ from typing import Any
 import nbformat
 from free_ports import free_port
 
-from gpucommons.scheduler.cli.documents import read_config, read_job
+from gpucommons.scheduler.cli.config_files import read_config
+from gpucommons.scheduler.client.documents.jobs import read_job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 EPOCH = re.compile(r"^epoch (\d+)", re.MULTILINE)

@@ -22,8 +22,9 @@ from gpucommons.scheduler.adapters.settings_file import read_file
 from gpucommons.scheduler.adapters.slurm.settings import SlurmSettings
 from gpucommons.scheduler.cli import main
 from gpucommons.scheduler.cli.commands import build_parser
-from gpucommons.scheduler.cli.documents import read_config, read_job
+from gpucommons.scheduler.cli.config_files import read_config
 from gpucommons.scheduler.cli.sweeps import commands as sweeps
+from gpucommons.scheduler.client.documents.jobs import read_job
 from gpucommons.scheduler.sweeps.script_arguments import command_with
 
 ROOT = Path(__file__).parents[2]

@@ -8,12 +8,13 @@ from pathlib import Path
 import yaml
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.cli.config_files import config_of
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.documents import config_of, read_mapping
 from gpucommons.scheduler.cli.operating.pruning import pruned
 from gpucommons.scheduler.cli.present import show
 from gpucommons.scheduler.cli.profiles import commands as profiles
 from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.client.documents.mappings import read_mapping
 
 
 def add_commands(

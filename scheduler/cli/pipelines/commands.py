@@ -9,9 +9,11 @@ from pathlib import Path
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect, owner_and_name
-from gpucommons.scheduler.cli.pipelines.documents import read_pipeline
-from gpucommons.scheduler.cli.present import printable, show, table
+from gpucommons.scheduler.cli.present import printable, say, show, table
+from gpucommons.scheduler.cli.submit.snapshot_exclusions import told
 from gpucommons.scheduler.client import calls, pipeline_calls
+from gpucommons.scheduler.client.documents.jobs import Bounds
+from gpucommons.scheduler.client.documents.pipelines import read_pipeline, steps_in_order
 
 _DEFAULT_FILE = "pipeline.yaml"
 
@@ -47,10 +49,14 @@ def add_commands(
 
 def run(arguments: argparse.Namespace) -> int:
     """Run a pipeline."""
-    read = read_pipeline(arguments.file, team=arguments.team, max_bytes=arguments.max_mib << 20)
+    bounds = Bounds(max_bytes=arguments.max_mib << 20)
+    read = read_pipeline(arguments.file, team=arguments.team, bounds=bounds)
+    steps_in_order(read.request)  # a cycle is said before anything is uploaded
+    for folder in read.folders.values():
+        say(*told(folder.packed, folder.first, folder.request))
     with connect(arguments) as scheduler:
-        for packed in read.packed.values():
-            scheduler.send(calls.put_snapshot(packed.sha256, packed.content))
+        for sha256, folder in read.folders.items():
+            scheduler.send(calls.put_snapshot(sha256, folder.packed.content))
         call = pipeline_calls.submit_pipeline(read.request, key=str(uuid.uuid4()))
         view = scheduler.send(call)
     show(

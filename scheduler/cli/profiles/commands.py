@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.documents import read_mapping
 from gpucommons.scheduler.cli.present import clock, printable, show, table
 from gpucommons.scheduler.client import SchedulerClient, profile_calls
+from gpucommons.scheduler.client.documents.mappings import read_mapping
 from gpucommons.scheduler.errors import BadRequest, NotFound, SchedulerError, Unavailable
 from gpucommons.scheduler.models.jobs.profiles import (
     PROFILE_LABEL,

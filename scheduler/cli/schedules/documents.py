@@ -7,9 +7,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.cli.documents import read_mapping, request_of_mapping
 from gpucommons.scheduler.cli.present import say
 from gpucommons.scheduler.cli.submit.snapshot_exclusions import told
+from gpucommons.scheduler.client.documents.jobs import Bounds, request_of_mapping
+from gpucommons.scheduler.client.documents.mappings import read_mapping
 from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences
@@ -29,7 +30,10 @@ def read_schedule(
     packed = None
     if isinstance(job := document.get("job"), dict):
         where = f"{path}: job"
-        runs, request, packed = request_of_mapping(path, job, where=where, max_bytes=max_bytes)
+        bounds = Bounds(max_bytes=max_bytes)
+        runs, request, packed = request_of_mapping(
+            path, job, where=where, at=("job",), bounds=bounds
+        )
         if runs is not None and packed is not None:
             say(*told(packed, runs, request))
         document["job"] = request

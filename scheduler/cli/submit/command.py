@@ -13,7 +13,6 @@ from typing import Any
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.documents import read_job, read_mapping
 from gpucommons.scheduler.cli.jobs.logs import follow
 from gpucommons.scheduler.cli.present import say, show
 from gpucommons.scheduler.cli.profiles import commands as profiles
@@ -30,6 +29,8 @@ from gpucommons.scheduler.cli.submit.options import (
 )
 from gpucommons.scheduler.cli.submit.snapshot_exclusions import told
 from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.client.documents.jobs import read_job
+from gpucommons.scheduler.client.documents.mappings import read_mapping
 from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.client.submission import FileJob, request_for_file
 from gpucommons.scheduler.environments.images import of_this_notebook

@@ -11,11 +11,12 @@ from pydantic import ValidationError
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.documents import read_mapping, request_of_mapping
 from gpucommons.scheduler.cli.present import printable, say, show, table
 from gpucommons.scheduler.cli.submit.snapshot_exclusions import told
 from gpucommons.scheduler.cli.sweeps.study import write_study
 from gpucommons.scheduler.client import calls, sweep_calls
+from gpucommons.scheduler.client.documents.jobs import Bounds, request_of_mapping
+from gpucommons.scheduler.client.documents.mappings import read_mapping
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences
 
@@ -85,8 +86,8 @@ def submit(arguments: argparse.Namespace) -> int:
     if arguments.team is not None:
         document["team"] = arguments.team
     own = {name: document.pop(name) for name in _OWN if name in document}
-    path, max_bytes = arguments.file, arguments.max_mib << 20
-    runs, job, packed = request_of_mapping(path, document, where=str(path), max_bytes=max_bytes)
+    path, bounds = arguments.file, Bounds(max_bytes=arguments.max_mib << 20)
+    runs, job, packed = request_of_mapping(path, document, where=str(path), bounds=bounds)
     if runs is not None and packed is not None:
         say(*told(packed, runs, job))
     try:

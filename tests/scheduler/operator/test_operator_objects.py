@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpucommons.scheduler.cli.documents import read_job
+from gpucommons.scheduler.client.documents.jobs import read_job
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models import AttemptView, JobRequest, JobView, ReasonView, TeamModel
 from gpucommons.scheduler.operator import crds, status

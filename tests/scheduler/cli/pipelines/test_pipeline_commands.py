@@ -76,7 +76,7 @@ def test_a_file_becomes_jobs_that_wait_for_each_other(
         ("steps: []", "steps must be a mapping of names"),
         ("steps: {a: 5}", "step a must be a mapping"),
         ("steps: {a: {run: no.py}}", "no.py"),
-        ("steps: {a: {run: clean.py, gpus: 1}}", "step a: gpus"),
+        ("steps: {a: {run: clean.py, gpus: 1}}", "step a: line 2, gpus"),
         ("steps: {a: {run: clean.py, after: 5}}", "after must be names of steps"),
         ("steps: {a: {run: clean.py, after: {b: later}}}", "'ok', 'any' or 'failed'"),
         ("steps: {a: {run: clean.py, inputs: [/x]}}", "write STEP/PATH"),

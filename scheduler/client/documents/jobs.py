@@ -1,73 +1,33 @@
-"""YAML files as the command line takes them: jobs, and pools, teams and policy."""
+"""Jobs in YAML files, and inside other files: what runs, the request, and the folder that goes along."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.client.documents.mappings import read_mapping
 from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.client.submission import FileJob, request_for_file
 from gpucommons.scheduler.errors import BadRequest, TooLarge
-from gpucommons.scheduler.models.text.field_errors import named, said
-from gpucommons.scheduler.models.text.yaml_errors import field_sentences, syntax_sentence
-from gpucommons.scheduler.operator.objects import spec_of
+from gpucommons.scheduler.models.text.yaml_errors import field_sentences
 
-#: A larger file is no description of a job or of teams.
-MAX_BYTES = 4 << 20
 #: In a file: nothing goes along with a command.
 NO_FOLDER = "none"
 
 
-def read_mapping(path: Path, *, of: str) -> dict[str, Any]:
-    """Read a YAML file that must be a mapping ``of`` something.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bounds:
+    """What may be read for a job."""
 
-    Raises
-    ------
-    BadRequest
-        When it cannot be read, or is not such a file.
-    """
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-        if len(content) > MAX_BYTES:
-            message = f"{path} is larger than {MAX_BYTES >> 20} MiB: this is not such a file."
-            raise BadRequest(message)
-        document = yaml.safe_load(content)
-    except OSError as error:
-        message = f"{path} cannot be read: {error.strerror}."
-        raise BadRequest(message) from None
-    except (yaml.YAMLError, RecursionError) as error:
-        message = f"{path} is not YAML: {syntax_sentence(error)}."
-        raise BadRequest(message) from None
-    if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
-        message = f"{path} must be a mapping of {of}."
-        raise BadRequest(message)
-    return document
-
-
-def read_config(path: Path) -> models.ConfigModel:
-    """Read pools, teams and policy."""
-    return config_of(path, read_mapping(path, of="pools, teams or policy"))
-
-
-def config_of(path: Path, document: dict[str, Any]) -> models.ConfigModel:
-    """The same of what was read.
-
-    Raises
-    ------
-    BadRequest
-        With the field that is wrong, and its line.
-    """
-    try:
-        return models.ConfigModel.model_validate(document)
-    except ValidationError as error:
-        message = f"{path}: {field_sentences(path.read_bytes(), error)}"
-        raise BadRequest(message) from None
+    #: Largest folder that goes along.
+    max_bytes: int
+    #: Nothing outside of this folder, where one is given.
+    within: Path | None = None
 
 
 def read_job(
@@ -98,7 +58,7 @@ def read_job(
         document = {"folder": NO_FOLDER, **spec_of(document)}
     document = {**(also or {}), **document}
     try:
-        return _read(path, {"left_out": left_out, **document}, max_bytes=max_bytes)
+        return _read(path, {"left_out": left_out, **document}, Bounds(max_bytes=max_bytes))
     except ValidationError as error:
         below = ("spec",) if is_manifest else ()
         message = f"{path}: {field_sentences(path.read_bytes(), error, below=below)}"
@@ -106,9 +66,16 @@ def read_job(
 
 
 def request_of_mapping(
-    path: Path, fields: dict[str, Any], *, where: str, max_bytes: int
+    path: Path,
+    fields: dict[str, Any],
+    *,
+    where: str,
+    at: tuple[str, ...] = (),
+    bounds: Bounds,
 ) -> tuple[FileJob | None, models.JobRequest, Packed | None]:
-    """A job that is written inside a file, as one in a file of its own; ``where`` names it.
+    """A job that is written inside a file, as one in a file of its own.
+
+    ``where`` names it in a sentence, ``at`` are the fields that lead to it.
 
     Returns
     -------
@@ -120,16 +87,30 @@ def request_of_mapping(
         See :func:`read_job`.
     """
     try:
-        return _read(path, {"left_out": "without", **fields}, max_bytes=max_bytes)
+        return _read(path, {"left_out": "without", **fields}, bounds)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-        said_of = "; ".join(f"{named(each['loc']) or 'it'}: {said(each)}" for each in found[:5])
-        message = f"{where}: {said_of}"
+        message = f"{where}: {field_sentences(path.read_bytes(), error, below=at)}"
         raise BadRequest(message) from None
 
 
+def spec_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The job of a TrainingJob's manifest as files have it: named by its object, unless it names itself.
+
+    Raises
+    ------
+    BadRequest
+        When it is no TrainingJob, or has no spec.
+    """
+    kind, spec = manifest.get("kind"), manifest.get("spec")
+    meta = manifest.get("metadata")
+    if kind != "TrainingJob" or not isinstance(spec, Mapping) or not isinstance(meta, Mapping):
+        message = f"{kind} is no TrainingJob with metadata and spec: only those are jobs."
+        raise BadRequest(message)
+    return {"name": meta.get("name", "job"), **spec}
+
+
 def _read(
-    path: Path, document: dict[str, Any], *, max_bytes: int
+    path: Path, document: dict[str, Any], bounds: Bounds
 ) -> tuple[FileJob | None, models.JobRequest, Packed | None]:
     folder = _folder(path, document)
     if "run" in document or "module" in document:
@@ -145,13 +126,26 @@ def _read(
     else:
         del document["left_out"]
         return None, models.JobRequest.model_validate(document), None
+    if bounds.within is not None:
+        _check_inside(path, job, bounds.within)
     try:
-        return job, *request_for_file(job, fields, *roles, max_bytes=max_bytes)
+        return job, *request_for_file(job, fields, *roles, max_bytes=bounds.max_bytes)
     except TooLarge as error:
         if not job.command:
             raise
         message = f"{error} A command that needs no files has folder: none in {path.name}."
         raise TooLarge(message) from None
+
+
+def _check_inside(path: Path, job: FileJob, within: Path) -> None:
+    """What is read stays inside, with every link followed."""
+    for named in (job.root, job.root / job.path):
+        if not named.resolve().is_relative_to(within.resolve()):
+            message = (
+                f"{path} names {named}, which is outside of {within}: name what lies inside it, or run"
+                " this file from a terminal."
+            )
+            raise BadRequest(message)
 
 
 def _is_command(document: Mapping[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -10,15 +11,27 @@ from typing import Any
 from pydantic import ValidationError
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.cli.documents import read_mapping, request_of_mapping
-from gpucommons.scheduler.cli.present import say
-from gpucommons.scheduler.cli.submit.snapshot_exclusions import told
+from gpucommons.scheduler.client.documents.jobs import Bounds, request_of_mapping
+from gpucommons.scheduler.client.documents.mappings import read_mapping
 from gpucommons.scheduler.client.snapshot import Packed
+from gpucommons.scheduler.client.submission import FileJob
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences
+from gpucommons.scheduler.pipelines.graph import in_order
+from gpucommons.scheduler.pipelines.pipeline import Needs, Step, StepName
 
 #: Of a step; all else is of its job.
 _OF_STEP = ("after", "inputs", "each")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Folder:
+    """What goes along with steps."""
+
+    packed: Packed
+    #: The first that runs in it, and the job that this is.
+    first: FileJob
+    request: models.JobRequest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,10 +39,10 @@ class ReadPipeline:
     """What the file asks for, and the folders that go along, by their hash."""
 
     request: models.PipelineRequest
-    packed: Mapping[str, Packed] = field(default_factory=dict)
+    folders: Mapping[str, Folder] = field(default_factory=dict)
 
 
-def read_pipeline(path: Path, *, team: str | None = None, max_bytes: int) -> ReadPipeline:
+def read_pipeline(path: Path, *, team: str | None = None, bounds: Bounds) -> ReadPipeline:
     """Read a pipeline; each step's ``run: FILE`` lies beside the file. ``team`` goes before the file's.
 
     Raises
@@ -43,18 +56,18 @@ def read_pipeline(path: Path, *, team: str | None = None, max_bytes: int) -> Rea
         message = f"{path}: steps must be a mapping of names to what runs, as in clean: {{run: clean.py}}."
         raise BadRequest(message)
     made: list[dict[str, Any]] = []
-    packed: dict[str, Packed] = {}
+    folders: dict[str, Folder] = {}
     for name, step in steps.items():
         where = f"{path}: step {name}"
         if not isinstance(step, dict):
             message = f"{where} must be a mapping: run, or a job's fields, and after and inputs."
             raise BadRequest(message)
         fields = {key: value for key, value in step.items() if key not in _OF_STEP}
-        runs, job, folder = request_of_mapping(path, fields, where=where, max_bytes=max_bytes)
-        if runs is not None and folder is not None:
-            if folder.sha256 not in packed:
-                say(*told(folder, runs, job))  # once, where all steps run in the same folder
-            packed[folder.sha256] = folder
+        runs, job, packed = request_of_mapping(
+            path, fields, where=where, at=("steps", name), bounds=bounds
+        )
+        if runs is not None and packed is not None:
+            folders.setdefault(packed.sha256, Folder(packed=packed, first=runs, request=job))
         own = {
             "after": dict(_after(step.get("after") or {}, where)),
             "inputs": list(_inputs(step.get("inputs") or {}, where)),
@@ -71,7 +84,41 @@ def read_pipeline(path: Path, *, team: str | None = None, max_bytes: int) -> Rea
     except ValidationError as error:
         message = f"{path}: {field_sentences(path.read_bytes(), error)}"
         raise BadRequest(message) from None
-    return ReadPipeline(request=request, packed=packed)
+    return ReadPipeline(request=request, folders=folders)
+
+
+def steps_in_order(request: models.PipelineRequest) -> tuple[models.StepRequest, ...]:
+    """Each step behind those that it needs; one with combinations (``each``) stands for all of them.
+
+    Raises
+    ------
+    Misconfigured
+        As the scheduler would refuse it: a name is not there, or steps wait for each other.
+    """
+    by_name = {step.name: step for step in request.steps}
+    steps = [
+        Step(
+            name=StepName(step.name),
+            request="",
+            after={StepName(_whole(name, by_name)): Needs.OK for name in _needed(step)},
+        )
+        for step in request.steps
+    ]
+    return tuple(by_name[step.name] for step in in_order(steps))
+
+
+def _needed(step: models.StepRequest) -> Iterator[str]:
+    yield from step.after
+    yield from (each.step for each in step.inputs)
+
+
+def _whole(name: str, by_name: Mapping[str, models.StepRequest]) -> str:
+    """``train`` for one of its combinations, ``train-2``."""
+    whole, _, number = name.rpartition("-")
+    if name in by_name or whole not in by_name or not number.isdigit():
+        return name
+    combinations = math.prod(len(values) for values in by_name[whole].each.values())
+    return whole if by_name[whole].each and 1 <= int(number) <= combinations else name
 
 
 def _after(value: object, where: str) -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,70 @@
+"""What is read of a file of steps, before anybody is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpucommons.scheduler.client.documents.jobs import Bounds
+from gpucommons.scheduler.client.documents.pipelines import read_pipeline, steps_in_order
+from gpucommons.scheduler.errors import BadRequest, Misconfigured
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "train.py").write_text("print(1)\n")
+    (tmp_path / "secret.py").write_text("print(2)\n")
+    return own
+
+
+def names_in_order(folder: Path, steps: str) -> list[str]:
+    path = folder / "pipeline.yaml"
+    path.write_text(f"steps: {steps}\n")
+    read = read_pipeline(path, bounds=Bounds(max_bytes=1 << 20, within=folder))
+    return [step.name for step in steps_in_order(read.request)]
+
+
+def test_a_step_stands_behind_what_it_needs_whether_it_names_all_combinations_or_one(
+    folder: Path,
+) -> None:
+    steps = """
+  last: {run: train.py, after: {train-2: any}, inputs: [clean/data.csv]}
+  train: {run: train.py, after: clean, each: {SEED: [1, 2], LR: [0.1]}}
+  clean: {run: train.py}"""
+    assert names_in_order(folder, steps) == ["clean", "train", "last"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        ("{a: {run: train.py, after: b}, b: {run: train.py, after: a}}", "wait for each other"),
+        ("{a: {run: train.py, after: b}}", "there is no step 'b'. Steps: a."),
+        (
+            "{a: {run: train.py, after: t-3}, t: {run: train.py, each: {S: [1, 2]}}}",
+            "no step 't-3'",
+        ),
+    ],
+)
+def test_an_order_that_cannot_be_is_refused_as_the_scheduler_would(
+    folder: Path, steps: str, words: str
+) -> None:
+    with pytest.raises(Misconfigured, match=words):
+        names_in_order(folder, steps)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "{run: ../secret.py}",
+        "{run: link.py}",
+        "{module: secret, folder: ..}",
+        "{folder: .., roles: [{command: [ls]}]}",
+    ],
+)
+def test_nothing_outside_of_the_folder_is_read(folder: Path, step: str) -> None:
+    (folder / "link.py").symlink_to(folder.parent / "secret.py")
+    with pytest.raises(BadRequest, match="which is outside of"):
+        names_in_order(folder, f"{{a: {step}}}")
