@@ -50,6 +50,7 @@ from gpucommons.labextension.routes.files import FilesHandler, SubmitFileHandler
 from gpucommons.labextension.routes.handlers import SETTING, Parts
 from gpucommons.labextension.routes.job_offer import NoJobOfferHandler
 from gpucommons.labextension.routes.lost_kernels import LostKernelHandler
+from gpucommons.labextension.routes.pipelines import PipelineHandler
 from gpucommons.labextension.routes.proxy import ProxyHandler
 from gpucommons.labextension.routes.schedules import ScheduleHandler
 from gpucommons.labextension.routes.stored_variables import StoredVariablesHandler
@@ -199,6 +200,7 @@ class GpuCommonsExtension(ExtensionApp):
                 (r"/gpucommons/submit-file", SubmitFileHandler),
                 (r"/gpucommons/schedule", ScheduleHandler),
                 (r"/gpucommons/sweep", SweepHandler),
+                (r"/gpucommons/pipeline", PipelineHandler),
                 (r"/gpucommons/advise", AdviceHandler),
                 (r"/gpucommons/fetch-results", FetchResultsHandler),
                 (r"/gpucommons/examples", ExamplesHandler),

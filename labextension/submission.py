@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -225,7 +225,7 @@ class Desk:
         await scheduler.send(calls.put_snapshot(packed.sha256, packed.content))
         return request
 
-    def locate(self, path: str) -> Path:
+    def locate(self, path: str, *, suffixes: Sequence[str] = SUFFIXES) -> Path:
         """The file below the root, with every link followed.
 
         Raises
@@ -243,7 +243,7 @@ class Desk:
             message = f"{path!r} leads out of this server's folder. Choose a file inside it."
             raise BadRequest(message)
         if not file.is_file():
-            message = f"{path!r} is not a file; choose one that ends in {', '.join(SUFFIXES)}."
+            message = f"{path!r} is not a file; choose one that ends in {', '.join(suffixes)}."
             raise BadRequest(message)
         return file
 

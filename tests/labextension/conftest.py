@@ -225,6 +225,7 @@ class FakeApi:
         )
         found["GET", "pipelines"] = PipelineList(pipelines=[piped])
         found["GET", "pipelines/alice/nightly-1"] = piped
+        found["POST", "pipelines"] = piped
         for verb in ("retry", "cancel"):
             found["POST", f"pipelines/alice/nightly-1/{verb}"] = piped
         counts = dict.fromkeys(("begun", "running", "waiting", "paused", "done", "failed"), 0)

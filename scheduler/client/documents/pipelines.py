@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -117,8 +116,8 @@ def _whole(name: str, by_name: Mapping[str, models.StepRequest]) -> str:
     whole, _, number = name.rpartition("-")
     if name in by_name or whole not in by_name or not number.isdigit():
         return name
-    combinations = math.prod(len(values) for values in by_name[whole].each.values())
-    return whole if by_name[whole].each and 1 <= int(number) <= combinations else name
+    step = by_name[whole]
+    return whole if step.each and 1 <= int(number) <= step.combinations else name
 
 
 def _after(value: object, where: str) -> Iterator[tuple[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from pydantic import Field
@@ -41,6 +42,11 @@ class StepRequest(Model):
     inputs: list[InputRequest] = Field(default_factory=list, max_length=64)
     #: One step for each combination, which finds its values as environment variables.
     each: dict[EnvName, list[Argument]] = Field(default_factory=dict, max_length=8)
+
+    @property
+    def combinations(self) -> int:
+        """Of its values: as many steps are made of it."""
+        return math.prod(len(values) for values in self.each.values())
 
 
 class PipelineRequest(Model):

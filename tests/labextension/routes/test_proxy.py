@@ -158,7 +158,8 @@ async def test_nobody_reads_without_logging_in(served: Any, api: Any, where: str
 
 
 @pytest.mark.parametrize(
-    "where", ["submit-file", "examples", "cell-runs", *(f"api/{path}" for path, _ in WRITES)]
+    "where",
+    ["submit-file", "pipeline", "examples", "cell-runs", *(f"api/{path}" for path, _ in WRITES)],
 )
 async def test_nobody_writes_without_logging_in(served: Any, api: Any, where: str) -> None:
     answer = await served.http.post(
@@ -169,7 +170,8 @@ async def test_nobody_writes_without_logging_in(served: Any, api: Any, where: st
 
 
 @pytest.mark.parametrize(
-    "where", ["submit-file", "examples", "cell-runs", *(f"api/{path}" for path, _ in WRITES)]
+    "where",
+    ["submit-file", "pipeline", "examples", "cell-runs", *(f"api/{path}" for path, _ in WRITES)],
 )
 async def test_only_the_servers_owner_writes(serve: Any, api: Any, where: str) -> None:
     async with serve(GPUCOMMONS_URL="http://scheduler", JUPYTERHUB_USER="alice") as served:

@@ -1,0 +1,166 @@
+"""The route that shows a file of steps, and runs it: as the command line does, below this server's folder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from jupyter_server.auth.decorator import authorized
+from pydantic import Field
+from tornado import web
+
+from gpucommons.labextension.routes.files import FileHandler
+from gpucommons.labextension.submission import ExcludedView
+from gpucommons.scheduler.client import calls, pipeline_calls
+from gpucommons.scheduler.client.documents.jobs import Bounds
+from gpucommons.scheduler.client.documents.pipelines import (
+    Folder,
+    ReadPipeline,
+    read_pipeline,
+    steps_in_order,
+)
+from gpucommons.scheduler.client.snapshot import MAX_SNAPSHOT_BYTES
+from gpucommons.scheduler.client.submission import LOCK_FILE
+from gpucommons.scheduler.errors import SchedulerError
+from gpucommons.scheduler.models import Model, Name, PipelineView, StepRequest, View
+from gpucommons.scheduler.models.text.job_summary import what_runs
+
+_SUFFIXES = (".yaml", ".yml")
+
+
+class PipelineFile(Model):
+    """A file of steps, and who pays where it names nobody."""
+
+    path: str = Field(min_length=1, max_length=1024)
+    team: Name | None = None
+
+
+class StepPreview(View):
+    """A step of the file."""
+
+    name: str
+    #: Its size and command, in a few words.
+    what: str
+    #: How many combinations of values it runs with.
+    copies: int
+    after: dict[str, str]
+    #: What it reads of other steps: ``clean/data.csv``.
+    inputs: list[str]
+
+
+class FolderPreview(View):
+    """A folder that goes along with steps."""
+
+    #: Below the server's own folder.
+    folder: str
+    files: int
+    size_bytes: int
+    excluded: list[ExcludedView]
+    #: What can be linked from the home is linked.
+    linked: bool
+
+
+class PipelinePreview(View):
+    """What would run."""
+
+    path: str
+    name: str
+    team: str | None
+    #: Each behind those that it needs.
+    steps: list[StepPreview]
+    folders: list[FolderPreview]
+
+
+class PipelineHandler(FileHandler):
+    """``GET`` and ``POST gpucommons/pipeline``."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        """The steps of a file, and what would go along."""
+        try:
+            asked = PipelineFile.model_construct(path=self.get_query_argument("path", ""))
+            root, read = await self._read(asked)
+            self.answer(_preview(asked.path, root, read))
+        except SchedulerError as error:
+            self.refuse(error)
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        """Pack, upload, submit: the server's owner only."""
+        try:
+            self.require_owner()
+            view = await self._run(self.body_as(PipelineFile), self.scheduler())
+        except SchedulerError as error:
+            self.refuse(error)
+        else:
+            self.answer(view)
+
+    async def _run(self, asked: PipelineFile, scheduler: Any) -> PipelineView:
+        _, read = await self._read(asked)
+        for sha256, folder in read.folders.items():
+            await scheduler.send(calls.put_snapshot(sha256, folder.packed.content))
+        view: PipelineView = await scheduler.send(
+            pipeline_calls.submit_pipeline(read.request, key=self.idempotency_key())
+        )
+        return view
+
+    async def _read(self, asked: PipelineFile) -> tuple[Path, ReadPipeline]:
+        desk = self.desk()
+        root = desk.root.resolve()
+        file = await asyncio.to_thread(desk.locate, asked.path, suffixes=_SUFFIXES)
+        bounds = Bounds(max_bytes=MAX_SNAPSHOT_BYTES, within=root)
+        with _named_below(root):
+            read = await asyncio.to_thread(read_pipeline, file, team=asked.team, bounds=bounds)
+            steps_in_order(read.request)  # said before anything is uploaded
+            return root, read
+
+
+@contextmanager
+def _named_below(root: Path) -> Iterator[None]:
+    """Files are called in sentences as JupyterLab calls them."""
+    try:
+        yield
+    except SchedulerError as error:
+        raise type(error)(str(error).replace(f"{root}/", "")) from None
+
+
+def _preview(path: str, root: Path, read: ReadPipeline) -> PipelinePreview:
+    return PipelinePreview(
+        path=path,
+        name=read.request.name,
+        team=read.request.team,
+        steps=[_step(each) for each in steps_in_order(read.request)],
+        folders=[_folder(root, each) for each in read.folders.values()],
+    )
+
+
+def _step(step: StepRequest) -> StepPreview:
+    return StepPreview(
+        name=step.name,
+        what=what_runs(step.job),
+        copies=step.combinations,
+        after=dict(step.after),
+        inputs=[f"{each.step}/{each.path}".removesuffix("/.") for each in step.inputs],
+    )
+
+
+def _folder(root: Path, folder: Folder) -> FolderPreview:
+    files = [file for file in folder.packed.files if file.path != LOCK_FILE]
+    return FolderPreview(
+        folder=folder.first.root.relative_to(root).as_posix().removeprefix("."),
+        files=len(files),
+        size_bytes=sum(file.size_bytes for file in files),
+        excluded=[
+            ExcludedView(
+                path=one.path, size_bytes=one.size_bytes, reason=one.reason, linkable=one.linkable
+            )
+            for one in folder.packed.excluded
+            if not one.is_result
+        ],
+        linked=bool(folder.request.links),
+    )

@@ -1,0 +1,120 @@
+"""A file of steps is shown and run from JupyterLab as from a terminal, and nothing outside of the folder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from jupyter_server.auth.authorizer import Authorizer
+
+FILE = """
+name: nightly
+steps:
+  report: {run: report.py, after: {train: any}}
+  train:
+    run: train.py
+    roles: [{milli_gpu: 500}]
+    inputs: [clean/data.csv]
+    each: {SEED: [1, 2]}
+  clean: {run: clean.py}
+"""
+
+
+def put_files(served: Any, text: str = FILE) -> None:
+    folder = served.root / "work"
+    folder.mkdir()
+    for name in ("clean.py", "train.py", "report.py"):
+        (folder / name).write_text("print('epoch 1')\n")
+    (folder / "checkpoints").mkdir()
+    (folder / "pipeline.yaml").write_text(text)
+
+
+async def test_a_file_is_shown_in_the_order_of_its_steps_with_what_stays_behind(
+    served: Any, api: Any
+) -> None:
+    put_files(served)
+    seen = await served.http.get("gpucommons/pipeline", params={"path": "work/pipeline.yaml"})
+    assert seen.status_code == 200, seen.text
+    view = seen.json()
+    assert [(one["name"], one["copies"]) for one in view["steps"]] == [
+        ("clean", 1),
+        ("train", 2),
+        ("report", 1),
+    ]
+    assert view["steps"][1]["what"] == "½ GPU: python -u train.py"
+    assert view["steps"][1]["inputs"] == ["clean/data.csv"]
+    assert view["steps"][2]["after"] == {"train": "any"}
+    (folder,) = view["folders"]
+    assert (folder["folder"], folder["files"], folder["linked"]) == ("work", 4, False)
+    assert [one["path"] for one in folder["excluded"]] == ["checkpoints"]
+    assert api.requests == []
+
+
+async def test_it_is_uploaded_and_submitted_once_for_one_key(served: Any, api: Any) -> None:
+    put_files(served)
+    body = {"path": "work/pipeline.yaml", "team": "vision"}
+    headers = {"Idempotency-Key": "click-1"}
+    made = await served.http.post("gpucommons/pipeline", json=body, headers=headers)
+    assert (made.status_code, made.json()["name"]) == (200, "nightly-1"), made.text
+    upload, sent = (r for r in api.requests if r.method in ("PUT", "POST"))
+    asked = api.body("/v1/pipelines")
+    assert sent.headers["Idempotency-Key"] == "click-1"
+    assert (asked["name"], asked["team"]) == ("nightly", "vision")
+    snapshots = {step["job"]["snapshot"] for step in asked["steps"]}
+    assert snapshots == {upload.url.path.removeprefix("/v1/snapshots/")}
+
+
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        ("steps: {a: {run: clean.py, after: a}}", "these wait for each other: a → a"),
+        ("steps:\n  a:\n    run: clean.py\n    gpus: 1", "step a: line 4, gpus"),
+        ("steps: {a: {run: no.py}}", "There is no file work/no.py"),
+        ("steps: {a: [}", "work/pipeline.yaml is not YAML: line 1"),
+        ("#" + " " * (4 << 20), "larger than 4 MiB"),
+        ("steps: {a: {run: ../../other.py}}", "which is outside of"),
+        ("steps: {a: {module: other, folder: ../..}}", "which is outside of"),
+    ],
+)
+async def test_what_is_no_pipeline_is_refused_with_the_sentence_of_the_command_line(
+    served: Any, api: Any, steps: str, says: str
+) -> None:
+    put_files(served, steps)
+    (served.root.parent / "other.py").write_text("print(1)\n")
+    path = {"path": "work/pipeline.yaml"}
+    seen = await served.http.get("gpucommons/pipeline", params=path)
+    made = await served.http.post("gpucommons/pipeline", json=path)
+    assert (seen.status_code, made.status_code) == (422, 422)
+    assert says in seen.json()["message"]
+    assert seen.json() == made.json()
+    assert api.requests == []
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("../pipeline.yaml", 422), ("/etc/passwd", 404), ("work", 422), ("", 422)]
+)
+async def test_no_path_leads_out_of_the_servers_folder(
+    served: Any, api: Any, path: str, status: int
+) -> None:
+    put_files(served)
+    (served.root.parent / "pipeline.yaml").write_text(FILE)
+    seen = await served.http.get("gpucommons/pipeline", params={"path": path})
+    made = await served.http.post("gpucommons/pipeline", json={"path": path})
+    assert (seen.status_code, made.status_code) == (status, status), made.text
+    assert api.requests == []
+
+
+async def test_the_servers_authorizer_may_refuse_to_show_and_to_run(serve: Any, api: Any) -> None:
+    class Refuses(Authorizer):
+        def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
+            return resource != "gpucommons"
+
+    async with serve({"authorizer_class": Refuses}, GPUCOMMONS_URL="http://scheduler") as served:
+        put_files(served)
+        path = {"path": "work/pipeline.yaml"}
+        for answer in (
+            await served.http.get("gpucommons/pipeline", params=path),
+            await served.http.post("gpucommons/pipeline", json=path),
+        ):
+            assert answer.status_code == 403
+        assert api.requests == []
