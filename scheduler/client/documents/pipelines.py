@@ -16,8 +16,7 @@ from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.client.submission import FileJob
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models.text.yaml_errors import field_sentences
-from gpucommons.scheduler.pipelines.graph import in_order
-from gpucommons.scheduler.pipelines.pipeline import Needs, Step, StepName
+from gpucommons.scheduler.pipelines.order import names_in_order
 
 #: Of a step; all else is of its job.
 _OF_STEP = ("after", "inputs", "each")
@@ -95,15 +94,11 @@ def steps_in_order(request: models.PipelineRequest) -> tuple[models.StepRequest,
         As the scheduler would refuse it: a name is not there, or steps wait for each other.
     """
     by_name = {step.name: step for step in request.steps}
-    steps = [
-        Step(
-            name=StepName(step.name),
-            request="",
-            after={StepName(_whole(name, by_name)): Needs.OK for name in _needed(step)},
-        )
-        for step in request.steps
-    ]
-    return tuple(by_name[step.name] for step in in_order(steps))
+    needs = {
+        name: [_whole(each, by_name) for each in _needed(step)] for name, step in by_name.items()
+    }
+    order = names_in_order([step.name for step in request.steps], needs)
+    return tuple(by_name[name] for name in order)
 
 
 def _needed(step: models.StepRequest) -> Iterator[str]:
