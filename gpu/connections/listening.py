@@ -21,3 +21,23 @@ def listen_tcp(port: int, host: str = "127.0.0.1") -> socket.socket:
         raise
     found.setblocking(False)
     return found
+
+
+def hold_tcp(port: int, host: str) -> socket.socket:
+    """Keep a port for a server that is yet to listen at it: until this is closed nobody is given it.
+
+    On Linux a server that may reuse its address, as nearly all do, listens beside this.
+
+    Raises
+    ------
+    OSError
+        When somebody has the port.
+    """
+    held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        held.bind((host, port))
+    except OSError:
+        held.close()
+        raise
+    return held

@@ -7,12 +7,14 @@ kernel, to which signals go and whose end is the kernel's.
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from jupyter_client.connect import LocalPortCache
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
+from gpucommons.gpu.connections.listening import hold_tcp
 from gpucommons.gpu.hibernation.files_image import (
     let_files_grow,
     listening_ports,
@@ -37,6 +39,8 @@ class HibernatingProvisioner(LocalProvisioner):
     _keeper: Keeper | None = None
     #: Of what Jupyter started.
     _own_pid: int | None = None
+    #: Its ports, kept from others until it listens there.
+    _held: tuple[socket.socket, ...] = ()
 
     @property
     def is_beside(self) -> bool:
@@ -77,8 +81,31 @@ class HibernatingProvisioner(LocalProvisioner):
         return {**kwargs, "cmd": command, "pass_fds": handed}
 
     async def _as_ever(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        self._choose_ports()
         done: dict[str, Any] = await super().pre_launch(**kwargs)
         return done
+
+    def _choose_ports(self) -> None:
+        """A new kernel's ports, which nobody else is given before it listens, seconds later.
+
+        Jupyter lets them go at once; a kernel that finds one taken ends, and is started with the same
+        again and again until it is given up. One that cannot listen beside us can at its second start.
+        """
+        self._let_ports_go()
+        manager: Any = self.parent
+        if self.ports_cached or manager is None or not manager.cache_ports:
+            return
+        if sys.platform != "linux":
+            return
+        self._held = tuple(_held_port(manager.ip) for _ in PORTS)
+        for name, held in zip(PORTS, self._held, strict=True):
+            setattr(manager, name, held.getsockname()[1])
+        self.ports_cached = True
+
+    def _let_ports_go(self) -> None:
+        for held in self._held:
+            held.close()
+        self._held = ()
 
     def _suitable_keeper(self) -> Keeper | None:
         """Connections other than plain TCP are not moved over a save."""
@@ -109,9 +136,21 @@ class HibernatingProvisioner(LocalProvisioner):
     async def cleanup(self, restart: bool = False) -> None:
         """A kernel that its user ended leaves nothing behind; one that waits under its id stays."""
         await super().cleanup(restart=restart)
+        self._let_ports_go()
         keeper = self._keeper
         if keeper is not None and not restart and self.kernel_id not in keeper.waiting:
             keeper.forget(self.kernel_id)
+
+
+def _held_port(address: str) -> socket.socket:
+    """Somebody may have taken it since the system gave it."""
+    cache = LocalPortCache.instance()
+    while True:
+        port = cache.find_available_port(address)
+        try:
+            return hold_tcp(port, address)
+        except OSError:
+            cache.return_port(port)
 
 
 def _taken(address: str, ports: Mapping[int, bool]) -> dict[int, int]:

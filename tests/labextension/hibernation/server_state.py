@@ -1,4 +1,4 @@
-"""What a server, its folders and its first message say of kernels."""
+"""What a server, its folders, its notes and its first message say of kernels."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 import httpx
 from kernel_server import TOKEN, KernelServer
+
+from gpucommons.labextension.hibernation.records import Record
 
 
 def opened(server: KernelServer, name: str = "a.ipynb") -> tuple[str, str]:
@@ -83,3 +85,20 @@ def kept(server: KernelServer) -> dict[str, dict[str, Any]]:
 
 def lost(server: KernelServer) -> dict[str, dict[str, Any]]:
     return {each["kernel_id"]: each for each in server.greeting("kernels")["lost"]}
+
+
+def record_of(kernel_id: str, noted_ms: int = 1, kept_days: int | None = None) -> Record:
+    """What is written down of a kernel that is kept."""
+    return Record(
+        kernel_id=kernel_id,
+        kernel_name="python3",
+        cwd=None,
+        connection={},
+        sessions=[],
+        execution_state="idle",
+        last_activity="2026-11-24T10:00:00+00:00",
+        kernel_info=None,
+        session_key=None,
+        noted_ms=noted_ms,
+        kept_days=kept_days,
+    )

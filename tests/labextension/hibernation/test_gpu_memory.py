@@ -18,7 +18,7 @@ from gpucommons.labextension.hibernation.limits import Limits
 from gpucommons.labextension.hibernation.waking import watch
 from tests.gpu.fake_cuda import parking_card
 from tests.labextension.hibernation.conftest import end_servers
-from tests.labextension.hibernation.kernel_records import record
+from tests.labextension.hibernation.server_state import record_of
 
 pytestmark = [pytest.mark.criu, pytest.mark.timeout(600)]
 TAKE = """
@@ -92,7 +92,7 @@ async def test_pages_are_told_why_gpu_memory_is_not_back(tmp_path: Path) -> None
         tmp_path, limits=Limits(), make_tree=lambda _place: made, hindrance=Future()
     )
     assert keeper is not None
-    keeper.note(record("k1"))
+    keeper.note(record_of("k1"))
 
     async def learn_state() -> None:
         """Nothing runs in it."""

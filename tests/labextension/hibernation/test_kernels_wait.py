@@ -15,7 +15,7 @@ from gpucommons.gpu.hibernation.tree import HibernatableTree
 from gpucommons.labextension.hibernation import saving, waking
 from gpucommons.labextension.hibernation.keeper import Keeper
 from gpucommons.labextension.hibernation.limits import Limits
-from tests.labextension.hibernation.kernel_records import record
+from tests.labextension.hibernation.server_state import record_of
 
 
 async def test_a_kernel_waits_also_where_none_can_be_started_in_its_place(
@@ -40,7 +40,7 @@ async def test_a_kernel_waits_also_where_none_can_be_started_in_its_place(
     )
     monkeypatch.setattr(waking, "_hindrances", lambda _keeper, _kernel_id: (None, None))
 
-    assert await waking._start(server, keeper, record("k1")) is None
+    assert await waking._start(server, keeper, record_of("k1")) is None
 
     (said,) = keeper.losses
     assert said.because == "There is no CRIU here."
@@ -64,9 +64,9 @@ def test_what_waits_counts_among_what_may_be_kept(
     monkeypatch.setattr(saving, "_memory_bytes", lambda _pid: 5)
     free = SimpleNamespace(free=1 << 50)
     monkeypatch.setattr("shutil.disk_usage", lambda _folder: free)
-    assert saving._refused(server, keeper, {"k2": record("k2")}) == {}
+    assert saving._refused(server, keeper, {"k2": record_of("k2")}) == {}
 
     keeper.waiting.add("k1")
 
-    assert saving._refused(server, keeper, {"k2": record("k2")}).keys() == {"k2"}
+    assert saving._refused(server, keeper, {"k2": record_of("k2")}).keys() == {"k2"}
     keeper.close()

@@ -18,7 +18,7 @@ from gpucommons.labextension.hibernation import hibernation, other_servers, savi
 from gpucommons.labextension.hibernation.hibernation import Hibernation
 from gpucommons.labextension.hibernation.keeper import Keeper
 from gpucommons.labextension.hibernation.limits import DAY_MS, Limits
-from tests.labextension.hibernation.kernel_records import record
+from tests.labextension.hibernation.server_state import record_of
 
 
 def keeper(folder: Path, *, patience_s: float = 0) -> Keeper | None:
@@ -40,7 +40,7 @@ def opened(folder: Path) -> Keeper:
 def leave(folder: Path, noted_ms: int) -> None:
     """A server that is gone, with one kernel."""
     of = opened(folder)
-    of.note(record("k1", noted_ms))
+    of.note(record_of("k1", noted_ms))
     of.close()
 
 
@@ -105,7 +105,7 @@ def test_what_was_allowed_when_it_was_saved_counts_not_what_the_next_server_is_t
     two_days_ago = wall_clock_ms() - 2 * DAY_MS
     for name, days in (("short", 1), ("long", 3)):
         other = opened(tmp_path / name)
-        other.note(record("k1", two_days_ago, kept_days=days))
+        other.note(record_of("k1", two_days_ago, kept_days=days))
         other.close()
     of.limits = Limits(days=2)
 
@@ -123,7 +123,7 @@ def test_the_days_begin_with_the_image_where_a_kernel_saved_itself_long_after_it
     saved_ms = wall_clock_ms()
     image = SimpleNamespace(made_ms=saved_ms, bytes=7)
     monkeypatch.setattr(HibernatableTree, "image", lambda _: image)
-    of.note(record("k1", saved_ms - 30 * DAY_MS, kept_days=3))
+    of.note(record_of("k1", saved_ms - 30 * DAY_MS, kept_days=3))
 
     (kept,) = of.kept()
 
@@ -179,12 +179,12 @@ async def test_each_kernel_is_said_to_be_lost_where_saving_went_wrong_as_a_whole
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def save_all(_server: object, of: Keeper, _within_s: float) -> tuple[()]:
-        of.lose(record("k1"), "It is said already.")
+        of.lose(record_of("k1"), "It is said already.")
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(hibernation, "save_all", save_all)
     monkeypatch.setattr(saving, "hibernatable", lambda _: ["k1", "k2"])
-    monkeypatch.setattr(saving, "describe", lambda _server, kernel_id: record(kernel_id))
+    monkeypatch.setattr(saving, "describe", lambda _server, kernel_id: record_of(kernel_id))
     of = opened(tmp_path)
 
     kept = await asyncio.wait_for(Hibernation(None, of, SimpleNamespace()).stop(), 60)

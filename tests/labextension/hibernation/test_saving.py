@@ -20,7 +20,7 @@ from gpucommons.labextension.hibernation.limits import Limits
 from gpucommons.labextension.hibernation.records import BufferedMessage, Record
 from gpucommons.labextension.hibernation.saving import SAVE_S
 from gpucommons.labextension.server_context import ServerContext
-from tests.labextension.hibernation.kernel_records import record
+from tests.labextension.hibernation.server_state import record_of
 
 
 def keeper(folder: Path) -> Keeper:
@@ -45,7 +45,7 @@ async def test_what_goes_wrong_with_one_kernel_leaves_the_others_said(
         saved.append(one.kernel_id)
 
     def describe(_server: object, kernel_id: str, **_: Any) -> Record:
-        return record(kernel_id)
+        return record_of(kernel_id)
 
     monkeypatch.setattr(saving, "_save", save)
     monkeypatch.setattr(saving, "describe", describe)
@@ -67,7 +67,7 @@ def test_who_wants_nothing_kept_has_nothing_saved_and_is_told_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of = keeper(tmp_path)
-    monkeypatch.setattr(saving, "describe", lambda _server, kernel_id: record(kernel_id))
+    monkeypatch.setattr(saving, "describe", lambda _server, kernel_id: record_of(kernel_id))
     monkeypatch.setattr(saving, "hibernatable", lambda _: ["k1"])
 
     assert saving.save_none(None, of) == ()
@@ -105,7 +105,7 @@ async def test_what_a_kernel_says_until_it_stands_still_is_on_record(
     def describe(_server: object, kernel_id: str, *, with_buffer: bool = False) -> Record:
         state = "busy" if len(said) == 1 else "idle"
         change = {"buffer": list(said) if with_buffer else [], "execution_state": state}
-        return record(kernel_id).model_copy(update=change)
+        return record_of(kernel_id).model_copy(update=change)
 
     done = MagicMock()
     done.provisioner = SimpleNamespace(tree=Tree(), wait=AsyncMock())
@@ -141,7 +141,7 @@ async def test_all_kernels_share_one_bound_and_what_was_looked_at_before_counts(
     kernel = SimpleNamespace(stop_restarter=lambda: None, provisioner=SimpleNamespace(tree=Tree()))
     server = SimpleNamespace(kernel_manager=SimpleNamespace(get_kernel=lambda _: kernel))
     monkeypatch.setattr(saving, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
-    monkeypatch.setattr(saving, "describe", lambda _server, kernel_id, **_: record(kernel_id))
+    monkeypatch.setattr(saving, "describe", lambda _server, kernel_id, **_: record_of(kernel_id))
     monkeypatch.setattr(saving, "hibernatable", lambda _: ["k1", "k2"])
     monkeypatch.setattr(saving, "_refused", refusals)
 
