@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import httpx
 import pytest
+from free_ports import free_port
+from jupyter_client.connect import LocalPortCache
 from serving import Served, serving
 
 from gpucommons.labextension import extension
@@ -259,6 +261,16 @@ class FakeApi:
         if method == "PUT" and path.startswith("snapshots/"):
             return SnapshotView(sha256=path.removeprefix("snapshots/"), size_bytes=1)
         return found.get((method, path))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ports_of_kernels() -> Iterator[None]:
+    """Those that nobody else is given: a kernel that is started by Jupyter alone lets its ports go, and
+    listens there seconds later.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(LocalPortCache, "find_available_port", lambda _self, _ip: free_port())
+        yield
 
 
 @pytest.fixture

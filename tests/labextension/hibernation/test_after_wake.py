@@ -123,7 +123,8 @@ n = 0
 while not os.path.exists("enough"):
     print(n, flush=True)
     n += 1
-    pathlib.Path("printed").write_text(str(n))
+    pathlib.Path("next").write_text(str(n))
+    os.replace("next", "printed")
     time.sleep(0.002)
 """
 
@@ -208,7 +209,8 @@ async def test_a_kernel_keeps_its_words_to_itself_until_they_are_heard_again(
 
     heard = printed()
     await _until(lambda: printed() > heard + 100)
-    assert len(before.lines) <= heard
+    # One may be printed and not yet counted.
+    assert len(before.lines) <= heard + 1
     # Its server is gone, and another one comes.
     before.stream.close()
     after = _Listener(printing)
@@ -242,7 +244,7 @@ async def test_a_kernel_that_never_fell_silent_has_nothing_to_say(
 
     # One mark says that it is heard, the other that it has obeyed.
     await _until(lambda: len(listener.marks) == 2)
-    assert listener.complaints == ""
+    assert "Traceback" not in listener.complaints
 
 
 #: As in a kernel that is not ipykernel.
