@@ -10,6 +10,7 @@ from typing import Any
 
 from kernel_server import TOKEN, KernelServer
 from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import TimeoutError as NotInTime
 
 from tests.ui.fake_server.lab_server import BUILT, ROOT
 from tests.ui.product import PATIENCE_MS, WIDE, write_notebook
@@ -55,8 +56,17 @@ class KeptLab(KernelServer):
         page.goto(address)
         page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
         # Of a kernel that is at a cell Lab does not know it before the cell says something.
-        page.get_by_text(re.compile(r"\| (Busy|Unknown)$" if runs else r"\| Idle$")).wait_for()
+        state = page.get_by_text(re.compile(r"\| (Busy|Unknown)$" if runs else r"\| Idle$"))
+        try:
+            state.wait_for()
+        except NotInTime as error:
+            told = page.locator("#jp-main-statusbar").inner_text()
+            message = f"{name}: the status bar says {told!r}; its server says\n{self._tail()}"
+            raise AssertionError(message) from error
         return page
+
+    def _tail(self) -> str:
+        return "\n".join(self.log.read_text().splitlines()[-40:])
 
 
 def close_dialogs(page: Page) -> None:
