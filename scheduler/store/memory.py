@@ -1,6 +1,7 @@
 """A store without a disk: for tests, simulation and replays.
 
-Numbering, epochs, idempotency and order are those of the SQL store: both pass one suite.
+Numbering, epochs, idempotency and order are those of the SQL store: both pass one suite. What is not
+read in each cycle (schedules, sweeps, plans, …) is kept by the same SQL, in memory.
 """
 
 from __future__ import annotations
@@ -45,20 +46,16 @@ from gpucommons.scheduler.store.base import (
 )
 from gpucommons.scheduler.store.codec import encode
 from gpucommons.scheduler.store.estimates import Estimate
-from gpucommons.scheduler.store.notifications.memory import MemoryNotifications
-from gpucommons.scheduler.store.pipelines.memory import MemoryPipelines
-from gpucommons.scheduler.store.plans.memory import MemoryPlans
-from gpucommons.scheduler.store.profiles.memory import MemoryProfiles
-from gpucommons.scheduler.store.quota_minutes.memory import MemoryQuotaMinutes
 from gpucommons.scheduler.store.reports.memory import MemoryReports
-from gpucommons.scheduler.store.schedules.memory import MemorySchedules
-from gpucommons.scheduler.store.sweeps.memory import MemorySweeps
+from gpucommons.scheduler.store.sql.parts import SqlParts
+from gpucommons.scheduler.store.sql.transactions import WithoutDisk
 
 
-class MemoryStore:
+class MemoryStore(SqlParts):
     """See :class:`gpucommons.scheduler.store.base.Store`."""
 
     def __init__(self) -> None:
+        super().__init__(WithoutDisk(self.check_lead).transactions())
         self._lock = threading.RLock()
         self._epoch, self._holder, self._commits, self._last_event = Epoch(0), "", 0, 0
         self._cluster = Cluster()
@@ -74,17 +71,10 @@ class MemoryStore:
         self._estimates: dict[tuple[Millis, WorkloadId], Estimate] = {}
         self._names: dict[tuple[TeamName, str], int] = defaultdict(int)
         self._uploads: dict[tuple[str, UserName], Millis] = {}
-        self.schedules = MemorySchedules(self.check_lead)
-        self.quota_minutes = MemoryQuotaMinutes(self.check_lead)
         self.reports = MemoryReports(
             rows=lambda from_ms, to_ms: self.ledger(from_ms=from_ms, to_ms=to_ms),
             workloads=lambda: tuple(self._workloads.values()),
         )
-        self.plans = MemoryPlans(self.check_lead)
-        self.profiles = MemoryProfiles()
-        self.sweeps = MemorySweeps(self.check_lead)
-        self.pipelines = MemoryPipelines(self.check_lead)
-        self.notifications = MemoryNotifications(self.check_lead)
 
     def take_lead(self, holder: str) -> Epoch:
         """Become the one writer of state."""

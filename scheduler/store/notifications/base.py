@@ -1,4 +1,4 @@
-"""The contract of stores with those who tell people; memory and SQL pass the same suite."""
+"""The contract of stores with those who tell people, with a disk and without."""
 
 from __future__ import annotations
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, delete, func, or_, select, update
@@ -20,8 +18,8 @@ from gpucommons.scheduler.notifications.preferences import (
 )
 from gpucommons.scheduler.store.codec import decode, encode
 from gpucommons.scheduler.store.schedules.base import Epoch
-from gpucommons.scheduler.store.schedules.sql import Reads
 from gpucommons.scheduler.store.sql.intents import insert_into
+from gpucommons.scheduler.store.sql.transactions import Transactions
 from gpucommons.scheduler.store.tables import (
     notification_choices,
     notification_reading,
@@ -32,20 +30,17 @@ from gpucommons.scheduler.store.tables import (
 _ONE = 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SqlNotifications:
-    """See :class:`.base.NotificationStore`. Transactions are the store's."""
+    """See :class:`.base.NotificationStore`."""
 
-    read_in: Reads
-    writing: Callable[[], AbstractContextManager[Connection]]
-    #: A transaction of the leader alone.
-    leading: Callable[[Epoch], AbstractContextManager[Connection]]
+    def __init__(self, transactions: Transactions) -> None:
+        self._in = transactions
 
     def choose(
         self, choice: Choice, *, before: Choice, messages: Sequence[Notification] = ()
     ) -> None:
         """In place of what was seen: the row must be as it was read here when it is written."""
-        with self.writing() as connection:
+        with self._in.writing() as connection:
             known = connection.execute(_document_of(choice.owner)).scalar_one_or_none()
             seen = Choice(owner=choice.owner) if known is None else decode(Choice, known)
             if seen != before or not _replaced(connection, choice, known):
@@ -54,30 +49,30 @@ class SqlNotifications:
 
     def choice(self, owner: UserName) -> Choice | None:
         """Of one user."""
-        found = self.read_in(lambda c: c.execute(_document_of(owner)).scalar_one_or_none())
+        found = self._in.read(lambda c: c.execute(_document_of(owner)).scalar_one_or_none())
         return None if found is None else decode(Choice, found)
 
     def choices(self) -> tuple[Choice, ...]:
         """By name."""
         asked = select(notification_choices.c.document)
-        rows = self.read_in(lambda c: c.execute(asked).scalars().all())
+        rows = self._in.read(lambda c: c.execute(asked).scalars().all())
         # Each database sorts texts its own way.
         return tuple(sorted((decode(Choice, row) for row in rows), key=lambda one: one.owner))
 
     def reading(self) -> Reading | None:
         """How far was read."""
         asked = select(notification_reading.c.document)
-        found = self.read_in(lambda c: c.execute(asked).scalar_one_or_none())
+        found = self._in.read(lambda c: c.execute(asked).scalar_one_or_none())
         return None if found is None else decode(Reading, found)
 
     def add(self, messages: Sequence[Notification]) -> None:
         """Those that are not there yet."""
-        with self.writing() as connection:
+        with self._in.writing() as connection:
             _add(connection, messages)
 
     def read(self, epoch: Epoch, reading: Reading, messages: Sequence[Notification]) -> None:
         """Both at once."""
-        with self.leading(epoch) as connection:
+        with self._in.leading(epoch) as connection:
             _add(connection, messages)
             statement = insert_into(connection)(notification_reading)
             connection.execute(
@@ -104,7 +99,7 @@ class SqlNotifications:
 
     def settle(self, epoch: Epoch, messages: Sequence[Notification]) -> None:
         """In place of what was known."""
-        with self.leading(epoch) as connection:
+        with self._in.leading(epoch) as connection:
             for one in messages:
                 mine = notifications.c.notification_id == one.notification_id
                 connection.execute(update(notifications).where(mine).values(_values(one)))
@@ -128,13 +123,13 @@ class SqlNotifications:
 
     def forget(self, owner: UserName) -> int:
         """All of one user."""
-        with self.writing() as connection:
+        with self._in.writing() as connection:
             mine = delete(notifications).where(notifications.c.owner == owner)
             return connection.execute(mine).rowcount
 
     def drop(self, epoch: Epoch, *, before_ms: Millis) -> int:
         """Those that are older."""
-        with self.leading(epoch) as connection:
+        with self._in.leading(epoch) as connection:
             old = delete(notifications).where(notifications.c.made_ms < before_ms)
             return connection.execute(old).rowcount
 
@@ -145,11 +140,11 @@ class SqlNotifications:
             .where(*where)
             .group_by(of.owner, of.channel)
         )
-        rows = self.read_in(lambda c: c.execute(asked).all())
+        rows = self._in.read(lambda c: c.execute(asked).all())
         return {(UserName(row[0]), Channel(row[1])): int(row[2]) for row in rows}
 
     def _messages(self, asked: Select[Any]) -> tuple[Notification, ...]:
-        rows = self.read_in(lambda c: c.execute(asked).scalars().all())
+        rows = self._in.read(lambda c: c.execute(asked).scalars().all())
         return tuple(decode(Notification, row) for row in rows)
 
 

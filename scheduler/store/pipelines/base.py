@@ -1,4 +1,4 @@
-"""The contract of stores with those who keep pipelines; memory and SQL pass the same suite."""
+"""The contract of stores with those who keep pipelines, with a disk and without."""
 
 from __future__ import annotations
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, delete, exc, insert, or_, select, update
@@ -21,19 +18,16 @@ from gpucommons.scheduler.principal import Sight
 from gpucommons.scheduler.store.codec import decode, encode
 from gpucommons.scheduler.store.pipelines.base import name_taken, snapshots_of
 from gpucommons.scheduler.store.schedules.base import Epoch, changed_meanwhile
-from gpucommons.scheduler.store.schedules.sql import Reads
 from gpucommons.scheduler.store.sql.intents import take_turn
+from gpucommons.scheduler.store.sql.transactions import Transactions
 from gpucommons.scheduler.store.tables import pipelines
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SqlPipelines:
-    """See :class:`.base.PipelineStore`. Transactions are the store's."""
+    """See :class:`.base.PipelineStore`."""
 
-    read: Reads
-    writing: Callable[[], AbstractContextManager[Connection]]
-    #: A transaction of the leader alone.
-    leading: Callable[[Epoch], AbstractContextManager[Connection]]
+    def __init__(self, transactions: Transactions) -> None:
+        self._in = transactions
 
     def put(
         self,
@@ -54,7 +48,7 @@ class SqlPipelines:
         mine = pipelines.c.pipeline_id == pipeline.pipeline_id
         new = {"pipeline_id": pipeline.pipeline_id, "standing": encode(Standing())}
         try:
-            with self.writing() as connection:
+            with self._in.writing() as connection:
                 if _written(connection, mine) != before:
                     raise changed_meanwhile(pipeline.name)
                 if before is None:
@@ -91,7 +85,7 @@ class SqlPipelines:
     ) -> bool:
         """Write where one stands."""
         mine = pipelines.c.pipeline_id == piped.pipeline.pipeline_id
-        with self.leading(epoch) as connection:
+        with self._in.leading(epoch) as connection:
             same = _written(connection, mine) == piped.pipeline
             values: dict[str, Any] = {"standing": encode(standing)}
             if same:
@@ -108,11 +102,11 @@ class SqlPipelines:
 
     def drop(self, pipeline_id: PipelineId) -> None:
         """Forget one."""
-        with self.writing() as connection:
+        with self._in.writing() as connection:
             connection.execute(delete(pipelines).where(pipelines.c.pipeline_id == pipeline_id))
 
     def _read(self, statement: Select[Any]) -> tuple[Piped, ...]:
-        rows = self.read(lambda connection: connection.execute(statement).mappings().all())
+        rows = self._in.read(lambda connection: connection.execute(statement).mappings().all())
         return tuple(
             Piped(
                 pipeline=decode(Pipeline, row["document"]),

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Collection
 
 from sqlalchemy import Connection, delete, func, select
 
 from gpucommons.scheduler.core.model.types import UserName
 from gpucommons.scheduler.profiles import MAX_PROFILES, Profile, too_many
 from gpucommons.scheduler.store.codec import decode, encode
-from gpucommons.scheduler.store.schedules.sql import Reads
 from gpucommons.scheduler.store.sql.intents import insert_into, take_turn
+from gpucommons.scheduler.store.sql.transactions import Transactions
 from gpucommons.scheduler.store.tables import profiles
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SqlProfiles:
-    """See :class:`.base.ProfileStore`. Transactions are the store's."""
+    """See :class:`.base.ProfileStore`."""
 
-    read: Reads
-    writing: Callable[[], AbstractContextManager[Connection]]
+    def __init__(self, transactions: Transactions) -> None:
+        self._in = transactions
 
     def put(self, profile: Profile) -> None:
         """Add or replace."""
         row = {"team": profile.team, "name": profile.name, "document": encode(profile)}
-        with self.writing() as connection:
+        with self._in.writing() as connection:
             _check_count(connection, profile)
             statement = insert_into(connection)(profiles).values(row)
             key = [profiles.c.team, profiles.c.name]
@@ -38,13 +35,13 @@ class SqlProfiles:
         found = select(profiles.c.document).order_by(profiles.c.team, profiles.c.name)
         if teams is not None:
             found = found.where(profiles.c.team.in_(sorted(teams)))
-        rows = self.read(lambda connection: connection.execute(found).scalars().all())
+        rows = self._in.read(lambda connection: connection.execute(found).scalars().all())
         return tuple(decode(Profile, row) for row in rows)
 
     def drop(self, team: str, name: str) -> None:
         """Forget one."""
         mine = (profiles.c.team == team, profiles.c.name == name)
-        with self.writing() as connection:
+        with self._in.writing() as connection:
             connection.execute(delete(profiles).where(*mine))
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 
 from sqlalchemy import Connection, delete, func, select
 
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.store.quota_minutes.base import FOLDED_MS, QuotaMinute, added_up
 from gpucommons.scheduler.store.schedules.base import Epoch
-from gpucommons.scheduler.store.schedules.sql import Reads
 from gpucommons.scheduler.store.sql.intents import insert_into
+from gpucommons.scheduler.store.sql.transactions import Transactions
 from gpucommons.scheduler.store.tables import quota_minutes
 
 #: So much is folded in one transaction: others write between them.
@@ -22,22 +21,20 @@ _KEYS = (quota_minutes.c.minute_ms, quota_minutes.c.pool, quota_minutes.c.team)
 _FOLDED = quota_minutes.c.minute_ms % FOLDED_MS == 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SqlQuotaMinutes:
-    """See :class:`.base.QuotaMinuteStore`. Transactions are the store's."""
+    """See :class:`.base.QuotaMinuteStore`."""
 
-    read: Reads
-    #: A transaction of the leader alone.
-    leading: Callable[[Epoch], AbstractContextManager[Connection]]
+    def __init__(self, transactions: Transactions) -> None:
+        self._in = transactions
 
     def put(self, epoch: Epoch, rows: Sequence[QuotaMinute]) -> None:
         """Add or replace."""
-        with self.leading(epoch) as connection:
+        with self._in.leading(epoch) as connection:
             _write(connection, rows)
 
     def sums(self, *, from_ms: Millis, to_ms: Millis, step_ms: int) -> tuple[QuotaMinute, ...]:
         """By time, pool and team."""
-        return self.read(lambda connection: _sums(connection, from_ms, to_ms, step_ms))
+        return self._in.read(lambda connection: _sums(connection, from_ms, to_ms, step_ms))
 
     def fold(self, epoch: Epoch, *, before_ms: Millis) -> int:
         """A day at a time, oldest first, until none is left that has minutes."""
@@ -45,17 +42,17 @@ class SqlQuotaMinutes:
         unfolded = select(func.min(quota_minutes.c.minute_ms)).where(
             quota_minutes.c.minute_ms < end_ms, ~_FOLDED
         )
-        while (oldest := self.read(lambda c: c.execute(unfolded).scalar_one())) is not None:
+        while (oldest := self._in.read(lambda c: c.execute(unfolded).scalar_one())) is not None:
             from_ms = oldest - oldest % FOLDED_MS
             to_ms = min(from_ms + _FOLDED_AT_ONCE_MS, end_ms)
-            with self.leading(epoch) as connection:
+            with self._in.leading(epoch) as connection:
                 count += _fold(connection, Millis(from_ms), Millis(to_ms))
         return count
 
     def drop(self, epoch: Epoch, *, before_ms: Millis) -> int:
         """Forget what is older."""
         old = delete(quota_minutes).where(quota_minutes.c.minute_ms < before_ms)
-        with self.leading(epoch) as connection:
+        with self._in.leading(epoch) as connection:
             return connection.execute(old).rowcount
 
 

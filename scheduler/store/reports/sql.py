@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Column, Connection, RowMapping, Select, case, func, select
 
 from gpucommons.scheduler.core.model.types import HoldClass, Kind, State, TeamName
 from gpucommons.scheduler.store.reports.base import FinishedJobs, Steps, UsageSum
-from gpucommons.scheduler.store.schedules.sql import Reads
+from gpucommons.scheduler.store.sql.transactions import Transactions
 from gpucommons.scheduler.store.tables import ledger, workloads
 
 _SUMS = ("held", "used", "idle", "borrowed", "lost")
 _NAMES = ("team", "owner", "pool", "project")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SqlReports:
     """See :class:`.base.ReportStore`."""
 
-    read: Reads
+    def __init__(self, transactions: Transactions) -> None:
+        self._in = transactions
 
     def usage(
         self, steps: Steps, *, teams: frozenset[TeamName] | None = None
     ) -> tuple[UsageSum, ...]:
         """By step, team, owner, pool and project."""
-        return self.read(lambda connection: _usage(connection, steps, teams))
+        return self._in.read(lambda connection: _usage(connection, steps, teams))
 
     def finished(
         self, steps: Steps, *, teams: frozenset[TeamName] | None = None
     ) -> tuple[FinishedJobs, ...]:
         """By step and team."""
-        return self.read(lambda connection: _finished(connection, steps, teams))
+        return self._in.read(lambda connection: _finished(connection, steps, teams))
 
 
 def _within(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
@@ -38,27 +35,15 @@ from gpucommons.scheduler.store.schedules.base import (
     name_taken,
 )
 from gpucommons.scheduler.store.sql.intents import take_turn
+from gpucommons.scheduler.store.sql.transactions import Transactions
 from gpucommons.scheduler.store.tables import schedules
 
-T = TypeVar("T")
 
-
-class Reads(Protocol):
-    """Runs a query in a transaction."""
-
-    def __call__(self, query: Callable[[Connection], T]) -> T:
-        """What the query gives."""
-        ...
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SqlSchedules:
-    """See :class:`.base.ScheduleStore`. Transactions are the store's."""
+    """See :class:`.base.ScheduleStore`."""
 
-    read: Reads
-    writing: Callable[[], AbstractContextManager[Connection]]
-    #: A transaction of the leader alone.
-    leading: Callable[[Epoch], AbstractContextManager[Connection]]
+    def __init__(self, transactions: Transactions) -> None:
+        self._in = transactions
 
     def put(
         self,
@@ -79,7 +64,7 @@ class SqlSchedules:
         mine = schedules.c.schedule_id == schedule.schedule_id
         new = {"schedule_id": schedule.schedule_id, "standing": encode(Standing())}
         try:
-            with self.writing() as connection:
+            with self._in.writing() as connection:
                 if _written(connection, mine) != before:
                     raise changed_meanwhile(schedule.name)
                 if before is None:
@@ -123,7 +108,7 @@ class SqlSchedules:
     ) -> bool:
         """Write where one stands."""
         mine = schedules.c.schedule_id == scheduled.schedule.schedule_id
-        with self.leading(epoch) as connection:
+        with self._in.leading(epoch) as connection:
             same = _written(connection, mine) == scheduled.schedule
             values: dict[str, Any] = {"standing": encode(standing)}
             if same:
@@ -133,11 +118,11 @@ class SqlSchedules:
 
     def drop(self, schedule_id: ScheduleId) -> None:
         """Forget one."""
-        with self.writing() as connection:
+        with self._in.writing() as connection:
             connection.execute(delete(schedules).where(schedules.c.schedule_id == schedule_id))
 
     def _read(self, statement: Select[Any]) -> tuple[Scheduled, ...]:
-        rows = self.read(lambda connection: connection.execute(statement).mappings().all())
+        rows = self._in.read(lambda connection: connection.execute(statement).mappings().all())
         return tuple(
             Scheduled(
                 schedule=decode(Schedule, row["document"]),

@@ -46,13 +46,7 @@ from gpucommons.scheduler.store.base import (
 )
 from gpucommons.scheduler.store.codec import BadDocument
 from gpucommons.scheduler.store.estimates import Estimate
-from gpucommons.scheduler.store.notifications.sql import SqlNotifications
-from gpucommons.scheduler.store.pipelines.sql import SqlPipelines
-from gpucommons.scheduler.store.plans.sql import SqlPlans
-from gpucommons.scheduler.store.profiles.sql import SqlProfiles
-from gpucommons.scheduler.store.quota_minutes.sql import SqlQuotaMinutes
 from gpucommons.scheduler.store.reports.sql import SqlReports
-from gpucommons.scheduler.store.schedules.sql import SqlSchedules
 from gpucommons.scheduler.store.sql import cluster, curves, history, intents
 from gpucommons.scheduler.store.sql.engine import (
     connected,
@@ -62,37 +56,29 @@ from gpucommons.scheduler.store.sql.engine import (
 )
 from gpucommons.scheduler.store.sql.listen_notify import ASKED, COMMITTED, Notices
 from gpucommons.scheduler.store.sql.mirror import SqlMirror
-from gpucommons.scheduler.store.sweeps.sql import SqlSweeps
+from gpucommons.scheduler.store.sql.parts import SqlParts
+from gpucommons.scheduler.store.sql.transactions import Transactions
 
 T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 
 
-class SqlStore:
+class SqlStore(SqlParts):
     """See :class:`gpucommons.scheduler.store.base.Store`."""
 
     def __init__(self, url: str) -> None:
+        transactions = Transactions(
+            read=self._read, writing=self._writing, leading=self._leading_alone
+        )
+        super().__init__(transactions)
         self._engine = open_engine(url)
         self._writers = connected(url, alone=True)
         self._turn = threading.Lock()
         self._notices = Notices(self._engine)
         self._curves = curves.Curves()
         self._leader_lock = leader_lock(url)
-        self.schedules = SqlSchedules(
-            read=self._read, writing=self._writing, leading=self._leading_alone
-        )
-        self.quota_minutes = SqlQuotaMinutes(read=self._read, leading=self._leading_alone)
-        self.reports = SqlReports(read=self._read)
-        self.profiles = SqlProfiles(read=self._read, writing=self._writing)
-        self.sweeps = SqlSweeps(read=self._read, writing=self._writing, leading=self._leading_alone)
-        self.plans = SqlPlans(read=self._read, writing=self._writing, leading=self._leading_alone)
-        self.pipelines = SqlPipelines(
-            read=self._read, writing=self._writing, leading=self._leading_alone
-        )
-        self.notifications = SqlNotifications(
-            read_in=self._read, writing=self._writing, leading=self._leading_alone
-        )
+        self.reports = SqlReports(transactions)
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:

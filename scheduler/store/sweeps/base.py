@@ -1,4 +1,4 @@
-"""The contract of stores with those who keep sweeps; memory and SQL pass the same suite."""
+"""The contract of stores with those who keep sweeps, with a disk and without."""
 
 from __future__ import annotations
 
@@ -75,9 +75,3 @@ class SweepStore(Protocol):
             When another leads.
         """
         ...
-
-
-def is_needed(kept: Kept, ended_since_ms: Millis) -> bool:
-    """Whether its files are kept for it."""
-    ended_ms = kept.standing.ended_ms
-    return ended_ms is None or ended_ms >= ended_since_ms

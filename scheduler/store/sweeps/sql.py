@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -27,21 +25,18 @@ from gpucommons.scheduler.parents import ParentId
 from gpucommons.scheduler.principal import Sight
 from gpucommons.scheduler.store.codec import decode, encode
 from gpucommons.scheduler.store.schedules.base import Epoch, changed_meanwhile
-from gpucommons.scheduler.store.schedules.sql import Reads
 from gpucommons.scheduler.store.sql.intents import take_turn
 from gpucommons.scheduler.store.sql.replacing import put_rows
+from gpucommons.scheduler.store.sql.transactions import Transactions
 from gpucommons.scheduler.store.tables import sweeps, trials
 from gpucommons.scheduler.sweeps.sweep import Kept, Standing, Sweep, Trial, too_many
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SqlSweeps:
-    """See :class:`.base.SweepStore`. Transactions are the store's."""
+    """See :class:`.base.SweepStore`."""
 
-    read: Reads
-    writing: Callable[[], AbstractContextManager[Connection]]
-    #: A transaction of the leader alone.
-    leading: Callable[[Epoch], AbstractContextManager[Connection]]
+    def __init__(self, transactions: Transactions) -> None:
+        self._in = transactions
 
     def put(self, sweep: Sweep, *, before: Sweep | None = None, most: int | None = None) -> None:
         """Add one, or replace what was written before."""
@@ -55,7 +50,7 @@ class SqlSweeps:
             "standing": encode(Standing()),
         }
         try:
-            with self.writing() as connection:
+            with self._in.writing() as connection:
                 if _written(connection, sweep.sweep_id) != before:
                     raise changed_meanwhile(sweep.name)
                 if most is not None:
@@ -95,18 +90,18 @@ class SqlSweeps:
         """As they are kept."""
         size = func.coalesce(func.sum(func.length(sweeps.c.document)), 0)
         mine = select(size).where(sweeps.c.owner == owner, sweeps.c.made_ms > since_ms)
-        return int(self.read(lambda connection: connection.execute(mine).scalar_one()))
+        return int(self._in.read(lambda connection: connection.execute(mine).scalar_one()))
 
     def trials(self, sweep_id: ParentId) -> tuple[Trial, ...]:
         """By number."""
         asked = {"of": sweep_id}
-        found = self.read(lambda connection: connection.execute(_TRIALS, asked).scalars().all())
+        found = self._in.read(lambda connection: connection.execute(_TRIALS, asked).scalars().all())
         return tuple(decode(Trial, document) for document in found)
 
     def stand(self, epoch: Epoch, kept: Kept, trials_: Sequence[Trial]) -> None:
         """Write where it stands."""
         sweep_id = kept.sweep.sweep_id
-        with self.leading(epoch) as connection:
+        with self._in.leading(epoch) as connection:
             written = _written(connection, sweep_id)
             if written is None:
                 return
@@ -131,13 +126,13 @@ class SqlSweeps:
     def prune(self, epoch: Epoch, *, before_ms: Millis) -> None:
         """Forget what ended before."""
         over = (sweeps.c.ended_ms < before_ms, sweeps.c.live.is_(False))
-        with self.leading(epoch) as connection:
+        with self._in.leading(epoch) as connection:
             old = select(sweeps.c.sweep_id).where(*over)
             connection.execute(delete(trials).where(trials.c.sweep_id.in_(old)))
             connection.execute(delete(sweeps).where(*over))
 
     def _read(self, statement: Select[Any]) -> tuple[Kept, ...]:
-        rows = self.read(lambda connection: connection.execute(statement).mappings().all())
+        rows = self._in.read(lambda connection: connection.execute(statement).mappings().all())
         return tuple(_kept(row["document"], row["standing"]) for row in rows)
 
 
