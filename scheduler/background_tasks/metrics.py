@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -15,6 +14,7 @@ from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import HoldClass, Kind
 from gpucommons.scheduler.core.quota import quota
+from gpucommons.scheduler.service.service import Deciding
 from gpucommons.scheduler.threads.pulse import Pulse
 
 #: Wide on purpose: long polls of 25 s belong to the normal ones.
@@ -22,24 +22,10 @@ _SECONDS = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 30.0)
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-class HasCluster(Protocol):
-    """The loop, as far as it is measured here."""
-
-    @property
-    def cluster(self) -> Cluster:
-        """What the last cycle committed."""
-        ...
-
-    @property
-    def pulse(self) -> Pulse:
-        """Whether it gets anything done."""
-        ...
-
-
 class ClusterCollector(Collector):
     """Gauges read from the last committed cluster when scraped: nothing to keep in step."""
 
-    def __init__(self, loop: HasCluster) -> None:
+    def __init__(self, loop: Deciding) -> None:
         self._loop = loop
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
@@ -212,7 +198,7 @@ class Metrics:
 
     def __init__(
         self,
-        loop: HasCluster,
+        loop: Deciding,
         *,
         cluster_requests: Counts | None = None,
         messages: Counts | None = None,

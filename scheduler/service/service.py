@@ -18,7 +18,6 @@ from gpucommons.scheduler.core.model.intents import Action, Intent, Submit, Verd
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.state import Cluster, Observation
 from gpucommons.scheduler.core.model.types import (
-    Attempt,
     IntentId,
     Kind,
     Millis,
@@ -29,6 +28,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.whatif.counterfactuals import Counterfactual
+from gpucommons.scheduler.curves.following import ReadsLogs
 from gpucommons.scheduler.environments.base import AsAsked, Environments
 from gpucommons.scheduler.errors import (
     BadRequest,
@@ -39,7 +39,6 @@ from gpucommons.scheduler.errors import (
     error_classes,
 )
 from gpucommons.scheduler.file_storage.job_files import JobFiles
-from gpucommons.scheduler.files.log_reader import LogChunk
 from gpucommons.scheduler.files.snapshots import SnapshotPlace
 from gpucommons.scheduler.forecast.forecast import Forecast
 from gpucommons.scheduler.forecast.windows import Unknown
@@ -131,14 +130,6 @@ class Directory(Protocol):
         ...
 
 
-class Logs(Protocol):
-    """Where workers' output is read."""
-
-    def read(self, workload: Workload, attempt: Attempt, *, rank: int, offset: int) -> LogChunk:
-        """Whole lines from an offset on."""
-        ...
-
-
 class Forecasts(Protocol):
     """What is likely, worked out beside the loop."""
 
@@ -221,7 +212,7 @@ class Service:
 
     store: Store
     loop: Deciding
-    logs: Logs
+    logs: ReadsLogs
     directory: Directory
     snapshots: SnapshotPlace
     activity: ActivityBoard

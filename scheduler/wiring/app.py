@@ -354,7 +354,7 @@ class ExecutorLogs:
     cluster: Callable[[], Cluster]
 
     def read(self, workload: Workload, attempt: Attempt, *, rank: int, offset: int) -> LogChunk:
-        """See :class:`gpucommons.scheduler.service.service.Logs`."""
+        """See :class:`gpucommons.scheduler.curves.following.ReadsLogs`."""
         executor = self.executors.get(executor_of(self.cluster(), attempt) or "")
         if executor is None:
             message = f"The log of {workload.spec.name} lies on a node that is not here any more."

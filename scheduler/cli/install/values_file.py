@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 from gpucommons.gpu.extras import coming_with
@@ -165,11 +165,3 @@ def _as_written(value: Any) -> Any:
     if config and type(config.get(changes.CONFIG_KEY)) is str:
         config[changes.CONFIG_KEY] = LiteralScalarString(config[changes.CONFIG_KEY])
     return value
-
-
-def reformatted(before: str, after: str) -> Iterator[str]:
-    """What is said where lines of the admin's own have another form afterwards."""
-    lines = set(after.splitlines())
-    lost = [one for one in before.splitlines() if one.strip() and one not in lines]
-    if lost:
-        yield f"{len(lost)} lines of yours are changed or written in another form; --undo brings them back."

@@ -243,6 +243,20 @@ class Connection:
             raise ApiError(_UNAUTHORIZED, "Unauthorized", message)
 
 
+def create_once(connection: Connection, path: str, body: Document) -> None:
+    """Create an object that may be there already."""
+    try:
+        connection.post(path, body)
+    except ApiError as error:
+        if not error.exists:
+            raise
+
+
+def delete_at_once(connection: Connection, path: str, uid: str) -> None:
+    """Delete a pod that nobody has to wait for, and no other of its name."""
+    connection.delete(path, {"preconditions": {"uid": uid}, "gracePeriodSeconds": 0})
+
+
 def _refusal(status: int, data: bytes) -> ApiError:
     try:
         found = json.loads(data)

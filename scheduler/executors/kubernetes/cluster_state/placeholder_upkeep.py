@@ -10,6 +10,8 @@ from gpucommons.scheduler.executors.kubernetes.api_server.connection import (
     NOT_FOUND,
     ApiError,
     Connection,
+    create_once,
+    delete_at_once,
 )
 from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
 from gpucommons.scheduler.executors.kubernetes.api_server.refusals import is_refusal
@@ -73,11 +75,7 @@ class Placeholders:
         def work() -> None:
             owner = self._owner()
             body = placeholder_pod(pool, growth, number, self._settings, owner=owner)
-            try:
-                self._connection.post(path, body)
-            except ApiError as error:
-                if not error.exists:
-                    raise
+            create_once(self._connection, path, body)
 
         self._orders.give(("bring", name, number), work, partial(self._told, name))
 
@@ -101,10 +99,5 @@ class Placeholders:
 
     def _remove(self, pod: PlaceholderSeen) -> None:
         path = f"/api/v1/namespaces/{self._settings.system_namespace}/pods/{pod.name}"
-
-        def work() -> None:
-            self._connection.delete(
-                path, {"preconditions": {"uid": pod.uid}, "gracePeriodSeconds": 0}
-            )
-
+        work = partial(delete_at_once, self._connection, path, pod.uid)
         self._orders.give(("no placeholder", pod.uid), work, lambda _error: None)

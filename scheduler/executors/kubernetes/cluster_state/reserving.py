@@ -10,7 +10,12 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import WorkerPlacement
 from gpucommons.scheduler.executors.base import Bound
-from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError, Connection
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import (
+    ApiError,
+    Connection,
+    create_once,
+    delete_at_once,
+)
 from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
 from gpucommons.scheduler.executors.kubernetes.api_server.refusals import Refusals, is_refusal
 from gpucommons.scheduler.executors.kubernetes.attempts.sentences import not_held, not_run
@@ -153,14 +158,7 @@ class Reservations:
         selector = self._view.node_selector(node.node_id)
         body = reservation_pod(slot, node, selector, self._settings)
         path = f"/api/v1/namespaces/{self._settings.system_namespace}/pods"
-
-        def work() -> None:
-            try:
-                self._connection.post(path, body)
-            except ApiError as error:
-                if not error.exists:
-                    raise
-
+        work = partial(create_once, self._connection, path, body)
         self._orders.give(("hold", slot), work, partial(self._told, slot))
 
     def _told(self, slot: DeviceId, error: ApiError | None) -> None:
@@ -174,13 +172,8 @@ class Reservations:
         if pod.leaving and pod.running:
             return
         path = f"/api/v1/namespaces/{self._settings.system_namespace}/pods/{pod.name}"
-
-        def work() -> None:
-            # Nothing of it uses the card, so nobody has to wait until it has ended.
-            self._connection.delete(
-                path, {"preconditions": {"uid": pod.uid}, "gracePeriodSeconds": 0}
-            )
-
+        # Nothing of it uses the card, so nobody has to wait until it has ended.
+        work = partial(delete_at_once, self._connection, path, pod.uid)
         self._orders.give(("let go", pod.uid), work, lambda _error: None)
 
     def _ask(self, pod: ReservationSeen) -> None:

@@ -12,6 +12,7 @@ from gpucommons.scheduler.executors.kubernetes.api_server.connection import (
     UNPROCESSABLE,
     ApiError,
     Connection,
+    create_once,
 )
 from gpucommons.scheduler.executors.kubernetes.manifests import patches
 from gpucommons.scheduler.executors.kubernetes.manifests.laying_out import LayOut
@@ -34,7 +35,8 @@ class Requests:
         for resource, body in plan.owned(made[0]):
             version = body["apiVersion"]
             base = "/api/v1" if version == "v1" else f"/apis/{version}"
-            self._make(f"{base}/namespaces/{namespace}/{resource}", dict(body))
+            path = f"{base}/namespaces/{namespace}/{resource}"
+            create_once(self._connection, path, dict(body))
         return made
 
     def _make_job(self, namespace: str, body: dict[str, Any]) -> Document:
@@ -51,13 +53,6 @@ class Requests:
             message = f"There is a Job {meta['name']} already, and it is not of this attempt."
             raise ApiError(CONFLICT, "Foreign", message)
         return found
-
-    def _make(self, path: str, body: dict[str, Any]) -> None:
-        try:
-            self._connection.post(path, body)
-        except ApiError as error:
-            if not error.exists:
-                raise
 
     def lift(
         self,
