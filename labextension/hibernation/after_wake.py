@@ -68,15 +68,34 @@ del _gpucommons_renew
 """
 
 
+#: What libraries do at the end of a cell they do not do at the end of ours: matplotlib would show what
+#: the cell that runs has drawn so far, and close it.
+_ASIDE = """
+def _gpucommons_aside():
+    import threading
+    events, ours = get_ipython().events, threading.get_ident()
+    trigger = events.trigger
+    def others(event, *given, **options):
+        if event == 'post_execute' and threading.get_ident() == ours:
+            events.trigger = trigger
+        else:
+            trigger(event, *given, **options)
+    events.trigger = others
+_gpucommons_aside()
+del _gpucommons_aside
+"""
+
 #: Of the thread by which ipykernel says what its cells print; what is no ipykernel has no such thread.
 _OF_THREAD = ("_really_send", "schedule", "io_loop")
 #: Whether it can be asked to keep its words. The answer of a kernel that can may come before its mark.
 _OBEYS = f"all(hasattr(get_ipython().kernel.iopub_thread, name) for name in {_OF_THREAD})"
+#: No more is kept of one kernel than so many messages, and so many bytes.
+_MOST_MESSAGES, _MOST_BYTES = 100_000, 64 * 1024**2
 #: What is sent goes through one method in one thread: whatever it is given is kept, in its order. Kept
 #: words are said all the same once there are too many of them, or nobody has asked for long. That this
 #: order is done is said at once: the next server would take it for the end of a cell.
 _SILENCE = """
-def _gpucommons_silence(order, mark, kind, names, most=100_000, longest_s=60):
+def _gpucommons_silence(order, mark, kind, names, most, most_bytes, longest_s=60):
     import os
     kernel = get_ipython().kernel
     thread = getattr(kernel, 'iopub_thread', None)
@@ -97,12 +116,14 @@ def _gpucommons_silence(order, mark, kind, names, most=100_000, longest_s=60):
         if '_gpucommons_kept' in own:
             return
         send, process = thread._really_send, os.getpid()
-        words = thread._gpucommons_kept = []
+        words, size = [], [0]
+        thread._gpucommons_kept = words
         def keep(*given, **options):
             if os.getpid() != process or is_answer(given[0]):
                 return send(*given, **options)
             words.append((given, options))
-            if len(words) > most:
+            size[0] += sum(memoryview(part).nbytes for part in given[0])
+            if len(words) > most or size[0] > most_bytes:
                 speak(words)
         thread._really_send = keep
         thread.io_loop.call_later(longest_s, speak, words)
@@ -113,7 +134,7 @@ def _gpucommons_silence(order, mark, kind, names, most=100_000, longest_s=60):
             speak(own.get('_gpucommons_kept'))
         kernel.session.send(thread.socket, kind, {'mark': mark}, parent=parent)
     thread.schedule(obey)
-_gpucommons_silence(%r, %r, %r, %r)
+_gpucommons_silence(%r, %r, %r, %r, %r, %r)
 del _gpucommons_silence
 """
 
@@ -136,6 +157,11 @@ def code(environ: Mapping[str, str]) -> str:
         if name.startswith(_PREFIXES) or name in _NAMES
     }
     return _CODE % (new, _PREFIXES, _NAMES)
+
+
+def _told(order: str, mark: str) -> str:
+    """What the kernel runs: to keep its words, to say them, or to send a mark alone."""
+    return _SILENCE % (order, mark, MARK, _OF_THREAD, _MOST_MESSAGES, _MOST_BYTES)
 
 
 class Acquaintance:
@@ -186,7 +212,7 @@ class Acquaintance:
         """Have a woken kernel say what it has kept, once that is heard."""
         if listener.listens(self.kernel_id):
             await self._order("mark", listener, within_s)
-        self._run(_SILENCE % ("speak", uuid4().hex, MARK, _OF_THREAD))
+        self._run(_told("speak", uuid4().hex))
 
     async def _order(self, order: str, listener: Listener, within_s: float) -> None:
         if not self._is_python():
@@ -203,7 +229,7 @@ class Acquaintance:
                 return
             if time.monotonic() >= ask_at:
                 ask_at = time.monotonic() + _MARK_AGAIN_S
-                self._run(_SILENCE % (order, mark, MARK, _OF_THREAD), _OBEYS, answered)
+                self._run(_told(order, mark), _OBEYS, answered)
             await asyncio.sleep(_LOOK_S)
 
     def _is_python(self) -> bool:
@@ -225,7 +251,7 @@ class Acquaintance:
 
         channel.on_recv(hear)
         content = {
-            "code": text,
+            "code": _ASIDE + text,
             "silent": True,
             "store_history": False,
             "user_expressions": {_ANSWER: asks} if asks else {},

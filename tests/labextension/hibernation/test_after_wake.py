@@ -16,6 +16,7 @@ import zmq.asyncio
 from jupyter_client.ioloop import AsyncIOLoopKernelManager
 from jupyter_client.session import DELIM, Session
 
+from gpucommons.labextension.hibernation import after_wake
 from gpucommons.labextension.hibernation.after_wake import MARK, Acquaintance
 from gpucommons.labextension.hibernation.waking import try_often
 
@@ -224,6 +225,61 @@ async def test_a_kernel_keeps_its_words_to_itself_until_they_are_heard_again(
     assert told == list(range(len(told)))
     # Its end would be taken for that of the cell.
     assert stopping._session.session in before.asked_by - after.asked_by
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("bound", [{"_MOST_MESSAGES": 50}, {"_MOST_BYTES": 20_000}])
+async def test_a_kernel_that_has_kept_too_much_says_it_unasked(
+    printing: Any, tmp_path: Path, bound: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, most in bound.items():
+        monkeypatch.setattr(after_wake, name, most)
+    listener = _Listener(printing)
+    await _until(lambda: len(listener.lines) > 10)
+
+    await Acquaintance(printing).fall_silent(listener, 60)
+
+    heard = len(listener.lines)
+    await _until(lambda: len(listener.lines) > heard + 100)
+    listener.stream.close()
+    assert listener.lines == list(range(len(listener.lines)))
+
+
+#: Runs until it is told to end. A library shows at the end of each run what was drawn in it.
+_DRAWS = """
+import os, time
+shown = []
+get_ipython().events.register("post_execute", lambda: shown.append("all"))
+open("drawing", "w").close()
+while not os.path.exists("enough"):
+    time.sleep(0.01)
+print(len(shown))
+"""
+
+
+@pytest.mark.timeout(60)
+async def test_what_a_library_does_after_each_cell_it_does_not_after_a_request_of_ours(
+    real: Any, listener: _Listener, tmp_path: Path
+) -> None:
+    shell, answered = real.connect_shell(), asyncio.Event()
+    shell.on_recv(lambda _parts: answered.set())
+    real.session.send(shell, "execute_request", {"code": _DRAWS, "silent": False})
+    await _until((tmp_path / "drawing").exists)
+
+    stopping, starting = Acquaintance(real), Acquaintance(real)
+    await stopping.fall_silent(listener, 60)
+    starting.renew({})
+    await starting.speak(listener, 60)
+    await _until(lambda: len(listener.marks) == 3)
+    (tmp_path / "enough").touch()
+    await answered.wait()
+    again = {"code": "print(len(shown))", "silent": False}
+    real.session.send(shell, "execute_request", again)
+
+    # At the end of the first cell, and never before.
+    await _until(lambda: len(listener.lines) == 2)
+    assert listener.lines == [0, 1]
+    shell.close()
 
 
 async def test_a_kernel_that_nobody_listens_to_is_not_asked_to_be_silent() -> None:
