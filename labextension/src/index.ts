@@ -177,7 +177,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       old?.dispose();
     };
 
-    addPages({ app, context, labShell });
+    addPages({ app, context, labShell, files });
 
     addCommands({
       app,

@@ -16,7 +16,7 @@ import pytest
 from pydantic import BaseModel
 
 from gpucommons.labextension import mlflow_runs, submission
-from gpucommons.labextension.routes import advice
+from gpucommons.labextension.routes import advice, pipelines
 from gpucommons.scheduler import models
 from gpucommons.scheduler.models.jobs import profiles, schedules
 
@@ -36,6 +36,7 @@ SENT: dict[str, type[BaseModel]] = {
     "IEvent": models.EventView,
     "IFigures": models.SweepFigures,
     "IFilesPreview": submission.Preview,
+    "IFolderOfSteps": pipelines.FolderPreview,
     "IForecast": models.ForecastView,
     "IIdle": models.IdleView,
     "IJob": models.JobView,
@@ -44,6 +45,7 @@ SENT: dict[str, type[BaseModel]] = {
     "IPackedFile": submission.FileView,
     "IPartOf": models.PartOfView,
     "IPipeline": models.PipelineView,
+    "IPipelineFile": pipelines.PipelinePreview,
     "IPipelineList": models.PipelineList,
     "IPlan": models.PlanView,
     "IPlanRecord": models.PlanRecord,
@@ -62,6 +64,7 @@ SENT: dict[str, type[BaseModel]] = {
     "IScheduleRun": models.ScheduleRunView,
     "ISlice": models.SliceView,
     "IStep": models.StepView,
+    "IStepOfFile": pipelines.StepPreview,
     "IStop": models.StopView,
     "ISweep": models.SweepView,
     "ISweepList": models.SweepList,

@@ -283,3 +283,26 @@ def test_a_pipeline_is_retried_from_the_failed_step(lab: LabServer, open_lab: Op
     expect(box.get_by_role("listitem", name="vit")).to_contain_text("try 2 · waiting")
     expect(box.get_by_role("listitem", name="assembly")).to_contain_text("Waits for vit.")
     assert lab.asked("pipelines/user-a/nightly-assembly-41/retry") == [{"step": "vit"}]
+
+    # On the same page, as a page of Lab is dear: a file is shown, refused where it was run, and runs.
+    page.get_by_role("button", name="Run a pipeline file…").click()
+    chooser = page.get_by_role("dialog")
+    chooser.get_by_text("pipeline.yaml").click()
+    chooser.get_by_role("button", name="Select", exact=True).click()
+    dialog = page.get_by_role("dialog").filter(has_text="Run the pipeline nightly-assembly?")
+    for text in (
+        "train × 2",
+        "reads clean/clean.parquet",
+        "after the end of train",
+        "Goes along: 4 files of this server’s folder, 4.0 KiB.",
+        "Stays here: raw.bin is larger than 32 MiB.",
+        "Steps cannot read what stays here.",
+    ):
+        expect(dialog).to_contain_text(text)
+    picture(page, "pipeline-file")
+    dialog.get_by_role("button", name="Run it").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("You have 100 pipelines")
+    dialog.get_by_role("button", name="Run it").click()
+    box = page.get_by_role("region", name="nightly-assembly-42", exact=True)
+    expect(box).to_contain_text("running")
+    assert lab.asked("pipeline") == [None, {"path": "pipeline.yaml", "team": None}] * 2

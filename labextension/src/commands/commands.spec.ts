@@ -1,7 +1,7 @@
 /** Which job a command means. */
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { CommandRegistry } from '@lumino/commands';
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 
 import { addCommands } from './commands';
 import { CommandIDs } from '../lab/ids';
@@ -9,9 +9,6 @@ import { Model } from '../model/model';
 import { makeJob, msg } from '../testing/make';
 import { fakeApi } from '../testing/sockets';
 import { TrainModel } from '../submission/train';
-
-// Much to load for a dialog that nobody opens here.
-vi.mock('@jupyterlab/filebrowser', () => ({ FileDialog: {} }));
 
 function opened(args: Record<string, boolean>): Promise<string[]> {
   const row = document.createElement('li');

@@ -1,13 +1,11 @@
 /** Every action as a command: palette, menus, toolbar, notifications and buttons call these. */
-import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
-import { FileDialog } from '@jupyterlab/filebrowser';
+import { InputDialog } from '@jupyterlab/apputils';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
-import type { Widget } from '@lumino/widgets';
 
 import { adder, attempt, ICommandOptions, takes } from './commandoptions';
-import { CurrentText } from './currenttext';
-import { isRunnable, runnablePath } from '../submission/documents';
+import type { JobAction } from './confirmaction';
+import { isRunnable, isSteps, runnablePath } from '../submission/documents';
 import { gpuIcon } from '../lab/icons';
 import { CommandIDs } from '../lab/ids';
 import {
@@ -17,10 +15,8 @@ import {
   canResume,
   canRunAgain,
   canRunFromHere,
-  cancelWords,
   hasRequest,
   maySteer,
-  pauseCosts,
   sorted,
   startableWith
 } from '../model/jobs';
@@ -89,9 +85,16 @@ function addTrainCommands(options: ICommandOptions): void {
         (args['asks'] === true || args['isContext'] === true
           ? null
           : runnablePath(app.shell.currentWidget)) ??
-        (await chooseFile(options, args));
+        (await chosenFile(options, args));
+      if (path !== null && isSteps(path)) {
+        await commands.execute(CommandIDs.runPipeline, { path });
+        return;
+      }
       if (path !== null) {
         train.choose(path);
+      }
+      // Without a file browser the form says to open a notebook or script first.
+      if (path !== null || !options.files?.tracker.currentWidget) {
         options.showPanel('first');
       }
     }
@@ -115,7 +118,7 @@ function addJobCommands(options: ICommandOptions): void {
   });
   const sizeNow = (job: IJob | null) => (job ? startableWith(job, model) : 0);
   const act = (
-    action: 'cancel' | 'pause' | 'resume',
+    action: JobAction,
     label: string,
     can: (job: IJob) => boolean
   ): CommandRegistry.ICommandOptions => ({
@@ -225,54 +228,15 @@ function jobOf(options: ICommandOptions, args: Args): IJob | null {
   return options.model.jobs?.find(job => job.id === id) ?? null;
 }
 
-/** Ask before work is lost that nobody can bring back. */
 async function confirmed(
-  action: 'cancel' | 'pause' | 'resume',
+  action: JobAction,
   job: IJob,
   { model, msg }: ICommandOptions
 ): Promise<boolean> {
-  const { trans } = msg;
-  if (action === 'cancel') {
-    const [body, keep] = cancelWords(job, msg);
-    return asked(
-      trans.__('Cancel %1?', job.name),
-      body,
-      keep,
-      trans.__('Cancel job')
-    );
-  }
-  if (action === 'resume') {
-    return true;
-  }
-  const ask = async () => pauseCosts(await model.api.job(job.id));
-  const costs = await ask();
-  if (!costs) {
-    return true;
-  }
-  return asked(
-    trans.__('Pause %1?', job.name),
-    new CurrentText(costs, ask),
-    trans.__('Let it run'),
-    trans.__('Pause job')
+  const { confirmAction } = await import(
+    /* webpackChunkName: "page-stored" */ './confirmaction'
   );
-}
-
-/** Ask; false is the answer that changes nothing. */
-async function asked(
-  title: string,
-  body: string | Widget,
-  no: string,
-  yes: string
-): Promise<boolean> {
-  const { button } = await showDialog({
-    title,
-    body,
-    buttons: [
-      Dialog.cancelButton({ label: no }),
-      Dialog.warnButton({ label: yes })
-    ]
-  });
-  return button.accept;
+  return confirmAction(action, job, model, msg);
 }
 
 async function chooseJob({
@@ -287,31 +251,20 @@ async function chooseJob({
   return jobs.find(job => `${job.team}/${job.name}` === value)?.id ?? null;
 }
 
-async function chooseFile(
-  options: ICommandOptions,
+async function chosenFile(
+  { app, files, msg }: ICommandOptions,
   args: Args
 ): Promise<string | null> {
-  const { app, files, msg } = options;
-  const browser = files?.tracker.currentWidget;
-  const clicked = app.contextMenuHitTest(node =>
-    node.classList.contains('jp-DirListing-item')
+  const { chooseFile, clickedFile } = await import(
+    /* webpackChunkName: "page-choosing" */ '../lab/choosing'
   );
-  const [selected] = browser?.selectedItems() ?? [];
-  if (clicked && selected && args['isContext'] === true) {
-    return selected.path;
-  }
-  if (!browser) {
-    // The form says to open a notebook or script first.
-    options.showPanel('first');
-    return null;
-  }
-  const { value } = await FileDialog.getOpenFiles({
-    manager: browser.model.manager,
-    title: msg.trans.__('Notebook or script to run'),
-    filter: item =>
-      item.type === 'directory' || isRunnable(item.path) ? {} : null
-  });
-  return value?.[0]?.path ?? null;
+  return (
+    (args['isContext'] === true ? clickedFile(app, files) : null) ??
+    chooseFile(files, {
+      title: msg.trans.__('Notebook, script or pipeline to run'),
+      accepts: path => isRunnable(path) || isSteps(path)
+    })
+  );
 }
 
 function text(value: unknown): string | null {

@@ -1,9 +1,14 @@
 /** Commands that open a page of the main area; all of it comes when it is first opened. */
-import { pagesOf } from '../lab/ids';
+import type { IFileBrowserFactory } from '@jupyterlab/filebrowser';
+
+import { CommandIDs, pagesOf } from '../lab/ids';
+import { contextOf, isSteps } from '../submission/documents';
 import { takes } from './commandoptions';
 import type { IPages } from './pagewidget';
 
-export function addPages(options: IPages): void {
+export function addPages(
+  options: IPages & { files: IFileBrowserFactory | null }
+): void {
   const { app, context } = options;
   const { trans } = context.msg;
   for (const [command, label] of pagesOf(trans)) {
@@ -18,4 +23,21 @@ export function addPages(options: IPages): void {
       }
     });
   }
+  app.commands.addCommand(CommandIDs.runPipeline, {
+    label: trans.__('Run as Pipeline…'),
+    describedBy: takes({
+      path: { type: 'string' },
+      asks: { type: 'boolean' }
+    }),
+    // In the menu of an editor it stands where the file may hold steps.
+    isVisible: args =>
+      args['isEditor'] !== true ||
+      isSteps(contextOf(app.shell.currentWidget)?.path ?? ''),
+    execute: async args => {
+      const { runPipeline } = await import(
+        /* webpackChunkName: "page-run-pipeline" */ '../pipelinepage/rundialog'
+      );
+      await runPipeline(options, args);
+    }
+  });
 }

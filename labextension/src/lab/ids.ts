@@ -18,6 +18,7 @@ export const CommandIDs = {
   openJob: 'gpucommons:open-job',
   schedules: 'gpucommons:schedules',
   pipelines: 'gpucommons:pipelines',
+  runPipeline: 'gpucommons:run-pipeline',
   sweeps: 'gpucommons:sweeps',
   told: 'gpucommons:told',
   pauseJob: 'gpucommons:pause-job',

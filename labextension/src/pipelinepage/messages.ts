@@ -12,8 +12,66 @@ export function pipelineMessages(msg: Messages) {
 
     none(): string {
       return trans.__(
-        'No pipelines yet. Write a pipeline.yaml, then in a terminal: gpucommons pipeline run'
+        'No pipelines yet. Write a pipeline.yaml and run it here, or in a terminal: gpucommons pipeline run'
       );
+    },
+
+    // --- a file of steps, before it runs ---
+
+    fileToRun(): string {
+      return trans.__('Pipeline to run');
+    },
+
+    runTitle(name: string): string {
+      return trans.__('Run the pipeline %1?', name);
+    },
+
+    cannotRun(path: string): string {
+      return trans.__('%1 cannot run', path);
+    },
+
+    after(steps: readonly string[]): string {
+      return trans.__('after %1', steps.join(', '));
+    },
+
+    /** A step, and what must have become of it. */
+    afterStep(step: string, how: string): string {
+      return (
+        {
+          any: trans.__('the end of %1', step),
+          failed: trans.__('a failure of %1', step)
+        }[how] ?? step
+      );
+    },
+
+    reads(inputs: readonly string[]): string {
+      return trans.__('reads %1', inputs.join(', '));
+    },
+
+    takesAlong(folder: string, count: number, size: string): string {
+      return trans._n(
+        'Goes along: %1 file of %2, %3.',
+        'Goes along: %1 files of %2, %3.',
+        count,
+        folder || trans.__('this server’s folder'),
+        size
+      );
+    },
+
+    staysHere(shown: string, more: number): string {
+      return more > 0
+        ? trans.__('Stays here: %1 and %2 more.', shown, more)
+        : trans.__('Stays here: %1.', shown);
+    },
+
+    leftOut(isLinked: boolean): string {
+      return isLinked
+        ? trans.__(
+            'What stays here is linked from your home: steps read it where it lies, and what they write into it changes your own files.'
+          )
+        : trans.__(
+            'Steps cannot read what stays here. A step with left_out: link has it linked from your home.'
+          );
     },
 
     pipelineState({ state, retry_from: from }: IPipeline): string {

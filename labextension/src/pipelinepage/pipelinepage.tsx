@@ -32,7 +32,7 @@ export function PipelinePage(props: {
   /** The one that was asked for, as `owner/name`. */
   wanted: string | null;
 }): React.JSX.Element {
-  const { model, trans } = usePanel();
+  const { model, commands, msg: words, trans } = usePanel();
   const msg = useWords(pipelineMessages);
   useTopics(model, ['status']);
   const [shown, setShown] = React.useState(props.wanted);
@@ -49,6 +49,16 @@ export function PipelinePage(props: {
       <Standing />
       <header className="gc-Row gc-JobHeader">
         <h1>{trans.__('Pipelines')}</h1>
+        <span className="gc-Right">
+          <ActionButton
+            hindrance={words.outOfReach(model.connection)}
+            onClick={() => {
+              void commands.execute(CommandIDs.runPipeline, { asks: true });
+            }}
+          >
+            {trans.__('Run a pipeline file…')}
+          </ActionButton>
+        </span>
       </header>
       {list.problem !== null && model.connection === 'ok' ? (
         <Callout tone="error">{list.problem}</Callout>

@@ -1,5 +1,6 @@
 /** Pipelines as the server shows them, and the calls about them; they come with the page. */
 import type { Api } from './api';
+import type { IFilesPreview } from './types';
 
 export interface IStep {
   name: string;
@@ -37,6 +38,52 @@ export interface IPipeline {
 interface IPipelineList {
   pipelines: IPipeline[];
   cursor?: string | null;
+}
+
+/** A step of a file that did not run yet. */
+export interface IStepOfFile {
+  name: string;
+  what: string;
+  /** How many combinations of values it runs with. */
+  copies: number;
+  after: Record<string, string>;
+  /** `clean/data.csv`. */
+  inputs: string[];
+}
+
+/** A folder that goes along with steps. */
+export interface IFolderOfSteps {
+  folder: string;
+  files: number;
+  size_bytes: number;
+  excluded: IFilesPreview['excluded'];
+  /** What can be linked from the home is linked. */
+  linked: boolean;
+}
+
+/** What a file of steps would run. */
+export interface IPipelineFile {
+  path: string;
+  name: string;
+  team: string | null;
+  /** Each behind those that it needs. */
+  steps: IStepOfFile[];
+  folders: IFolderOfSteps[];
+}
+
+export function pipelineFileOf(api: Api, path: string): Promise<IPipelineFile> {
+  const query = `?${new URLSearchParams({ path }).toString()}`;
+  return api.request('GET', ['pipeline'], undefined, { query });
+}
+
+/** Pack, upload and run it; the same key again makes no second pipeline. */
+export function runPipelineFile(
+  api: Api,
+  path: string,
+  team: string | null,
+  key: string
+): Promise<IPipeline> {
+  return api.request('POST', ['pipeline'], { path, team }, { key });
 }
 
 /** The newest page; older ones are asked for one by one. */

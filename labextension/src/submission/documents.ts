@@ -16,6 +16,11 @@ export function isRunnable(path: string): boolean {
   return RUNNABLE.test(path);
 }
 
+/** A file that may hold the steps of a pipeline. */
+export function isSteps(path: string): boolean {
+  return /\.ya?ml$/.test(path);
+}
+
 /** Keeps "What to run" in step with the open documents. */
 export class DocumentWatcher {
   constructor(

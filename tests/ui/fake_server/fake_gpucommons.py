@@ -131,7 +131,7 @@ class Proxy(APIHandler):
         body = json.loads(self.request.body) if self.request.body else None
         key = self.request.headers.get("Idempotency-Key")
         Asked.asked.append({"method": method, "path": path, "body": body, "key": key})
-        if path.startswith(("schedule", "pipelines", "sweep")):
+        if path.startswith(("schedule", "pipeline", "sweep")):
             self._answer_of_parents(path, body)
         else:
             self._answer_of_jobs(method, path, body)
@@ -172,7 +172,7 @@ class Proxy(APIHandler):
         else:
             known = (
                 Asked.pipelines
-                if path.startswith("pipelines")
+                if path.startswith("pipeline")
                 else Asked.sweeps
                 if path.startswith("sweep")
                 else Asked.schedules
@@ -222,7 +222,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
     handlers = [
         (url_path_join(base, "ws"), Socket),
         (url_path_join(base, "fake"), Asked),
-        (url_path_join(base, "(files|advise|submit-file|schedule|sweep)"), Proxy),
+        (url_path_join(base, "(files|advise|submit-file|schedule|sweep|pipeline)"), Proxy),
         (url_path_join(base, "examples"), Examples),
         (url_path_join(base, "api/(.+)"), Proxy),
     ]

@@ -66,6 +66,7 @@ class LabServer:
         work.mkdir()
         (work / "train.ipynb").write_text(json.dumps(NOTEBOOK))
         (work / "prepare.py").write_text("print('ready')\n")
+        (work / "pipeline.yaml").write_text("steps: {clean: {run: prepare.py}}\n")
         self.process = subprocess.Popen(
             self._command(work), env=self._env(), cwd=work, start_new_session=True
         )

@@ -22,6 +22,54 @@ TRIGGERS = [
 ]
 
 
+NO_ROOM = "You have 100 pipelines that are not over: cancel one, or wait until one is over."
+#: A file of steps before it runs, with one that stays behind.
+FILE: dict[str, Any] = {
+    "path": "pipeline.yaml",
+    "name": "nightly-assembly",
+    "team": None,
+    "steps": [
+        {
+            "name": "clean",
+            "what": "CPU only: python -u clean.py",
+            "copies": 1,
+            "after": {},
+            "inputs": [],
+        },
+        {
+            "name": "train",
+            "what": "1 GPU: python -u train.py",
+            "copies": 2,
+            "after": {"clean": "ok"},
+            "inputs": ["clean/clean.parquet"],
+        },
+        {
+            "name": "report",
+            "what": "CPU only: python -u report.py",
+            "copies": 1,
+            "after": {"train": "any"},
+            "inputs": [],
+        },
+    ],
+    "folders": [
+        {
+            "folder": "",
+            "files": 4,
+            "size_bytes": 4096,
+            "linked": False,
+            "excluded": [
+                {
+                    "path": "raw.bin",
+                    "size_bytes": 60 << 20,
+                    "reason": "is larger than 32 MiB",
+                    "linkable": True,
+                }
+            ],
+        }
+    ],
+}
+
+
 class Schedules:
     """What there is, changed by what the page asks."""
 
@@ -133,12 +181,21 @@ class Pipelines:
 
     def __init__(self) -> None:
         self.kept = assembly()
+        #: The first that is to run finds none.
+        self.has_room = False
 
     def answer(self, path: list[str], body: Any) -> tuple[int, dict[str, Any]]:
         """The answer to one call about pipelines."""
         match path:
             case ["pipelines"]:
                 return 200, {"pipelines": [self.kept], "cursor": None}
+            case ["pipeline"] if body is None:
+                return 200, FILE
+            case ["pipeline"] if self.has_room:
+                self.kept = assembly(name="nightly-assembly-42", state="running", retry_from=None)
+            case ["pipeline"]:
+                self.has_room = True
+                return 409, {"error": "PolicyRefused", "message": NO_ROOM}
             case ["pipelines", _, _, "retry"]:
                 steps = {step["name"]: step for step in self.kept["steps"]}
                 anew = {"state": "waiting", "retries": 1, "job_id": None, "ended_ms": None}
@@ -171,7 +228,7 @@ def step(name: str, state: str, **changes: Any) -> dict[str, Any]:
     }
 
 
-def assembly() -> dict[str, Any]:
+def assembly(**changes: Any) -> dict[str, Any]:
     def reads(*places: tuple[str, str]) -> dict[str, Any]:
         inputs = [{"step": name, "path": path, "to": f"{name}/{path}"} for name, path in places]
         return {"inputs": inputs, "after": {name: "ok" for name, _ in places}}
@@ -196,6 +253,7 @@ def assembly() -> dict[str, Any]:
         "retry_from": "vit",
         "mine": True,
         "steerable": True,
+        **changes,
     }
 
 

@@ -1,0 +1,59 @@
+import { expect, it } from 'vitest';
+
+import type { IPipelineFile, IStepOfFile } from '../server/pipelines';
+import { msg } from '../testing/make';
+import { pipelineMessages } from './messages';
+import { folderLines, stepLine, teamsToChoose } from './pipelinefile';
+
+const words = pipelineMessages(msg);
+
+function step(fields: Partial<IStepOfFile> = {}): IStepOfFile {
+  const what = '½ GPU: python -u train.py';
+  return { name: 'train', what, copies: 1, after: {}, inputs: [], ...fields };
+}
+
+function file(fields: Partial<IPipelineFile> = {}): IPipelineFile {
+  const [path, name] = ['work/pipeline.yaml', 'nightly'];
+  return { path, name, team: null, steps: [], folders: [], ...fields };
+}
+
+it('says what a step waits for and reads, and nothing twice', () => {
+  const after = { clean: 'ok', prepare: 'ok', test: 'any' };
+  const line = stepLine(
+    step({ copies: 2, after, inputs: ['clean/data.csv'] }),
+    words
+  );
+  expect(line.name).toBe('train × 2');
+  expect(line.needs).toBe(
+    'after prepare, the end of test · reads clean/data.csv'
+  );
+  expect(stepLine(step({ after: { train: 'failed' } }), words).needs).toBe(
+    'after a failure of train'
+  );
+});
+
+it('names what stays behind, and whether steps can read it', () => {
+  const excluded = ['a.bin', 'b.bin', 'c.bin', 'd.bin'].map(path => ({
+    path,
+    size_bytes: 1,
+    reason: 'is larger than 32 MiB',
+    linkable: true
+  }));
+  const folder = { folder: '', files: 4, size_bytes: 2048, linked: false };
+  const without = file({ folders: [{ ...folder, excluded }] });
+  const [takes, stays, means] = folderLines(without, words);
+  expect(takes).toBe('Goes along: 4 files of this server’s folder, 2.0 KiB.');
+  expect(stays).toContain('c.bin is larger than 32 MiB and 1 more');
+  expect(means).toContain('left_out: link');
+  const linked = file({ folders: [{ ...folder, excluded, linked: true }] });
+  expect(folderLines(linked, words)[2]).toContain('linked from your home');
+  expect(
+    folderLines(file({ folders: [{ ...folder, excluded: [] }] }), words)
+  ).toHaveLength(1);
+});
+
+it('asks for a team only where the file names none and there are several', () => {
+  expect(teamsToChoose(file(), ['nlp', 'vision'])).toEqual(['nlp', 'vision']);
+  expect(teamsToChoose(file(), ['vision'])).toEqual([]);
+  expect(teamsToChoose(file({ team: 'nlp' }), ['nlp', 'vision'])).toEqual([]);
+});

@@ -1,0 +1,59 @@
+/** A file of steps before it runs, in lines. Pure. */
+import type { IPipelineFile, IStepOfFile } from '../server/pipelines';
+import { bytes } from '../text/format';
+import type { PipelineMessages } from './messages';
+
+/** What is named of what stays behind; the rest is counted. */
+const NAMED = 3;
+
+export interface IStepLine {
+  /** `train × 2`. */
+  name: string;
+  what: string;
+  /** What it waits for, and what it reads. */
+  needs: string;
+}
+
+export function stepLine(
+  { name, what, copies, after, inputs }: IStepOfFile,
+  msg: PipelineMessages
+): IStepLine {
+  const reads = new Set(inputs.map(each => each.split('/')[0]));
+  const waits = Object.entries(after)
+    .filter(([step, how]) => how !== 'ok' || !reads.has(step))
+    .map(([step, how]) => msg.afterStep(step, how));
+  return {
+    name: copies > 1 ? `${name} × ${copies}` : name,
+    what,
+    needs: [
+      ...(waits.length > 0 ? [msg.after(waits)] : []),
+      ...(inputs.length > 0 ? [msg.reads(inputs)] : [])
+    ].join(' · ')
+  };
+}
+
+/** A folder that goes along, and what of it does not. */
+export function folderLines(
+  { folders }: IPipelineFile,
+  msg: PipelineMessages
+): string[] {
+  return folders.flatMap(each => {
+    const left = each.excluded.map(one => `${one.path} ${one.reason}`);
+    const shown = left.slice(0, NAMED).join(', ');
+    const more = left.length - NAMED;
+    const isMissed = each.excluded.some(one => one.linkable);
+    return [
+      msg.takesAlong(each.folder, each.files, bytes(each.size_bytes)),
+      ...(left.length > 0 ? [msg.staysHere(shown, more)] : []),
+      ...(isMissed ? [msg.leftOut(each.linked)] : [])
+    ];
+  });
+}
+
+/** Whose team has to be chosen: the file names none, and there are several. */
+export function teamsToChoose(
+  { team }: IPipelineFile,
+  teams: readonly string[]
+): readonly string[] {
+  return team === null && teams.length > 1 ? teams : [];
+}
