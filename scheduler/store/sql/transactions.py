@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Protocol, TypeVar
 
-from sqlalchemy import Connection, Engine, StaticPool, create_engine
+from sqlalchemy import Connection, Engine, StaticPool, create_engine, create_mock_engine
+from sqlalchemy.dialects import sqlite
 
 from gpucommons.scheduler.store.schedules.base import Epoch
 from gpucommons.scheduler.store.tables import metadata
@@ -52,11 +54,8 @@ class WithoutDisk:
 
     @cached_property
     def _engine(self) -> Engine:
-        engine = create_engine(
-            "sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False}
-        )
+        engine = create_engine("sqlite://", poolclass=StaticPool, creator=_with_tables)
         weakref.finalize(self, engine.dispose)
-        metadata.create_all(engine)
         return engine
 
     def _read(self, query: Callable[[Connection], T]) -> T:
@@ -74,3 +73,21 @@ class WithoutDisk:
             self._check_lead(epoch)
             with self._engine.begin() as connection:
                 yield connection
+
+
+def _with_tables() -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:", check_same_thread=False)
+    connection.executescript(_tables())
+    return connection
+
+
+@cache
+def _tables() -> str:
+    """Compiled once: every loop of a test or a simulation makes them, and that takes 20 times as long."""
+    made: list[str] = []
+    dialect = sqlite.dialect()
+    engine = create_mock_engine(
+        "sqlite://", lambda one, *_: made.append(str(one.compile(dialect=dialect)))
+    )
+    metadata.create_all(engine, checkfirst=False)
+    return ";".join(made)
