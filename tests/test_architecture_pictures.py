@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
@@ -18,6 +19,16 @@ HOUSE = {
     "client": frozenset({"models"}),
     "models": frozenset[str](),
 }
+
+
+def test_every_file_that_the_page_sends_to_is_there() -> None:
+    root = Path(__file__).parents[1]
+    page = (root / "docs" / "explanation" / "architecture.md").read_text()
+    paths = re.findall(
+        r"`((?:scheduler|gpu|spawner|labextension|idle_culler|deploy)/[\w/.-]+)`", page
+    )
+    assert len(paths) > 100
+    assert [path for path in paths if not (root / path).exists()] == []
 
 
 def test_a_folder_stands_above_all_that_it_imports() -> None:

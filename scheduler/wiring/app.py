@@ -57,6 +57,7 @@ from gpucommons.scheduler.notifications.settings import read_settings as read_no
 from gpucommons.scheduler.service.in_memory.activity import ActivityBoard
 from gpucommons.scheduler.service.in_memory.rate_limits import SubmitLimit, uploads
 from gpucommons.scheduler.service.in_memory.slices import Slices
+from gpucommons.scheduler.service.jobs.logs import READ_AT_ONCE_BYTES
 from gpucommons.scheduler.service.service import Service, ServiceSettings
 from gpucommons.scheduler.service.views.leases import IdleLimits
 from gpucommons.scheduler.service.views.where_it_runs import AWAY
@@ -68,8 +69,6 @@ from gpucommons.scheduler.wiring.execution_backend import ExecutionBackend, exec
 from gpucommons.scheduler.wiring.options import SchedulerSettings
 from gpucommons.scheduler.wiring.scheduler_callbacks import Asked, wall_ms
 
-#: Bytes of log in one answer.
-_LOG_BYTES = 256 << 10
 _DAY_MS = 86_400_000
 
 
@@ -359,4 +358,4 @@ class ExecutorLogs:
         if executor is None:
             message = f"The log of {workload.spec.name} lies on a node that is not here any more."
             raise NotFound(message)
-        return executor.log(attempt, rank=rank, offset=offset, limit_bytes=_LOG_BYTES)
+        return executor.log(attempt, rank=rank, offset=offset, limit_bytes=READ_AT_ONCE_BYTES)

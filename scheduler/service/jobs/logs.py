@@ -21,6 +21,8 @@ from gpucommons.scheduler.store.base import LogPoint
 #: Logs grow without a cycle: while somebody waits, they are looked at so often.
 _POLL_S = 0.2
 _MINUTE_MS = 60_000
+#: Of a log, by one request: the next one goes on there.
+READ_AT_ONCE_BYTES = 256 << 10
 #: So many jobs that were run again from where they stood make one curve.
 _GONE_ON_FROM = 20
 
