@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -11,6 +11,7 @@ from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
 from hypothesis import strategies as st
 from properties.machines import Machines
 
+from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.events.job_size import size_of
 from gpucommons.scheduler.core.events.leases import RELEASED, SERVER_GONE
 from gpucommons.scheduler.core.model.intents import (
@@ -27,6 +28,7 @@ from gpucommons.scheduler.core.model.intents import (
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, is_remembered
 from gpucommons.scheduler.core.model.resources import NodeState, Quota
 from gpucommons.scheduler.core.model.state import (
+    Cluster,
     NodesObserved,
     Observation,
     Outcome,
@@ -430,3 +432,24 @@ class History:
     def state(self, workload_id: WorkloadId) -> State:
         """Where a workload stands."""
         return self.world.state(workload_id)
+
+
+def as_well_as(
+    other: Callable[..., Outcome], compared: Callable[[Outcome], Any] = lambda one: one
+) -> Callable[..., Outcome]:
+    """In place of ``advance``: both have to decide the same, as far as it is ``compared``."""
+
+    def both(cluster: Cluster, *asked: Any, new_ids: Iterator[str], **more: Any) -> Outcome:
+        drawn: list[str] = []
+
+        def noting() -> Iterator[str]:
+            for one in new_ids:
+                drawn.append(one)
+                yield one
+
+        theirs = other(cluster, *asked, new_ids=noting(), **more)
+        ours = advance(cluster, *asked, new_ids=chain(drawn, new_ids), **more)
+        assert compared(ours) == compared(theirs)
+        return ours
+
+    return both

@@ -7,45 +7,23 @@ worked out, and by one that works it out anew from the cluster alone.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import Any
 
 import builders
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from properties.histories import History, days, rough
+from properties.histories import History, as_well_as, days, rough
 
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.model.intents import Intent
-from gpucommons.scheduler.core.model.state import Cluster, Observation, Outcome
-from gpucommons.scheduler.core.model.types import Millis
+from gpucommons.scheduler.core.model.state import Cluster, Outcome
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
 pytestmark = pytest.mark.timeout(max(300, 2 * EXAMPLES))
 
 
-def _both_ways(
-    cluster: Cluster,
-    intents: Sequence[Intent],
-    observations: Sequence[Observation],
-    *,
-    now_ms: Millis,
-    new_ids: Iterator[str],
-) -> Outcome:
-    drawn: list[str] = []
-
-    def noting() -> Iterator[str]:
-        for one in new_ids:
-            drawn.append(one)
-            yield one
-
-    anew = advance(cluster.apart(), intents, observations, now_ms=now_ms, new_ids=noting())
-    ids = chain(drawn, new_ids)
-    going_on = advance(cluster, intents, observations, now_ms=now_ms, new_ids=ids)
-    assert going_on == anew
-    return going_on
+def _anew(cluster: Cluster, *asked: Any, **more: Any) -> Outcome:
+    return advance(cluster.apart(), *asked, **more)
 
 
 @settings(
@@ -65,7 +43,7 @@ def test_going_on_and_beginning_anew_decide_the_same(
 ) -> None:
     min_run_ms, lend_after_ms, unlent_permille = pauses
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(builders, "advance", _both_ways)
+        patch.setattr(builders, "advance", as_well_as(_anew))
         history = History(
             lambda _: None,
             headroom=headroom,

@@ -7,21 +7,19 @@ of the facts changes that it rests on, and by one that keeps nothing at all.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import Any
 
 import builders
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from properties.histories import History, rough
+from properties.histories import History, as_well_as, rough
 
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.cycle_state.memo import Memo
 from gpucommons.scheduler.core.model.intents import Action, Intent, Verdict
-from gpucommons.scheduler.core.model.state import Cluster, Observation, Outcome
-from gpucommons.scheduler.core.model.types import IntentId, Millis, UserName
+from gpucommons.scheduler.core.model.state import Cluster, Outcome
+from gpucommons.scheduler.core.model.types import IntentId, UserName
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
 pytestmark = pytest.mark.timeout(max(300, 2 * EXAMPLES))
@@ -31,28 +29,10 @@ def _forgets(*_: object) -> None:
     """Nothing was kept."""
 
 
-def _both_ways(
-    cluster: Cluster,
-    intents: Sequence[Intent],
-    observations: Sequence[Observation],
-    *,
-    now_ms: Millis,
-    new_ids: Iterator[str],
-) -> Outcome:
-    drawn: list[str] = []
-
-    def noting() -> Iterator[str]:
-        for one in new_ids:
-            drawn.append(one)
-            yield one
-
+def _forgetful(cluster: Cluster, *asked: Any, **more: Any) -> Outcome:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Memo, "get", _forgets)
-        forgetful = advance(cluster.apart(), intents, observations, now_ms=now_ms, new_ids=noting())
-    ids = chain(drawn, new_ids)
-    remembering = advance(cluster, intents, observations, now_ms=now_ms, new_ids=ids)
-    assert remembering == forgetful
-    return remembering
+        return advance(cluster.apart(), *asked, **more)
 
 
 class _Crowds(History):
@@ -107,7 +87,7 @@ def test_a_cycle_that_remembers_and_one_that_forgets_decide_the_same(
 ) -> None:
     min_run_ms, lend_after_ms, unlent_permille = pauses
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(builders, "advance", _both_ways)
+        patch.setattr(builders, "advance", as_well_as(_forgetful))
         history = _Crowds(
             lambda _: None,
             headroom=headroom,

@@ -7,21 +7,20 @@ that tells nobody anything and was told nothing before.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 import builders
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from properties.histories import History, days, rough
+from properties.histories import History, as_well_as, days, rough
 
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.model.intents import Intent, Verdict
-from gpucommons.scheduler.core.model.state import Cluster, Observation, Outcome
-from gpucommons.scheduler.core.model.types import Millis, Workload
+from gpucommons.scheduler.core.model.intents import Verdict
+from gpucommons.scheduler.core.model.state import Cluster, Outcome
+from gpucommons.scheduler.core.model.types import Workload
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
 pytestmark = pytest.mark.timeout(max(300, 2 * EXAMPLES))
@@ -47,28 +46,8 @@ def _decided(outcome: Outcome) -> Any:
     return _untold(outcome.cluster), told, outcome.actions, outcome.wake_ms
 
 
-def _both_ways(
-    cluster: Cluster,
-    intents: Sequence[Intent],
-    observations: Sequence[Observation],
-    *,
-    now_ms: Millis,
-    new_ids: Iterator[str],
-) -> Outcome:
-    drawn: list[str] = []
-
-    def noting() -> Iterator[str]:
-        for one in new_ids:
-            drawn.append(one)
-            yield one
-
-    unexplained = advance(
-        _untold(cluster), intents, observations, now_ms=now_ms, new_ids=noting(), explain=False
-    )
-    ids = chain(drawn, new_ids)
-    explained = advance(cluster, intents, observations, now_ms=now_ms, new_ids=ids)
-    assert _decided(explained) == _decided(unexplained)
-    return explained
+def _unexplained(cluster: Cluster, *asked: Any, **more: Any) -> Outcome:
+    return advance(_untold(cluster), *asked, **more, explain=False)
 
 
 #: An elastic job beside one that never starts: nothing but a reason tells that one from who waits for room.
@@ -98,6 +77,6 @@ def test_with_reasons_and_without_the_core_decides_the_same(
     steps: Any, headroom: int, cpu_milli: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(builders, "advance", _both_ways)
+        patch.setattr(builders, "advance", as_well_as(_unexplained, _decided))
         history = History(lambda _: None, headroom=headroom, cpu_milli=cpu_milli)
         history.play([*GROWING, *steps])
