@@ -27,7 +27,7 @@ from gpucommons.scheduler.core.explain.impossible import (
     has_its_block_out,
     waits_for_nodes,
 )
-from gpucommons.scheduler.core.lending import limits as lending_limits
+from gpucommons.scheduler.core.lending import lending_limits
 from gpucommons.scheduler.core.model.demand import (
     milli_gpu,
     must_have,
