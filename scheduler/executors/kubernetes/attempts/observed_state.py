@@ -223,7 +223,9 @@ def why_give_up(
             if text := sentences.pod_changed(pod, gpus=gpus, last=last):
                 return Failing(text)
     for pod in seen.pods.values():
-        if not pod.terminal and pod.waiting.reason in sentences.HOPELESS:
+        if pod.terminal or sentences.unprepared(pod.waiting):
+            continue
+        if pod.waiting.reason in sentences.HOPELESS:
             return Failing(sentences.waits_for(pod.waiting))
     return None
 
@@ -236,6 +238,8 @@ def why_uncertain(seen: Seen) -> Failing | None:
     for pod in seen.pods.values():
         if pod.terminal or pod.started or pod.uid in seen.gone:
             continue
+        if text := sentences.unprepared(pod.waiting):
+            return Failing(text, again=True)
         if pod.waiting.reason in sentences.UNCERTAIN:
             return Failing(sentences.waits_for(pod.waiting))
         if text := sentences.unschedulable(pod.unschedulable):

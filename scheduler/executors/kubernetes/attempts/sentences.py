@@ -53,6 +53,11 @@ _WAITS_FOR = {
     "RunContainerError": _MAKE,
     "CreateContainerError": _MAKE,
 }
+#: What a node's agent prepares, and brings back where somebody removed it.
+_UNPREPARED = {
+    "cannot load seccomp profile": "the filter of system calls",
+    "unresolvable CDI devices": "the device",
+}
 _TAKEN_AWAY = {
     "PreemptionByScheduler": (
         "The cluster gave the place of {name} to other work of higher priority that is not ours"
@@ -67,6 +72,15 @@ _TAKEN_AWAY = {
 def waits_for(why: Why) -> str:
     """What a pod that was let go still waits for; empty where that is nothing worth a word."""
     return _WAITS_FOR.get(why.reason, "").format(said=_short(why.message))
+
+
+def unprepared(why: Why) -> str:
+    """What its node lacks for pods whose memory is saved; empty where nothing of that is missing."""
+    lacking = next((lacks for said, lacks in _UNPREPARED.items() if said in why.message), "")
+    return lacking and (
+        f"Its node lacks {lacking} by which its memory is saved, which the node's agent brings back:"
+        f" {_short(why.message)}"
+    )
 
 
 def refused(message: str) -> str:

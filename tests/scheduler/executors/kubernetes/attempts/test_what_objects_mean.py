@@ -349,6 +349,31 @@ def test_a_start_that_cannot_become_right_is_given_up(pod: PodSeen, text: str) -
     assert not why.again
 
 
+@pytest.mark.parametrize(
+    ("said", "lacks"),
+    [
+        (
+            'cannot load seccomp profile "/var/lib/kubelet/seccomp/x.json": no such file',
+            "the filter of system calls",
+        ),
+        (
+            "failed to inject CDI devices: unresolvable CDI devices gpucommons.io/x=p",
+            "the device",
+        ),
+    ],
+)
+def test_a_node_that_lacks_what_saves_memory_may_get_it_and_is_the_nodes_failure(
+    said: str, lacks: str
+) -> None:
+    seen = single(a_pod_seen(waiting=Why(reason="CreateContainerError", message=said)))
+
+    assert observed_state.why_give_up(seen, EXPECTED) is None
+    why = observed_state.why_uncertain(seen)
+    assert why is not None
+    assert why.text.startswith(f"Its node lacks {lacks} by which its memory is saved")
+    assert why.again
+
+
 def test_a_webhook_that_takes_away_or_repeats_the_gpu_variable_is_noticed() -> None:
     fraction = Expected(gpus={"worker": 1}, last={"worker": "NVIDIA_VISIBLE_DEVICES"})
     for variables, text in (((), "is missing"), (("NVIDIA_VISIBLE_DEVICES",) * 2, "set twice")):
