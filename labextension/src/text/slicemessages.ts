@@ -263,7 +263,7 @@ export function sliceMessages(trans: TranslationBundle) {
 
     hibernateBody(): string {
       return trans.__(
-        'The notebook server is stopped and its GPU is free. Kernels that can be saved are kept, and go on where they are when it is started again; what cannot be saved is lost.'
+        'The notebook server is stopped and its GPU is free. Kernels that can be saved go on where they are when it is started again; of others, variables are kept at most.'
       );
     },
 
